@@ -20,8 +20,7 @@ type Action struct {
 	Forced     bool      // the loop warning: always picked, not counted in K; its coin is flipped like the coin of a lesson
 }
 
-// wasConsidered reports whether a lesson was matched or picked before. wasConsidered compares slugs, because a lesson
-// that is edited in the middle of a session keeps the text and the coin of the session's start.
+// wasConsidered compares slugs, because a lesson that is edited during a session keeps its first text and coin.
 func wasConsidered(a *trial.Assignment, slug string) bool {
 	_, picked := a.Pick(slug)
 	return picked || slices.ContainsFunc(a.Matched, func(m trial.Match) bool { return m.Arm.Slug() == slug })

@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Agent names come from requests. 20,000 names of open and closed sessions add only a few categories. All sessions of
-// the names beyond the limit share the category of the agent "other", also after a restart and in a clone.
+// All sessions of the names beyond the limit share the category of the agent "other", also after a restart and in a
+// clone.
 func TestAgentNamesAddFewCategories(t *testing.T) {
 	c := bandit.New()
 	scopes, all := map[string]bool{}, []trial.Delta(nil)
@@ -42,8 +42,6 @@ func TestAgentNamesAddFewCategories(t *testing.T) {
 	}
 }
 
-// Agents beyond the limit share the category of the agent "other". The reward of an open session of such an agent is in
-// the baseline of this category.
 func TestOpenSessionsOfAgentsBeyondLimitShareBaseline(t *testing.T) {
 	c := bandit.New()
 	for i := range 40 {

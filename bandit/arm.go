@@ -7,10 +7,10 @@ import (
 )
 
 // arm is the chooser's state of one arm. mu guards all fields except key and next, and is a leaf lock. local and cached
-// are pointers, because most arms have no open session and no snapshot, and are not read on most days.
+// are pointers, because most arms need neither.
 type arm struct {
 	key  trial.Arm
-	next *arm // another text of the same lesson; guarded by Chooser.mu
+	next *arm // guarded by Chooser.mu
 
 	mu      sync.Mutex
 	buckets trial.Table // by day
@@ -18,27 +18,24 @@ type arm struct {
 	cached  *discounted // nil means stale
 }
 
-// localState is the state of an arm that only this process has.
 type localState struct {
-	provisional [armFieldCount]int64 // rewards of open sessions
-	snapshots   snapshots            // earlier states of the evidence
+	provisional [armFieldCount]int64
+	snapshots   snapshots // earlier states of the evidence
 }
 
-// discounted holds the evidence weighted by age, as of a clock.
 type discounted struct {
-	stamp uint64 // stamp of the clock
+	stamp uint64
 	evidence
 }
 
-// clone copies the counters. State that only this process has is left out.
+// clone copies the counters, without the state that only this process has.
 func (a *arm) clone() *arm {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return &arm{key: a.key, buckets: a.buckets}
 }
 
-// ensureLocal returns the state that only this process has, and adds an empty state if there is none. The
-// caller holds mu.
+// The caller holds mu.
 func (a *arm) ensureLocal() *localState {
 	if a.local == nil {
 		a.local = &localState{}
@@ -46,7 +43,6 @@ func (a *arm) ensureLocal() *localState {
 	return a.local
 }
 
-// isZero reports whether the state is empty. An arm with an empty state needs no localState.
 func (s *localState) isZero() bool {
 	return s.provisional == [armFieldCount]int64{} && len(s.snapshots.list) == 0
 }
@@ -65,13 +61,11 @@ func (a *arm) total() (v [armFieldCount]int64) {
 	return v
 }
 
-// bucket holds the sums of one day.
 type bucket struct {
 	day  int32
 	sums [armFieldCount]int64
 }
 
-// appendBuckets appends the sums by day to dst, oldest first.
 func (a *arm) appendBuckets(dst []bucket) []bucket {
 	var r trial.Row
 	for it := a.buckets; it.Next(&r); {
@@ -80,7 +74,7 @@ func (a *arm) appendBuckets(dst []bucket) []bucket {
 	return dst
 }
 
-// weightedSums returns the sums over the buckets before a day, each bucket weighted by its age.
+// weightedSums returns the sums over the buckets before a day, weighted by age.
 func weightedSums(buckets []bucket, t *ageWeights, before int32) (s [armFieldCount]float64) {
 	for i := range buckets {
 		if buckets[i].day >= before {
@@ -94,13 +88,11 @@ func weightedSums(buckets []bucket, t *ageWeights, before int32) (s [armFieldCou
 	return s
 }
 
-// snapshot holds the sums of an arm at one moment, with the rewards of open sessions.
 type snapshot struct {
 	day  int32 // newest bucket of the snapshot
 	sums [armFieldCount]int64
 }
 
-// snapshots are the snapshots of an arm, oldest first.
 type snapshots struct {
 	list     []snapshot
 	interval int64 // rewarded injections between two snapshots, in millionths

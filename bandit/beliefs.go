@@ -6,7 +6,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// evidenceFunc computes the evidence of an arm.
 type evidenceFunc func(*arm, *ageWeights) evidence
 
 // Posterior returns the belief about the arm of an action, as of today.
@@ -20,15 +19,14 @@ func (c *Chooser) TrialBegan(k trial.Arm, name string) bool {
 	return open > 0 || c.measured.TrialPicks(k, name) > 0
 }
 
-// PosteriorFromCounters returns the belief that follows from the counters alone: identical on every replica,
-// after a restart, and for any order of rewards. Posterior also uses the rewards of open sessions
-// and a change point within a day.
+// PosteriorFromCounters returns the belief that follows from the counters alone, which is identical on every replica
+// and after a restart. Posterior also uses the rewards of open sessions and a change point within a day.
 func (c *Chooser) PosteriorFromCounters(k Action) Posterior {
 	return c.posterior(k, (*arm).counted, false)
 }
 
-// posterior returns the belief that follows from the evidence of an arm, which evidenceOfArm computes.
-// withOpen counts the picks of open sessions in the progress of a planned trial.
+// posterior returns the belief from the evidence that evidenceOfArm computes. withOpen counts the picks of open
+// sessions in the progress of a planned trial.
 func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool) Posterior {
 	var open int64
 	if withOpen && k.Trial != "" {
@@ -48,7 +46,7 @@ func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool)
 }
 
 // Baseline returns the number of rewarded sessions of a category, and the sum of their rewards minus the predicted
-// effects of the lessons. The category of an agent without a name in the counters is that of all such agents.
+// effects of the lessons.
 func (c *Chooser) Baseline(category string) (n, sum float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -59,7 +57,6 @@ func (c *Chooser) Baseline(category string) (n, sum float64) {
 	return fromFixed(b.closed[iCN] + b.provisional[iCN]), fromFixed(b.closed[iCS] + b.provisional[iCS])
 }
 
-// Rewards returns the number of rewarded sessions in the counters.
 func (c *Chooser) Rewards() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -77,8 +74,7 @@ func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
 	return s.Rewards.Y1, max(0, s.Rewards.M1-s.Rewards.Y1)
 }
 
-// MeanBefore returns the posterior mean effect from the sessions that started before a day. The buckets
-// by day show since when the mean has not been positive, so no history needs to be stored.
+// MeanBefore returns the posterior mean effect from the sessions that started before a day.
 func (c *Chooser) MeanBefore(k Action, day int32) float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -88,7 +84,7 @@ func (c *Chooser) MeanBefore(k Action, day int32) float64 {
 	return c.priors.update(c.armEvidence(k.Arm, evidenceBefore), c.prior(k, (*arm).counted)).mean
 }
 
-// armEvidence returns the evidence of an arm, zero for an unknown arm. The caller holds mu.
+// The caller holds mu.
 func (c *Chooser) armEvidence(k trial.Arm, evidenceOfArm evidenceFunc) evidence {
 	a := c.find(k)
 	if a == nil {
@@ -99,9 +95,8 @@ func (c *Chooser) armEvidence(k trial.Arm, evidenceOfArm evidenceFunc) evidence 
 	return evidenceOfArm(a, c.ageWeights)
 }
 
-// prior returns the prior mean of an action. A lesson that supersedes another lesson gets half of the mean of the
-// superseded lesson, but at least the mean of a new lesson. An edited text gets half of the old text's mean, but at
-// least a mean with which the lesson can be tried. The caller holds mu.
+// prior returns the prior mean of an action. A lesson that supersedes a lesson, or an edited text, starts from half of
+// the old mean, but not below a floor at which the lesson is tried. The caller holds mu.
 func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
 	newLessonMean := c.priors.mean(k.Confidence)
 	parent, floor := c.previousArm(k), minPrior
@@ -117,9 +112,8 @@ func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
 	return math.Max(floor, c.priors.update(c.armEvidence(parent, evidenceOfArm), newLessonMean).mean/2)
 }
 
-// previousArm returns the arm of the previous text of a lesson: of the arms with the same slug that were first
-// used before this arm, the arm with the latest first use. For arms of the same day, the names decide. The caller
-// holds mu.
+// previousArm returns the arm of the previous text of a lesson: the arm with the same slug and the latest first use
+// before this arm. For arms of the same day, the names decide. The caller holds mu.
 func (c *Chooser) previousArm(k Action) trial.Arm {
 	texts := c.arms[k.Slug]
 	if texts == nil || (texts.next == nil && texts.key == k.Arm) {
@@ -144,7 +138,7 @@ func (c *Chooser) previousArm(k Action) trial.Arm {
 	return best
 }
 
-// firstUse returns the day of the oldest bucket of an arm; ok is false for an arm without evidence.
+// firstUse returns the day of the oldest bucket of an arm.
 func (c *Chooser) firstUse(k trial.Arm) (day int32, ok bool) {
 	a := c.find(k)
 	if a == nil {

@@ -8,9 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Posterior.Leaning, which reduces the holdout, is true if the chooser believes that the lesson helps and the lesson
-// has at least 50 picks. The fields n1 and s1 hold the number and the summed residuals of injected sessions; nu counts
-// matches without a pick.
+// A leaning lesson gets a smaller holdout. n1 and s1 hold the number and the summed residuals of injected sessions; nu
+// counts matches without a pick.
 func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	for _, tc := range []struct {
 		picks    int
@@ -25,8 +24,7 @@ func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	}
 }
 
-// Posterior.Trusted, which reduces the holdout further, is true only while the mean belief is well above 0. Otherwise,
-// a harmful lesson with early luck would take ten times as long to detect.
+// Otherwise, a harmful lesson with early luck would take ten times as long to detect.
 func TestLessonIsTrustedOnlyWhileMeanIsWellAboveZero(t *testing.T) {
 	for _, tc := range []struct {
 		picks int64
@@ -45,8 +43,6 @@ func TestLessonIsTrustedOnlyWhileMeanIsWellAboveZero(t *testing.T) {
 	}
 }
 
-// assignmentInjectingA returns the assignment of a session of day 3 in which lesson a was injected. Without the lesson,
-// the expected reward of the session is expected.
 func assignmentInjectingA(expected float64) *trial.Assignment {
 	return &trial.Assignment{
 		Decided: true, Category: "x", Base: expected, Day: 3, Matched: []trial.Match{{Arm: "a@1"}},
@@ -54,7 +50,6 @@ func assignmentInjectingA(expected float64) *trial.Assignment {
 	}
 }
 
-// The snapshots of an arm, which change detection uses, count the rewards of open sessions.
 func TestSnapshotsCountOpenSessions(t *testing.T) {
 	c := bandit.New()
 	a := assignmentInjectingA(0.5)
@@ -68,8 +63,7 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 	}
 }
 
-// Counted, the belief of the report, depends only on the counters. The order of rewards and the rewards of open
-// sessions change only Posterior, the belief of the chooser.
+// Only Posterior depends on the order of rewards and on open sessions.
 func TestCountedBeliefDependsOnlyOnCounters(t *testing.T) {
 	k := lesson("a")
 	turned, mixed := bandit.New(), bandit.New() // equal sums; the residuals of turned become negative, those of mixed alternate
@@ -98,8 +92,7 @@ func TestCountedBeliefDependsOnlyOnCounters(t *testing.T) {
 	}
 }
 
-// A successor is a lesson that supersedes its parent. MeanBefore of a successor depends on the counters of the parent,
-// not on the rewards of open sessions.
+// A successor is a lesson that supersedes its parent.
 func TestMeanBeforeOfSuccessorDependsOnlyOnCounters(t *testing.T) {
 	c := bandit.New()
 	addDay(c, 3, 400, 0.1)

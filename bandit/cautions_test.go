@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// A caution is a lesson that is shown as a warning, because sessions with the lesson failed more often. If Published is
-// evaluated after each session, a lesson that does not harm rarely becomes a caution, even if it matches harder
-// sessions than the model expects.
+// Even if a lesson matches harder sessions than the model expects, and is checked after each session, it rarely becomes
+// a caution (shown as a warning).
 func TestCautionRarelyErrsAtEveryEvaluation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		match, effect float64

@@ -6,11 +6,11 @@ import (
 	"precept/bandit/trial"
 )
 
-// Change points. A new model or another code base can turn a helpful lesson into a harmful lesson.
-// The discount by days forgets old evidence within weeks. The chooser notices sooner, because the
-// rewards of the sessions with the lesson change. The chooser searches for a change point between
-// any two parts of an arm's history, and gives the part before a change point almost no weight. The
-// report is unaffected: a report keeps every session, and shows windows.
+// Change points. A new model or a different code base can turn a helpful lesson into a harmful lesson. The discount by
+// days forgets old evidence only within weeks, so the chooser searches each arm's history for a change of the rewards,
+// and gives the part before a change almost no weight.
+//
+// The report is unaffected: it keeps every session.
 const (
 	changeSpread   = 3.5  // standard errors; large, because each arm is tested many times
 	changeShift    = 0.04 // in units of reward; a smaller change may come from offsets that have not converged
@@ -19,14 +19,13 @@ const (
 )
 
 // Density of snapshots: first a snapshot every 50 rewarded injections. Each time the list is full, every second
-// snapshot is dropped and the interval is doubled. Snapshots are local to the process. After a restart, only the ends
-// of days are tested.
+// snapshot is dropped and the interval is doubled.
 const (
 	snapshotEvery = 50 * trial.FixedScale
 	maxSnapshots  = 32
 )
 
-// takeSnapshot adds a snapshot of the evidence if a snapshot is due. The caller holds mu.
+// The caller holds mu.
 func (a *arm) takeSnapshot() {
 	total := a.total()
 	n := total[iN1]
@@ -50,8 +49,8 @@ func (a *arm) takeSnapshot() {
 	m.list = append(m.list, snapshot{buckets[len(buckets)-1].day, total})
 }
 
-// changePoint returns the moment at which the rewards with the lesson changed most. found is false
-// without a significant change. The caller holds mu.
+// changePoint returns the moment at which the rewards with the lesson changed most, if the change is significant. The
+// caller holds mu.
 func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
 	var total [armFieldCount]int64
 	if a.local != nil {

@@ -8,9 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addDay adds rewarded sessions of arm a on one day: n injected picks with a mean residual of meanResidual, and n/4
-// withheld picks. The fields n1 and s1 are the number and the summed residuals of the injected picks, n0 and s0 those
-// of the withheld picks.
+// addDay adds n injected picks of arm a with a mean residual of meanResidual, and n/4 withheld picks. n1 and s1 are the
+// number and the summed residuals of injected picks, n0 and s0 those of withheld picks.
 func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
@@ -21,8 +20,7 @@ func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	}
 }
 
-// If a lesson helps in 2,400 injected picks and then harms in 600 picks of the same day, the mean of the belief falls
-// to 0 or below. Before the effect changes, the mean is steady.
+// The lesson helps in 2,400 injected picks and then harms in 600 picks of the same day.
 func TestChangeIsDetectedWithinADay(t *testing.T) {
 	c := bandit.New()
 	c.Advance(10, 30)
@@ -42,8 +40,7 @@ func TestChangeIsDetectedWithinADay(t *testing.T) {
 	}
 }
 
-// After a restart, a chooser has only the totals of each day. The mean of the belief falls to 0 or below after three
-// harmful days, but stays high after three slightly worse days.
+// After a restart, a chooser has only the totals of each day. Three slightly worse days are not a change.
 func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	var days []trial.Delta
 	for d := range int32(20) {
@@ -77,8 +74,6 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	}
 }
 
-// The number of snapshots of an arm is limited. Their session counts increase, their days do not decrease, and the last
-// snapshot is recent.
 func TestNumberOfSnapshotsIsLimited(t *testing.T) {
 	c := bandit.New()
 	for i := range 20_000 {

@@ -10,23 +10,21 @@ import (
 	"precept/bandit/trial"
 )
 
-// drawTemperature scales the spread of the posterior in the draw. Full Thompson sampling explores more than
-// the few slots of a session can pay for. Without a draw, a lesson with a slightly negative start
-// would never be tried.
+// drawTemperature scales the spread of the posterior in the draw. Full Thompson sampling explores more than the few
+// slots of a session can pay for. Without a draw, a lesson with a slightly negative start would never be tried.
 const drawTemperature = 0.25
 
-// rankingTemperature is the temper of the order among eligible lessons. A session has few slots. If many lessons match,
-// noise in the order costs more than exploration gains. The decision whether a lesson is eligible needs more noise.
+// rankingTemperature is the drawTemperature of the order among eligible lessons. If many lessons match, noise in the
+// order costs more than exploration gains.
 const rankingTemperature = 0.15
 
 // seasonedPicks is the number of picks after which bad luck at the start does not explain a negative
 // mean.
 const seasonedPicks = 200
 
-// isBenched reports whether a lesson is expected to harm. A lesson with fewer than seasonedPicks picks is benched only
-// if its mean is below 0 by more than the spread of the draw. In simulations, a threshold of 0 for all lessons lost
-// three points of the attainable gain, because helpful lessons with an unlucky start returned through the probe
-// budget only. Without any threshold, a tenth more harmful lessons were injected.
+// isBenched reports whether a lesson is expected to harm. With a threshold of 0 for all lessons, simulations lost three
+// points of the attainable gain, because helpful lessons with an unlucky start returned through the probe budget only.
+// Without a threshold, a tenth more harmful lessons were injected.
 func (b belief) isBenched() bool {
 	if b.picks >= seasonedPicks {
 		return b.mean < 0
@@ -37,23 +35,21 @@ func (b belief) isBenched() bool {
 // leaningPicks is the number of picks before the holdout may shrink. With fewer picks the prior decides the belief.
 const leaningPicks = 50
 
-// isLeaning reports whether the belief in a positive effect exceeds one standard deviation.
 func (b belief) isLeaning() bool { return b.picks >= leaningPicks && b.mean > math.Sqrt(b.variance) }
 
 // trustedSpread is the number of standard deviations of belief in a positive effect that a seasoned
 // lesson needs for the smallest holdout.
 const trustedSpread = 1.7
 
-// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. isTrusted reads the current belief, so a
-// lesson whose early sessions were lucky gets the full holdout again. With the small holdout alone, few withheld
-// sessions would show the error.
+// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. It reads the current belief, so that a
+// lesson whose early sessions were lucky gets the full holdout again.
 func (b belief) isTrusted() bool {
 	return b.picks >= seasonedPicks && b.mean > trustedSpread*math.Sqrt(b.variance)
 }
 
-// choose ranks the fresh actions by the objective, and returns the best actions for the remaining slots. In the
-// fraction ProbeShare of the sessions (the probe budget), the last slot is for a benched action: the action with the
-// best draw from its full posterior. Such a draw favours actions with a wide posterior and with little expected harm.
+// choose returns the best fresh actions for the remaining slots. In the fraction ProbeShare of the sessions (the probe
+// budget), the last slot is for the benched action with the best draw from its full posterior, which favours little
+// expected harm.
 func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int) []candidate {
 	if slots <= 0 || len(fresh) == 0 {
 		return nil
@@ -80,8 +76,8 @@ func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int)
 	return out[:min(len(out), slots)]
 }
 
-// scoreEligible scores an action and reports whether the action may be picked. Under Uplift, a lesson outside of a
-// trial must be worth more than its cost, so a session may get no lesson.
+// scoreEligible scores an action and reports whether the action may be picked. Under Uplift a lesson must be worth more
+// than its cost, so a session may get no lesson.
 func (c Config) scoreEligible(b Beliefs, session string, k *candidate) bool {
 	switch c.Objective {
 	case All:
@@ -100,13 +96,12 @@ func (c Config) scoreEligible(b Beliefs, session string, k *candidate) bool {
 	}
 	z := math.Sqrt(max(k.posterior.Var, 0)) * trial.NormalQuantile(trial.Coin(c.Salt, trial.ForDraw, session, k.action.Slug))
 	k.score = k.posterior.Mean + rankingTemperature*z
-	if k.onTrial() { // the operator asked for data, so the lesson is picked for any score and even when benched
+	if k.onTrial() { // the operator asked for data
 		return true
 	}
 	return !k.posterior.Benched && k.posterior.Mean+drawTemperature*z > float64(k.action.Tokens)*c.TokenCost
 }
 
-// betaDraw draws from Beta(a, b), both at least 1.
 func betaDraw(r *rand.Rand, a, b float64) float64 {
 	x, y := gammaDraw(r, a), gammaDraw(r, b)
 	return x / (x + y)
@@ -130,16 +125,14 @@ func gammaDraw(r *rand.Rand, a float64) float64 {
 	}
 }
 
-// candidate is an action with its score and posterior.
 type candidate struct {
 	action    Action
 	posterior Posterior
 	score     float64
 	isProbe   bool // picked from the probe budget
-	unseen    bool // the evidence includes other models and not the model of the session, so that Retest keeps the full holdout
+	unseen    bool // the evidence includes only other models, so that Retest keeps the full holdout
 }
 
-// onTrial reports whether a trial of the lesson is unfinished.
 func (c *candidate) onTrial() bool { return c.action.Epsilon > 0 && !c.posterior.TrialEnded }
 
 // Beliefs is the input of Decide: posteriors from discounted counters, and the baseline of a
@@ -149,14 +142,14 @@ type Beliefs interface {
 	Expected(a *trial.Assignment) (y float64, ok bool) // expected reward without a lesson, from facts before the coin
 	Baseline(category string) (n, sum float64)         // number of sessions, and their rewards less the effects of lessons
 	RawCounts(a trial.Arm) (successes, failures float64)
-	IsModelUnseen(a trial.Arm, model string) bool // see trial.Counters.Unseen
+	IsModelUnseen(a trial.Arm, model string) bool // see trial.Counters
 }
 
 // Posterior is the belief about an arm.
 type Posterior struct {
 	Mean, Var   float64 // effect
 	MatchEffect float64 // change of the expected reward given the match
-	Leaning     bool    // belief in a positive effect by more than one standard deviation; Earn halves the holdout
+	Leaning     bool    // positive by more than one standard deviation; Earn halves the holdout
 	Trusted     bool    // more than 1.7 standard deviations after 200 picks; Earn sets the holdout to 0.05
 	Proven      bool    // E+ reached 20; Earn sets the holdout to 0.05 for any objective but All
 	Concluded   bool    // trial.Progress.Concluded; Prove sets the holdout to 0.05

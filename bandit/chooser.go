@@ -11,8 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// Chooser holds the counters of one tenant and the Beliefs that follow from the counters. Chooser is safe for
-// concurrent use: Decide reads on the request path while the learner adds.
+// Chooser holds the counters of one tenant and the Beliefs that follow from the counters.
 //
 // Lock order: Chooser.mu, then one arm.mu. Chooser.mu is held for writing only to add a scope or a few numbers, or to
 // replace clock or priors, so a request waits at most for a map insert or for the six sums of one arm. No lock of
@@ -24,7 +23,7 @@ type Chooser struct {
 	arms          map[string]*arm                       // by slug: the arms of all texts of a lesson, linked by next
 	categories    map[string]*baseline                  // by scope of a category
 	cells         map[string]*[baselineFieldCount]int64 // sums of the sessions with the same facts, by cellScope
-	agents        map[string]struct{}                   // agents that are counted by name (Admit)
+	agents        map[string]struct{}                   // agents that are counted by name (BoundNames)
 	allCategories baseline                              // sums over all categories
 	openPicks     map[string]int64                      // rewarded picks of open sessions, by the scope of their planned trial
 	tenant        [globalFieldCount]int64
@@ -57,8 +56,8 @@ func (c *Chooser) NewMeasurement(k trial.Arm, eps float64, outcomes trial.Outcom
 	return c.measured.NewMeasurement(k, eps, outcomes, from)
 }
 
-// Add adds deltas to the counters of the trial and of the chooser. The deltas are those of one session, as returned by
-// Contribution, or of a whole store. Monotone deltas are merged by maximum.
+// Add adds the deltas of one session (see Contribution) or of a whole store to the counters of the trial and of the
+// chooser. Monotone deltas are merged by maximum.
 func (c *Chooser) Add(ds []trial.Delta) {
 	c.measured.Add(ds)
 	for len(ds) > 0 {
@@ -68,15 +67,14 @@ func (c *Chooser) Add(ds []trial.Delta) {
 	}
 }
 
-// RaiseMaxima sets the current day like Today, raises the running maxima of the trial, and returns the maxima that have
-// grown (trial.Counters.Maxima). A caller that calls Maxima after each batch need not call Today.
+// RaiseMaxima sets the current day, as AdvanceTo does, raises the running maxima of the trial's statistics, and returns
+// the maxima that have grown. A caller that calls RaiseMaxima after each batch need not call AdvanceTo.
 func (c *Chooser) RaiseMaxima(now time.Time) []trial.Delta {
 	c.AdvanceTo(now)
 	return c.measured.RaiseMaxima(now)
 }
 
-// addScope adds the deltas of one scope to the sums of its arm, its category or the tenant. Deltas of unknown
-// fields are ignored.
+// addScope adds the deltas of one scope, and ignores unknown fields.
 func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 	known := func(d trial.Delta) bool {
 		_, ok := findPosition(&d)
@@ -123,7 +121,7 @@ func (c *Chooser) arm(k trial.Arm, create bool) *arm {
 	return a
 }
 
-// find returns the state of an arm, nil for an unknown arm. The caller holds mu.
+// find returns nil for an unknown arm. The caller holds mu.
 func (c *Chooser) find(k trial.Arm) *arm {
 	a := c.arms[k.Slug()]
 	for a != nil && a.key != k {
@@ -132,14 +130,12 @@ func (c *Chooser) find(k trial.Arm) *arm {
 	return a
 }
 
-// link adds a missing arm. The caller holds mu.
 func (c *Chooser) link(a *arm) {
 	slug := a.key.Slug()
 	a.next = c.arms[slug]
 	c.arms[slug] = a
 }
 
-// everyArm returns all arms. The caller holds mu.
 func (c *Chooser) everyArm() iter.Seq[*arm] {
 	return func(yield func(*arm) bool) {
 		for _, a := range c.arms {
@@ -152,7 +148,7 @@ func (c *Chooser) everyArm() iter.Seq[*arm] {
 	}
 }
 
-// category returns the baseline of a category, and adds the category if it is missing. The caller holds mu.
+// category adds a missing category. The caller holds mu.
 func (c *Chooser) category(scope string) *baseline {
 	b := c.categories[scope]
 	if b == nil {
@@ -162,7 +158,7 @@ func (c *Chooser) category(scope string) *baseline {
 	return b
 }
 
-// cell returns the sums of a cell, and adds the cell if it is missing. The caller holds mu.
+// cell adds a missing cell. The caller holds mu.
 func (c *Chooser) cell(scope string) *[baselineFieldCount]int64 {
 	v := c.cells[scope]
 	if v == nil {
@@ -172,8 +168,7 @@ func (c *Chooser) cell(scope string) *[baselineFieldCount]int64 {
 	return v
 }
 
-// Clone copies the counters without the rewards of open sessions and without snapshots. A
-// provisional report adds the open sessions to the copy.
+// Clone copies the counters without the rewards of open sessions and without snapshots.
 func (c *Chooser) Clone() *Chooser {
 	out := newChooser(c.measured.Clone())
 	c.mu.RLock()
@@ -193,8 +188,7 @@ func (c *Chooser) Clone() *Chooser {
 	return out
 }
 
-// Advance sets the current day (days since 1970) and the half-life of evidence. Beliefs are
-// constant during a day.
+// Advance sets the current day (days since 1970) and the half-life of evidence.
 func (c *Chooser) Advance(day int32, halfLifeDays float64) {
 	c.measured.Advance(day)
 	c.mu.Lock()
@@ -202,14 +196,14 @@ func (c *Chooser) Advance(day int32, halfLifeDays float64) {
 	c.ageWeights = newAgeWeights(c.ageWeights.stamp+1, day, halfLifeDays)
 }
 
-// AdvanceTo advances to the day of a moment, with the half-life that follows from the number of
-// sessions closed in the last four weeks. Within the same day Today does nothing.
+// AdvanceTo advances to the day of a moment, with the half-life that follows from the number of sessions closed in the
+// last four weeks.
 func (c *Chooser) AdvanceTo(now time.Time) {
 	day := trial.Day(now)
 	c.mu.RLock()
 	same := c.ageWeights.day == day
 	c.mu.RUnlock()
 	if !same {
-		c.Advance(day, halfLifeSessions/c.measured.ClosedPerDay(day)) // clock bounds the half-life
+		c.Advance(day, halfLifeSessions/c.measured.ClosedPerDay(day)) // newAgeWeights bounds the half-life
 	}
 }

@@ -13,7 +13,7 @@ const (
 	maxHalfLife      = 1000
 )
 
-// ageWeights is a day with the weights of evidence by age. A clock is replaced, never changed.
+// ageWeights holds the weights of evidence by age on one day. It is replaced, never changed.
 type ageWeights struct {
 	stamp    uint64
 	day      int32
@@ -21,9 +21,8 @@ type ageWeights struct {
 	weights  []float64 // by age
 }
 
-// horizon is the number of half-lives after which a bucket that is too old for the table has no weight; the exact
-// weight would be below a thousandth. The table of weights ends after maxTable days, because every tenant has a
-// table, and a quiet tenant has few buckets in a long half-life.
+// horizon is the number of half-lives after which evidence has no weight; the exact weight would be below a thousandth.
+// The table of weights ends after maxTable days, because every tenant has a table.
 const (
 	horizon  = 10
 	maxTable = 128
@@ -41,8 +40,7 @@ func newAgeWeights(stamp uint64, day int32, halfLife float64) *ageWeights {
 	return t
 }
 
-// weight returns the weight of a bucket. A day in the future, from a replica whose midnight came
-// first, has full weight.
+// weight gives full weight to a day in the future, from a replica whose midnight came first.
 func (c *ageWeights) weight(day int32) float64 {
 	age := int64(c.day) - int64(day)
 	switch {

@@ -9,8 +9,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// newMeasuredChooser returns a chooser with the counts of n sessions that picked lesson a. The lesson is withheld with
-// probability eps, and raises the success rate from 0.5 to 0.5 + effect.
 func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 	c, r := bandit.New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	for i := range n {
@@ -31,8 +29,7 @@ func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 	return c
 }
 
-// Under the holdout rule prove, a lesson keeps the full holdout until the interval shows that it helps or has no
-// effect. A harmful lesson keeps the full holdout.
+// A harmful lesson keeps the full holdout.
 func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, tc := range []struct {
@@ -56,8 +53,7 @@ func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 		if eps := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Concluded: got.Concluded}); got.Concluded != tc.want || (eps == 0.05) != tc.want {
 			t.Errorf("%s: Concluded = %v, next epsilon = %v, want Concluded = %v, and epsilon 0.05 only if concluded", tc.what, got.Concluded, eps, tc.want)
 		}
-		// A replica that reads the same sums without the maxima computes the maxima from the sums. A clone has the
-		// maxima.
+		// A replica computes the maxima from the sums. A clone has them.
 		if again := newMeasuredChooser(tc.n, tc.effect, tc.eps); len(again.RaiseMaxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != tc.want {
 			t.Errorf("%s, replica: Concluded = %v, want %v", tc.what, !tc.want, tc.want)
 		}

@@ -3,9 +3,8 @@ package bandit
 // Objective is the rule by which lessons are chosen.
 type Objective string
 
-// The objectives. Only Uplift uses the effect of a lesson. Raw uses the rewards of the sessions
-// with the lesson, which mostly measure how easy the sessions were, and exists for fleets without a
-// holdout.
+// The objectives. Raw uses the rewards of the sessions with the lesson, which mostly measure how easy the sessions
+// were, and exists for fleets without a holdout.
 const (
 	Uplift Objective = "uplift" // Thompson sampling on the effect that the holdout measures
 	Raw    Objective = "raw"    // Beta sampling on the raw reward; biased by difficulty
@@ -16,8 +15,7 @@ const (
 // Holdout is the rule for how long a lesson keeps the full share of withheld picks.
 type Holdout string
 
-// The holdout rules. Each rule reads only counters that replicas merge, so that every replica
-// withholds identically, even after a restart.
+// The holdout rules. They read only counters that replicas merge, so that every replica withholds identically.
 const (
 	Prove Holdout = "prove" // full share until the interval shows a positive effect or no material effect
 	Earn  Holdout = "earn"  // smaller share as soon as the model expects a positive effect: more reward, but wider intervals
@@ -43,11 +41,10 @@ const NoRoom = -1
 // ProbeShare is the share of the sessions in which one benched lesson may be tried.
 const ProbeShare = 0.02
 
-// Probabilities of withholding that are not configurable.
+// Probabilities of withholding that are fixed.
 const (
 	minEpsilon   = 0.05 // holdout after the verdict, when more data changes little
 	probeEpsilon = 0.50 // holdout of a benched lesson: an even split gives the narrowest interval per pick
 )
 
-// choosesByEffect reports whether lessons are chosen by their effect.
 func (c Config) choosesByEffect() bool { return c.Objective == "" || c.Objective == Uplift }

@@ -26,11 +26,10 @@ func TestPosteriorWithoutDataIsPrior(t *testing.T) {
 	}
 }
 
-// A benched lesson is one that the chooser expects to harm: its mean is below -0.25 standard deviations. Good sessions
-// end this state.
+// A benched lesson is expected to harm: its mean is below -0.25 standard deviations.
 func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	c := bandit.New()
-	before := bandit.Posterior{} // belief before the latest sessions
+	before := bandit.Posterior{}
 	for range 40 {
 		c.Add([]trial.Delta{delta("a@1", "n1", 0, 5*trial.FixedScale), delta("a@1", "s1", 0, -1*trial.FixedScale), delta("a@1", "nu", 0, 5*trial.FixedScale)})
 		p := c.Posterior(lesson("a"))
@@ -48,7 +47,7 @@ func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	}
 }
 
-// From 200 picks on, a lesson is benched if its mean is below 0. A match without a pick does not count as a pick.
+// A match without a pick does not count as a pick.
 func TestLessonWith200PicksIsBenchedBelowZero(t *testing.T) {
 	for _, tc := range []struct {
 		injected, withheld, unpicked, mean float64
@@ -60,7 +59,7 @@ func TestLessonWith200PicksIsBenchedBelowZero(t *testing.T) {
 		{20, 5, 900, -0.02, true},
 	} {
 		e := armSums{n1: tc.injected, n0: tc.withheld, nu: tc.unpicked}
-		low, high := -1.0, 1.0 // bounds of the mean residual with the posterior mean tc.mean
+		low, high := -1.0, 1.0
 		for range 60 {
 			mid := (low + high) / 2
 			e.s1 = mid * tc.injected
@@ -78,8 +77,7 @@ func TestLessonWith200PicksIsBenchedBelowZero(t *testing.T) {
 	}
 }
 
-// A correction may arrive before the reward that it corrects. Counts are then negative. With negative counts, beliefs
-// and statistics stay finite and within their bounds.
+// A correction may arrive before the reward that it corrects.
 func TestNegativeCountsKeepBeliefsFinite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Int64Range(-3*trial.FixedScale, 3*trial.FixedScale)
@@ -139,7 +137,6 @@ func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 	}
 }
 
-// The half-life of evidence is the time in which 30,000 sessions close at the current rate, limited to 7 to 1,000 days.
 func TestHalfLifeDependsOnClosingRate(t *testing.T) {
 	const today, age = 110, 20
 	for rate, want := range map[float64]float64{0: 1000, 1: 1000, 100: 300, 3000: 10, 1e6: 7} {
@@ -203,8 +200,7 @@ func TestSuccessorInheritsHalfOfParentMean(t *testing.T) {
 	}
 }
 
-// Refit returns priors that are closer to the common effect of forty lessons. The chooser uses the new priors only
-// after SetPriors.
+// The chooser uses the new priors only after SetPriors.
 func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	c := bandit.New()
 	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !almostEqual(p.T02, 0.0016) || !almostEqual(p.W2, 0.01) {
@@ -235,8 +231,7 @@ func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	}
 }
 
-// The variance of a reward is 0.24 if all rewards are 0 or 1. If there are graded rewards, which are between 0 and 1,
-// the variance is measured.
+// Binary rewards have the variance 0.24. With graded rewards, between 0 and 1, the variance is measured.
 func TestResidualVarianceDependsOnGradedRewards(t *testing.T) {
 	c := bandit.New()
 	add := func(n int64, field string, v float64) {
@@ -253,8 +248,7 @@ func TestResidualVarianceDependsOnGradedRewards(t *testing.T) {
 	}
 }
 
-// A lesson becomes a caution (is shown as a warning) if Published returns worse > better. Published does so only if the
-// difference is too large to be chance.
+// A lesson becomes a caution (is shown as a warning) if CautionEvidence returns worse > better.
 func TestCautionNeedsMoreHarmThanChance(t *testing.T) {
 	publish := func(n int, better, worse float64) (float64, float64) {
 		c := bandit.New()
@@ -273,9 +267,8 @@ func TestCautionNeedsMoreHarmThanChance(t *testing.T) {
 	}
 }
 
-// simulateCautions simulates 1,000 sessions for each of 400 lessons, and returns the number of lessons that were a
-// caution at any time. The lesson is withheld in a fifth of its sessions. A session succeeds with probability 0.5 +
-// match without the lesson, and with probability 0.5 + match + effect with the lesson.
+// simulateCautions returns how many of 400 lessons were a caution during 1,000 sessions. A session succeeds with
+// probability 0.5 + match, plus effect with the lesson.
 func simulateCautions(match, effect float64) (cautions int) {
 	const lessons, sessions = 400, 1000
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
@@ -310,7 +303,7 @@ func simulateCautions(match, effect float64) (cautions int) {
 	return cautions
 }
 
-// Goroutines concurrently decide, add rewards, advance the day and read reports. No reward is lost.
+// No reward is lost.
 func TestChooserIsSafeForConcurrentUse(t *testing.T) {
 	c := bandit.New()
 	var wg sync.WaitGroup

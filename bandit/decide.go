@@ -6,12 +6,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// Decide makes the decisions of one turn and returns the new picks, injected and withheld, by rank.
-// Decide may be called at every turn with all matches; earlier decisions do not change.
+// Decide makes the decisions of one turn and returns the new picks, injected and withheld, by rank. It may be called at
+// every turn with all matches; earlier decisions do not change.
 //
-// A control session records its matches and picks nothing. A withheld pick keeps its slot: the
-// caller inserts nothing in its place, because comparing a lesson with a substitute does not
-// measure the lesson.
+// A withheld pick keeps its slot: a comparison of a lesson with a substitute would not measure the lesson.
 func Decide(
 	cfg Config, b Beliefs, a *trial.Assignment, session string, actions []Action, turn int,
 ) []trial.Pick {
@@ -26,8 +24,8 @@ func Decide(
 	return flipPicks(a, cfg, b, session, append(chosen, forced...), turn)
 }
 
-// recordPassReasons records why each fresh action was not picked, except the actions in chosen. The actions in best are
-// the picks before fitRoom, and those in chosen are the picks that fitRoom kept.
+// recordPassReasons records why each fresh action was not picked. best holds the picks before fitRoom, chosen the picks
+// after it.
 func recordPassReasons(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []candidate) {
 	in := func(list []candidate, slug string) bool {
 		return slices.ContainsFunc(list, func(k candidate) bool { return k.action.Slug == slug })
@@ -47,8 +45,8 @@ func recordPassReasons(a *trial.Assignment, cfg Config, b Beliefs, session strin
 	}
 }
 
-// fitRoom keeps the picks by rank and drops each pick that exceeds the remaining room. fitRoom runs before the coins
-// are flipped, because a withheld pick also uses its room.
+// fitRoom drops each pick that exceeds the remaining room. It runs before the coins are flipped, because a withheld
+// pick also uses its room.
 func (c Config) fitRoom(chosen []candidate) []candidate {
 	if c.Room == 0 {
 		return chosen
@@ -63,8 +61,7 @@ func (c Config) fitRoom(chosen []candidate) []candidate {
 	})
 }
 
-// startAssignment flips the control coin and freezes the baseline at the first call for a session. The baseline is
-// the prediction of the regression or, without a regression, the mean of the category.
+// startAssignment flips the control coin and freezes the baseline at the first call for a session.
 func startAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string) {
 	if !a.FlipControl(cfg.Salt, session, cfg.Control) {
 		return
@@ -80,18 +77,18 @@ func startAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string)
 	a.Base = trial.Round(clip(y, 0, 1))
 }
 
-// startBase and baseWeight define the mean that a new category starts from: ten sessions of which half succeeded.
+// startBase is the mean of a new category, with the weight of baseWeight sessions.
 const startBase, baseWeight = 0.5, 10
 
 // damping is the part of a match effect that enters the expected reward of a session. Lessons that match together
-// explain the same difficulty. With the full effects, the difficulty counts several times, and the residuals of the
-// next sessions overshoot. With late rewards the oscillation grows until the chooser is no better than chance. This
-// happens even if only a tenth of all sessions are open. The report is unaffected, because any centre that is fixed
-// before the coin is valid.
+// explain the same difficulty: with the full effects it counts several times, and the residuals of the next sessions
+// overshoot. With late rewards the oscillation grows until the chooser is no better than chance, even if only a tenth
+// of all sessions are open.
+//
+// The report is unaffected, because any centre that is fixed before the coin is valid.
 const damping = 0.65
 
-// recordMatches records the actions that are new to the session as matches, and returns these actions. A forced action
-// is not a match, and is returned in forced.
+// recordMatches records and returns the actions that are new to the session. A forced action is not a match.
 func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []candidate) {
 	isFirst := !a.HasMatchOrLoop()
 	for _, c := range actions {
@@ -112,9 +109,8 @@ func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, for
 		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, MatchEffect: trial.Round(damping * k.posterior.MatchEffect)})
 	}
 	if isFirst && len(fresh)+len(forced) > 0 {
-		// The centre is frozen at the first match or the first loop. A later match may be a
-		// consequence of an injection, and a centre that depends on the treatment would bias the
-		// comparison of treated and control.
+		// The centre is frozen at the first match or the first loop. A later match may be a consequence of an
+		// injection, which would bias the comparison of treated and control.
 		a.Looped = len(fresh) == 0
 		del, _ := expectedEffects(a)
 		a.Centre = trial.Round(clip(a.Base+del, clipLo, clipHi))
@@ -122,7 +118,6 @@ func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, for
 	return fresh, forced
 }
 
-// usedPicks returns the number of picks that count towards the limit of 2K picks per session.
 func usedPicks(a *trial.Assignment) int {
 	n := 0
 	for i := range a.Picks {
@@ -133,8 +128,7 @@ func usedPicks(a *trial.Assignment) int {
 	return n
 }
 
-// flipPicks flips the holdout coin of each chosen lesson, freezes the offset and the centre of each pick, and returns
-// the new picks.
+// flipPicks flips the holdout coin of each chosen lesson, and freezes the offset and the centre of each pick.
 func flipPicks(
 	a *trial.Assignment, cfg Config, b Beliefs, session string, chosen []candidate, turn int,
 ) []trial.Pick {
@@ -166,10 +160,9 @@ func flipPicks(
 	return a.Picks[from:len(a.Picks):len(a.Picks)]
 }
 
-// epsilon returns the probability of withholding a pick.
 func (c Config) epsilon(k *candidate) float64 {
 	switch {
-	case c.Objective == All: // trials, probes and the holdout rule do not change the share
+	case c.Objective == All: // trials and probes do not change the share
 		return c.Epsilon
 	case k.onTrial():
 		return min(k.action.Epsilon, 1)
@@ -183,7 +176,6 @@ func (c Config) epsilon(k *candidate) float64 {
 	return c.holdoutEpsilon(&k.posterior)
 }
 
-// holdoutEpsilon returns the probability of withholding by the configured holdout.
 func (c Config) holdoutEpsilon(p *Posterior) float64 {
 	minProbability := min(minEpsilon, c.Epsilon)
 	switch c.Holdout {
@@ -203,8 +195,8 @@ func (c Config) holdoutEpsilon(p *Posterior) float64 {
 	return c.Epsilon
 }
 
-// trialName returns the name of the planned trial of a pick, empty for none. Under the objective All a pick belongs to
-// no trial, because its coin does not use the epsilon of the trial.
+// trialName returns the name of the planned trial of a pick. Under All a pick belongs to no trial, because its coin
+// ignores the epsilon of the trial.
 func (c Config) trialName(k *candidate) string {
 	if !k.onTrial() || c.Objective == All {
 		return ""
@@ -212,8 +204,7 @@ func (c Config) trialName(k *candidate) string {
 	return k.action.Trial
 }
 
-// NextEpsilon returns the probability of withholding the next picks of an action, which is the
-// price of more data.
+// NextEpsilon returns the probability of withholding the next picks of an action, which is the price of more data.
 func (c Config) NextEpsilon(k Action, p Posterior) float64 {
 	return c.epsilon(&candidate{
 		action: k, posterior: p, isProbe: p.Benched && c.choosesByEffect() && !k.Forced,

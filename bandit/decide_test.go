@@ -14,7 +14,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// beliefsBySlug is a fake chooser with fixed beliefs by slug.
 type beliefsBySlug map[string]bandit.Posterior
 
 func (b beliefsBySlug) Posterior(c bandit.Action) bandit.Posterior { return b[c.Slug] }
@@ -25,12 +24,10 @@ func (b beliefsBySlug) RawCounts(a trial.Arm) (float64, float64) {
 	return 10 * b[a.Slug()].Mean, 10 * (1 - b[a.Slug()].Mean)
 }
 
-// lesson returns the action of an active lesson.
 func lesson(slug string) bandit.Action {
 	return bandit.Action{Slug: slug, Arm: trial.Arm(slug + "@1"), Confidence: 0.5}
 }
 
-// lessons returns the actions of active lessons.
 func lessons(slugs ...string) (out []bandit.Action) {
 	for _, s := range slugs {
 		out = append(out, lesson(s))
@@ -38,7 +35,6 @@ func lessons(slugs ...string) (out []bandit.Action) {
 	return out
 }
 
-// slugs returns the slug of each pick.
 func slugs(ps []trial.Pick) (out []string) {
 	for _, p := range ps {
 		out = append(out, p.Slug)
@@ -46,10 +42,9 @@ func slugs(ps []trial.Pick) (out []string) {
 	return out
 }
 
-// neverWithhold returns a configuration with epsilon 0 and no control sessions.
 func neverWithhold() bandit.Config { return bandit.Config{K: 3, Objective: bandit.Uplift, Salt: "t"} }
 
-// unitName returns the unit name of session i, on which its random decisions depend.
+// unitName returns the unit of session i, on which its random decisions depend.
 func unitName(i int) string { return fmt.Sprintf("session-%06d", i) }
 
 func TestDecidePicksBestLessonsWithPositiveEffect(t *testing.T) {
@@ -67,7 +62,6 @@ func TestDecidePicksBestLessonsWithPositiveEffect(t *testing.T) {
 	}
 }
 
-// fixedBaseline is a fake chooser in which each category has n sessions with rewards that add up to sum.
 type fixedBaseline struct {
 	beliefsBySlug
 	n, sum float64
@@ -76,9 +70,8 @@ type fixedBaseline struct {
 func (fixedBaseline) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 func (b fixedBaseline) Baseline(string) (float64, float64)       { return b.n, b.sum }
 
-// The base of a session, its expected reward, is 0.5 without data and follows the sessions of the category. A negative
-// number of sessions is ignored: a correction may arrive before the reward that it corrects. The base is between 0 and
-// 1.
+// The base is the expected reward of a session, between 0 and 1. A negative number of sessions is ignored: a correction
+// may arrive before the reward that it corrects.
 func TestBaseFollowsCategory(t *testing.T) {
 	for _, tc := range []struct{ n, sum, want float64 }{
 		{0, 0, 0.5}, {10, 10, 0.75}, {10, 0, 0.25}, {990, 990, 0.995}, {-1, 0, 0.5}, {-100, 50, 0.5}, {math.NaN(), 3, 0.5}, {90, 5000, 1}, {90, -5000, 0},
@@ -91,7 +84,6 @@ func TestBaseFollowsCategory(t *testing.T) {
 	}
 }
 
-// A lesson of 100 tokens with an expected effect of 0.02 is not picked if these tokens cost 0.03.
 func TestExpensiveLessonIsNotPicked(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.02}}
 	c := lesson("a")
@@ -106,7 +98,6 @@ func TestExpensiveLessonIsNotPicked(t *testing.T) {
 	}
 }
 
-// Under the default objective, a new lesson with confidence 0.5 is picked in about 84% of the sessions.
 func TestNewLessonIsPickedInMostSessions(t *testing.T) {
 	picked, n, chooser := 0.0, 20_000, bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2}
@@ -119,8 +110,6 @@ func TestNewLessonIsPickedInMostSessions(t *testing.T) {
 	}
 }
 
-// Each holdout rule has its own withholding probability for leaning, proven and concluded lessons. Under the rule earn,
-// 20,000 decisions withhold and probe at these rates.
 func TestWithholdingRateDependsOnHoldoutRule(t *testing.T) {
 	const n = 20_000
 	b := beliefsBySlug{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "concluded": {Mean: 1, Concluded: true}, "benched": {Mean: -0.1, Benched: true}, "tried": {Mean: -0.1, Benched: true}}
@@ -173,8 +162,7 @@ func TestWithholdingRateDependsOnHoldoutRule(t *testing.T) {
 	checkShare("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
 }
 
-// Under the rule earn, the objective uplift reduces the holdout of a leaning or trusted lesson. All other objectives
-// keep the full holdout until the lesson is proven. A trial keeps its own holdout.
+// Other objectives keep the full holdout until the lesson is proven. A trial keeps its own holdout.
 func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 	for objective, want := range map[bandit.Objective]float64{"": 0.1, bandit.Uplift: 0.1, bandit.Random: 0.2, bandit.Raw: 0.2, bandit.All: 0.2} {
 		cfg := bandit.Config{K: 3, Epsilon: 0.2, Holdout: bandit.Earn, Objective: objective}
@@ -196,8 +184,7 @@ func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 	}
 }
 
-// A probe is a rare pick of a benched lesson, which is expected to harm. A probe uses one of the K slots. The most
-// uncertain lessons are probed most often.
+// A probe is a rare pick of a benched lesson, which is expected to harm. It uses one of the K slots.
 func TestProbePicksOneUncertainBenchedLesson(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Benched: true},
@@ -219,14 +206,11 @@ func TestProbePicksOneUncertainBenchedLesson(t *testing.T) {
 	}
 }
 
-// movedBaseline is beliefsBySlug with a different baseline.
 type movedBaseline struct{ beliefsBySlug }
 
 func (movedBaseline) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 func (movedBaseline) Baseline(string) (float64, float64)         { return 1000, 10 }
 
-// The base of a session is set at its first decision. The offset of a later pick uses the same base, although the
-// baseline of the category has changed.
 func TestBaseIsFixedAtFirstDecision(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.1}, "b": {Mean: 0.1}}
 	a := trial.Assignment{Category: "x"}
@@ -241,8 +225,7 @@ func TestBaseIsFixedAtFirstDecision(t *testing.T) {
 	}
 }
 
-// A benched lesson is picked only by probes, in about 2% of the sessions, although no other lesson matches and a random
-// draw of its effect is often above 0.
+// Without the limit, a random draw of the effect would often be above 0.
 func TestBenchedLessonIsPickedOnlyByProbes(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
 	tried := 0
@@ -254,8 +237,7 @@ func TestBenchedLessonIsPickedOnlyByProbes(t *testing.T) {
 	}
 }
 
-// A decision makes at most K picks, and a session has at most 2K picks. A withheld pick, whose lesson is not inserted,
-// counts like an injected one.
+// A decision makes at most K picks, and a session at most 2K.
 func TestWithheldPicksTakeSlots(t *testing.T) {
 	b := beliefsBySlug{}
 	var cs []bandit.Action
@@ -288,8 +270,8 @@ func TestWithheldPicksTakeSlots(t *testing.T) {
 	}
 }
 
-// The loop warning is a forced pick: Decide picks it whatever the belief is, once per session and never in a control
-// session. It takes no slot and is not a match.
+// The loop warning is picked once per session, whatever the belief is, but never in a control session. It is not a
+// match.
 func TestForcedPickTakesNoSlot(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.3, MatchEffect: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, MatchEffect: -0.2, Benched: true}}
 	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
@@ -324,8 +306,6 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	}
 }
 
-// The objective "all" prefers lessons with a high confidence, "random" picks each lesson with equal probability, and
-// "raw" prefers lessons whose sessions have a high success rate.
 func TestObjectiveDecidesOrderOfLessons(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Benched: true}, "d": {Mean: 0.5, Proven: true}}
 	cs := lessons("a", "b", "c", "d")
@@ -372,7 +352,7 @@ func TestGammaDrawHasMeanAndVariance(t *testing.T) {
 	}
 }
 
-// A session keeps the first text of a lesson. An edit during the session causes no second match or pick.
+// An edit during the session causes no second match or pick.
 func TestSessionKeepsFirstTextOfLesson(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.1}}
 	a := trial.Assignment{}
@@ -416,8 +396,6 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	}
 }
 
-// In a random sequence of turns, a later turn changes no earlier decision, a repeated turn decides nothing, a replay
-// makes the same decisions, and the picks stay within the limits.
 func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := bandit.Config{
@@ -472,7 +450,6 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 	})
 }
 
-// clone returns a copy of a that was encoded and decoded as JSON, like a stored record.
 func clone(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	b, err := json.Marshal(a)
 	if err != nil {
@@ -499,7 +476,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideAfterAdd measures Decide if a reward of the same arms was added before each decision.
+// BenchmarkDecideAfterAdd adds a reward of the same arms before each decision.
 func BenchmarkDecideAfterAdd(b *testing.B) {
 	c, cfg := chooserWithLessons(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
 	var cs []bandit.Action

@@ -6,7 +6,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// add adds the deltas of one scope.
 func (a *arm) add(ds []trial.Delta) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -21,9 +20,8 @@ func (a *arm) add(ds []trial.Delta) {
 	a.takeSnapshot()
 }
 
-// discounted returns the evidence as of a clock, computed once a day and after each change. The
-// buckets are added in the order of days, so that replicas with the same counters agree to the last
-// bit, except for rewards of open sessions and the moment of a change point.
+// discounted returns the evidence, computed once a day and after each change. Buckets are added in the order of days,
+// so that replicas with the same counters agree to the last bit.
 func (a *arm) discounted(t *ageWeights) evidence {
 	if a.cached == nil || a.cached.stamp != t.stamp {
 		a.cached = &discounted{t.stamp, a.history(t)}
@@ -31,13 +29,12 @@ func (a *arm) discounted(t *ageWeights) evidence {
 	return a.cached.evidence
 }
 
-// counted returns the evidence of the counters alone: without rewards of open sessions, and with
-// change points between days only.
+// counted returns the evidence without rewards of open sessions, and with change points between days only.
 func (a *arm) counted(t *ageWeights) evidence {
 	return (&arm{buckets: a.buckets}).history(t)
 }
 
-// history returns the evidence weighted by age, with almost no weight before a change point.
+// history gives the evidence before a change point almost no weight.
 func (a *arm) history(t *ageWeights) evidence {
 	var room [64]bucket // on the stack
 	buckets := a.appendBuckets(room[:0])

@@ -7,7 +7,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// A session decides once about each matching lesson. Later turns do not change the decision.
+// Later turns do not change the decision.
 func ExampleDecide() {
 	chooser := bandit.New()
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Salt: "example"}

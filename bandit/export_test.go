@@ -2,20 +2,18 @@ package bandit
 
 import "precept/bandit/trial"
 
-// Unexported constants that the external tests use.
 const (
 	Damping      = damping
 	MaxShared    = maxUnitMatches
 	MaxSnapshots = maxSnapshots
 )
 
-// Unexported functions that the external tests use.
 var (
 	GammaDraw = gammaDraw
 	Spent     = usedPicks
 )
 
-// Snapshots returns the number of injected sessions of an arm at each of its snapshots, and the days of the snapshots.
+// Snapshots returns the injected sessions and the day of each snapshot of an arm.
 func (c *Chooser) Snapshots(k trial.Arm) (injected []float64, days []int32) {
 	a := c.find(k)
 	if a.local == nil {

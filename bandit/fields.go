@@ -2,8 +2,7 @@ package bandit
 
 import "precept/bandit/trial"
 
-// Stored names of the counters that only the chooser reads. A residual is the reward of a session minus the reward that
-// the session's record predicts without the lesson (residuals.go).
+// Stored names of the counters that only the chooser reads.
 const (
 	fSumInjected   = "s1"     // per arm and day: residuals of sessions in which the lesson was injected
 	fSumWithheld   = "s0"     // per arm and day: residuals of sessions in which the lesson was withheld
@@ -14,13 +13,11 @@ const (
 	fCategorySum   = "cs"     // per category: sum of the rewards minus the predicted effects of the lessons
 )
 
-// categoryPrefix is the prefix of the scope of a category.
 const categoryPrefix = "x:"
 
 func categoryScope(category string) string { return categoryPrefix + category }
 
-// scopeKind is a kind of scope with counters of the chooser. One name may mean different counters
-// in scopes of different kinds.
+// scopeKind is a kind of scope. A field name means a different counter in each kind.
 type scopeKind uint8
 
 const (
@@ -30,7 +27,6 @@ const (
 	globalKind
 )
 
-// kindOf returns the kind of a scope.
 func kindOf(scope string) scopeKind {
 	switch {
 	case scope == "":
@@ -45,7 +41,6 @@ func kindOf(scope string) scopeKind {
 	return otherKind
 }
 
-// Indices of the values, by the kind of the scope.
 const (
 	iN1 = iota
 	iS1
@@ -69,14 +64,11 @@ const (
 	globalFieldCount
 )
 
-// position is the position of the value of a counter: the kind of the scope, and the index in the values of the scope.
 type position struct {
 	scope scopeKind
 	index int
 }
 
-// fields lists the chooser's counters by the stored name.
-//
 //nolint:gochecknoglobals // an immutable table, written once here
 var fields = map[string]position{
 	trial.FieldInjected: {armKind, iN1}, fSumInjected: {armKind, iS1},
@@ -86,11 +78,9 @@ var fields = map[string]position{
 	trial.FieldRewarded: {globalKind, iRewarded}, fGraded: {globalKind, iGraded}, fSquares: {globalKind, iSquares},
 }
 
-// findPosition returns the position of a counter. ok is false for a counter that the chooser does not read.
 func findPosition(d *trial.Delta) (pos position, ok bool) {
 	pos = fields[d.Key.Field]
 	return pos, pos.scope != otherKind && pos.scope == kindOf(d.Key.Scope)
 }
 
-// fromFixed returns the number that a fixed-point counter holds.
 func fromFixed(v int64) float64 { return float64(v) / trial.FixedScale }

@@ -6,8 +6,7 @@ import (
 	"precept/bandit"
 )
 
-// If good lessons match hard sessions, the raw success rate is misleading. The objective raw must gain little and
-// uplift much; otherwise the chooser ignores the holdout.
+// If good lessons match hard sessions, the raw success rate is misleading.
 func TestUpliftObjectiveGainsMoreThanRawOnHardSessions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 36,000 sessions")
@@ -26,7 +25,7 @@ func TestUpliftObjectiveGainsMoreThanRawOnHardSessions(t *testing.T) {
 	}
 }
 
-// After a lesson becomes harmful, a chooser whose old evidence fades gains more than one whose evidence does not.
+// The lesson becomes harmful.
 func TestFadingEvidenceDropsLessonThatBecomesHarmful(t *testing.T) {
 	w := newWorld(3, false, "drift")
 	w.lessons[0].effect, w.lessons[1].effect, w.lessons[2].effect = 0.15, 0, 0

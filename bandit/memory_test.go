@@ -11,8 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// With 50 tenants and 2,000 lessons, each process of a fleet has 100,000 pairs of tenant and lesson (decision 65). A
-// pair uses a few hundred bytes with the evidence of one session, and almost no memory without evidence.
+// With 50 tenants and 2,000 lessons, each process of a fleet has 100,000 pairs of tenant and lesson (decision 65).
 func TestLessonOfATenantUsesLittleMemory(t *testing.T) {
 	const lessons = 500
 	perLesson := func(add func(c *bandit.Chooser, arm trial.Arm)) int {

@@ -9,15 +9,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// rewardedSession is a session of a planned trial with its name and reward.
 type rewardedSession struct {
 	name string
 	a    trial.Assignment
 	y    float64
 }
 
-// trialSessions simulates n sessions of lesson a in the planned trial with the given name. The sessions are not
-// counted.
+// trialSessions simulates n sessions of lesson a in a planned trial.
 func trialSessions(n int, name string, effect float64, seed string) []rewardedSession {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
@@ -38,8 +36,8 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 	return out
 }
 
-// In the report, a planned trial ends when the session of its last pick closes. For the chooser, the trial ends as soon
-// as closed and open sessions together have enough rewards. After a reward is withdrawn, the trial continues.
+// In the report, a trial ends when the session of its last pick closes. For the chooser, it ends as soon as closed and
+// open sessions together have enough rewards. After a reward is withdrawn, it continues.
 func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 60, "")
 	k := lesson("a")
@@ -85,9 +83,8 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	}
 }
 
-// A loop warning may come before the first match of a session. From then on, the session is in the comparison of
-// treated and control sessions, and later decisions do not change its centre. The strata All.Any count whether any pick
-// was injected. The lessons of the later decision are among these picks, but the warning is not.
+// A loop warning may come before the first match. Later decisions do not change the centre of the session. AnyInjected
+// includes the lessons of the later decision, but not the warning.
 func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	several, control := 0, 0
@@ -124,8 +121,7 @@ func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	}
 }
 
-// Lessons fill the budget in order of their rank, before the random decision about any of them. A lesson that exceeds
-// the remaining budget is not picked, and a withheld lesson takes its share of the budget.
+// Lessons fill the budget in order of their rank, before a random decision. A withheld lesson takes its share.
 func TestLessonBeyondBudgetIsNotPicked(t *testing.T) {
 	list := lessons("a", "b", "c", "d")
 	for i, size := range []int{600, 700, 500, 100} {

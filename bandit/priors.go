@@ -6,12 +6,11 @@ import (
 	"precept/bandit/trial"
 )
 
-// RefitEvery is the number of rewards after which one replica, holding a lock, calls Chooser.Refit
-// and publishes the result.
+// RefitEvery is the number of rewards after which one replica, holding a lock, publishes the result of Chooser.Refit.
 const RefitEvery = 250
 
-// Priors is the belief about a lesson without evidence. The effect is normal with a mean near Mu0 (see mean) and the
-// variance T02. The match effect is normal with mean 0 and variance W2.
+// Priors is the belief about a lesson without evidence. The effect is normal with a mean near Mu0 and the variance T02.
+// The match effect is normal with mean 0 and variance W2.
 type Priors struct {
 	Version int64   `json:"version"`
 	Mu0     float64 `json:"mu0"`
@@ -24,7 +23,7 @@ type Priors struct {
 	Rewards int `json:"rewards,omitempty"` // rewarded sessions at the fit, open sessions included; 0 means not known
 }
 
-// Starting values, also used for the pseudo-counts of a refit.
+// Starting values, also for the pseudo-counts of a refit.
 const (
 	startMu0    = 0.01
 	startT02    = 0.04 * 0.04
@@ -35,7 +34,7 @@ const (
 	minT02        = 0.0002
 	minW2         = 0.0005
 	pseudoLessons = 10    // lessons with the starting values that a refit adds to the lessons of the tenant
-	minPrior      = 0.001 // the prior mean of an active lesson stays above 0: at 0 and below, the tempered draw would never try the lesson
+	minPrior      = 0.001 // at 0 and below, the scaled draw would never try the lesson
 
 	confidenceSlope = 0.04 // shift of the prior mean by the declared confidence
 )
@@ -45,7 +44,7 @@ func DefaultPriors() Priors {
 	return Priors{Mu0: startMu0, T02: startT02, W2: startW2, Sigma2: startSigma2}
 }
 
-// sanitize replaces unusable numbers, because priors come from a store that other processes write to.
+// sanitize replaces unusable numbers, because other processes write the stored priors.
 func (p Priors) sanitize() Priors {
 	usableOr := func(x, smallest, fallback float64) float64 {
 		if !(x >= smallest && x <= 1) {
@@ -63,7 +62,6 @@ func (p Priors) sanitize() Priors {
 	return p
 }
 
-// mean returns the prior mean of a lesson without a parent.
 func (p Priors) mean(confidence float64) float64 {
 	if !(confidence >= 0 && confidence <= 1) {
 		confidence = 0.5
@@ -71,8 +69,8 @@ func (p Priors) mean(confidence float64) float64 {
 	return math.Max(minPrior, p.Mu0+confidenceSlope*(confidence-0.5))
 }
 
-// evidence is the chooser's view of an arm: discounted counts (n1, n0, nu) and sums of residuals (s1, s0, su) of the
-// sessions in which the lesson was injected, was withheld, and matched without a pick.
+// evidence holds discounted counts (n1, n0, nu) and sums of residuals (s1, s0, su) of the sessions in which the lesson
+// was injected, was withheld, and matched without a pick.
 type evidence struct{ n1, s1, n0, s0, nu, su float64 }
 
 func evidenceOf(s [armFieldCount]float64) evidence {
@@ -82,8 +80,7 @@ func evidenceOf(s [armFieldCount]float64) evidence {
 	return evidence{s[iN1], s[iS1], s[iN0], s[iS0], s[iNU], s[iSU]}
 }
 
-// nonNegative replaces negative counts and their sums by 0. A count is negative if a correction arrives before the
-// reward that it corrects.
+// nonNegative removes negative counts. A count is negative if a correction arrives before the reward that it corrects.
 func (e evidence) nonNegative() evidence {
 	pair := func(n, s *float64) {
 		if !(*n > 0) || math.IsNaN(*s) {
@@ -96,13 +93,11 @@ func (e evidence) nonNegative() evidence {
 	return e
 }
 
-// belief is the posterior of an arm, with the number of picks: mean and variance of the effect, and of the match effect
-// (match and matchVariance).
+// belief holds the mean and the variance of the effect and of the match effect of an arm.
 type belief struct{ mean, variance, match, matchVariance, picks float64 }
 
-// update returns the posterior of a linear model with two parameters, the match effect and the effect. The expected
-// residual of a session with a match is the match effect without an injection, and the sum of both effects with an
-// injection. The variance of the noise is Sigma2.
+// update returns the posterior of a linear model: the expected residual of a session with a match is the match effect,
+// plus the effect if the lesson was injected. The variance of the noise is Sigma2.
 func (p Priors) update(e evidence, mu0 float64) belief {
 	e = e.nonNegative()
 	rest, sum := e.n0+e.nu, e.s0+e.su
@@ -118,7 +113,7 @@ func (p Priors) update(e evidence, mu0 float64) belief {
 	}
 }
 
-// refit runs three steps of EM over the arms, with pseudo-counts at the starting values.
+// refit runs three steps of expectation maximisation, with pseudo-counts at the starting values.
 func (p Priors) refit(arms []evidence) Priors {
 	for range 3 {
 		bs := make([]belief, len(arms))

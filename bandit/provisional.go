@@ -7,25 +7,23 @@ import (
 	"precept/bandit/trial"
 )
 
-// Provisional is the contribution of an open session to the chooser's evidence. The caller must
-// remove the contribution with DropProvisional before adding the session's deltas.
+// Provisional is the contribution of an open session to the chooser's evidence. The caller must call DropProvisional
+// before adding the session's deltas.
 type Provisional struct {
 	parts    []part
 	trials   []string // scopes of planned trials
 	rewarded bool
 }
 
-// part is the contribution to one counter of the chooser.
 type part struct {
 	scope    string
 	position position
 	value    int64
 }
 
-// AddProvisional adds the current reward of an open session to the chooser's evidence. Posteriors and baselines change,
-// the report does not. A report must not use open sessions, because sessions that end sooner would count first, and a
-// lesson that shortens sessions would seem to help. For the chooser the error is small and ends with the closing, while
-// ignoring the last day costs a fifth of the attainable gain.
+// AddProvisional adds the current reward of an open session to the chooser's evidence, but not to the report. In a
+// report, sessions that end sooner would count first, and a lesson that shortens sessions would seem to help. For the
+// chooser this error is small, while ignoring the last day costs a fifth of the attainable gain.
 func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provisional {
 	counted := *a
 	c.mu.RLock()
@@ -54,8 +52,7 @@ func (c *Chooser) DropProvisional(e Provisional) { c.addProvisional(e, -1) }
 // Rewarded reports whether the contribution has a reward.
 func (p Provisional) Rewarded() bool { return p.rewarded }
 
-// addProvisional adds a provisional reward to the sums of its arms and categories for sign 1, and
-// removes the reward for sign -1.
+// addProvisional adds a contribution for sign 1, and removes it for sign -1.
 func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	for _, p := range e.parts {
 		if p.position.scope == armKind {
@@ -90,8 +87,7 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	}
 }
 
-// Inherit copies the state that only this process has, rewards of open sessions and snapshots,
-// after the counters were read again from the store.
+// Inherit copies the rewards of open sessions and the snapshots, after the counters were read again from the store.
 func (c *Chooser) Inherit(from *Chooser) {
 	c.measured.Inherit(from.measured)
 	from.mu.RLock()

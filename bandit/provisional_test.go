@@ -11,7 +11,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// newOpenSession returns the assignment of session n, in which the lessons a and b matched.
 func newOpenSession(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *trial.Assignment {
 	a := &trial.Assignment{Category: "x", Day: 5}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Control: 0.1, Salt: "early"}, c, a, fmt.Sprint("s", n), lessons("a", "b"), 1)
@@ -21,8 +20,7 @@ func newOpenSession(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *tri
 	return a
 }
 
-// The reward of an open session changes the chooser but no number of the report. Removing the reward restores the old
-// state.
+// Removing the reward restores the old state.
 func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
@@ -85,7 +83,6 @@ func snapshot(c *bandit.Chooser) (s chooserState) {
 	return s
 }
 
-// AddProvisional of an excluded session adds nothing. Dropping the zero Provisional has no effect.
 func TestExcludedSessionAddsNoProvisionalReward(t *testing.T) {
 	c := bandit.New()
 	a := newOpenSession(t, c, 1)

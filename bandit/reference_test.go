@@ -12,18 +12,16 @@ import (
 	"precept/bandit/trial"
 )
 
-// armSums holds the session counts and residual sums of one arm.
 type armSums struct{ n1, s1, n0, s0, nu, su float64 }
 
-// addTo adds the counts to an arm of a chooser on the given day.
 func (s armSums) addTo(c *bandit.Chooser, arm string, day int32) {
 	for field, v := range map[string]float64{"n1": s.n1, "s1": s.s1, "n0": s.n0, "s0": s.s0, "nu": s.nu, "su": s.su} {
 		c.Add([]trial.Delta{delta(arm, field, day, trial.Fixed(v))})
 	}
 }
 
-// solve returns the posterior by the formulas of the specification: a session that matched the lesson has the expected
-// residual del, and an injected session has del + effect.
+// solve follows the formulas of the specification: a session that matched the lesson has the expected residual del, and
+// an injected session has del + effect.
 func (s armSums) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar float64) {
 	a := 1/p.W2 + (s.n0+s.nu+s.n1)/p.Sigma2
 	b := s.n1 / p.Sigma2
@@ -33,7 +31,6 @@ func (s armSums) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVa
 	return (a*r1 - b*r0) / det, a / det, (d*r0 - b*r1) / det, d / det
 }
 
-// genArmSums draws the counts and residual sums of one arm.
 func genArmSums(t *rapid.T) armSums {
 	n, r := rapid.Float64Range(0, 300), rapid.Float64Range(-0.3, 0.3)
 	e := armSums{
@@ -51,7 +48,7 @@ func genArmSums(t *rapid.T) armSums {
 	return e
 }
 
-// assertNear fails the test unless got and want are equal up to rounding.
+// assertNear permits rounding errors.
 func assertNear(t *rapid.T, subject string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-9+1e-6*math.Abs(want) {
@@ -59,8 +56,7 @@ func assertNear(t *rapid.T, subject string, got, want float64) {
 	}
 }
 
-// The belief equals the posterior of armSums.solve. Negative counts are ignored: a correction may arrive before the
-// reward that it corrects.
+// Negative counts are ignored: a correction may arrive before the reward that it corrects.
 func TestPosteriorMatchesFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := genArmSums(t)
@@ -83,8 +79,7 @@ func TestPosteriorMatchesFormulas(t *testing.T) {
 	})
 }
 
-// Refit makes three steps of EM over the lessons with at least five injected picks and ten pseudo-lessons at the
-// default priors, within bounds.
+// Refit uses the lessons with at least five injected picks, and ten pseudo-lessons at the default priors.
 func TestRefitMatchesThreeStepsOfEM(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
@@ -122,7 +117,6 @@ func TestRefitMatchesThreeStepsOfEM(t *testing.T) {
 	})
 }
 
-// MeanBefore of a day equals the counted mean of a chooser that has only the earlier days, each discounted by its age.
 func TestMeanBeforeUsesOnlyEarlierDays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		allDays, before := bandit.New(), bandit.New()
@@ -154,7 +148,6 @@ func TestMeanBeforeUsesOnlyEarlierDays(t *testing.T) {
 	}
 }
 
-// After Inherit, reloaded counters have the provisional rewards of lessons, categories and planned trials.
 func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
 	c := bandit.New()
 	a := &trial.Assignment{
@@ -190,7 +183,7 @@ func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
 	}
 }
 
-// Maxima advances the day of the discount. Raise merges a maximum of another replica.
+// MergeMaxima adds a maximum of another replica.
 func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	c := bandit.New()
 	armSums{n1: 100, s1: 20}.addTo(c, "a@1", 100)
@@ -205,8 +198,7 @@ func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	}
 }
 
-// A unit is a run with several sessions. Each session gets the lessons of its unit within the budget, injected or
-// withheld as in the unit. Withheld lessons also count towards the budget.
+// A unit is a run with several sessions. Withheld lessons also use the budget.
 func TestDecideSharedRespectsSlotsAndBudget(t *testing.T) {
 	decided := func() *trial.Assignment {
 		return &trial.Assignment{
@@ -257,7 +249,7 @@ func TestDecideSharedRespectsSlotsAndBudget(t *testing.T) {
 			t.Errorf("%s: picks of the unit = %v, new picks = %v, want %v and no new pick", name, got, slugs(fresh), tc.want)
 		}
 	}
-	// a later decision has a later turn, and its picks take the remaining slots
+	// a later decision has a later turn, and takes the remaining slots
 	a := decided()
 	given, fresh := bandit.DecideShared(
 		bandit.Config{K: 3},

@@ -21,25 +21,24 @@ func (c *Chooser) Priors() Priors {
 	return c.priors
 }
 
-// Refit fits the priors to the lessons with at least five injections after the discount by age, and returns the result
-// with the next version. Refit does not change the chooser; SetPriors does.
+// Refit fits the priors to the lessons with at least five injections after the discount by age. It does not change the
+// chooser; SetPriors does.
 func (c *Chooser) Refit() Priors {
 	p, es := c.fitInput()
 	p = p.refit(es)
-	if r := fitRegression(c.sortedCells(), p.Sigma2); r != nil { // outside of the lock, which requests need
+	if r := fitRegression(c.sortedCells(), p.Sigma2); r != nil { // without the lock, which requests need
 		p.Regression = r
 	}
 	return p.sanitize()
 }
 
-// fitInput returns the priors with the current variance of a reward, and the evidence of the lessons that Refit uses.
 func (c *Chooser) fitInput() (p Priors, es []evidence) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	p = c.priors
 	p.Sigma2 = c.rewardVariance()
 	byKey := func(x, y *arm) int { return cmp.Compare(x.key, y.key) }
-	for _, a := range slices.SortedFunc(c.everyArm(), byKey) { // sorted: sums of floats depend on the order
+	for _, a := range slices.SortedFunc(c.everyArm(), byKey) { // sums of floats depend on the order
 		a.mu.Lock()
 		e := a.discounted(c.ageWeights).nonNegative()
 		a.mu.Unlock()
@@ -50,8 +49,8 @@ func (c *Chooser) fitInput() (p Priors, es []evidence) {
 	return p, es
 }
 
-// rewardVariance returns the variance of a reward around the model: the variance of a binary reward while
-// nearly all rewards are 0 or 1, else the measured variance. The caller holds mu.
+// rewardVariance returns the variance of a reward around the model: of a binary reward while nearly all rewards are 0
+// or 1. The caller holds mu.
 func (c *Chooser) rewardVariance() float64 {
 	n, graded := float64(c.tenant[iRewarded]), float64(c.tenant[iGraded])
 	if n < 50*trial.FixedScale || graded < 0.05*n {

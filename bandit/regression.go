@@ -11,17 +11,15 @@ import (
 	"precept/bandit/trial"
 )
 
-// Regression predicts the reward of a session without a lesson, minus the running mean of the tenant. The prediction
-// uses facts that are known at the first request, before any coin. The prediction becomes part of a centre, and a
-// better centre makes the interval of an effect narrower. A replica fits a Regression to the closed sessions and
-// publishes it with the priors.
+// Regression predicts the reward of a session without a lesson, minus the running mean of the tenant, from facts before
+// any coin. A better prediction makes the interval of an effect narrower. One replica fits it to the closed sessions
+// and publishes it with the priors.
 type Regression struct {
 	Sessions float64                       `json:"sessions"` // rewarded sessions of the fit
 	Offset   float64                       `json:"offset"`   // for a session without a known fact
 	Effects  map[string]map[string]float64 `json:"effects"`  // by fact and its value, in units of reward
 }
 
-// The facts of a session.
 const (
 	factAgent = iota
 	factModel
@@ -32,15 +30,14 @@ const (
 	factCount
 )
 
-// factNames are the names of the facts in a stored Regression.
 var factNames = [factCount]string{"agent", "model", "length", "category", "tools", "hour"} //nolint:gochecknoglobals // an immutable list
 
-// maxValues is the maximum number of values with an effect, by fact. The bound is needed, because agents and
-// models are free text. The most frequent values get an effect.
+// maxValues bounds the values with an effect, by fact, because agents and models are free text. The most frequent
+// values get an effect.
 var maxValues = [factCount]int{16, 16, 8, 32, 8, 8} //nolint:gochecknoglobals // an immutable list
 
-// cellScope returns the scope of the counters that count all sessions with the facts of a. A session without a
-// known start has only a category.
+// cellScope returns the scope that counts all sessions with the same facts. A session without a known start has only a
+// category.
 func cellScope(a *trial.Assignment) string {
 	scope := categoryScope(a.Category)
 	if a.At == 0 {
@@ -52,7 +49,6 @@ func cellScope(a *trial.Assignment) string {
 // bandSeconds is the length of a band of the day, in seconds of UTC.
 const bandSeconds = 3 * 3600
 
-// toolsBand returns the band of a number of tools.
 func toolsBand(n int) string {
 	for band, limit := range []int{0, 4, 12, 30} {
 		if n <= limit {
@@ -62,8 +58,8 @@ func toolsBand(n int) string {
 	return "4"
 }
 
-// categoryOf returns the scope of the category of a cell: the scope without the two digits at the end.
-// No category ends with a digit, because the band of the length is the last part of a category.
+// categoryOf removes the two digits at the end of a cell. No category ends with a digit, because the last part of a
+// category is the band of the length.
 func categoryOf(cell string) string {
 	const bands = len("|2|5")
 	end := len(cell) - bands
@@ -86,8 +82,7 @@ func factsOf(cell string) (f [factCount]string) {
 	return f
 }
 
-// Expected returns the expected reward of a session without a lesson by the published regression. ok
-// is false if no regression is published.
+// Expected returns the expected reward of a session without a lesson; ok is false if no regression is published.
 func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -100,7 +95,6 @@ func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
 	return fromFixed(c.allCategories.closed[iCS]+c.allCategories.provisional[iCS])/n + r.relative(factsOf(cellScope(&counted))), true
 }
 
-// relative returns the predicted reward of a session with these facts, minus the running mean of the tenant.
 func (r *Regression) relative(facts [factCount]string) float64 {
 	y := r.Offset
 	for f, value := range facts {
@@ -125,14 +119,13 @@ func (r *Regression) isUsable() bool {
 	return ok(r.Offset)
 }
 
-// cell holds the sums over the closed and rewarded sessions with the same facts.
 type cell struct {
 	facts  [factCount]string
 	n, sum float64 // sessions, and rewards minus the predicted effects of the lessons
 }
 
-// sortedCells returns the cells of the tenant, sorted, so that every replica adds in the same order. The lock, which
-// requests need, is held only while the sums are copied.
+// sortedCells sorts, so that every replica adds in the same order. The lock, which requests need, is held only while
+// the sums are copied.
 func (c *Chooser) sortedCells() []cell {
 	c.mu.RLock()
 	sums := make(map[string][baselineFieldCount]int64, len(c.cells))
@@ -150,16 +143,15 @@ func (c *Chooser) sortedCells() []cell {
 	return out
 }
 
-// Steps and starting values of the fit.
 const (
 	fitSteps            = 10
 	startEffectVariance = 0.05 * 0.05 // variance of the effects of a fact in the first step
 	minEffectVariance   = 1e-5        // minimum of this variance in later steps
 )
 
-// fitRegression fits a ridge regression: each effect is normal around 0, with a variance for each fact
-// that follows from the data (EM), so that a fact without information gets effects near 0. sigma2 is
-// the variance of a reward. The result is nil below RefitEvery sessions, and if the matrix of the fit is singular.
+// fitRegression fits a ridge regression: each effect is normal around 0, with a variance for each fact that follows
+// from the data, so that a fact without information gets effects near 0. The result is nil below RefitEvery sessions,
+// and if the matrix of the fit is singular.
 func fitRegression(cells []cell, sigma2 float64) *Regression {
 	var n, sum float64
 	for i := range cells {
@@ -233,14 +225,13 @@ func momentsOf(cells []cell, column map[columnKey]int, mean, sigma2 float64) (gr
 	return gram, moment
 }
 
-// columnKey names a column of the regression.
 type columnKey struct {
 	fact  int
 	value string
 }
 
-// columnsOf returns a column for each frequent value of a fact with two values or more, in a fixed
-// order, and the number of each column. The numbers start at 1, because 0 is the offset.
+// columnsOf returns a column for each frequent value of a fact with two values or more, in a fixed order. The numbers
+// start at 1, because 0 is the offset.
 func columnsOf(cells []cell) (columns []columnKey, number map[columnKey]int) {
 	count := map[columnKey]float64{}
 	for i := range cells {
@@ -268,8 +259,8 @@ func columnsOf(cells []cell) (columns []columnKey, number map[columnKey]int) {
 	return columns, number
 }
 
-// invert replaces a symmetric positive definite k by k matrix by its inverse (Gauss and Jordan, which
-// needs no pivot for such a matrix). invert reports whether the matrix was positive definite.
+// invert inverts a symmetric positive definite k by k matrix (Gauss and Jordan, which needs no pivot for such a
+// matrix). It reports whether the matrix was positive definite.
 func invert(a []float64, k int) bool {
 	for p := range k {
 		d := a[p*k+p]

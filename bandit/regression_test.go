@@ -11,14 +11,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// sessionWithFacts returns the assignment of a session of the given agent. The first request of the session came at the
-// given hour, with the given number of tools.
+// sessionWithFacts returns a session whose first request came at the given hour, with the given number of tools.
 func sessionWithFacts(agent string, hour, tools int) trial.Assignment {
 	return trial.Assignment{Category: agent + "|gpt|m", At: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
 }
 
-// easyMornings returns the deltas of n sessions of two agents. In the morning 80% of the sessions succeed, in the
-// evening 40%, whatever the agent and the number of tools.
+// easyMornings returns n sessions, of which 80% succeed in the morning and 40% in the evening.
 func easyMornings(n int) (deltas [][]trial.Delta) {
 	r := seededRand("mornings")
 	for i := range n {
@@ -36,8 +34,7 @@ func easyMornings(n int) (deltas [][]trial.Delta) {
 	return deltas
 }
 
-// The regression learns from closed sessions which facts known before the random decision predict the reward. A
-// decision stores the prediction as the base of the session.
+// The facts are known before the random decision. A decision stores the prediction as the base of the session.
 func TestRegressionPredictsRewardFromFacts(t *testing.T) {
 	c := bandit.New()
 	for _, ds := range easyMornings(2000) {
@@ -64,7 +61,7 @@ func TestRegressionPredictsRewardFromFacts(t *testing.T) {
 	}
 }
 
-// Uninformative facts get effects near 0, so that the predictions are close to the mean.
+// The predictions are then close to the mean.
 func TestRegressionIgnoresUninformativeFacts(t *testing.T) {
 	r, c := seededRand("noise"), bandit.New()
 	for range 1000 {
@@ -83,7 +80,7 @@ func TestRegressionIgnoresUninformativeFacts(t *testing.T) {
 	}
 }
 
-// Replicas that add sessions in different orders, or withdraw a session and add it again, compute equal regressions.
+// Replicas add sessions in different orders, or withdraw a session and add it again.
 func TestRegressionDoesNotDependOnOrder(t *testing.T) {
 	all := easyMornings(600)
 	one, two := bandit.New(), bandit.New()
@@ -108,8 +105,7 @@ func TestRegressionDoesNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// Refit computes no regression from fewer than RefitEvery rewards. SetPriors drops a regression with an infinite
-// effect.
+// A regression needs RefitEvery rewards. SetPriors drops an infinite effect.
 func TestRegressionNeedsEnoughRewardsAndFiniteEffects(t *testing.T) {
 	c := bandit.New()
 	for _, ds := range easyMornings(bandit.RefitEvery - 1) {
@@ -125,8 +121,7 @@ func TestRegressionNeedsEnoughRewardsAndFiniteEffects(t *testing.T) {
 	}
 }
 
-// A store that an older version of precept wrote has only the sums of categories, without other facts. These sums
-// remain part of the baseline of the category.
+// A store of an older version has only the sums of categories.
 func TestBaselineKeepsCategorySumsOfOlderStore(t *testing.T) {
 	c := bandit.New()
 	c.Add([]trial.Delta{delta("x:agent-0|gpt|m", "cn", 0, 10*trial.FixedScale), delta("x:agent-0|gpt|m", "cs", 0, 7*trial.FixedScale)})

@@ -8,9 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Contribution returns all additions of a reward y of the given tier: the measurements of the trial
-// (Assignment.Contribution) and the residuals of the chooser's model. Contribution is pure. The
-// deltas of one scope are consecutive.
+// Contribution returns all additions of a reward y: the measurements of the trial and the residuals of the chooser's
+// model. The deltas of one scope are consecutive.
 func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 	d := trial.Deltas(a.Contribution(y, tier))
 	if d == nil {
@@ -21,9 +20,9 @@ func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 	return d
 }
 
-// addResiduals adds the residuals of a reward: of the whole prediction, of the prediction without the baseline for the
-// category, and of the prediction without the lesson for each matched or picked lesson. All predictions were frozen
-// at the decisions of the session.
+// addResiduals adds the residuals of the whole prediction, of the prediction without the baseline for the category, and
+// of the prediction without the lesson for each matched or picked lesson. All predictions were frozen at the decisions
+// of the session.
 func addResiduals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	del, inj := expectedEffects(a)
 	if y > 0 && y < 1 {
@@ -54,8 +53,7 @@ func addResiduals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	}
 }
 
-// expectedEffects returns the sums of the match effects and of the effects of the injected lessons in the
-// frozen record.
+// expectedEffects returns the sums of the effects in the frozen record.
 func expectedEffects(a *trial.Assignment) (matchEffects, injectedEffects float64) {
 	for i := range a.Matched {
 		matchEffects += a.Matched[i].MatchEffect

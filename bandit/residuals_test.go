@@ -10,7 +10,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// almostEqual reports whether got and want differ by less than a millionth.
 func almostEqual(got, want float64) bool { return math.Abs(got-want) < 1e-6 }
 
 func key(scope, field string, day int32) trial.Key {
@@ -21,7 +20,6 @@ func delta(scope, field string, day int32, v int64) trial.Delta {
 	return trial.Delta{Key: key(scope, field, day), Value: v}
 }
 
-// deltaValue returns the value of one delta, or 0 if ds has no such delta.
 func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	for _, d := range ds {
 		if d.Key == key(scope, field, day) {
@@ -31,7 +29,7 @@ func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	return 0
 }
 
-// sampleAssignment returns an assignment with an injected, a withheld and an unpicked lesson, and a loop warning.
+// sampleAssignment has an injected, a withheld and an unpicked lesson, and a loop warning.
 func sampleAssignment() trial.Assignment {
 	return trial.Assignment{
 		ControlP: 0.05, Category: "cat", Base: 0.6, Centre: 0.55, Decided: true, Day: 20000,
@@ -44,8 +42,7 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// The residuals and baselines that Contribution adds for the chooser follow the formulas. Contribution also returns the
-// deltas of the trial.
+// Contribution also returns the deltas of the trial.
 func TestResidualsMatchFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := bandit.Contribution(&a, 1, 2)
@@ -96,8 +93,7 @@ func TestResidualsMatchFormulas(t *testing.T) {
 	}
 }
 
-// Counted beliefs, baselines and refits depend neither on the order of rewards nor on corrections. Fields in scopes of
-// a different kind have no effect.
+// Fields in scopes of a different kind have no effect.
 func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ordered, shuffled := bandit.New(), bandit.New()
@@ -132,8 +128,7 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	})
 }
 
-// A clone is independent of the original, and finds the earlier text of an edited lesson. MeanBefore uses only the
-// counters of the days before.
+// A clone finds the earlier text of an edited lesson.
 func TestCloneIsIndependent(t *testing.T) {
 	c := bandit.New()
 	a := sampleAssignment()

@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addRewardedPicks adds rewarded picks of lesson a in sessions of a model. Half of the picks are withheld. Injected
-// picks succeed and withheld picks fail, except for every tenth pick.
+// addRewardedPicks withholds half of the picks. Injected picks succeed and withheld picks fail, except for every tenth
+// pick.
 func addRewardedPicks(c *bandit.Chooser, model string, picks int) {
 	for i := range picks {
 		y := float64(i % 2)
@@ -27,7 +27,6 @@ func addRewardedPicks(c *bandit.Chooser, model string, picks int) {
 	}
 }
 
-// epsilonFor returns the probability with which lesson a is withheld in a session of a model.
 func epsilonFor(t *testing.T, cfg *bandit.Config, c *bandit.Chooser, model string) float64 {
 	t.Helper()
 	for i := range 50 {
@@ -40,8 +39,7 @@ func epsilonFor(t *testing.T, cfg *bandit.Config, c *bandit.Chooser, model strin
 	return 0
 }
 
-// Lesson a is proven on model-a. With bandit.retest, sessions on a new model have the full holdout until the lesson
-// also has evidence on this model. Sessions on model-a keep the small holdout.
+// Lesson a is proven on model-a. With bandit.retest, a new model has the full holdout until it has evidence.
 func TestNewModelReopensHoldoutOnlyForItsSessions(t *testing.T) {
 	for _, holdout := range []bandit.Holdout{bandit.Prove, bandit.Earn} {
 		c := bandit.New()
@@ -65,7 +63,7 @@ func TestNewModelReopensHoldoutOnlyForItsSessions(t *testing.T) {
 	}
 }
 
-// Counters of an earlier release have no models. A lesson that such counters prove keeps the small holdout.
+// Counters of an earlier release have no models.
 func TestEvidenceWithoutModelsKeepsSmallHoldout(t *testing.T) {
 	c := bandit.New()
 	cfg := &bandit.Config{K: 3, Epsilon: 0.2, Retest: true}
@@ -75,7 +73,7 @@ func TestEvidenceWithoutModelsKeepsSmallHoldout(t *testing.T) {
 	}
 }
 
-// Models beyond the limit of a tenant share one name, and so one holdout.
+// They have one holdout.
 func TestModelsBeyondLimitShareOneRetest(t *testing.T) {
 	c := bandit.New()
 	cfg := &bandit.Config{K: 3, Epsilon: 0.2, Retest: true}
@@ -92,7 +90,7 @@ func TestModelsBeyondLimitShareOneRetest(t *testing.T) {
 	}
 }
 
-// 20,000 model names of open and closed sessions add only a few hundred counters and categories.
+// The names are of open and closed sessions.
 func TestModelNamesAddFewCounters(t *testing.T) {
 	c := bandit.New()
 	rows := map[string]bool{}

@@ -11,24 +11,22 @@ import (
 	"precept/bandit/trial"
 )
 
-// flatBeliefs is a fake chooser with the baseline 0.5 for every category.
 type flatBeliefs struct{ beliefsBySlug }
 
 func (flatBeliefs) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 
 func (flatBeliefs) Baseline(string) (float64, float64) { return 2000, 1000 }
 
-// runWorld simulates runs of several agents with one session each. The rewards within a run are correlated.
+// runWorld simulates runs of several agents with one session each, whose rewards are correlated.
 type runWorld struct {
 	runs, agents int
-	share        float64 // fraction of the variance of a session's reward that the run explains
-	effect       float64 // effect of the lesson on the agent that gets it
-	spills       bool    // whether the effect is on all agents of a run in which an agent gets the lesson
+	share        float64 // share of a reward's variance that the run explains
+	effect       float64 // effect on the agent that gets the lesson
+	spills       bool    // the effect is on all agents of the run
 }
 
-// estimate simulates the world once, and returns the measured effect and its standard error. The unit of randomization
-// is the run if coinsByRun is true, and the session otherwise. The unit of observation is the run if countedByRun is
-// true, and the session otherwise.
+// estimate returns the measured effect and its standard error. coinsByRun and countedByRun say whether the run or the
+// session is randomized and observed.
 func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Objective: bandit.All, Salt: fmt.Sprint("world ", seed)}
@@ -82,8 +80,8 @@ func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, 
 	return effect, math.Sqrt((zz/n - effect*effect) / n)
 }
 
-// spread returns the mean and the standard deviation of the estimates of many simulations, and the share of simulations
-// whose estimate is more than 1.96 standard errors away from 0.
+// spread returns the mean and the standard deviation of many estimates, and the share that is more than 1.96 standard
+// errors away from 0.
 func (w runWorld) spread(simulations int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
 	var s, ss float64
 	for seed := range uint64(simulations) { //nolint:gosec // not negative
@@ -97,8 +95,7 @@ func (w runWorld) spread(simulations int, coinsByRun, countedByRun bool) (mean, 
 	return s / k, math.Sqrt(ss/k - s/k*s/k), outside / k
 }
 
-// A unit is a run with several member sessions. Share gives each member the picks of the unit for its matches, in any
-// order of the matches and within the limits of the member. A lesson is injected for all members or withheld for all.
+// A unit is a run with several member sessions. A lesson is injected for all members or withheld for all.
 func TestDecideSharedReturnsPicksOfTheUnit(t *testing.T) {
 	cfg := bandit.Config{K: 2, Epsilon: 0.5, Objective: bandit.Random, Salt: "s"}
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
@@ -107,7 +104,7 @@ func TestDecideSharedReturnsPicksOfTheUnit(t *testing.T) {
 		var a trial.Assignment
 		r := rand.New(rand.NewPCG(uint64(run), 1)) //nolint:gosec // a simulation
 		injected := map[string]bool{}
-		for range 6 { // members, each with two decisions
+		for range 6 { // members with two decisions each
 			spent := 0
 			for range 2 {
 				var actions []bandit.Action
@@ -143,7 +140,7 @@ func TestDecideSharedReturnsPicksOfTheUnit(t *testing.T) {
 	}
 }
 
-// A unit keeps the first text of a lesson. Share gives no pick to a member that matches an edited text.
+// A member that matches an edited text gets no pick.
 func TestDecideSharedKeepsFirstTextOfLesson(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
@@ -158,7 +155,6 @@ func TestDecideSharedKeepsFirstTextOfLesson(t *testing.T) {
 	}
 }
 
-// A withheld pick uses as much of a member's budget (Room) as an injected pick.
 func TestDecideSharedCountsWithheldPicksInBudget(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 1, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
@@ -173,8 +169,7 @@ func TestDecideSharedCountsWithheldPicksInBudget(t *testing.T) {
 	}
 }
 
-// A unit has at most MaxShared matches. Beyond the limit, Share picks no new lesson but still returns the earlier
-// picks.
+// Earlier picks are still returned.
 func TestDecideSharedAddsNoPicksBeyondUnitLimit(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
@@ -189,7 +184,7 @@ func TestDecideSharedAddsNoPicksBeyondUnitLimit(t *testing.T) {
 	}
 }
 
-// Merging two copies of a unit gives the same result in either order and when repeated. The result has all picks.
+// The result has all picks.
 func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: bandit.Random, Salt: "s"}
 	for run := range 200 {

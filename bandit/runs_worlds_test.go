@@ -8,9 +8,8 @@ import (
 )
 
 // If the lesson of one agent helps all agents of its run, randomization by session measures an effect near 0.
-// Randomization by run with each session as an observation gives intervals that are too narrow. With the run as the
-// unit of randomization and observation, the effect and the intervals are right, and the variance grows by the design
-// effect. docs/EXPERIMENT.md describes these results.
+// Randomization by run with each session as an observation gives intervals that are too narrow. docs/EXPERIMENT.md
+// describes these results.
 func TestRunAsUnitMeasuresWithoutBias(t *testing.T) {
 	const plays = 100
 	spilling := runWorld{runs: 250, agents: 4, share: 0.3, effect: 0.1, spills: true}

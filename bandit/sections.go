@@ -3,12 +3,11 @@ package bandit
 import "precept/bandit/trial"
 
 // FlipSections flips the coins of sections of rules files at the first request that contains the sections. The result
-// fresh holds the new picks, and shares the memory of a.Picks. The result earlier holds copies of the picks of sections
-// whose coin an earlier request flipped. The caller sets Slug, Arm, Eps, Tokens, Turn and Trial of each section. A
-// control session keeps all sections and stays out of the arms of the sections.
+// fresh holds the new picks, and shares the memory of a.Picks; earlier holds copies of picks whose coin an earlier
+// request flipped. A control session keeps all sections and stays out of their arms.
 //
-// No draw selects the sections, because an operator registered the sections. The centre of the reward is the baseline
-// of the session, because any centre that is fixed before the coin is valid.
+// The caller sets Slug, Arm, Eps, Tokens, Turn and Trial of each section. No draw selects the sections, because an
+// operator registered them.
 func FlipSections(cfg Config, b Beliefs, a *trial.Assignment, unit string, sections []trial.Pick) (fresh, earlier []trial.Pick) {
 	startAssignment(a, cfg, b, unit)
 	if a.Control {

@@ -6,18 +6,15 @@ import (
 	"precept/bandit/trial"
 )
 
-// maxUnitMatches bounds the matches of a unit of many sessions, because a contribution is linear in the
-// matches.
+// maxUnitMatches bounds the matches of a run of many sessions, because a contribution is linear in the matches.
 const maxUnitMatches = 512
 
-// DecideShared decides like Decide, for one session of a unit with several sessions (a run and its agents). The
-// sessions share the assignment of the unit, and a decision for one session holds for all. The result given holds the
-// earlier picks of lessons that match again, in order, and fresh holds the new picks. A lesson that matched before
-// without a pick stays without a pick. spent is the number of picks of this session: the limits of a decision and of a
-// session apply to each session alone, and do not depend on the coins.
+// DecideShared decides like Decide, for one of several sessions that share an assignment (a run and its agents). The
+// result given holds earlier picks of lessons that match again, and fresh holds the new picks. spent is the number of
+// picks of this session: limits apply to each session alone, and do not depend on the coins.
 //
-// An earlier pick of a different text of the lesson (edited, or presented differently) is not in given, because its arm
-// does not measure the text that would be inserted.
+// A lesson that matched before without a pick stays without a pick. An earlier pick of a different text of the lesson
+// is not in given, because its arm does not measure the text that would be inserted.
 func DecideShared(
 	cfg Config, b Beliefs, a *trial.Assignment, unit string, actions []Action, spent int,
 ) (given, fresh []trial.Pick) {
@@ -40,8 +37,8 @@ func DecideShared(
 	return given, flipPicks(a, cfg, b, unit, append(chosen, forced...), turn)
 }
 
-// newActions returns the actions that are new to the unit. Beyond maxUnitMatches matches, only forced
-// actions are returned.
+// newActions returns the actions that are new to the run. Beyond maxUnitMatches matches, only forced actions are
+// returned.
 func newActions(a *trial.Assignment, actions []Action) []Action {
 	room := maxUnitMatches - len(a.Matched)
 	out := make([]Action, 0, len(actions))
@@ -57,10 +54,8 @@ func newActions(a *trial.Assignment, actions []Action) []Action {
 	return out
 }
 
-// earlierPicks returns the picks of the given actions that the unit has already made. It returns at most as many picks
-// as there are slots, skips a pick whose size exceeds cfg.Room, and subtracts the sizes of the returned picks from
-// cfg.Room. A withheld pick, whose lesson is not inserted, counts like an injected pick. A forced pick needs no slot
-// and no room.
+// earlierPicks returns the picks of actions that were decided in an earlier session of the run. A returned pick uses a
+// slot and room, even if its lesson is withheld; a forced pick does not.
 func earlierPicks(a *trial.Assignment, cfg *Config, actions []Action, slots int) (given []trial.Pick) {
 	for i := range a.Picks {
 		p := &a.Picks[i]

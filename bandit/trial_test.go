@@ -8,8 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// A lesson in a trial that ends at a width keeps the trial's holdout of 0.5 until its interval is narrow enough. After
-// that, it is picked and withheld like any other lesson.
+// After the trial, the lesson is picked and withheld like the others.
 func TestTrialKeepsItsHoldoutUntilWidthIsReached(t *testing.T) {
 	c := bandit.New()
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Salt: "trial"}

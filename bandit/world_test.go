@@ -11,30 +11,26 @@ import (
 	"precept/bandit/trial"
 )
 
-// world simulates a tenant whose lessons have known effects.
 type world struct {
 	lessons []simulatedLesson
 	rng     *rand.Rand
-	matches int // average number of matching lessons per session
+	matches int // mean number of matching lessons per session
 }
 
-// simulatedLesson is a lesson with its true effect. If hard is positive, the lesson matches hard sessions more often
-// than easy ones.
+// simulatedLesson is a lesson that, if hard is positive, matches hard sessions more often.
 type simulatedLesson struct {
 	bandit.Action
 	effect, hard float64
 }
 
-// seededRand returns a random source with the seed text, so that each run of a test draws the same numbers.
 func seededRand(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))
 	return rand.New(rand.NewPCG(h.Sum64(), 1)) //nolint:gosec // tests repeat
 }
 
-// newWorld returns a world of n lessons: a third help, a third harm, and a third have no effect. If contrary is true,
-// the helpful lessons match hard sessions and the harmful lessons match easy sessions, so that a comparison of raw
-// success rates has the wrong sign.
+// newWorld returns a world in which a third of the lessons help, a third harm, and a third have no effect. If contrary
+// is true, raw success rates have the wrong sign, because the helpful lessons match hard sessions.
 func newWorld(n int, contrary bool, seed string) *world {
 	w := &world{rng: seededRand(seed), matches: 3}
 	for j := range n {
@@ -53,7 +49,6 @@ func newWorld(n int, contrary bool, seed string) *world {
 	return w
 }
 
-// drawSession draws the success rate of a session without lessons, and its matching lessons.
 func (w *world) drawSession() (ease float64, matched []int) {
 	d := w.rng.NormFloat64()
 	for j := range w.lessons {
@@ -65,7 +60,6 @@ func (w *world) drawSession() (ease float64, matched []int) {
 	return min(max(0.5-0.15*d, 0.15), 0.85), matched
 }
 
-// successRate returns the success rate of a session with the injected lessons of ps.
 func (w *world) successRate(ease float64, ps []trial.Pick, bySlug map[string]int) float64 {
 	for _, p := range ps {
 		if p.Injected {
@@ -75,7 +69,6 @@ func (w *world) successRate(ease float64, ps []trial.Pick, bySlug map[string]int
 	return min(max(ease, 0.01), 0.99)
 }
 
-// index returns the position of each lesson by slug.
 func (w *world) index() map[string]int {
 	out := map[string]int{}
 	for j := range w.lessons {
@@ -105,7 +98,7 @@ func (w *world) simulateLater(cfg bandit.Config, c *bandit.Chooser, n int) (gain
 	return gain
 }
 
-// simulate simulates n sessions and returns the mean gain of their second half over sessions without lessons.
+// simulate returns the mean gain of the second half of n sessions over sessions without lessons.
 func (w *world) simulate(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
 	index := w.index()
 	rewards := 0
@@ -134,7 +127,6 @@ func (w *world) simulate(cfg bandit.Config, c *bandit.Chooser, n int) (gain floa
 	return gain
 }
 
-// chooserWithLessons returns a chooser with counters of n lessons on 60 days.
 func chooserWithLessons(n int) *bandit.Chooser {
 	c := bandit.New()
 	r := seededRand("grown")

@@ -7,26 +7,22 @@ import (
 	"time"
 )
 
-// Definition defines the reward of a session: the tiers that count, whether sentiment counts, and
-// the age at which a session closes. Rewards under different definitions are not comparable, so
-// each definition has its own counters.
+// Definition defines the reward of a session. Rewards under different definitions are not comparable, so each
+// definition has its own counters.
 type Definition struct {
 	Tiers      []int // nil means all
 	Sentiment  bool
 	CloseAfter time.Duration
 }
 
-// DefaultDefinition is the definition of a default configuration, and of counters that name no
-// definition.
+// DefaultDefinition is the default, and the definition of counters that name none.
 const DefaultDefinition = "user>verifier>implicit@24h0m0s"
 
-// tierNames returns the names of the tiers, the highest first.
 func tierNames() []string { return []string{"user", "verifier", "implicit"} }
 
 const sentimentSuffix = "+sentiment"
 
-// String returns the text of the definition, such as "user>verifier>implicit@24h0m0s". Equal definitions have equal
-// texts.
+// String returns the text of the definition, such as "user>verifier>implicit@24h0m0s".
 func (d Definition) String() string {
 	var words []string
 	for i, name := range tierNames() {

@@ -7,7 +7,6 @@ import (
 	"precept/bandit/feedback"
 )
 
-// String returns the same text for equal definitions of a reward. ParseDefinition reads the text.
 func TestDefinitionStringRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

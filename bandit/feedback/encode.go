@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// RankSize is the length of a rank in bytes: the seconds and the nanoseconds of a time, and a hash.
+// RankSize is the length of a rank in bytes: seconds, nanoseconds and a hash.
 const RankSize = 8 + 4 + sha256.Size
 
-// Encode returns the stored form of the entry. A time has one text form, so that a repeated entry
-// has identical bytes.
+// Encode returns the stored form of the entry, in which a repeated entry has identical bytes.
 func (e *Entry) Encode() ([]byte, error) {
 	stored := *e
 	stored.At = e.At.UTC().Round(0)
@@ -26,7 +25,7 @@ func (e *Entry) Encode() ([]byte, error) {
 func (e *Entry) Repeats(stored *Entry) bool {
 	again := *e
 	again.At, again.Hash = stored.At, stored.Hash
-	text, err := again.Encode() // the encoding escapes the JSON of a correction, as in the stored entry
+	text, err := again.Encode() // the encoding escapes the JSON of a correction
 	if err != nil {
 		return false
 	}
@@ -34,8 +33,7 @@ func (e *Entry) Repeats(stored *Entry) bool {
 	return err == nil && bytes.Equal(text, storedText)
 }
 
-// Rank orders two versions of an entry independent of their arrival: the greater rank, byte by
-// byte, is kept. The rank is the time followed by the hash of the encoded entry.
+// Rank orders two versions of an entry independent of their arrival: the greater rank, byte by byte, is kept.
 func Rank(at time.Time, encoded []byte) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(at.Unix())^1<<63)
 	b = binary.BigEndian.AppendUint32(b, uint32(at.Nanosecond())) //nolint:gosec // below 10^9
@@ -43,7 +41,6 @@ func Rank(at time.Time, encoded []byte) []byte {
 	return append(b, sum[:]...)
 }
 
-// Sort sorts entries by time, then by id.
 func Sort(set []Entry) {
 	slices.SortFunc(set, func(a, b Entry) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID))

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The tiers, highest first. The highest tier with an entry decides the reward of a session.
+// The tiers. The highest tier with an entry decides the reward of a session.
 const (
 	TierUser     = 1 // the user: POST /v1/feedback with source user
 	TierVerifier = 2 // a verifier: source system, precept run --verify, the last test, lint or build in the traffic
@@ -39,15 +39,14 @@ const (
 	labelPoor       = "poor"
 )
 
-// The stages of work that webhooks report. The end of a pull request replaces all checks. Until then the
-// checks count as one rater with the lowest score: one failed check is a failed check.
+// The stages of work that webhooks report. The end of a pull request replaces all checks. Until then the checks count
+// as one rater with the lowest score.
 const (
 	StageCheck = "check"
 	StageEnd   = "end"
 )
 
-// Entry is one stored feedback of a session. Tier is set when the feedback is accepted: 1 user, 2
-// verifier (system), 3 implicit.
+// Entry is one stored feedback of a session.
 type Entry struct {
 	ID         string          `json:"id"`     // idempotency key, generated if the sender gave none
 	At         time.Time       `json:"at"`     // time of receipt
@@ -67,7 +66,7 @@ type Entry struct {
 	Hash       string          `json:"hash,omitempty"`  // ContentHash; breaks ties between entries with equal id and time
 }
 
-// ContentHash returns a hash over all fields including the time, except Hash: 32 hex digits.
+// ContentHash returns a hash, 32 hex digits, over all fields except Hash.
 func (e *Entry) ContentHash() string {
 	h := sha256.New()
 	for _, s := range []string{
@@ -79,7 +78,7 @@ func (e *Entry) ContentHash() string {
 		h.Write([]byte(s))
 	}
 	h.Write([]byte(e.CopiedFrom))
-	if e.Stage != "" { // entries without a stage keep the hash of earlier releases
+	if e.Stage != "" { // entries of earlier releases keep their hash
 		h.Write([]byte("\x00" + e.Stage))
 	}
 	h.Write(fmt.Appendf(nil, "%d/%d/%d/%d", e.At.UnixNano(), math.Float64bits(e.Score), e.Tier, e.Turn))
@@ -92,11 +91,10 @@ type Post struct {
 	SessionID, RequestID, ResponseID, SampleID, RunID string // of these five fields and the next three, exactly one is set
 	Commit, Branch, PullRequest                       string // name every session in which the commit, branch or pull request occurred
 	IfAnswered                                        bool   // a known session or run without a successful reply gets no rating
-	HasSenderID                                       bool   // the sender gave the id, and may repeat the post; set by Received
+	HasSenderID                                       bool   // the sender gave the id, and may repeat the post; set by WithReceipt
 }
 
-// WithReceipt completes a validated post with the time of receipt, a generated id if the sender gave
-// none, and the hash.
+// WithReceipt completes a validated post with the time of receipt, a missing id, and the hash.
 func (p Post) WithReceipt(at time.Time, newID func() string) Post {
 	p.Entry.At, p.HasSenderID = at, p.Entry.ID != ""
 	if !p.HasSenderID {
@@ -121,8 +119,8 @@ func NewImplicit(session string, turn int, tier int, kind, rule string, at time.
 	return e
 }
 
-// CopyForUnit returns a copy of a member's entry for the unit: the fields that decide the reward,
-// without the texts. Copies of several members differ by id, and each member is a separate rater.
+// CopyForUnit returns a copy of a member's entry for the unit (a run, or a session with its sub-agents), without the
+// texts. Each member is a separate rater.
 func (e *Entry) CopyForUnit(member string) Entry {
 	out := Entry{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score, Tier: e.Tier, Label: e.Label, Rule: e.Rule, Stage: e.Stage, CopiedFrom: member}
 	if e.Rater != "" {
@@ -149,13 +147,11 @@ func shortHash(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// ScoreOf returns the reward of a type: approval 1, correction 0.5, rejection 0. ScoreOf returns 0
-// for a score and for unknown types.
+// ScoreOf returns the reward of a type: approval 1, correction 0.5, others 0.
 func ScoreOf(kind string) float64 {
 	return map[string]float64{TypeApproval: 1, TypeCorrection: 0.5}[kind]
 }
 
-// scoreOfLabel returns the reward of a quality label without a type.
 func scoreOfLabel(label string) float64 {
 	return map[string]float64{labelGood: 1, labelAcceptable: 0.5}[label]
 }

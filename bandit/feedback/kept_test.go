@@ -14,7 +14,6 @@ import (
 	"precept/bandit/feedback"
 )
 
-// genTime generates times around 1970 in different zones, of which some are the same instant.
 func genTime() *rapid.Generator[time.Time] {
 	return rapid.Custom(func(t *rapid.T) time.Time {
 		zone := time.FixedZone("", rapid.SampledFrom([]int{0, 3600, -7 * 3600}).Draw(t, "zone"))
@@ -22,8 +21,7 @@ func genTime() *rapid.Generator[time.Time] {
 	})
 }
 
-// The byte order of ranks is the order of the versions by time. Different versions with the same time have different
-// ranks.
+// Different versions with the same time have different ranks.
 func TestRankOrdersVersionsByTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := genTime().Draw(t, "a"), genTime().Draw(t, "b")
@@ -41,7 +39,7 @@ func TestRankOrdersVersionsByTime(t *testing.T) {
 	})
 }
 
-// The encoding of an entry does not depend on the time zone or the monotonic clock reading of its time.
+// Neither the time zone nor the monotonic clock reading matters.
 func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := feedback.Entry{
@@ -74,8 +72,7 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	}
 }
 
-// An entry repeats a stored entry if both are equal in all fields except the time and the hash. The stored form escapes
-// the JSON of a correction.
+// The stored form escapes the JSON of a correction.
 func TestRepeatsIgnoresTimeAndHash(t *testing.T) {
 	t.Parallel()
 	e := feedback.Entry{
@@ -113,7 +110,6 @@ func TestRepeatsIgnoresTimeAndHash(t *testing.T) {
 	}
 }
 
-// Sort orders entries by time, then by id, whatever their order of arrival.
 func TestSortIgnoresArrivalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := drawEntries(t)
@@ -132,7 +128,7 @@ func TestSortIgnoresArrivalOrder(t *testing.T) {
 	})
 }
 
-// Each type and each label has a score. A score or a type in a post has priority over a label.
+// A score or a type has priority over a label.
 func TestTypesAndLabelsHaveScores(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]float64{"approval": 1, "correction": .5, "rejection": 0, "score": 0, "love": 0} {
@@ -154,7 +150,7 @@ func TestTypesAndLabelsHaveScores(t *testing.T) {
 	}
 }
 
-// A post with a score that contradicts its type or its label is refused, and the message names both and the remedy.
+// The message names both and the remedy.
 func TestParseRefusesContradictoryPosts(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{

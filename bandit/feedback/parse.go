@@ -20,13 +20,11 @@ const (
 	MaxBulk    = 1000
 )
 
-// keys lists the keys of a post, in the order of the documentation.
+// keys lists the keys in the order of the documentation.
 const keys = "id session_id run_id request_id response_id sample_id commit branch pull_request source type score quality_label comment correction rater details if_answered"
 
-// Parse parses one object or an array (bulk). Unknown keys, missing or ambiguous targets and scores
-// outside [0,1] are errors that name the remedy. In bulk, posts[i] and errs[i] belong to the i-th
-// entry, and a bad entry is refused alone. err is set for an unreadable body, and for a refused
-// single post.
+// Parse parses one object or an array (bulk). In bulk, posts[i] and errs[i] belong to the i-th entry, and a bad entry
+// is refused alone. err is set for an unreadable body, and for a refused single post.
 func Parse(body []byte) (posts []Post, errs []error, bulk bool, err error) {
 	body = bytes.TrimSpace(body)
 	switch {
@@ -44,8 +42,7 @@ func Parse(body []byte) (posts []Post, errs []error, bulk bool, err error) {
 	return []Post{post}, []error{nil}, false, nil
 }
 
-// parseBulk parses an array of feedback objects. The result has a post and an error for each object; the last
-// result is the error of the whole array.
+// parseBulk returns a post and an error for each object; the last result is the error of the whole array.
 func parseBulk(body []byte) ([]Post, []error, bool, error) {
 	var raws []json.RawMessage
 	if err := json.Unmarshal(body, &raws); err != nil {
@@ -64,8 +61,7 @@ func parseBulk(body []byte) ([]Post, []error, bool, error) {
 	return posts, errs, true, nil
 }
 
-// parseOne parses one feedback object. An unknown key is an error, so that a misspelt key does not lose
-// a value.
+// parseOne refuses an unknown key, so that a misspelt key does not lose a value.
 func parseOne(raw []byte) (Post, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &fields); err != nil {
@@ -108,7 +104,6 @@ func parseOne(raw []byte) (Post, error) {
 	return p, nil
 }
 
-// checkTarget checks that exactly one target is named.
 func (p *Post) checkTarget() error {
 	var named []string
 	for _, t := range []struct{ key, id string }{
@@ -134,9 +129,8 @@ func (p *Post) checkTarget() error {
 	return fmt.Errorf("%s are given; give exactly one of them", strings.Join(named, " and "))
 }
 
-// setScore sets type and score. Every type but score implies a score, and so does a quality label without a type and
-// a score. A given score that agrees with such a type is ignored. setScore returns an error if a type or a quality
-// label that means 1 comes with a score below 0.5, or one that means 0 with a score above 0.5.
+// setScore sets type and score. Every type but score implies a score, and so does a quality label alone. A given score
+// on the other side of 0.5 is an error; a score that agrees is ignored.
 func (p *Post) setScore(score float64, scored bool) error {
 	switch {
 	case p.Entry.Type == TypeScore && !scored:
@@ -159,7 +153,6 @@ func (p *Post) setScore(score float64, scored bool) error {
 	return nil
 }
 
-// ratingText names the type or the score of a post, for an error message.
 func (p *Post) ratingText(scored bool) string {
 	if p.Entry.Type == TypeScore || scored {
 		return fmt.Sprintf("score %v", p.Entry.Score)
@@ -167,7 +160,7 @@ func (p *Post) ratingText(scored bool) string {
 	return "type " + p.Entry.Type
 }
 
-// fieldReader reads the fields of an object and keeps the first error. A null value counts as an absent key.
+// fieldReader keeps the first error. A null value counts as an absent key.
 type fieldReader struct {
 	fields map[string]json.RawMessage
 	err    error
@@ -187,8 +180,8 @@ func (r *fieldReader) fail(format string, args ...any) {
 	}
 }
 
-// text returns the string of a key, "" for an absent key. A value that is not a string, longer than
-// limit bytes, or empty (except of comment and rater) is an error.
+// text returns "" for an absent key. A value that is not a string, longer than limit bytes, or empty (except of comment
+// and rater) is an error.
 func (r *fieldReader) text(key string, limit int) string {
 	raw := r.raw(key)
 	if raw == nil {
@@ -227,7 +220,6 @@ func (r *fieldReader) json(key string) json.RawMessage {
 	return b.Bytes()
 }
 
-// score returns the score; ok is false if there is no score.
 func (r *fieldReader) score() (float64, bool) {
 	raw := r.raw("score")
 	if raw == nil {
@@ -244,7 +236,6 @@ func (r *fieldReader) score() (float64, bool) {
 	return f, true
 }
 
-// flag returns the value of a switch, false for an absent key.
 func (r *fieldReader) flag(key string) (on bool) {
 	if raw := r.raw(key); raw != nil && json.Unmarshal(raw, &on) != nil {
 		r.fail("%s must be true or false", key)
@@ -252,7 +243,6 @@ func (r *fieldReader) flag(key string) (on bool) {
 	return on
 }
 
-// abbreviated shortens a sender's text for an error message.
 func abbreviated(s string) string {
 	if len(s) > 64 {
 		return strings.ToValidUTF8(s[:64], "") + "..."

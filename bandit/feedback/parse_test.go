@@ -17,7 +17,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 	for _, tc := range []struct {
 		name, body string
 		want       feedback.Post // compared without correction and comment
-		fault      string        // expected part of the error
+		fault      string        // part of the error
 	}{
 		{"approval", `{"session_id":"s","source":"user","type":"approval"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"rejection", `{"request_id":"r","type":"rejection"}`, feedback.Post{RequestID: "r", Entry: feedback.Entry{Source: "user", Type: "rejection", Score: 0, Tier: 1}}, ""},
@@ -113,8 +113,7 @@ func TestParseBulkReportsEachInvalidEntry(t *testing.T) {
 	}
 }
 
-// Parse keeps an id, a comment and a JSON value of the maximum size. The name of a run may be longer than an id. Parse
-// removes insignificant white space from a JSON value.
+// The name of a run may be longer than an id. White space in a JSON value is removed.
 func TestParseAcceptsFieldsOfMaximumSize(t *testing.T) {
 	id, comment, run := strings.Repeat("i", feedback.MaxID), strings.Repeat("c", feedback.MaxComment), strings.Repeat("r", feedback.MaxID+1)
 	value := `"` + strings.Repeat("v", feedback.MaxJSON-2) + `"`
@@ -145,7 +144,7 @@ func TestReceiptSetsIDTimeAndHash(t *testing.T) {
 	}
 }
 
-// Parse keeps the target and the score of any valid post, and its source decides the tier.
+// The source decides the tier.
 func TestParseKeepsFieldsOfValidPost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		target := rapid.SampledFrom([]string{"session_id", "request_id", "response_id", "sample_id"}).Draw(t, "target")

@@ -14,10 +14,9 @@ type SessionReward struct {
 	OK     bool // false: no feedback
 }
 
-// Reward computes the reward of a set of entries. For one id the latest entry by time, then by hash, is used. Of the
-// given tiers, the highest tier with an entry decides. Within a tier the reward is the mean over raters, with the
-// latest entry of each rater. Each member of a unit is rated separately: a rater's entry for one member does not
-// replace the entry for another member. Empty tiers mean all three.
+// Reward computes the reward of a set of entries. Of the given tiers (empty: all), the highest tier with an entry
+// decides. Within a tier the reward is the mean over raters, with the latest entry of each rater for each member of a
+// unit.
 func Reward(entries []Entry, tiers []int) SessionReward {
 	top, byRater := decisiveEntries(entries, tiers)
 	if top == 0 {
@@ -36,8 +35,8 @@ func DecisiveIDs(entries []Entry, tiers []int) map[string]bool {
 	return out
 }
 
-// decisiveEntries returns the highest of the given tiers that has an entry, 0 for none, and the latest entry of each
-// rater in this tier.
+// decisiveEntries returns the highest tier that has an entry, 0 for none, and the latest entry of each rater in this
+// tier.
 func decisiveEntries(entries []Entry, tiers []int) (top int, byRater map[string]Entry) {
 	byID := latest(slices.Values(entries), func(e *Entry) string { return e.ID })
 	for _, e := range byID {
@@ -51,8 +50,7 @@ func decisiveEntries(entries []Entry, tiers []int) (top int, byRater map[string]
 	return top, byRater
 }
 
-// joinChecks removes the checks of a session whose work has ended (StageEnd), and otherwise keeps
-// the check with the lowest score.
+// joinChecks removes the checks of ended work (StageEnd), and otherwise keeps the check with the lowest score.
 func joinChecks(byRater map[string]Entry) {
 	ends, lowest := map[string]bool{}, map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(byRater)) {
@@ -70,7 +68,6 @@ func joinChecks(byRater map[string]Entry) {
 	})
 }
 
-// latest returns the latest entry of each key.
 func latest(entries iter.Seq[Entry], key func(*Entry) string) map[string]Entry {
 	out := map[string]Entry{}
 	for e := range entries {
@@ -82,7 +79,7 @@ func latest(entries iter.Seq[Entry], key func(*Entry) string) map[string]Entry {
 	return out
 }
 
-// isLater reports whether a is later than b: by time, then by content. Entries equal in both are equivalent.
+// isLater compares the times, then the contents.
 func isLater(a, b Entry) bool {
 	if c := a.At.Compare(b.At); c != 0 {
 		return c > 0
@@ -90,8 +87,7 @@ func isLater(a, b Entry) bool {
 	return a.tieBreaker() > b.tieBreaker()
 }
 
-// tieBreaker returns the content hash, computed if the entry has none, followed by the id, so that two
-// entries of one rater with the same time and hash have a fixed order.
+// tieBreaker is the hash and the id, so that two entries of one rater with the same time and hash have a fixed order.
 func (e *Entry) tieBreaker() string {
 	if e.Hash != "" {
 		return e.Hash + e.ID
@@ -99,8 +95,7 @@ func (e *Entry) tieBreaker() string {
 	return e.ContentHash() + e.ID
 }
 
-// mean returns the mean score of the raters. mean adds the scores in ascending order, because a floating-point
-// sum depends on the order, and the order of a map is random.
+// mean adds in ascending order, because a floating-point sum depends on the order, and the order of a map is random.
 func mean(byRater map[string]Entry) float64 {
 	scores := make([]float64, 0, len(byRater))
 	for _, e := range byRater {

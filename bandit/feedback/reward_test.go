@@ -13,7 +13,6 @@ import (
 	"precept/bandit/feedback"
 )
 
-// atSecond returns a fixed time plus sec seconds.
 func atSecond(sec int) time.Time { return time.Unix(int64(1_700_000_000+sec), 0) }
 
 func TestRewardIsMeanOfHighestTier(t *testing.T) {
@@ -48,7 +47,6 @@ func TestRewardIsMeanOfHighestTier(t *testing.T) {
 	}
 }
 
-// drawEntries draws entries, some of which have equal ids, raters or times.
 func drawEntries(t *rapid.T) []feedback.Entry {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) feedback.Entry {
 		e := feedback.Entry{
@@ -62,7 +60,7 @@ func drawEntries(t *rapid.T) []feedback.Entry {
 	}), 0, 12).Draw(t, "entries")
 }
 
-// Reward returns exactly the same number for any order and repetition of the entries.
+// The number is exactly the same.
 func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		es := drawEntries(t)
@@ -82,8 +80,7 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 	})
 }
 
-// A score of 1 by a new rater of the highest tier does not lower a reward of that tier, and replaces a reward of a
-// lower tier.
+// A score of 1 by a new rater of the highest tier does not lower a reward of that tier.
 func TestRewardIncludesNewRater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		es := drawEntries(t)
@@ -98,8 +95,7 @@ func TestRewardIncludesNewRater(t *testing.T) {
 	})
 }
 
-// Repeated calls return the same reward, although Reward iterates over maps and a floating-point sum depends on the
-// order. Entries without a tier are ignored.
+// Reward iterates over maps, and a floating-point sum depends on the order. Entries without a tier are ignored.
 func TestRewardIsDeterministic(t *testing.T) {
 	var es []feedback.Entry
 	for i := range 12 {
@@ -113,7 +109,7 @@ func TestRewardIsDeterministic(t *testing.T) {
 	}
 }
 
-// Decisive returns the entries that decide the reward: the latest entry of each rater in the highest counted tier.
+// Only the highest counted tier decides.
 func TestDecisiveReturnsLatestEntryOfEachRater(t *testing.T) {
 	es := []feedback.Entry{
 		{ID: "old", At: atSecond(1), Tier: 2, Rater: "ann"},
@@ -129,8 +125,7 @@ func TestDecisiveReturnsLatestEntryOfEachRater(t *testing.T) {
 	}
 }
 
-// The id of implicit feedback depends only on the session, the turn and the rule. A later finding about the same turn
-// by the same rule therefore replaces the earlier finding.
+// A later finding about the same turn by the same rule replaces the earlier one.
 func TestImplicitFeedbackHasOneIDPerSubject(t *testing.T) {
 	a := feedback.NewImplicit("s", 3, feedback.TierVerifier, feedback.TypeApproval, "verify:test", atSecond(1))
 	b := feedback.NewImplicit("s", 3, feedback.TierVerifier, feedback.TypeRejection, "verify:test", atSecond(2))
@@ -174,8 +169,7 @@ func TestContentHashCoversEveryField(t *testing.T) {
 	}
 }
 
-// Until the work ends, all checks of a webhook count as one rater with the lowest score. After that, only the latest
-// end counts. A person has priority over both.
+// Until the work ends, all checks of a webhook count as one rater with the lowest score. A person has priority.
 func TestEndOfWorkReplacesChecks(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	entry := func(rater, stage string, minute int, score float64) feedback.Entry {

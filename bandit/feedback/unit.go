@@ -2,23 +2,20 @@ package feedback
 
 import "slices"
 
-// A unit is the subject of randomisation where several sessions belong together: a run, or a named
-// session with its sub-agents. The row of the unit has the assignment and one reward. Feedback for a
-// member counts for the unit, and feedback for the unit counts for each member:
+// A unit is the subject of randomisation where several sessions belong together: a run, or a named session with its
+// sub-agents. It has the assignment and one reward.
 //
-//   - an entry of a member is copied to the unit without its text;
-//   - an entry of the unit is copied to each member at the closing, and to closed members when the
-//     entry is corrected.
-//
-// Both copies may be repeated, because the ids follow from the source.
+// An entry of a member is copied to the unit without its text. An entry of the unit is copied to each member at the
+// closing, and to closed members when the entry is corrected. Copies may be repeated, because the ids follow from the
+// source.
 
-// Bounds of the copies. They are needed because a unit may have thousands of members.
+// A unit may have thousands of members.
 const (
 	maxSignalMembers = 1024 // members whose implicit feedback is copied to the unit; feedback of people is always copied
 	maxSharedEntries = 32   // entries of the unit that are copied to each member
 )
 
-// ForUnit returns copies of a member's entries for the unit. memberNumber is the number of the member in the unit.
+// ForUnit returns copies of a member's entries for the unit.
 func ForUnit(member string, memberNumber int, entries []Entry) (list []Entry) {
 	for i := range entries {
 		if e := &entries[i]; e.CopiedFrom == "" && (e.Rule == "" || memberNumber <= maxSignalMembers) {
@@ -28,8 +25,7 @@ func ForUnit(member string, memberNumber int, entries []Entry) (list []Entry) {
 	return list
 }
 
-// ForMembers returns copies of the entries about a unit for a member: the first maxSharedEntries entries in the given
-// order.
+// ForMembers returns copies of a unit's entries for a member: the first maxSharedEntries.
 func ForMembers(unit string, entries []Entry) (list []Entry) {
 	for i := range entries {
 		if e := &entries[i]; e.CopiedFrom == "" && e.Rule == "" && len(list) < maxSharedEntries {
@@ -39,8 +35,7 @@ func ForMembers(unit string, entries []Entry) (list []Entry) {
 	return list
 }
 
-// Missing returns the entries of list that are not in set, or are in set with a different content. The elements of list
-// are overwritten.
+// Missing returns the entries of list that are missing or different in set. The elements of list are overwritten.
 func Missing(list, set []Entry) []Entry {
 	has := make(map[string]string, len(set))
 	for i := range set {

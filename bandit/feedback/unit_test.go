@@ -7,8 +7,7 @@ import (
 	"precept/bandit/feedback"
 )
 
-// At most 32 entries of a run are copied to each of its sessions, because a run may have thousands of entries and
-// thousands of sessions.
+// A run may have thousands of entries and of sessions.
 func TestCopiesForMembersHaveAtMost32Entries(t *testing.T) {
 	t.Parallel()
 	entries := []feedback.Entry{{ID: "signal", Rule: "tests"}, {ID: "a member's", CopiedFrom: "m"}}
@@ -30,9 +29,8 @@ func TestCopiesForMembersHaveAtMost32Entries(t *testing.T) {
 	}
 }
 
-// A unit receives copies of the feedback on its member sessions, without texts: the feedback of people on every member,
-// and the implicit feedback on the first 1,024 members. Feedback that a member received from the unit is not copied
-// back.
+// The implicit feedback of the first 1,024 members is copied, and the feedback of people on all. Feedback from the unit
+// is not copied back.
 func TestCopiesForUnitHaveMemberFeedbackWithoutText(t *testing.T) {
 	t.Parallel()
 	own := []feedback.Entry{
@@ -62,7 +60,6 @@ func TestCopiesForUnitHaveMemberFeedbackWithoutText(t *testing.T) {
 	}
 }
 
-// Missing returns the entries that are not in a set: new entries and corrected entries.
 func TestMissingReturnsNewAndCorrectedEntries(t *testing.T) {
 	t.Parallel()
 	e := func(id, hash string) feedback.Entry { return feedback.Entry{ID: id, Hash: hash} }

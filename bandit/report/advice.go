@@ -2,8 +2,7 @@ package report
 
 import "slices"
 
-// Advice is the next action after a verdict. Pages, the table for terminals, /api/report and
-// docs/EXPERIMENT.md state the same advice.
+// Advice is the next action after a verdict, which pages, tables, /api/report and docs/EXPERIMENT.md share.
 type Advice struct {
 	Verdict Verdict
 	Text    string
@@ -37,8 +36,7 @@ func (v Verdict) Advice() string {
 	return ""
 }
 
-// NextAction returns the next action for a row: the advice of the verdict, adapted to a running trial and to the
-// lesson's presentation.
+// NextAction returns the advice of the verdict, adapted to a running trial and to the lesson's presentation.
 func (r *Row) NextAction() string {
 	next := r.Verdict.Advice()
 	switch {
@@ -52,11 +50,9 @@ func (r *Row) NextAction() string {
 	return next
 }
 
-// waitForTrial is the advice on a lesson in trial.
 const waitForTrial = "Wait: the trial is running."
 
-// harmedAsPresented reports whether the row is an older presentation of a lesson, and the lesson did harm in this
-// presentation. The text of such a lesson is still in use.
+// harmedAsPresented reports whether the lesson did harm in an older presentation. Its text is still in use.
 func (r *Row) harmedAsPresented() bool {
 	return r.State == stateOldPresentation && slices.Contains([]Verdict{ProvenHarms, TrialHarms, Harms}, r.Verdict)
 }

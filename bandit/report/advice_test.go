@@ -8,7 +8,7 @@ import (
 	"precept/bandit/report"
 )
 
-// docs/EXPERIMENT.md has a row with the advice of each verdict.
+// docs/EXPERIMENT.md has a row for each verdict.
 func TestDocsStateAdviceOfEachVerdict(t *testing.T) {
 	page, err := os.ReadFile("../../docs/EXPERIMENT.md")
 	if err != nil {
@@ -21,8 +21,7 @@ func TestDocsStateAdviceOfEachVerdict(t *testing.T) {
 	}
 }
 
-// While a trial runs, the next action is to wait. A lesson that harmed in an older presentation keeps the advice of its
-// verdict, because its text is still in use.
+// A lesson that harmed in an older presentation keeps the advice of its verdict, because its text is still in use.
 func TestNextActionWaitsForTrialAndNamesHarm(t *testing.T) {
 	for _, tc := range []struct {
 		row  report.Row
@@ -43,8 +42,7 @@ func TestNextActionWaitsForTrialAndNamesHarm(t *testing.T) {
 	}
 }
 
-// A row whose verdict claims an effect although the interval contains 0 has a note with the reason. Other rows do not
-// have the note.
+// The verdict claims an effect, and the note says why.
 func TestVerdictWithZeroInIntervalHasNote(t *testing.T) {
 	for _, a := range report.Advices() {
 		measured := strings.HasPrefix(string(a.Verdict), "proven") || a.Verdict == report.Helps || a.Verdict == report.Harms

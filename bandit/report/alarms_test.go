@@ -10,21 +10,21 @@ import (
 	"precept/bandit/trial"
 )
 
-// If a report on 200 lessons is evaluated daily for 100 days, at most two of 30 such reports have a false alarm. Among
-// 200 lessons, the checks find a lesson that is withheld 25% more often than stated, and a lesson with a reward in 60%
-// of the injected and 40% of the withheld sessions.
+// At most two of 30 reports on 200 lessons, evaluated daily for 100 days, have a false alarm. The checks find a lesson
+// that is withheld 25% more often than stated, and one with a reward in 60% of the injected and 40% of the withheld
+// sessions.
 func TestChecksDetectBiasWithFewFalseAlarms(t *testing.T) {
 	const lessons, days, perDay, reports = 200, 100, 30, 30
 	r := seededRand("list")
 	alarms, largest := 0, 0.0
 	for report := range reports {
 		strata, logEs := make([][]trial.Stratum, lessons), make([]float64, 0, 2*lessons+2)
-		for l := range strata { // each lesson has picks with three propensities
+		for l := range strata { // with three propensities
 			strata[l] = []trial.Stratum{{Eps: 0.2}, {Eps: 0.05}, {Eps: 0.5}}
 		}
 		alarmed := false
 		for range days {
-			logEs = append(logEs[:0], 0, 0) // the two checks of all sessions
+			logEs = append(logEs[:0], 0, 0) // the checks of all sessions
 			for l := range strata {
 				addSessions(r, strata[l], perDay, 1, [2]float64{0.5, 0.5}, report%3)
 				logEs = append(logEs, assignmentLogE(strata[l]), reportingLogE(strata[l]))

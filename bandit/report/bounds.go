@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Hidden bounds are written as -1 and 1: every effect on a reward between 0 and 1 is between these bounds. Some
-// clients read null as 0, and the bounds 0..0 would claim that there is exactly no effect. The effect itself stays
-// null, because any number would be read as a measured effect.
+// Hidden bounds are written as -1 and 1, which every effect lies between. Some clients read null as 0, and the bounds
+// 0..0 would claim that there is exactly no effect. The effect itself stays null, because any number would be read as a
+// measured effect.
 const hiddenLo, hiddenHi = -1.0, 1.0
 
 // MarshalJSON writes hidden bounds as -1 and 1.
@@ -24,7 +24,6 @@ func (g Global) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(g))
 }
 
-// hiddenIfNil returns the bounds, or hiddenLo and hiddenHi for bounds that are nil.
 func hiddenIfNil(lo, hi *float64) (l, h *float64) {
 	if lo == nil || hi == nil {
 		return new(hiddenLo), new(hiddenHi)
@@ -32,8 +31,7 @@ func hiddenIfNil(lo, hi *float64) (l, h *float64) {
 	return lo, hi
 }
 
-// UnmarshalJSON reads the form of MarshalJSON. The bounds of a row without an effect were hidden, and
-// become nil.
+// UnmarshalJSON reads the form of MarshalJSON, in which the bounds of a row without an effect were hidden.
 func (r *Row) UnmarshalJSON(b []byte) error {
 	type plain Row
 	if err := json.Unmarshal(b, (*plain)(r)); err != nil {
@@ -45,8 +43,7 @@ func (r *Row) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads the form of MarshalJSON. The bounds of a row without an effect were hidden, and
-// become nil.
+// UnmarshalJSON reads the form of MarshalJSON, in which the bounds of a row without an effect were hidden.
 func (g *Global) UnmarshalJSON(b []byte) error {
 	type plain Global
 	if err := json.Unmarshal(b, (*plain)(g)); err != nil {

@@ -43,7 +43,6 @@ func Build(in Input) Report {
 	return r
 }
 
-// lessons returns the listed lessons and the picked or rewarded arms that are not listed.
 func (b *builder) lessons() []Lesson {
 	out := slices.Clone(b.in.Lessons)
 	listed, slugs, texts := map[trial.Arm]bool{}, map[string]bool{}, map[string]bool{}
@@ -77,7 +76,6 @@ func (b *builder) lessons() []Lesson {
 	return out
 }
 
-// countLate counts the rewarded sessions that had no reward at the closing.
 func countLate(strata []trial.Stratum) (n int64) {
 	for _, s := range strata {
 		for arm := range 2 {
@@ -87,8 +85,6 @@ func countLate(strata []trial.Stratum) (n int64) {
 	return max(0, n)
 }
 
-// row returns the row of a lesson: the counts, the measured effect, the verdict, and the expected time of a verdict
-// that is still missing.
 func (b *builder) row(l Lesson) Row {
 	s := b.in.Counters.Stats(l.Arm)
 	all := sumsOfArm(s)
@@ -147,8 +143,7 @@ func (b *builder) row(l Lesson) Row {
 	return r
 }
 
-// alarmLevel returns the e-value at which a check fails, over all checks of the report: two checks for each lesson, a
-// third check for a lesson with rewards after the closing, and two checks for all sessions together.
+// alarmLevel returns the e-value at which a check fails, corrected for all checks of the report.
 func (b *builder) alarmLevel(rows []Lesson) float64 {
 	logEs := []float64{assignmentLogE(b.global.Strata), allReportingLogE(b.global)}
 	for _, l := range rows {
@@ -162,8 +157,7 @@ func (b *builder) alarmLevel(rows []Lesson) float64 {
 	return alarmLevel(logEs)
 }
 
-// perInjection returns the mean number of tokens per injection. Before the first injection, the result is lessonTokens,
-// the size of the lesson.
+// perInjection returns the mean number of tokens per injection, before the first injection the size of the lesson.
 func perInjection(s trial.Stats, lessonTokens int) int64 {
 	var n int64
 	for _, x := range s.Strata {
@@ -175,7 +169,6 @@ func perInjection(s trial.Stats, lessonTokens int) int64 {
 	return s.Tokens / n
 }
 
-// setEffect sets the effect if there is enough data.
 func (r *Row) setEffect(s sums) {
 	r.Effect, r.Lo, r.Hi = nil, nil, nil
 	if s.hasEnoughPicks() {
@@ -184,7 +177,6 @@ func (r *Row) setEffect(s sums) {
 	}
 }
 
-// setCosts sets the cost of the sessions with and without the lesson.
 func (r *Row) setCosts(s trial.Stats) {
 	var cached [2]*float64
 	for arm, spent := range s.Spent {
@@ -198,7 +190,7 @@ func (r *Row) setCosts(s trial.Stats) {
 }
 
 // setLOODelta sets the difference between the mean rewards of the sessions with the lesson and of all other sessions,
-// which an analysis without random assignment would call the effect. LOOGap is the error of this difference.
+// which an analysis without random assignment would call the effect.
 func (r *Row) setLOODelta(s, g trial.Stats) {
 	rest := float64(g.All.Rewarded) - s.Rewards.M1
 	if s.Rewards.M1 <= 0 || rest <= 0 {
@@ -210,8 +202,8 @@ func (r *Row) setLOODelta(s, g trial.Stats) {
 	}
 }
 
-// setWindow restricts counts and effect to the sessions that started on firstDay or later. The verdict remains the
-// verdict of all sessions, because a search for a window with an effect also finds effects that do not exist.
+// setWindow restricts counts and effect to the sessions since firstDay. The verdict stays that of all sessions, because
+// a search for a window with an effect also finds effects that do not exist.
 func (r *Row) setWindow(s trial.Stats, firstDay int32) {
 	w := sumsSince(s, firstDay)
 	r.NInjected, r.NWithheld, r.Rewarded = int64(w.injected), int64(w.withheld), int64(w.injected+w.withheld)

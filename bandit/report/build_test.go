@@ -20,20 +20,18 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobal
 
 func today() int32 { return trial.Day(noon) }
 
-// armSessions describes sessions of one lesson, which addArmSessions adds to the counters. The suffix 1 means injected,
-// 0 means withheld.
+// armSessions describes sessions of one lesson. The suffix 1 means injected, 0 means withheld.
 type armSessions struct {
 	eps                      float64
 	n1, n0                   int     // sessions with a reward
 	y1, y0                   float64 // success rates
-	unrewarded1, unrewarded0 int     // closed sessions without a reward
+	unrewarded1, unrewarded0 int     // sessions closed without a reward
 	day                      int32   // 0 means today
-	tier1                    int     // tier of the rewards of injected sessions; 0 means 1
-	controlled               bool    // whether the sessions are control sessions
+	tier1                    int     // tier of the injected sessions; 0 means 1
+	controlled               bool
 }
 
-// addArmSessions adds the sessions of a to the counters of c. Equal sessions have equal deltas, so addArmSessions
-// computes the deltas of each kind of session once and multiplies them by the number of sessions.
+// addArmSessions computes the deltas of each kind of session once, because equal sessions have equal deltas.
 func addArmSessions(c *bandit.Chooser, slug string, a armSessions) {
 	if a.day == 0 {
 		a.day = today()
@@ -41,7 +39,7 @@ func addArmSessions(c *bandit.Chooser, slug string, a armSessions) {
 	if a.tier1 == 0 {
 		a.tier1 = 1
 	}
-	var all []trial.Delta // added at once; in two steps, the chooser would detect a change of the effect
+	var all []trial.Delta // in two steps, the chooser would detect a change of the effect
 	add := func(ds []trial.Delta, times int) {
 		multiplied := slices.Clone(ds)
 		for i := range multiplied {
@@ -69,7 +67,6 @@ func addArmSessions(c *bandit.Chooser, slug string, a armSessions) {
 	c.Add(all)
 }
 
-// newLessons returns active lessons with the given slugs.
 func newLessons(slugs ...string) (out []report.Lesson) {
 	for _, s := range slugs {
 		out = append(out, report.Lesson{Slug: s, Arm: trial.Arm(s + "@abc"), ContentHash: "abcdef", State: "active", Outcome: "success", Confidence: 0.5, Tokens: 33})
@@ -77,13 +74,12 @@ func newLessons(slugs ...string) (out []report.Lesson) {
 	return out
 }
 
-// newInput returns the input of a report on active lessons with the counters of c.
 func newInput(c *bandit.Chooser, slugs ...string) report.Input {
 	c.RaiseMaxima(noon)
 	return withChooser(report.Input{Now: noon, Lessons: newLessons(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
-// rowOfLessonA returns the row of lesson a in a report. The functions in edits change the input of the report first.
+// rowOfLessonA applies the edits to the input of the report first.
 func rowOfLessonA(t *testing.T, c *bandit.Chooser, edits ...func(*report.Input)) report.Row {
 	t.Helper()
 	in := newInput(c, "a")
@@ -132,8 +128,7 @@ func TestVerdictDependsOnData(t *testing.T) {
 	}
 }
 
-// The verdict proven stays if a smaller holdout widens the interval until it contains 0. The row has a note with the
-// reason.
+// A smaller holdout widens the interval until it contains 0.
 func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
@@ -146,7 +141,6 @@ func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 	}
 }
 
-// The verdict "no effect" stays if a smaller holdout widens the interval.
 func TestNoEffectVerdictStaysIfIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
@@ -159,8 +153,7 @@ func TestNoEffectVerdictStaysIfIntervalWidens(t *testing.T) {
 	}
 }
 
-// The threshold of a proof grows with the number of tested lessons. A lesson that is proven in a report on its own only
-// has the weaker verdict helps among 21 lessons.
+// The threshold of a proof grows with the number of tested lessons.
 func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
@@ -168,7 +161,7 @@ func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
 	if r.Verdict != report.ProvenHelps {
 		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], e-value %v, want %s", r.Verdict, *r.Lo, *r.Hi, r.EHelps, report.ProvenHelps)
 	}
-	for i := range 20 { // other lessons without an effect
+	for i := range 20 { // with so many lessons, lesson a is not proven
 		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
 	if r = rowOfLessonA(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten of these rows") {
@@ -176,8 +169,7 @@ func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
 	}
 }
 
-// Among many lessons, some intervals exclude 0 by chance. So a single interval above 0 among 21 lessons does not give
-// the verdict helps.
+// Among many lessons, some intervals exclude 0 by chance.
 func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
@@ -197,9 +189,8 @@ func TestIntervalAboveZeroAmongManyLessonsIsNotEnough(t *testing.T) {
 	}
 }
 
-// The verdict helps needs 50 rewarded sessions with and 50 without the lesson. The verdict stays if a smaller holdout
-// widens the interval until it contains 0, because the intervals at all times hold simultaneously. It ends if the
-// effect changes its sign.
+// The verdict helps needs 50 rewarded sessions in each arm. It stays if a smaller holdout widens the interval, because
+// the intervals at all times hold simultaneously.
 func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	few := bandit.New()
 	addArmSessions(few, "a", armSessions{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
@@ -207,7 +198,7 @@ func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 		t.Errorf(`40 withheld sessions: Verdict = %s, lower bound %v, Note = %q, want a verdict other than helps, a bound above 0, and "50 rewarded sessions" in the note of an unproven row`, r.Verdict, *r.Lo, r.Note)
 	}
 	c := bandit.New()
-	for i := range 20 { // with so many lessons, lesson a is not proven
+	for i := range 20 {
 		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
@@ -225,8 +216,7 @@ func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	}
 }
 
-// If the interval contains 0, but the model of the chooser, which also uses the control sessions, finds the effect
-// likely, the verdict is likely helps, with a note that names the model.
+// The interval contains 0, but the model also uses the control sessions.
 func TestLikelyHelpsVerdictComesFromModel(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
@@ -264,7 +254,7 @@ func TestEffectNeedsEnoughSessions(t *testing.T) {
 	}
 }
 
-// The JSON of a report has each documented name. Missing values are null.
+// Missing values are null.
 func TestReportJSONHasDocumentedNames(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})
@@ -312,7 +302,6 @@ func TestReportJSONHasDocumentedNames(t *testing.T) {
 	}
 }
 
-// A report equals the original after encoding and decoding it as JSON.
 func TestReportJSONRoundTrip(t *testing.T) {
 	in := inputOfAllRows()
 	in.Bands, in.WhatIf, in.Window = true, 0.4, 14*24*time.Hour
@@ -337,7 +326,7 @@ func TestReportJSONRoundTrip(t *testing.T) {
 	}
 }
 
-// Rewards of 80% with the lesson and 60% without are an effect of 20 points.
+// Rewards are 80% with the lesson and 60% without.
 func TestEffectIsDifferenceOfMeans(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
@@ -350,8 +339,8 @@ func TestEffectIsDifferenceOfMeans(t *testing.T) {
 	}
 }
 
-// LOODelta is the mean reward of the sessions with the lesson minus that of all other sessions. A helpful lesson that
-// matches hard sessions has a negative LOODelta, and LOOGap is the difference to the randomized effect.
+// A helpful lesson that matches hard sessions has a negative LOODelta. LOOGap is the difference to the randomized
+// effect.
 func TestLOOGapExposesConfounding(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
@@ -383,7 +372,7 @@ func TestGlobalComparesTreatedAndControl(t *testing.T) {
 	}
 }
 
-// With a window, the numbers of a row cover the sessions of the window, but the verdict covers all sessions.
+// The verdict covers all sessions.
 func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
@@ -401,7 +390,6 @@ func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 	}
 }
 
-// With Bands, a row has the effect and the interval at the end of each day.
 func TestBandsNarrowOverTheDays(t *testing.T) {
 	c := bandit.New()
 	for d := int32(30); d > 0; d-- {
@@ -424,8 +412,8 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	}
 }
 
-// An arm that belongs to no listed lesson has a row if the arm was picked. Examples are an older text of a listed
-// lesson, a removed lesson and the loop warning. An arm that matched but was never picked has no row.
+// Examples are an older text of a listed lesson, a removed lesson and the loop warning. An arm that only matched has no
+// row.
 func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	c := bandit.New()
 	for _, s := range []string{"a", "gone", "loop-warning"} {
@@ -522,8 +510,7 @@ func TestNeededPicksDependOnDataAndWhatIf(t *testing.T) {
 	}
 }
 
-// For random counters, the report is reproducible and can be encoded and printed, and each effect is within its
-// interval.
+// The report is reproducible and can be printed, and each effect is within its interval.
 func TestReportOfRandomCounters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
@@ -571,7 +558,6 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// A row compares the input tokens and the cached share of the sessions with and without the lesson.
 func TestRowComparesTokensWithAndWithoutLesson(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})

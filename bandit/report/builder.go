@@ -8,7 +8,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// builder holds the inputs and thresholds that all rows share.
 type builder struct {
 	in       Input
 	global   trial.Stats
@@ -23,24 +22,21 @@ type builder struct {
 	alarmBar    float64                         // e-value at which a check of the random assignment or of the reporting fails
 }
 
-// States of rows whose arm belongs to no current lesson.
 const (
-	stateEdited          = "edited"          // an older text of a current lesson
-	stateArchived        = "archived"        // the lesson is in the archive
+	stateEdited          = "edited" // an older text of a current lesson
+	stateArchived        = "archived"
 	stateRemoved         = "removed"         // no current lesson has the name
 	stateOldPresentation = "shown otherwise" // current text of a lesson in an older presentation
 )
 
-// isPast reports whether the state means that no session gets the arm any more.
 func isPast(state string) bool {
 	return state == stateEdited || state == stateRemoved || state == stateOldPresentation || state == stateArchived
 }
 
-// IsOldPresentation reports whether the row is the current text of a lesson in an earlier presentation, such as the
-// advice of a lesson that is a caution now.
+// IsOldPresentation reports whether the row is the current text in an earlier presentation, such as the advice of a
+// lesson that is a caution now.
 func (r *Row) IsOldPresentation() bool { return r.State == stateOldPresentation }
 
-// contentHash returns the content hash in the name of an arm.
 func contentHash(k trial.Arm) string {
 	slug := k.Slug()
 	if len(slug) == len(k) {
@@ -57,10 +53,8 @@ func mean(sum, n float64) *float64 {
 	return new(sum / n)
 }
 
-// formatDay formats a day since 1970.
 func formatDay(day int32) string { return time.Unix(int64(day)*86_400, 0).UTC().Format(time.DateOnly) }
 
-// windowText formats a window, in days if possible.
 func windowText(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d%day == 0 {
@@ -69,10 +63,8 @@ func windowText(d time.Duration) string {
 	return d.String()
 }
 
-// windowStart returns the first day of the window.
 func windowStart(in Input) int32 { return trial.Day(in.Now.Add(-in.Window)) }
 
-// sumsSince returns the sums of the days from the given day on.
 func sumsSince(s trial.Stats, from int32) (w sums) {
 	for _, d := range s.Days {
 		if d.Day >= from {
@@ -82,8 +74,7 @@ func sumsSince(s trial.Stats, from int32) (w sums) {
 	return w
 }
 
-// bands returns the effect and its interval at the end of each day, from the first day with enough
-// data.
+// bands returns the interval at the end of each day, from the first day with enough data.
 func bands(s trial.Stats, tightestAt float64) []Band {
 	var out []Band
 	var t sums
@@ -97,13 +88,11 @@ func bands(s trial.Stats, tightestAt float64) []Band {
 	return out
 }
 
-// sumsOfArm returns the sums of an arm: count, sum and sumOfSquares of the rewarded picks that were assigned at random,
-// injected and withheld of all rewarded picks.
+// sumsOfArm sums the rewarded picks; N, Z and ZZ cover only those assigned at random.
 func sumsOfArm(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.Rewards.M1, s.Rewards.M0} }
 
 // TextKey returns SLUG@HASH, the name of an arm without the presentation. Opinions of judges are
 // stored by this name.
 func TextKey(arm trial.Arm) string { return arm.Slug() + "@" + contentHash(arm) }
 
-// running is the state of an unfinished trial.
 const running = "running"

@@ -10,7 +10,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// withChooser returns a copy of the input with the counters and the beliefs of c and the policy of cfg.
 func withChooser(input report.Input, c *bandit.Chooser, cfg bandit.Config) report.Input {
 	input.Counters, input.Chooser = c.TrialCounters(), fixedChooser{c, cfg}
 	input.Policy = report.Policy{
@@ -19,13 +18,11 @@ func withChooser(input report.Input, c *bandit.Chooser, cfg bandit.Config) repor
 	return input
 }
 
-// fixedChooser is a report.Chooser with the beliefs of a bandit.Chooser under a fixed configuration.
 type fixedChooser struct {
 	c   *bandit.Chooser
 	cfg bandit.Config
 }
 
-// action returns the action of a lesson.
 func (c fixedChooser) action(l report.Lesson) bandit.Action {
 	return bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == trial.LoopArm}
 }
@@ -41,15 +38,14 @@ func (c fixedChooser) BelievedAt(l report.Lesson, day int32) float64 {
 }
 func (c fixedChooser) Sigma2() float64 { return c.c.Priors().Sigma2 }
 
-// constantChooser is a report.Chooser with the same belief about every lesson, whatever the counters are.
+// constantChooser believes the same about every lesson.
 type constantChooser struct{ belief report.Belief }
 
 func (c constantChooser) Belief(report.Lesson) report.Belief      { return c.belief }
 func (c constantChooser) BelievedAt(report.Lesson, int32) float64 { return c.belief.Mean }
 func (c constantChooser) Sigma2() float64                         { return 0.25 }
 
-// The beliefs of the chooser change only the fields that describe beliefs, and the verdicts likely and benched. All
-// other fields of the report are the same with any chooser and without one.
+// Beliefs change only their own fields, and the verdicts likely and benched.
 func TestBeliefsChangeNoMeasuredField(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})

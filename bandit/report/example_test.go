@@ -7,7 +7,6 @@ import (
 	"precept/bandit/report"
 )
 
-// A lesson without sessions has a row and no effect.
 func ExampleBuild() {
 	r := report.Build(report.Input{
 		Now:     time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC),

@@ -8,9 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// setNeeds sets the number of picks that the row needs for a verdict, and the number that the row would need with the
-// holdout Input.WhatIf. untilEvaluation is the number of rewarded picks until the evaluation of the planned trial; 0
-// means no trial is planned.
+// setNeeds sets the number of picks that the row needs for a verdict, now and with the holdout Input.WhatIf.
+// untilEvaluation is 0 if no trial is planned.
 func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvaluation int64) {
 	sigma2 := rewardVariance(all, s.Strata, b.sigma2)
 	r.Epsilon, r.Variance = p.Epsilon, sigma2
@@ -29,8 +28,7 @@ func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvalu
 	}
 }
 
-// setNeedsPicks sets the picks until a verdict, the weeks that these picks take, and the picks until the half-width is
-// trial.MaterialEffect.
+// setNeedsPicks sets NeedsPicks, Weeks and Needs3Points, the picks until the half-width is trial.MaterialEffect.
 func (b *builder) setNeedsPicks(r *Row, all sums, untilEvaluation int64) {
 	r.Needs3Points = remaining(picksForWidth(trial.MaterialEffect, r.Variance*trial.VarianceFactor(r.Epsilon)), all.count)
 	if isUndecided(r.Verdict) {
@@ -54,8 +52,8 @@ func isUndecided(v Verdict) bool {
 	}
 }
 
-// remainingPicks returns the number of picks until the current effect passes as "helps" or "harms", or as "no material
-// effect". While the report shows no effect, remainingPicks returns the number of picks until the report shows one.
+// remainingPicks returns the number of picks until the current effect passes as "helps", "harms" or "no material
+// effect", or until the report shows an effect.
 func (b *builder) remainingPicks(all sums, sigma2, eps float64) int64 {
 	if all.hasEnoughPicks() {
 		wanted := picksAtVerdict(all.effect(), sigma2*trial.VarianceFactor(eps), trial.MaterialEffect, b.nextClaimBar)
@@ -64,24 +62,20 @@ func (b *builder) remainingPicks(all sums, sigma2, eps float64) int64 {
 	return max(remaining(trial.MinPicks, all.count), all.picksUntilArms(trial.MinPerArm, eps), 1)
 }
 
-// picksUntilArms returns the number of picks until both arms have at least perArm picks.
 func (s sums) picksUntilArms(perArm, eps float64) int64 {
 	return int64(math.Ceil(math.Max(0, math.Max((perArm-s.injected)/(1-eps), (perArm-s.withheld)/eps))))
 }
 
-// remaining returns wanted-have, rounded up, and 0 if have is larger.
 func remaining(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
-// maxTimeShare is the largest share of the expected time to a verdict that a suggested change may still take. A change
-// must save at least a quarter of the time.
+// maxTimeShare requires that a suggested change saves at least a quarter of the time.
 const maxTimeShare = 0.75
 
 // rareShare is the share of the sessions below which the report suggests wider triggers of a lesson instead
 // of more traffic.
 const rareShare = 0.05
 
-// setExpectation sets the expected date of the row's verdict at the current rate of picks, and the changes that lead to
-// a faster verdict.
+// setExpectation sets the expected date of the row's verdict, and the changes that lead to a faster verdict.
 func (b *builder) setExpectation(r *Row, s trial.Stats) {
 	if r.NeedsPicks <= 0 || isPast(r.State) {
 		return
@@ -102,7 +96,6 @@ func (b *builder) setExpectation(r *Row, s trial.Stats) {
 // maxWeeks is ten years. A later date is not shown.
 const maxWeeks = 520
 
-// speedups returns the changes that lead to a faster verdict, as phrases for the report.
 func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 	if r.Trial != running {
 		if part := b.trialTimeShare(r, s); part > 0 {
@@ -124,7 +117,7 @@ func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 }
 
 // trialTimeShare returns the time to a verdict in a trial, which withholds half of the picks and picks the lesson at
-// each match, as a share of the row's weeks. The result is 0 if the share is unknown or above maxTimeShare.
+// each match, as a share of the row's weeks. It is 0 if unknown or above maxTimeShare.
 func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	rate := b.picksPerWeek(r)
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
@@ -138,8 +131,8 @@ func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	return x
 }
 
-// picksPerWeek returns the expected rewarded picks per week until the row's verdict. A benched lesson is picked in few
-// sessions. During a trial, even a benched lesson is picked at each match.
+// picksPerWeek returns the expected rewarded picks per week. A benched lesson is picked in few sessions, but at each
+// match during a trial.
 func (b *builder) picksPerWeek(r *Row) float64 {
 	if r.Verdict == Benched && r.Trial != running && r.Picked > 0 {
 		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))

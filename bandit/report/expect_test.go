@@ -9,8 +9,6 @@ import (
 	"precept/bandit/report"
 )
 
-// The row of an unproven lesson predicts the date of its verdict, and names the changes that would lead to a verdict
-// sooner.
 func TestRowPredictsDateOfVerdict(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
@@ -44,8 +42,7 @@ func TestRowPredictsDateOfVerdict(t *testing.T) {
 	}
 }
 
-// A benched lesson is one that the chooser expects to harm and picks in only 2% of the sessions. So the time to its
-// verdict is at least ten times as long as the rate of its earlier picks would give.
+// The chooser expects a benched lesson to harm, and picks it in only 2% of the sessions.
 func TestExpectedDateUsesPickRateOfBenchedLesson(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
@@ -59,14 +56,14 @@ func TestExpectedDateUsesPickRateOfBenchedLesson(t *testing.T) {
 	if rate := float64(r.NeedsPicks) / *r.Weeks; float64(r.NeedsSessions) < float64(r.NeedsPicks)*r.PerWeek/rate {
 		t.Errorf("%d picks at %v a week: NeedsSessions = %d, want at least %v", r.NeedsPicks, rate, r.NeedsSessions, float64(r.NeedsPicks)*r.PerWeek/rate)
 	}
-	// In a trial, a lesson is picked at each match, so the rate of the earlier picks predicts the time.
+	// In a trial, a lesson is picked at each match.
 	r = rowOfLessonA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if r.Verdict != report.Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "only probes") {
 		t.Errorf("in a trial: row = %+v, want verdict %s, Weeks = NeedsPicks/PerWeek and no note about probes", r, report.Benched)
 	}
 }
 
-// During a planned trial, NeedsPicks is the number of picks until its evaluation, unless the row has a verdict sooner.
+// A verdict may come sooner.
 func TestNeededPicksCountToPlannedEvaluation(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})

@@ -11,7 +11,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// setExplanation collects the values that a row is derived from.
 func (b *builder) setExplanation(r *Row, s trial.Stats) {
 	e := &Explanation{N: s.N, SumZ: s.Z, SumZZ: s.ZZ}
 	e.ProofBar = requiredP(trial.PValue(max(s.Maxima.LogEHelps, s.Maxima.LogEHarms)), b.proofBar, b.nextProofBar)
@@ -38,8 +37,7 @@ func (b *builder) setExplanation(r *Row, s trial.Stats) {
 	r.Explanation = e
 }
 
-// requiredP returns the p-value that a row needs: the bar for a row below the bar, else the p-value at
-// which the row would be one more discovery.
+// requiredP returns the bar for a row below the bar, else the p-value at which the row would be one more discovery.
 func requiredP(p, bar, next float64) float64 {
 	if p <= bar {
 		return bar
@@ -47,7 +45,6 @@ func requiredP(p, bar, next float64) float64 {
 	return next
 }
 
-// explainIndent is the indentation of the text of an explanation, after the label.
 const explainIndent = 12
 
 // Explain writes the derivation of the rows of a lesson, about ten lines each, wrapped at the given
@@ -72,8 +69,6 @@ func (r Report) Explain(w io.Writer, slug string, columns int) error {
 	return nil
 }
 
-// explanation returns the numbers behind the verdict of a row as lines of text. open describes the open sessions; nil:
-// none, or the row includes them.
 func (r *Row) explanation(open *OpenSessions) []string {
 	e := r.Explanation
 	out := []string{
@@ -143,7 +138,6 @@ func (r *Row) explanation(open *OpenSessions) []string {
 	return append(out, "  missing   "+r.missingData(waiting))
 }
 
-// wrapHanging wraps a long line; continuation lines are indented.
 func wrapHanging(line string, columns int) string {
 	if utf8.RuneCountInString(line) <= columns {
 		return line + "\n"
@@ -164,7 +158,7 @@ func wrapHanging(line string, columns int) string {
 	return b.String()
 }
 
-// missingData returns the data that a verdict needs. waiting is the number of open sessions with a match.
+// missingData describes the data that a verdict needs. waiting is the number of open sessions with a match.
 func (r *Row) missingData(waiting int) string {
 	var parts []string
 	switch {
@@ -190,7 +184,6 @@ func (r *Row) missingData(waiting int) string {
 	return strings.Join(parts, "; ")
 }
 
-// formatOptional formats a number that may be nil, scaled by units.
 func formatOptional(format string, x *float64, units float64) string {
 	if x == nil {
 		return "-"

@@ -14,7 +14,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// assertGolden fails the test unless got equals a file of testdata.
 func assertGolden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -32,7 +31,6 @@ func assertGolden(t *testing.T, name, got string) {
 	}
 }
 
-// inputOfAllKinds returns the input of a report with a row of every kind that Explain distinguishes.
 func inputOfAllKinds() report.Input {
 	c := bandit.New()
 	day := today() - 6
@@ -50,7 +48,7 @@ func inputOfAllKinds() report.Input {
 	addArmSessions(c, "young", armSessions{eps: 0.2, n1: 16, n0: 4, y1: 0.5, y0: 0.5, day: day})
 	addArmSessions(c, "coins-off", armSessions{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5, day: day})
 	addArmSessions(c, "mute", armSessions{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, unrewarded0: 200, day: day})
-	for i := range 12 { // among many lessons, an interval that excludes 0 is not proof
+	for i := range 12 { // an interval that excludes 0 among many lessons is not proof
 		addArmSessions(
 			c,
 			"other-"+string(rune('a'+i)),
@@ -85,8 +83,7 @@ func inputOfAllKinds() report.Input {
 	return in
 }
 
-// Explain describes each kind of row in 5 to 12 lines, as in the golden file. Only the row of the explained lesson has
-// the field Explain.
+// Each kind of row has 5 to 12 lines, as in the golden file.
 func TestExplainDescribesEachKindOfRow(t *testing.T) {
 	var all strings.Builder
 	for _, l := range inputOfAllKinds().Lessons {
@@ -110,7 +107,6 @@ func TestExplainDescribesEachKindOfRow(t *testing.T) {
 	assertGolden(t, "explain.txt", all.String())
 }
 
-// An explanation in 60 columns has the same words as in 1,000 columns, in lines of at most 60 bytes.
 func TestExplainFitsNarrowTerminal(t *testing.T) {
 	in := inputOfAllKinds()
 	in.Explain = "ended"
@@ -137,8 +133,6 @@ func TestExplainFitsNarrowTerminal(t *testing.T) {
 	}
 }
 
-// The explanation of a lesson that matched in open sessions gives the number of these sessions and the command that
-// includes them.
 func TestExplanationCountsOpenSessions(t *testing.T) {
 	in := inputOfAllKinds()
 	in.Lessons = append(in.Lessons, report.Lesson{Slug: "fresh", Arm: "fresh@1", State: "active"})
@@ -156,7 +150,7 @@ func TestExplanationCountsOpenSessions(t *testing.T) {
 	}
 }
 
-// The field Explain has the numbers from which the row is computed. The test recomputes the row from these numbers.
+// The test recomputes the row from the numbers of the field Explanation.
 func TestExplanationNumbersMatchRow(t *testing.T) {
 	for _, l := range inputOfAllKinds().Lessons {
 		in := inputOfAllKinds()
@@ -202,7 +196,6 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 	}
 }
 
-// The verdict can be derived from the numbers of Explain.
 func TestVerdictFollowsFromExplanationNumbers(t *testing.T) {
 	seen := map[report.Verdict]bool{}
 	for _, l := range inputOfAllKinds().Lessons {

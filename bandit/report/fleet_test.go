@@ -12,9 +12,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// simulate runs simulated sessions with the chooser, the counters and the report. The bandit does not know how
-// difficult a session is. The effects are the true effects of the lessons. The lessons with an even index match hard
-// sessions more often. After each reportInterval sessions, simulate builds a report and calls onReport.
+// simulate runs sessions of hidden difficulty with the chooser, the counters and the report. The lessons with an even
+// index match hard sessions more often. onReport gets a report after each reportInterval sessions.
 func simulate(seed string, effects []float64, sessions, reportInterval int, onReport func(report.Report)) {
 	r, c := seededRand(seed), bandit.New()
 	cfg := bandit.Config{K: 2, Epsilon: 0.2, Control: 0.1, Salt: seed}
@@ -63,8 +62,7 @@ func simulate(seed string, effects []float64, sessions, reportInterval int, onRe
 	}
 }
 
-// In simulated sessions without effects, no lesson is proven or invalid at any evaluation, and at most
-// 6% of the intervals ever exclude 0.
+// At most 6% of the intervals ever exclude 0.
 func TestNoVerdictWithoutEffect(t *testing.T) {
 	claims, excludedZero, judged := map[string]report.Verdict{}, map[string]bool{}, map[string]bool{}
 	for run := range 15 {
@@ -107,8 +105,7 @@ func TestNoVerdictWithoutEffect(t *testing.T) {
 	}
 }
 
-// A helpful lesson is proven although it matches hard sessions. A harmful lesson does not get the verdict helps and is
-// picked less.
+// The helpful lesson matches hard sessions. The harmful lesson is picked less.
 func TestReportFindsRealEffects(t *testing.T) {
 	effects := []float64{0.25, -0.25, 0, 0} // the helpful lesson matches hard sessions
 	var lastReport report.Report
@@ -133,7 +130,6 @@ func TestReportFindsRealEffects(t *testing.T) {
 	}
 }
 
-// seededRand returns a random source with the seed text.
 func seededRand(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))

@@ -32,7 +32,6 @@ type Excluded struct {
 	Sessions int64                 `json:"sessions"`
 }
 
-// newFlow returns the counts of the sessions of a tenant.
 func newFlow(s trial.Stats) Flow {
 	f := Flow{InExperiment: s.All.Closed, ExcludedBy: []Excluded{}, MeasuredRules: s.All.MeasuredRules, Members: s.All.Members}
 	for i, reason := range trial.ExclusionReasons() {
@@ -65,7 +64,6 @@ func ExclusionCause(reason trial.ExclusionReason) string {
 	return cause
 }
 
-// exclusionWords holds the words for each reason. EXPERIMENT.md explains the reasons under these phrases.
 func exclusionWords(reason trial.ExclusionReason) (phrase, cause string) {
 	switch reason {
 	case trial.ExcludedTwin:
@@ -83,7 +81,7 @@ func exclusionWords(reason trial.ExclusionReason) (phrase, cause string) {
 	return "unknown reason", "An earlier release excluded the session and stored no reason."
 }
 
-// FlowSentence returns the numbers of closed and of excluded sessions in a sentence, "" before the first closing.
+// FlowSentence returns the numbers of closed and of excluded sessions, "" before the first closing.
 func (r *Report) FlowSentence() string {
 	f, title, closed := &r.Flow, "Sessions", "closed"
 	if f.Closed == 0 {
@@ -106,7 +104,7 @@ func (r *Report) FlowSentence() string {
 	return text + " (" + strings.Join(reasons, ", ") + ")"
 }
 
-// Groups returns the sessions of the experiment by group, and the sessions that count with their run, in sentences.
+// Groups returns the sessions of the experiment by group, and the sessions that count with their run.
 func (f *Flow) Groups() (list []string) {
 	if f.InExperiment > 0 {
 		text := fmt.Sprintf("in the experiment: %s treated, %s control, ", Grouped(f.Treated), Grouped(f.Control))
@@ -129,7 +127,6 @@ func GroupedAmount(x float64, decimals int) string {
 	return groupDigits(strconv.FormatFloat(x, 'f', decimals, 64))
 }
 
-// groupDigits inserts the commas between the thousands of a decimal number, which may have a sign and a fraction.
 func groupDigits(number string) string {
 	whole, fraction := number, ""
 	if point := strings.IndexByte(number, '.'); point >= 0 {

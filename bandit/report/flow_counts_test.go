@@ -6,9 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// The flow of a report says which sessions took part in the experiment. Each session of the experiment is in one group.
-// No group has more sessions than the experiment, although counters of an earlier release may have more rewards than
-// closed sessions.
+// The flow of a report says which sessions took part in the experiment. Counters of an earlier release may have more
+// rewards than closed sessions.
 func TestFlowGroupsSessionsOfExperiment(t *testing.T) {
 	for name, tc := range map[string]struct {
 		closed, outside, rewarded              int64

@@ -8,8 +8,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// flowReport returns a report on closed sessions, given their number by exclusion reason. An empty reason means not
-// excluded.
 func flowReport(sessions map[trial.ExclusionReason]int64, in report.Input) report.Report {
 	in.Now, in.Counters = noon, trial.NewCounters()
 	for why, n := range sessions {
@@ -62,7 +60,6 @@ func TestFlowSentenceNamesExclusionReasons(t *testing.T) {
 	}
 }
 
-// Each exclusion reason has its own phrase and its own cause.
 func TestEachExclusionReasonHasPhraseAndCause(t *testing.T) {
 	phrases, causes := map[string]bool{}, map[string]bool{}
 	list := trial.ExclusionReasons()

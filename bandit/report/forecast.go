@@ -10,10 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// Goal is the aim of a planned trial: Picks rewarded picks, or the number of picks with which an
-// effect of Detect is found with probability Power. Zero values of Power and Epsilon mean the
-// defaults 0.8 and 0.5. A trial on an outcome counts all closed picks; Detect of turns, tokens and
-// seconds is a relative change.
+// Goal is the aim of a planned trial: Picks rewarded picks, or the number of picks with which an effect of
+// DetectableEffect is found with probability Power. Zero values of Power and Epsilon mean 0.8 and 0.5. A trial on an
+// outcome counts all closed picks; an effect on turns, tokens and seconds is a relative change.
 type Goal struct {
 	Picks            int64
 	DetectableEffect float64
@@ -46,10 +45,8 @@ type Forecast struct {
 	Running          *PlannedTrial `json:"running,omitempty"`
 }
 
-// usualPower is the power of a trial whose goal has none.
 const usualPower = 0.8
 
-// setDefaults sets the defaults of the goal, and returns an error for an invalid goal.
 func (g *Goal) setDefaults() error {
 	isShare := func(x float64) bool { return x > 0 && x < 1 }
 	if _, ok := trial.ParseOutcome(g.Outcome); !ok && g.Outcome != "" {
@@ -85,7 +82,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	if row == nil {
 		return Forecast{}, fmt.Errorf("%w %q", ErrNoLesson, slug)
 	}
-	// The level by Benjamini and Hochberg, with all other planned trials unchanged.
+	// The level of Benjamini and Hochberg, with all other planned trials unchanged.
 	level := trial.DiscoveryRate * float64(r.PlannedTrials.Proven+1) / float64(r.PlannedTrials.Planned+1)
 	f := Forecast{
 		Slug: slug, Outcome: g.Outcome, Picks: g.Picks, Epsilon: g.Epsilon, DetectableEffect: g.DetectableEffect, Power: g.Power,
@@ -124,7 +121,6 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	return f, nil
 }
 
-// currentRow returns the row of the current text of a lesson.
 func (r *Report) currentRow(slug string) *Row {
 	var found *Row
 	for i := range r.Lessons {
@@ -136,8 +132,6 @@ func (r *Report) currentRow(slug string) *Row {
 	return found
 }
 
-// setCost sets the width of the interval, the sessions and days, and the reward and tokens that the trial
-// costs.
 func (f *Forecast) setCost(r *Report, row *Row) {
 	v, n := f.Variance*trial.VarianceFactor(f.Epsilon), float64(f.Picks)
 	f.Width, f.AnytimeWidth = trial.PlannedHalfWidth(n, v), trial.HalfWidth(n, v, trial.LessonTightestAt)

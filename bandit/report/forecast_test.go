@@ -12,13 +12,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// chooserBelieving returns a chooser that believes that every lesson has the given effect.
 func chooserBelieving(effect float64) constantChooser {
 	return constantChooser{report.Belief{Mean: effect, Var: 0.01, Epsilon: 0.2}}
 }
 
-// reportWithCosts returns a report on two lessons. The chooser believes that both have the given effect. Lesson a has
-// 200 picks on one day of the last week, 100 of them with a reward. Lesson new has no pick.
+// reportWithCosts returns a report on two lessons, which the chooser believes to have the given effect. Lesson a has
+// 200 picks on one day, 100 of them with a reward, and lesson new has none.
 func reportWithCosts(effect float64) report.Report {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, unrewarded1: 80, unrewarded0: 20, day: today() - 6})
@@ -27,8 +26,8 @@ func reportWithCosts(effect float64) report.Report {
 	return report.Build(in)
 }
 
-// Forecast computes the cost of a planned trial from the row of the lesson. Half of the picks have a reward, so a trial
-// of 400 rewarded picks needs 800 sessions. The lost reward follows from the belief of the chooser.
+// Half of the picks have a reward, so a trial of 400 rewarded picks needs 800 sessions. The lost reward follows from
+// the belief of the chooser.
 func TestForecastComputesCostOfTrial(t *testing.T) {
 	r := reportWithCosts(0.1)
 	f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
@@ -47,7 +46,7 @@ func TestForecastComputesCostOfTrial(t *testing.T) {
 			t.Errorf("forecast of 400 picks: %s = %v, want %v", field, x[0], x[1])
 		}
 	}
-	// The new lesson has no reward yet, so its forecast uses the share of rewarded sessions of the whole report.
+	// A lesson without rewards uses the share of rewarded sessions of the whole report.
 	f, err = r.Forecast("new", report.Goal{Picks: 100})
 	if err != nil || f.Sessions != 200 || f.Days != nil || f.Epsilon != 0.5 || f.Power != 0.8 ||
 		math.Abs(f.Variance-0.25) > 1e-9 {
@@ -58,8 +57,7 @@ func TestForecastComputesCostOfTrial(t *testing.T) {
 	}
 }
 
-// The text of a forecast names the cost and the effect that the trial can detect, for a lesson that the chooser
-// believes to help and for one that it believes to harm.
+// The chooser believes that the first lesson helps and the second harms.
 func TestForecastTextGolden(t *testing.T) {
 	var all strings.Builder
 	for _, mean := range []float64{0.1, -0.1} {
@@ -73,8 +71,7 @@ func TestForecastTextGolden(t *testing.T) {
 	assertGolden(t, "forecast.txt", all.String())
 }
 
-// A goal has either a number of picks or an effect, and power and epsilon are between 0 and 1. Any other goal is an
-// error.
+// A goal has either a number of picks or an effect.
 func TestForecastRefusesInvalidGoals(t *testing.T) {
 	r := reportWithCosts(0.1)
 	nan := math.NaN()
@@ -106,8 +103,7 @@ func TestForecastRefusesInvalidGoals(t *testing.T) {
 	}
 }
 
-// A third planned trial is tested at a smaller level than 0.05, because only one of the two earlier trials is proven.
-// The forecast has the running trial of the lesson, and the text names it.
+// A third planned trial is tested at a level below 0.05, because only one of the two earlier trials is proven.
 func TestLaterPlannedTrialsHaveSmallerLevel(t *testing.T) {
 	in := inputOfAllKinds() // two planned evaluations: one proven, one running
 	r := report.Build(in)
@@ -128,7 +124,6 @@ func TestLaterPlannedTrialsHaveSmallerLevel(t *testing.T) {
 	}
 }
 
-// If a lesson has two texts with picks, the forecast is about the active text, whichever it is.
 func TestForecastUsesActiveText(t *testing.T) {
 	for _, arms := range [][2]string{{"old@1", "old@2"}, {"old@2", "old@1"}} {
 		c := bandit.New()
@@ -154,7 +149,6 @@ func TestForecastUsesActiveText(t *testing.T) {
 	}
 }
 
-// beliefInArm is a report.Chooser that believes in an effect of 0.5 of one arm, and in no effect of other arms.
 type beliefInArm struct{ arm string }
 
 func (b beliefInArm) Belief(l report.Lesson) report.Belief {
@@ -166,8 +160,7 @@ func (b beliefInArm) Belief(l report.Lesson) report.Belief {
 func (beliefInArm) BelievedAt(report.Lesson, int32) float64 { return 0 }
 func (beliefInArm) Sigma2() float64                         { return 0.25 }
 
-// NeedsPicks is the number of further picks until a verdict if the mean rewards stay the same. After 1.06 times as many
-// picks, the row has a verdict. After 85% of them, it has none yet.
+// If the mean rewards stay the same, the row has a verdict after 1.06 times as many picks, and none after 85% of them.
 func TestNeededPicksSufficeForVerdict(t *testing.T) {
 	rowOf := func(a armSessions, others int) report.Row {
 		c := bandit.New()
@@ -200,7 +193,7 @@ func TestNeededPicksSufficeForVerdict(t *testing.T) {
 			t.Errorf("%+v: after 85%% of %d picks: Verdict = %q, want none of helps, harms, no effect", a, r.NeedsPicks, earlier.Verdict)
 		}
 	}
-	// The date of the verdict follows from the current rate of 400 picks in two weeks.
+	// The current rate is 400 picks in two weeks.
 	a := armSessions{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5, day: today() - 13}
 	r := rowOf(a, 0)
 	weeks := float64(r.NeedsPicks) / 200

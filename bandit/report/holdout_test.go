@@ -17,30 +17,28 @@ import (
 	"precept/bandit/trial"
 )
 
-// holdoutResult holds the results of a holdout rule in one or more worlds.
 type holdoutResult struct {
 	gained   float64 // reward from the injected lessons
-	possible float64 // reward from the best choice of lessons
-	helpful  int     // lessons that help
-	found    int     // lessons that help and have a verdict that says so
-	claims   int     // lessons with a verdict that says helps or harms
-	wrong    int     // wrong claims
+	possible float64
+	helpful  int
+	found    int // lessons that help, by their verdict
+	claims   int // verdicts helps or harms
+	wrong    int // wrong claims
 }
 
-// demoWorld simulates twenty lessons with known effects: four help by 2 to 12 points, four harm by 2 to 10 points, and
-// the others have no effect. Some lessons match hard or easy sessions more often, whatever their effect is.
+// demoWorld simulates twenty lessons: four help by 2 to 12 points, four harm by 2 to 10 points, and the others have no
+// effect. Some match hard or easy sessions more often.
 type demoWorld struct {
 	r       *rand.Rand
 	lessons []report.Lesson
 	effects []float64
 	hard    []float64        // change of a lesson's match rate per unit of difficulty
-	claimed []report.Verdict // the latest verdict of each lesson that says helps or harms
+	claimed []report.Verdict // latest verdict helps or harms of each lesson
 }
 
-// closedAfter is the number of sessions after which an earlier session closes.
+// closedAfter is the number of later sessions after which a session closes.
 const closedAfter = 400
 
-// newDemoWorld returns a world whose effects and match rates are drawn with the seed.
 func newDemoWorld(seed string) *demoWorld {
 	w := &demoWorld{r: seededRand(seed), effects: make([]float64, 20), hard: make([]float64, 20), claimed: make([]report.Verdict, 20)}
 	for i, j := range w.r.Perm(20) {
@@ -58,8 +56,7 @@ func newDemoWorld(seed string) *demoWorld {
 	return w
 }
 
-// drawSession draws a session, and returns its category, its success rate without a lesson, and the matching lessons.
-// The returned best is the largest gain that maxPicks of these lessons can give.
+// drawSession also returns best, the largest gain that maxPicks of the matching lessons can give.
 func (w *demoWorld) drawSession(maxPicks int) (category string, success, best float64, matched []bandit.Action) {
 	kind := w.r.IntN(5)
 	difficulty := -1 + 0.5*float64(kind) + 0.5*w.r.NormFloat64()
@@ -78,7 +75,6 @@ func (w *demoWorld) drawSession(maxPicks int) (category string, success, best fl
 	return strconv.Itoa(kind), min(max(0.5-0.13*difficulty, 0.15), 0.85), best, matched
 }
 
-// recordVerdicts builds a report and records the verdicts that say helps or harms.
 func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 	c.RaiseMaxima(noon)
 	c.SetPriors(c.Refit())
@@ -91,7 +87,6 @@ func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 	}
 }
 
-// countClaims compares the recorded claims with the true effects, and adds the counts to t.
 func (w *demoWorld) countClaims(t *holdoutResult) {
 	for j, v := range w.claimed {
 		if w.effects[j] > 0 {
@@ -110,8 +105,7 @@ func (w *demoWorld) countClaims(t *holdoutResult) {
 	}
 }
 
-// simulateHoldout simulates one world with chooser, counters and report, and records the verdicts after every 200
-// sessions. Four of five sessions have a reward. The counters get the reward when the session closes, closedAfter
+// simulateHoldout rewards four of five sessions. The counters get the reward when the session closes, closedAfter
 // sessions later; until then, only the chooser uses it.
 func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t holdoutResult) {
 	w, c := newDemoWorld(seed), bandit.New()
@@ -159,7 +153,6 @@ func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t holdoutR
 	return t
 }
 
-// simulateRuns simulates worlds and returns the tally of each and their sum.
 func simulateRuns(rule bandit.Holdout, worlds, sessions int) (all []holdoutResult, sum holdoutResult) {
 	for n := range worlds {
 		x := simulateHoldout(rule, fmt.Sprint("hold", n), sessions)
@@ -171,7 +164,6 @@ func simulateRuns(rule bandit.Holdout, worlds, sessions int) (all []holdoutResul
 	return all, sum
 }
 
-// standardError returns the standard error of the ratio of two sums over worlds.
 func standardError(all []holdoutResult, numerator, denominator func(holdoutResult) float64) float64 {
 	var numSum, denSum float64
 	for _, x := range all {
@@ -185,9 +177,8 @@ func standardError(all []holdoutResult, numerator, denominator func(holdoutResul
 	return math.Sqrt(sumSquares*n/max(n-1, 1)) / denSum
 }
 
-// In worlds with known effects, Prove finds more helpful lessons than Earn, Earn gains more reward than Prove, and
-// Fixed gains least. Wrong claims are rare under each rule. Two runs of this test produced the table in
-// docs/EXPERIMENT.md: one with WORLDS=120, the other with WORLDS=80 and SESSIONS=40000.
+// Wrong claims are rare under each rule. The table in docs/EXPERIMENT.md comes from WORLDS=120, and from WORLDS=80 with
+// SESSIONS=40000.
 func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 180,000 sessions")

@@ -13,17 +13,17 @@ type Input struct {
 	Tenant           string
 	RewardDefinition string
 	OtherDefinitions []DefinitionCount
-	Counters         *trial.Counters // nil means no evidence; a provisional report gets a Clone with the open sessions
-	Chooser          Chooser         // nil means no chooser
+	Counters         *trial.Counters // nil: no evidence; a provisional report gets a Clone with the open sessions
+	Chooser          Chooser         // nil: no chooser
 	Policy           Policy
 	Lessons          []Lesson // current or not; tested arms that are not listed get a row, too
-	// Archived reports whether the bank's archive has a lesson of the slug; nil means no archive.
+	// Archived reports whether the bank's archive has a lesson of the slug, and may be nil.
 	Archived    func(slug string) bool
-	Window      time.Duration // effects of sessions that started in the window; 0 means all sessions
+	Window      time.Duration // effects of sessions that started in the window; 0: all sessions
 	Provisional bool
-	WhatIf      float64  // epsilon between 0 and 1 for which the report projects the picks; 0 means no projection
+	WhatIf      float64  // epsilon for which the report projects the picks; 0: no projection
 	Bands       bool     // include the effect over time
-	Explain     string   // slug of the lesson whose rows are explained; empty means none
+	Explain     string   // slug of the lesson whose rows are explained; may be empty
 	Guardrails  []string // outcomes whose rise the report shows next to the verdict
 }
 
@@ -52,14 +52,13 @@ type Lesson struct {
 	Epsilon     float64   // holdout of a trial; 0 means by rule
 	Until       float64   // half-width at which the trial ends; 0 means no limit by width
 	Trial       string    // name of a planned trial (trial.PlannedName); empty: none
-	Share       float64   // of a section of a rules file: probability of cutting the section
+	Share       float64   // probability of cutting a section of a rules file
 	Parent      trial.Arm // arm of the superseded lesson or text; empty: none
 	Expired     bool
 	Superseded  bool
 }
 
-// Chooser chose the lessons. The report shows the chooser's beliefs in fields and verdicts of their
-// own. No effect, interval or proof uses them.
+// Chooser chose the lessons. The report shows the chooser's beliefs in fields and verdicts of their own.
 type Chooser interface {
 	Belief(l Lesson) Belief                 // belief about the arm, today
 	BelievedAt(l Lesson, day int32) float64 // expected effect from the sessions that started before a day
@@ -71,20 +70,18 @@ type Belief struct {
 	Mean, Var     float64 // effect
 	Benched       bool    // expected to harm
 	Epsilon       float64 // holdout of the next picks
-	Better, Worse float64 // reward of the sessions with the lesson, above and below the sessions without the lesson; both 0 while the difference is within chance
+	Better, Worse float64 // reward of the sessions with the lesson, above and below those without it; both 0 while the difference is within chance
 }
 
-// noChooser is the Chooser of a report without a chooser.
 type noChooser struct{}
 
 func (noChooser) Belief(Lesson) Belief { return Belief{} }
 
 func (noChooser) BelievedAt(Lesson, int32) float64 { return 0 }
 
-// Sigma2 returns the variance of a reward of 0 or 1, which forecasts use before any measurement.
+// Sigma2 returns the variance of a binary reward, which forecasts use before any measurement.
 func (noChooser) Sigma2() float64 { return 0.24 }
 
-// probabilityAbove returns P(effect > x) by the chooser's model.
 func probabilityAbove(x float64, p Belief) float64 {
 	if !(p.Var > 0) {
 		return 0.5

@@ -7,14 +7,13 @@ import (
 )
 
 // globalTightestAt is the number of sessions at which the interval of all lessons together is tightest. Control
-// sessions are few, so this comparison is read later than the comparison of one lesson (trial.LessonTightestAt).
+// sessions are few, so this is later than for one lesson.
 const globalTightestAt = 5000
 
-// sums is the input of an interval. count, sum and sumOfSquares are of z. injected and withheld are the sessions of
-// both arms; for all lessons together, treated and control.
+// sums is the input of an interval. count, sum and sumOfSquares are of z. For all lessons together, injected and
+// withheld are treated and control sessions.
 type sums struct{ count, sum, sumOfSquares, injected, withheld float64 }
 
-// add adds the sessions of one day.
 func (s *sums) add(d *trial.DayStats) {
 	s.count, s.sum, s.sumOfSquares, s.injected, s.withheld = s.count+d.N, s.sum+d.Z, s.sumOfSquares+d.ZZ, s.injected+d.N1, s.withheld+d.N0
 }
@@ -29,24 +28,21 @@ func (s sums) variance() float64 {
 }
 
 // interval returns the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
-// Time-uniform central limit theory and asymptotic confidence sequences, 2021). The sequence is valid at all times
-// simultaneously: an operator may read the interval daily, and stop at any moment. An interval for one planned
-// evaluation (Wald, Wilson) that is read daily misses the true effect at some time in half of the runs.
+// Time-uniform central limit theory and asymptotic confidence sequences, 2021). It is valid at all times
+// simultaneously. An interval for one planned evaluation (Wald, Wilson) that is read daily misses the true effect at
+// some time in half of the runs.
 func (s sums) interval(tightestAt float64) (effect, lo, hi float64) {
 	effect, v := trial.Moments(s.count, s.sum, s.sumOfSquares)
 	h := trial.HalfWidth(s.count, v, tightestAt)
 	return effect, effect - h, effect + h
 }
 
-// pValue returns the p-value of a lesson's interval: below trial.Alpha the interval excludes 0.
 func (s sums) pValue() float64 {
 	return trial.IntervalPValue(s.effect(), s.count, s.variance(), trial.LessonTightestAt)
 }
 
-// maxPicks is the largest number of picks that a prediction names.
 const maxPicks = 1e9
 
-// picksForWidth returns the number of picks of a lesson at which the half-width reaches the target.
 func picksForWidth(target, variance float64) float64 {
 	if !(target > 0) {
 		return maxPicks
@@ -54,9 +50,8 @@ func picksForWidth(target, variance float64) float64 {
 	return leastPicks(func(n float64) bool { return !(trial.HalfWidth(n, variance, trial.LessonTightestAt) > target) })
 }
 
-// picksAtVerdict returns the number of picks at which the current effect leads to a verdict: the p-value of the
-// interval passes the level, or the interval is within the material change of 0, whichever comes first. A level of 0
-// means trial.Alpha, where the interval excludes 0.
+// picksAtVerdict returns the number of picks at which the p-value of the current effect passes the level, or the
+// interval is within the material change of 0. A level of 0 means trial.Alpha.
 func picksAtVerdict(effect, variance, material, level float64) float64 {
 	if level <= 0 {
 		level = trial.Alpha
@@ -68,7 +63,7 @@ func picksAtVerdict(effect, variance, material, level float64) float64 {
 	return math.Min(claim, noEffect)
 }
 
-// leastPicks returns the smallest number of picks from which on a condition holds, at most about maxPicks.
+// leastPicks returns the smallest number of picks from which on a condition holds.
 func leastPicks(holds func(n float64) bool) float64 {
 	lo, hi := 1.0, float64(trial.MinPicks)
 	for hi < maxPicks && !holds(hi) {
@@ -85,8 +80,8 @@ func leastPicks(holds func(n float64) bool) float64 {
 	return math.Min(hi, maxPicks)
 }
 
-// rewardVariance returns the variance of a reward around its centre: the variance of z, divided by the factor by which
-// random assignment inflates the variance. rewardVariance returns sigma2 while there is not enough data.
+// rewardVariance divides the variance of z by the factor by which random assignment inflates it. It returns sigma2
+// while there is not enough data.
 func rewardVariance(s sums, strata []trial.Stratum, sigma2 float64) float64 {
 	if !s.hasEnoughPicks() {
 		return sigma2

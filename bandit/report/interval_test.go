@@ -9,22 +9,20 @@ import (
 	"precept/bandit/trial"
 )
 
-// seededRand returns a random source with the seed text.
 func seededRand(text string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(text))
 	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
 }
 
-// simulateNoEffect simulates sessions of unknown difficulty in which the lesson has no effect. After each session,
-// simulateNoEffect calls onSession with the sums, and with the summed rewards of the injected (y1) and the withheld
-// (y0) sessions.
+// simulateNoEffect simulates a lesson without an effect. onSession gets the sums, and the summed rewards of the
+// injected (y1) and the withheld (y0) sessions.
 func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s sums, y1, y0 float64)) {
 	var s sums
 	var y1, y0 float64
 	for range sessions {
 		p := math.Max(0.05, math.Min(0.95, 0.5+0.2*r.NormFloat64()))
-		c := math.Max(0.05, math.Min(0.95, p+0.15*r.NormFloat64())) // the expected reward, with an error
+		c := math.Max(0.05, math.Min(0.95, p+0.15*r.NormFloat64())) // expected reward with an error
 		y := 0.0
 		if r.Float64() < p {
 			y = 1
@@ -45,8 +43,8 @@ func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s 
 	}
 }
 
-// If an operator evaluates after every ten sessions, the interval of the report ever excludes the true effect for at
-// most 6% of the lessons. The Wald interval does so for at least 20%, which shows that this test can fail.
+// With an evaluation after every ten sessions, an interval may ever exclude the true effect for at most 6% of the
+// lessons. The Wald interval does so for at least 20%, which shows that this test can fail.
 func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 	const lessons, sessions = 300, 3000
 	var missed, wald float64
@@ -92,8 +90,8 @@ func TestHalfWidthMatchesFormulaAndNarrows(t *testing.T) {
 	}
 }
 
-// The operator's guide says how many picks are needed to detect an effect. For 10 points, the number is about 1,100 at
-// a holdout of 0.2. For 5 points, the number is about 4,500 at a holdout of 0.2, and about 2,900 at 0.5.
+// The guide says that 10 points need about 1,100 picks at a holdout of 0.2. 5 points need about 4,500 at 0.2, and about
+// 2,900 at 0.5.
 func TestNeededPicksMatchOperatorsGuide(t *testing.T) {
 	for _, tc := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
 		n := picksForWidth(tc.target, 0.2*trial.VarianceFactor(tc.eps))

@@ -28,8 +28,8 @@ type ModelEffect struct {
 	Shrunken  *float64 `json:"shrunken"` // effect, shrunk towards the effect of the lesson
 }
 
-// models returns the models of a row. A model is seen if it has enough picks for the verdict: rewarded picks for a
-// verdict from the holdout about the reward, closed picks for any other verdict.
+// models lists the models of a row. A verdict about the reward needs enough rewarded picks on a model, any other
+// verdict enough closed picks.
 func (r *Row) models(effects []trial.ModelEffect) Models {
 	m := Models{WithVerdict: []string{}, WithoutVerdict: []string{}}
 	shown := 0
@@ -57,8 +57,7 @@ func (r *Row) models(effects []trial.ModelEffect) Models {
 	return m
 }
 
-// sign returns the sign of the effect that a verdict states, 0 for none. causal reports whether the holdout supports
-// the verdict.
+// sign returns the sign of the effect that a verdict states. causal reports whether the holdout supports the verdict.
 func (v Verdict) sign() (sign float64, causal bool) {
 	switch v {
 	case ProvenHelps, TrialHelps, Helps:
@@ -72,11 +71,10 @@ func (v Verdict) sign() (sign float64, causal bool) {
 	}
 }
 
-// listedModels is the number of models in a sentence.
 const listedModels = 4
 
-// OnModels describes the models that the verdict rests on: "proven on A, open on B". The text is empty if
-// the row has no finding or no model is known.
+// OnModels describes the models that the verdict rests on: "proven on A, open on B". It is empty without a finding or a
+// model.
 func (r *Row) OnModels() string {
 	word := string(r.Verdict)
 	if _, causal := r.Verdict.sign(); !causal {
@@ -106,7 +104,6 @@ func (r *Row) OnModels() string {
 	}
 }
 
-// provenWord begins the text of every proven verdict.
 const provenWord = "proven"
 
 func listModels(names []string) string {

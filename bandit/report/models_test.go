@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addModelPicks adds sessions with one model and one pick each. The lesson raises the success rate from 0.2 to 0.9. Its
-// error recurs in each session without success. The sessions have rewards if rewarded is true.
+// addModelPicks adds picks of a lesson that raises the success rate from 0.2 to 0.9. Its error recurs in each session
+// without success.
 func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, rewarded bool) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, Centre: 0.5}
@@ -40,8 +40,8 @@ func TestRowNamesModelsOfVerdict(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		rewarded bool
-		picksA   int // picks in sessions of model-a
-		picksB   int // picks in sessions of model-b
+		picksA   int
+		picksB   int
 		text     string
 	}{
 		{"proven on one model", true, 400, 12, "proven on model-a, open on model-b"},
@@ -71,7 +71,7 @@ func TestRowNamesModelsOfVerdict(t *testing.T) {
 	}
 }
 
-// In JSON, the field models of a row always has the lists seen and open, even for a lesson without a pick.
+// A lesson without a pick has empty lists.
 func TestModelsInJSONAreLists(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()

@@ -9,7 +9,7 @@ import (
 )
 
 // explainedShare returns the share of the variance of z that the centres remove, compared with the best centre that is
-// equal for all sessions of a stratum. The result is nil while there is not enough data.
+// equal for all sessions of a stratum.
 func explainedShare(all sums, strata []trial.Stratum) *float64 {
 	if !all.hasEnoughPicks() {
 		return nil
@@ -37,7 +37,7 @@ func explainedShare(all sums, strata []trial.Stratum) *float64 {
 	return new(1 - all.variance()/constant)
 }
 
-// savedPicks returns the number of additional picks that an interval of the same width would need without the centres.
+// savedPicks returns the number of additional picks that the same width would need without the centres.
 func savedPicks(share *float64, n float64) int64 {
 	if share == nil || *share <= 0 || *share >= 1 {
 		return 0
@@ -58,11 +58,10 @@ type AllSessions struct {
 }
 
 // maxDissimilarity is the difference between rewarded and other sessions, in standard errors, above which the estimate
-// from all sessions is off.
+// is not shown.
 const maxDissimilarity = 1.96
 
-// allSessions returns the estimate from all sessions. The result is nil while no outcome predicts rewards, and while
-// every closed pick has a reward.
+// allSessions returns nil while no outcome predicts rewards, and while every closed pick has a reward.
 func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
 	if s.GG <= 0 || s.N1+s.N0 <= s.M1+s.M0 {
 		return nil
@@ -103,7 +102,6 @@ func (a *AllSessions) Sentence() string {
 		signedInterval(Points(*a.Effect), Points(*a.Lo), Points(*a.Hi)), s)
 }
 
-// centresText describes the share of the variance that the centres explain.
 func (r *Row) centresText() string {
 	if r.PicksSaved == 0 {
 		return "facts before the assignment explain none of the variance"
@@ -111,8 +109,7 @@ func (r *Row) centresText() string {
 	return fmt.Sprintf("facts before the assignment explain %.1f%% of the variance and save %d picks", 100**r.ExplainedShare, r.PicksSaved)
 }
 
-// Sources describes the data behind the effect in sentences: the facts before the assignment, the rewards after the
-// closing, and the sessions without a reward.
+// Sources describes the data behind the effect in sentences.
 func (r *Row) Sources() (out []string) {
 	if r.ExplainedShare != nil {
 		out = append(out, strings.ToUpper(r.centresText()[:1])+r.centresText()[1:]+".")

@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addLateRewardedSessions adds n sessions of a lesson that close without a reward. A session gets a late reward with
-// probability chance[1] if the lesson was injected, and chance[0] if it was withheld.
+// addLateRewardedSessions adds n sessions that close without a reward. chance holds the probability of a late reward,
+// if withheld and if injected.
 func addLateRewardedSessions(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	r := seededRand(string(arm))
 	for range n {
@@ -35,9 +35,7 @@ func addLateRewardedSessions(c *trial.Counters, arm trial.Arm, n int, chance [2]
 	}
 }
 
-// A late reward arrives after the session closes. Late rewards count, and the row has their number. If a lesson changes
-// which sessions get a late reward, the row is invalid. Instead of an estimate from all sessions it has the reason why
-// there is none.
+// A late reward arrives after the session closes. An invalid row has no estimate from all sessions.
 func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 	c := trial.NewCounters()
 	addLateRewardedSessions(c, "fair@abc", 1000, [2]float64{0.3, 0.3})
@@ -65,8 +63,7 @@ func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 	}
 }
 
-// If a lesson prevents errors only in rewarded sessions, the errors of the other sessions do not predict a reward, and
-// the row has no estimate from all sessions.
+// The errors of the other sessions then do not predict a reward.
 func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 	r, c := seededRand("differ"), trial.NewCounters()
 	for i := range 2000 {
@@ -92,9 +89,8 @@ func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 	}
 }
 
-// The centre of a pick is the predicted reward of its session. Explained is the share of the variance of the reward
-// that the centres explain: 0.64 if the centres are the true expectations 0.9 and 0.1 of two kinds of sessions, and 0
-// if all centres are equal.
+// The centre of a pick is the predicted reward of its session. The share is 0.64 if the centres are the true
+// expectations 0.9 and 0.1 of two kinds of sessions, and 0 if all centres are equal.
 func TestExplainedShareIsVarianceShareOfCentres(t *testing.T) {
 	for _, tc := range []struct {
 		centres [2]float64

@@ -15,29 +15,25 @@ import (
 	"precept/bandit/trial"
 )
 
-// narrowWorld simulates lessons without an effect on the reward.
 type narrowWorld struct {
-	facts    float64 // share of the variance of the reward that facts known before the randomization explain
+	facts    float64 // share of the variance that facts before the randomization explain
 	rewarded float64 // share of the sessions with a reward
 	prevents float64 // share of the errors that a lesson prevents
-	learns   bool    // whether the chooser predicts rewards from the facts by a regression
+	learns   bool    // the chooser predicts rewards by a regression
 	lessons  int
 	sessions int
 }
 
-// intervalCounts counts intervals. The fields with All in their names are about the estimate from all sessions, the
-// others about the estimate from rewarded sessions.
+// intervalCounts counts intervals. Fields with All in their names are about the estimate from all sessions.
 type intervalCounts struct {
 	lessons                     int
-	missed, missedInAllSessions int     // intervals that at any evaluation excluded 0, the true effect
+	missed, missedInAllSessions int     // excluded 0, the true effect, at an evaluation
 	half, halfAll               float64 // sums of the final half-widths
 	explained                   float64 // sum of Explained
 }
 
-// openSessions is the number of sessions that are open at the same time.
 const openSessions = 50
 
-// simulate simulates the world, evaluates a report after every hundred sessions, and adds the results to total.
 func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 	r, c := seededRand(seed), bandit.New()
 	cfg := bandit.Config{K: w.lessons, Epsilon: 0.2, Control: 0, Salt: seed, Objective: bandit.Random, Holdout: bandit.Fixed}
@@ -47,7 +43,7 @@ func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 		l := report.Lesson{Slug: fmt.Sprintf("l%02d", j), Arm: trial.Arm(fmt.Sprintf("l%02d@1", j)), State: "active", Confidence: 0.5}
 		all, actions = append(all, l), append(actions, bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: 0.5})
 	}
-	effects := func(n int) []float64 { // returns effects of the n values of a fact, with mean 0 and variance 1
+	effects := func(n int) []float64 { // effects of n values of a fact, with mean 0 and variance 1
 		out := make([]float64, n)
 		for i := range out {
 			out[i] = math.Sqrt(12) * (float64(i) + 0.5 - float64(n)/2) / math.Sqrt(float64(n*n-1))
@@ -135,8 +131,8 @@ func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 	}
 }
 
-// drawErrors draws the number of failed calls of a session. The rate is higher if the reward y is 0. Only the given
-// share of the errors remains, because the lessons prevent the others.
+// drawErrors draws a number of errors, with a higher rate if the reward y is 0. The lessons prevent all but the given
+// share.
 func drawErrors(r *rand.Rand, y, share float64) (n int64) {
 	chance := share * 0.15
 	if y == 0 {
@@ -150,8 +146,6 @@ func drawErrors(r *rand.Rand, y, share float64) (n int64) {
 	return n
 }
 
-// numberOfWorlds returns the number of worlds to simulate: the environment variable WORLDS, or the default if the
-// variable is not set.
 func numberOfWorlds(byDefault int) int {
 	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {
 		return n
@@ -159,10 +153,9 @@ func numberOfWorlds(byDefault int) int {
 	return byDefault
 }
 
-// Facts that are known before the randomization (agent, hour, tools) explain a share of the variance of the reward. A
-// regression on them saves at least a quarter of this share of the picks, minus two points. At most about one interval
-// in twenty ever excludes the true effect. The environment variable WORLDS sets the number of worlds: 60 gives the
-// figures of docs/decisions.
+// A regression on facts (agent, hour, tools) saves at least a quarter of the share of the variance that they explain,
+// minus two points. At most about one interval in twenty ever excludes the true effect. WORLDS=60 gives the figures of
+// docs/decisions.
 func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 	worlds := numberOfWorlds(2)
 	for _, facts := range []float64{0, 0.1, 0.3} {
@@ -189,8 +182,7 @@ func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 	}
 }
 
-// The outcomes of the sessions without a reward narrow the interval, and more so if fewer sessions have a reward. At
-// most about one interval in twenty ever excludes the true effect, even for a lesson that prevents errors but has no
+// At most about one interval in twenty ever excludes the true effect, even for a lesson that prevents errors but has no
 // effect on the reward.
 func TestSessionsWithoutRewardNarrowInterval(t *testing.T) {
 	worlds := numberOfWorlds(2)

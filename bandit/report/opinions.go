@@ -6,8 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Add counts an opinion n times. Unknown opinions are ignored. A count stays at least 0, because a
-// removed opinion may have been lost before.
+// Add counts an opinion n times and ignores unknown opinions. A count stays at least 0, because a removed opinion may
+// have been lost before.
 func (o *Opinions) Add(opinion string, n int64) {
 	count, ok := map[string]*int64{
 		"followed": &o.Followed, "ignored": &o.Ignored, "irrelevant": &o.Irrelevant, "contradicted": &o.Contradicted,
@@ -32,7 +32,7 @@ func (o *Opinions) String() string {
 		o.Followed, o.Ignored, o.Irrelevant, o.Contradicted)
 }
 
-// Annotate adds opinions, by TextKey, to the rows, and changes nothing else in the report.
+// Annotate adds opinions, by TextKey, to the rows.
 func (r *Report) Annotate(opinions map[string]Opinions) {
 	for i := range r.Lessons {
 		row := &r.Lessons[i]

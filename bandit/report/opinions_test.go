@@ -10,8 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// Annotate adds the opinions of a judge to the rows. Opinions change no other field and no table, and add one line to
-// an explanation.
+// Opinions add one line to an explanation.
 func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	build := func() report.Report {
 		c := trial.NewCounters()
@@ -56,7 +55,7 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	}
 }
 
-// Withdrawing an opinion that was never added leaves its count at 0. Add ignores an unknown opinion.
+// An unknown opinion is ignored.
 func TestOpinionsNeverCountBelowZero(t *testing.T) {
 	var o report.Opinions
 	for _, opinion := range []string{"followed", "contradicted", "contradicted", "splendid", ""} {

@@ -42,7 +42,6 @@ func (f Finding) Direction() int {
 // Proven reports whether the finding is proven.
 func (f Finding) Proven() bool { return strings.HasPrefix(string(f), provenPrefix) }
 
-// provenPrefix is the prefix of every proven finding.
 const provenPrefix = "proven: "
 
 // Outcome is the measurement of one outcome of a row: a quantity of the sessions after the pick, compared between the
@@ -77,26 +76,26 @@ type outcomeBars struct {
 // outcomeRate is the accepted share of wrong rows among the rows with a finding that is not proven.
 const outcomeRate = 0.10
 
-// outcomeArm is the minimum number of picks in each arm for a finding from the interval of an outcome.
-// The variance of a smaller arm is not known well enough.
+// outcomeArm is the minimum number of picks in each arm for a finding from the interval: the variance of a smaller arm
+// is not known well enough.
 const outcomeArm = 15
 
 func sumsOf(s *trial.OutcomeStats) sums { return sums{s.N1 + s.N0, s.Z, s.ZZ, s.N1, s.N0} }
 
-// claimable reports whether each arm has enough picks for a finding from the interval.
 func claimable(s sums) bool {
 	return s.hasEnoughPicks() && s.injected >= outcomeArm && s.withheld >= outcomeArm
 }
 
-// recurrenceShare is the share of the error budget of the proven findings that the tests for a fall of recurrence get.
-// A lesson about an error is meant to lower its recurrence. With this share, the tests of the six other outcomes and of
-// all rises do not delay this proof much.
+// recurrenceShare is the share of the error budget for tests for a fall of recurrence, which a lesson about an error is
+// meant to cause. The other tests then do not delay this proof much.
 const recurrenceShare = 0.8
 
-// findOutcomeBars returns the thresholds of each outcome. The p-values of the intervals have a correction for each
-// outcome. The e-values of the proven findings are one family over all lessons, outcomes and directions, so at most one
-// in twenty of all proven rows may be wrong. The correction of this family is e-BH with weights whose mean is 1 (Wang
-// and Ramdas, False discovery rate control with e-values, 2022).
+// findOutcomeBars returns the thresholds of each outcome. The p-values of the intervals are corrected for each outcome.
+// The e-values of the proven findings are one family over all lessons, outcomes and directions, so at most one in
+// twenty of all proven rows may be wrong.
+//
+// The correction of this family is e-BH with weights whose mean is 1 (Wang and Ramdas, False discovery rate control
+// with e-values, 2022).
 func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars) {
 	var ps, fewer, more [trial.OutcomeCount][]float64
 	tests := 0
@@ -140,9 +139,8 @@ func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outco
 	return bars
 }
 
-// weights returns the logarithms of two weights in a family of tests: the weight of a test for a fall of
-// recurrence, and the weight of any other test. falls is the number of the tests for a fall of recurrence, tests
-// the number of all tests. The mean weight is 1.
+// weights returns the logarithms of the weight of a test for a fall of recurrence, and of any other test. The mean
+// weight over all tests is 1.
 func weights(falls, tests int) (recurrence, others float64) {
 	if falls == 0 {
 		return 0, 0
@@ -152,8 +150,6 @@ func weights(falls, tests int) (recurrence, others float64) {
 	return math.Log(recurrence), math.Log(others)
 }
 
-// rowOutcomes returns the measured outcomes of a row. An outcome without a session is absent, as are
-// tokens and seconds that no session shows.
 func (b *builder) rowOutcomes(r *Row, k trial.Arm) (out []Outcome) {
 	stats := b.in.Counters.Outcomes(k)
 	for o := range trial.OutcomeCount {
@@ -182,13 +178,11 @@ func (b *builder) rowOutcomes(r *Row, k trial.Arm) (out []Outcome) {
 	return out
 }
 
-// varianceFactorOf returns the factor by which random assignment inflates the variance of a value, for the share of the
-// picks that was withheld.
 func varianceFactorOf(s *trial.OutcomeStats) float64 {
 	return trial.VarianceFactor(s.N0 / (s.N1 + s.N0))
 }
 
-// startVariance returns the variance of the value of an outcome before any data.
+// startVariance returns the variance of an outcome before any data.
 func startVariance(o trial.Outcome) float64 {
 	switch {
 	case o.Logarithmic():
@@ -199,7 +193,6 @@ func startVariance(o trial.Outcome) float64 {
 	return 0.24
 }
 
-// finding returns the first finding that holds.
 func (b *builder) finding(r *Row, o trial.Outcome, s *trial.OutcomeStats) Finding {
 	all, bar := sumsOf(s), &b.outcomeBars[o]
 	if !r.SRM.OK {
@@ -230,7 +223,6 @@ func (b *builder) finding(r *Row, o trial.Outcome, s *trial.OutcomeStats) Findin
 	return NotProven
 }
 
-// findingFor returns the finding for a change of an outcome.
 func findingFor(o trial.Outcome, effect float64) Finding {
 	switch {
 	case o.Logarithmic() && effect < 0:
@@ -243,8 +235,7 @@ func findingFor(o trial.Outcome, effect float64) Finding {
 	return MoreErrors
 }
 
-// materialChange returns the smallest change that an operator would act on: 5 points, half a failed call,
-// 10 per cent.
+// materialChange returns the smallest change that an operator would act on.
 func materialChange(o trial.Outcome) float64 {
 	if o.Logarithmic() {
 		return trial.EffectOf(10)
@@ -252,8 +243,7 @@ func materialChange(o trial.Outcome) float64 {
 	return 0.05
 }
 
-// picksNeeded returns the number of picks until the current effect passes as a finding. level is the p-value that a
-// finding from the interval needs.
+// picksNeeded returns the number of picks until the current effect is a finding, whose p-value must reach level.
 func picksNeeded(o trial.Outcome, all sums, level float64) int64 {
 	arm := max(0, remaining(outcomeArm, all.injected), remaining(outcomeArm, all.withheld))
 	if !all.hasEnoughPicks() {
@@ -263,7 +253,6 @@ func picksNeeded(o trial.Outcome, all sums, level float64) int64 {
 	return max(remaining(picksAtVerdict(all.effect(), all.variance(), materialChange(o), level), all.count), arm, 1)
 }
 
-// Units of outcomes.
 const (
 	unitShare   = "share"
 	unitErrors  = "errors/10"
@@ -280,7 +269,6 @@ func unitOf(o trial.Outcome) string {
 	return unitShare
 }
 
-// inUnit converts an effect to the unit of its outcome.
 func inUnit(o trial.Outcome, effect float64) float64 {
 	if o.Logarithmic() {
 		return trial.PercentChange(effect)
@@ -296,7 +284,7 @@ func meanOf(o trial.Outcome, sum, n float64) *float64 {
 	return m
 }
 
-// guardedRises returns the findings of a rise among the outcomes that the operator guards (report.guardrails).
+// guardedRises returns the findings of a rise among the outcomes in report.guardrails.
 func (r *Row) guardedRises(guarded []string) string {
 	var out []string
 	for i := range r.Outcomes {
@@ -342,7 +330,6 @@ func (o *Outcome) Interval() string {
 	return signedInterval(scaled(*o.Effect), scaled(*o.Lo), scaled(*o.Hi)) + unit
 }
 
-// amount formats a mean in the unit of its outcome.
 func (o *Outcome) amount(m *float64) string {
 	switch {
 	case m == nil:

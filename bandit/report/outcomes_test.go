@@ -12,15 +12,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// expectedOutcomes holds the expected observations of a session, first if the lesson is withheld, then if it is
-// injected.
+// expectedOutcomes holds expected observations, first if the lesson is withheld, then if it is injected.
 type expectedOutcomes struct {
 	recurs [2]float64
 	errors [2]int64
 	tokens [2]int64
 }
 
-// addObservedPicks adds sessions with one pick of arm each and the given effects to the counters.
 func addObservedPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, picks int, e *expectedOutcomes) {
 	for range picks {
 		a := &trial.Assignment{Decided: true, Day: 20000}
@@ -37,7 +35,6 @@ func addObservedPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, picks int,
 	}
 }
 
-// mustOutcome returns the outcome of a row with the given name.
 func mustOutcome(t *testing.T, row *report.Row, name string) report.Outcome {
 	t.Helper()
 	for _, x := range row.Outcomes {
@@ -49,9 +46,7 @@ func mustOutcome(t *testing.T, row *report.Row, name string) report.Outcome {
 	return report.Outcome{}
 }
 
-// Lesson good prevents its error and costs tokens. Its row has findings about outcomes and a guardrail, but no verdict
-// on the reward, because no session has a reward. Lesson idle has no effect, and its row has no finding with a
-// direction.
+// Lesson good prevents its error and costs tokens. No session has a reward.
 func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -102,7 +97,6 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	}
 }
 
-// Guardrail names each guarded outcome that rises.
 func TestGuardrailListsEachRise(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -115,7 +109,7 @@ func TestGuardrailListsEachRise(t *testing.T) {
 	}
 }
 
-// If the share of withheld picks contradicts the propensity, the verdict of each outcome is invalid.
+// The share of withheld picks contradicts the propensity.
 func TestWrongPropensityInvalidatesOutcomes(t *testing.T) {
 	c := trial.NewCounters()
 	for i := range 300 {
@@ -131,8 +125,7 @@ func TestWrongPropensityInvalidatesOutcomes(t *testing.T) {
 	}
 }
 
-// A planned trial on the outcome recurrence needs about 120 picks to detect a change of 25 points. Its single
-// evaluation gives a finding about the outcome, and the verdict on the reward stays unproven.
+// About 120 picks detect a change of 25 points. The verdict on the reward stays unproven.
 func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 	empty := report.Build(report.Input{Lessons: newLessons("good")})
 	plan, err := empty.Forecast("good", report.Goal{Outcome: "recurrence", DetectableEffect: 0.25})
@@ -171,8 +164,8 @@ func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 	}
 }
 
-// All lessons, outcomes and directions share one error budget. A fall of the recurrence has the largest part of the
-// budget, so an e-value of 600 proves a fall of the recurrence, but not a fall of the errors.
+// A fall of the recurrence has the largest part of the error budget: an e-value of 600 proves a fall of the recurrence,
+// but not of the errors.
 func TestOutcomesShareOneErrorBudget(t *testing.T) {
 	c := trial.NewCounters()
 	names := make([]string, 20)
@@ -184,7 +177,7 @@ func TestOutcomesShareOneErrorBudget(t *testing.T) {
 				logE = math.Log(600)
 			}
 			sums := map[string]float64{"n1": 50, "n0": 50, "y1": 5, "y0": 10, "z": -10, "zz": 20}
-			for k := range 4 { // the e-value is the mean of bets of several sizes, with one field per size
+			for k := range 4 { // the e-value is the mean of bets of several sizes
 				sums[fmt.Sprintf("w-%d", k+1)] = logE
 			}
 			for field, v := range sums {
@@ -201,8 +194,7 @@ func TestOutcomesShareOneErrorBudget(t *testing.T) {
 	}
 }
 
-// If the error of a lesson never recurs, the formula gives fewer picks than a trial may have, and Forecast returns the
-// minimum number of picks.
+// If the error never recurs, the formula gives fewer picks than a trial may have.
 func TestForecastOnConstantOutcomeHasMinimumPicks(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -214,8 +206,7 @@ func TestForecastOnConstantOutcomeHasMinimumPicks(t *testing.T) {
 	}
 }
 
-// After NeedsPicks more picks, the current effect becomes a finding. An effect between 0 and the material change needs
-// a narrower interval than an effect of 0, and never "1 more pick" while the verdict is open.
+// An effect between 0 and the material change needs a narrower interval than an effect of 0.
 func TestNeededPicksOfOutcomeSufficeForFinding(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	open := 0

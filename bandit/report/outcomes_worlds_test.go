@@ -14,23 +14,21 @@ import (
 	"precept/bandit/trial"
 )
 
-// preventionWorld simulates lessons that prevent their errors to a known degree.
 type preventionWorld struct {
 	r          *rand.Rand
 	eps        float64
 	lessons    []report.Lesson
-	base       []float64           // probability that the error of each lesson recurs without the lesson
-	reductions []float64           // amount by which each lesson lowers this probability
-	gains      []float64           // amount by which each lesson raises the success rate
+	base       []float64           // probability that the error recurs without the lesson
+	reductions []float64           // reduction of this probability
+	gains      []float64           // increase of the success rate
 	waiting    []*trial.Assignment // open sessions, with one pick each
 	count      *trial.Counters
-	n          int // number of sessions
+	n          int
 }
 
-// openPicks is the number of sessions that are open at the same time, with one pick each.
+// openPicks is the number of open sessions, with one pick each.
 const openPicks = 200
 
-// newPreventionWorld returns a world in which lesson j lowers the recurrence of its error by falls[j%len(falls)].
 func newPreventionWorld(seed string, lessons int, reductions []float64, eps float64) *preventionWorld {
 	w := &preventionWorld{r: seededRand(seed), eps: eps, count: trial.NewCounters()}
 	for j := range lessons {
@@ -46,7 +44,7 @@ func newPreventionWorld(seed string, lessons int, reductions []float64, eps floa
 	return w
 }
 
-// pick simulates a session with one pick of lesson j, and closes the oldest session if more than openPicks are open.
+// pick closes the oldest session if more than openPicks are open.
 func (w *preventionWorld) pick(j int) {
 	w.n++
 	name := strconv.Itoa(w.n)
@@ -76,18 +74,17 @@ func (w *preventionWorld) pick(j int) {
 	}
 }
 
-// findingCounts counts the findings about lessons that lower the recurrence of their error by the same amount.
+// findingCounts is about lessons that lower the recurrence by the same amount.
 type findingCounts struct {
 	lessons int
-	proven  int // findings that the recurrence falls, proven
-	fewer   int // findings that the recurrence falls, not proven
+	proven  int // proven falls of the recurrence
+	fewer   int // falls of the recurrence that are not proven
 	wrong   int // findings of a rise, or of a fall for a lesson that does not prevent its error
-	tokens  int // wrong findings about tokens: no lesson changes the tokens
-	reward  int // verdicts on the reward that the lesson helps
+	tokens  int // all wrong: no lesson changes the tokens
+	reward  int // verdicts that the lesson helps
 }
 
-// run simulates the world. Each time the picks per lesson reach an element of picks, run adds the results of its report
-// to findings. The key is the fall in points and the number of picks.
+// run adds findings by the fall in points and the number of picks per lesson.
 func (w *preventionWorld) run(picks []int, findings map[[2]int]*findingCounts) {
 	done := 0
 	for _, until := range picks {
@@ -126,9 +123,8 @@ func (w *preventionWorld) run(picks []int, findings map[[2]int]*findingCounts) {
 	}
 }
 
-// After 300 picks, the outcome recurrence proves at least 90% of the lessons that lower the recurrence of their error
-// by 40 points. Wrong findings are rare. The environment variable WORLDS sets the number of worlds: 60 gives the
-// figures of docs/decisions.
+// The lessons lower the recurrence by 40 points. Wrong findings are rare. WORLDS=60 gives the figures of
+// docs/decisions.
 func TestRecurrenceFindsPreventionWithin300Picks(t *testing.T) {
 	worlds := 3
 	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {
@@ -151,7 +147,7 @@ func TestRecurrenceFindsPreventionWithin300Picks(t *testing.T) {
 						right, wrong = right+s.proven+s.fewer, wrong+s.wrong
 					}
 				}
-				if 10*(wrong-2) > right { // tolerates two wrong findings by chance
+				if 10*(wrong-2) > right { // tolerates two wrong findings
 					t.Errorf("%s worlds, epsilon %g: %d right and %d wrong findings after %d picks, want at most 2 wrong plus 1 per 10 right", name, eps, right, wrong, n)
 				}
 			}

@@ -8,8 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// plannedTrials returns all planned trials with their verdicts, including trials of listed lessons without
-// a rewarded session.
+// plannedTrials includes trials of listed lessons without a rewarded session.
 func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, PlannedTrials) {
 	var all []PlannedTrial
 	known := map[[2]string]bool{}
@@ -46,7 +45,6 @@ func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, Pl
 	return out, sum
 }
 
-// plannedTrialOf returns the planned trial of an evaluation, with the effect if there are enough picks.
 func plannedTrialOf(l trial.Evaluation) PlannedTrial {
 	out := PlannedTrial{
 		Began: time.Unix(l.Began, 0).UTC(), Outcome: l.Outcome, Planned: l.Planned, Rewarded: l.Rewarded, Evaluated: l.Evaluated,
@@ -71,8 +69,7 @@ func plannedTrialOf(l trial.Evaluation) PlannedTrial {
 	return out
 }
 
-// verdict returns the verdict of a planned trial. An interval that excludes 0 without being a
-// discovery among all planned trials gives no verdict.
+// verdict returns "" for an interval that excludes 0 without being a discovery among all planned trials.
 func (p *PlannedTrial) verdict(bar float64) Verdict {
 	if o, ok := trial.ParseOutcome(p.Outcome); ok {
 		return p.outcomeVerdict(o, bar)
@@ -92,7 +89,6 @@ func (p *PlannedTrial) verdict(bar float64) Verdict {
 	return Unproven
 }
 
-// outcomeVerdict returns the finding of a trial on an outcome, as a verdict.
 func (p *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
 	switch smallest := inUnit(o, materialChange(o)); {
 	case p.P == nil:
@@ -107,8 +103,7 @@ func (p *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
 	return Unproven
 }
 
-// picksToEvaluation returns the number of rewarded picks until the evaluation of the lesson's trial; 0 without
-// a planned trial.
+// picksToEvaluation returns 0 without a planned trial.
 func (r *Row) picksToEvaluation(l Lesson) int64 {
 	pos := slices.IndexFunc(r.PlannedTrials, func(k PlannedTrial) bool { return k.name == l.Trial })
 	if pos < 0 || r.Trial != running {
@@ -117,7 +112,6 @@ func (r *Row) picksToEvaluation(l Lesson) int64 {
 	return max(0, r.PlannedTrials[pos].Planned-r.PlannedTrials[pos].Rewarded)
 }
 
-// setTrial sets the planned trials of the row, and the state of the current trial.
 func (b *builder) setTrial(r *Row, l Lesson) {
 	r.PlannedTrials = b.trials[l.Arm]
 	switch {
@@ -141,7 +135,6 @@ func (r *Row) trialVerdict() Verdict {
 	return ""
 }
 
-// afterTrial returns the future of a lesson whose planned trial has ended.
 func (r *Row) afterTrial() string {
 	if r.Trial != "ended" {
 		return ""

@@ -11,7 +11,7 @@ type axis float64
 
 const plotWidth = 21 // odd: 0 is in the middle
 
-// plot draws an interval on the axis: "---o---", with the zero line, and arrows beyond the ends.
+// plot draws an interval as "---o---", with the zero line, and arrows beyond the ends.
 func (a axis) plot(effect, lo, hi *float64) string {
 	cells := []byte(strings.Repeat(" ", plotWidth))
 	cells[plotWidth/2] = '|'
@@ -42,8 +42,7 @@ func (a axis) cell(x float64) int {
 	return int(math.Round(half + math.Max(-1, math.Min(1, x/float64(a)))*half))
 }
 
-// plotAxis returns an axis that contains most rows. A few wide intervals of new lessons may exceed the
-// axis, so that the rows of narrow intervals are readable.
+// plotAxis lets a few wide intervals of new lessons exceed the axis, so that narrow intervals are readable.
 func (r Report) plotAxis() axis {
 	var ends []float64
 	addEnds := func(lo, hi *float64) {

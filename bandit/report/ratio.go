@@ -9,17 +9,16 @@ import (
 )
 
 const (
-	// minAlarmLevel is the e-value at which a check fails in a report with few checks. With a sound random assignment,
-	// the e-value ever reaches this level with a probability of at most one in a thousand (Ville's inequality).
+	// minAlarmLevel is the e-value at which a check fails in a report with few checks. A sound random assignment ever
+	// reaches it with a probability of at most one in a thousand (Ville's inequality).
 	minAlarmLevel = 1000
 	// alarmRate is the probability of any false alarm in a sound experiment, over all lessons and
 	// checks.
 	alarmRate = 0.05
 	// maxE bounds e-values for printing.
 	maxE = 1e12
-	// concentration is the sum of the two parameters of the Beta distribution of the alternatives: the larger the
-	// sum, the closer are the alternatives to the promised share. The value makes the test most sensitive to
-	// deviations of a few points.
+	// concentration is the sum of the two parameters of the Beta distribution of the alternatives. It makes the test
+	// most sensitive to deviations of a few points from the promised share.
 	concentration = 100
 )
 
@@ -49,9 +48,8 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// combineLogE returns the logarithm of one e-value made of several independent e-values. This e-value is the mean over
-// all subsets of the products, which for n e-values is the product of (1 + e)/2. Each further e-value halves the
-// evidence of the others at most, evidence in several e-values multiplies, and an e-value of 1 changes nothing. The
+// combineLogE returns the logarithm of one e-value made of several independent e-values: the mean over all subsets of
+// the products, which is the product of (1 + e)/2. Each further e-value halves the evidence of the others at most. The
 // largest of several e-values would not be an e-value, because the maximum grows by chance with their number.
 func combineLogE(logEs ...float64) (logE float64) {
 	for _, l := range logEs {
@@ -60,13 +58,11 @@ func combineLogE(logEs ...float64) (logE float64) {
 	return logE
 }
 
-// meanLogE returns the logarithm of the mean of two e-values.
 func meanLogE(a, b float64) float64 {
 	top := max(a, b)
 	return top + math.Log((math.Exp(a-top)+math.Exp(b-top))/2)
 }
 
-// newSRM returns the result of a check with an e-value. The check fails at the e-value bar.
 func newSRM(logE, bar float64) SRM {
 	e := maxE
 	if logE < math.Log(maxE) {
@@ -75,8 +71,8 @@ func newSRM(logE, bar float64) SRM {
 	return SRM{EValue: e, Alarm: bar, OK: e < bar}
 }
 
-// assignmentLogE returns the logarithm of the e-value against the random assignment, combined from one e-value for each
-// stratum. A pooled e-value would show a mismatch whenever the probability of withholding changes.
+// assignmentLogE returns the logarithm of the e-value against the random assignment, combined over strata. A pooled
+// e-value would show a mismatch whenever the probability of withholding changes.
 func assignmentLogE(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
@@ -86,9 +82,8 @@ func assignmentLogE(strata []trial.Stratum) float64 {
 }
 
 // reportingLogE returns the logarithm of the e-value against "the lesson changes neither which sessions have a reward
-// nor the tier of a reward". If reporting does not depend on the arm, the promised share is withheld among the sessions
-// with a reward at the closing, among the other sessions, and among the sessions of each tier. The result is the mean
-// of two tests: the test of rewarded and unrewarded sessions, and the test of the tiers.
+// nor the tier of a reward". Under this hypothesis the promised share is withheld among the sessions with a reward at
+// the closing, among the other sessions, and among the sessions of each tier.
 func reportingLogE(strata []trial.Stratum) float64 {
 	var logEs []float64
 	for _, s := range strata {
@@ -105,9 +100,8 @@ func reportingLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// lateLogE returns the logarithm of the e-value against "the lesson does not change which sessions get a
-// reward after the closing". The sessions with a late reward only become more, so the e-value is valid at
-// any time. The check is separate from reportingLogE, which reads each session once, at the closing.
+// lateLogE returns the logarithm of the e-value against "the lesson does not change which sessions get a reward after
+// the closing". Sessions with a late reward only become more, so the e-value is valid at any time.
 func lateLogE(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
@@ -118,17 +112,17 @@ func lateLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// rewardedLogEs returns the logarithms of the e-values against "the promised share is withheld" among the sessions of a
-// stratum with a reward at the closing, and among the other sessions.
+// rewardedLogEs tests whether the promised share is withheld among the sessions with a reward at the closing, and among
+// the others.
 func rewardedLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
 	rewarded0, rewarded1 := s.RewardedAtCloseOn(0), s.RewardedAtCloseOn(1)
 	unrewarded0, unrewarded1 := max(0, s.Assigned[0]-rewarded0), max(0, s.Assigned[1]-rewarded1)
 	return shareLogE(rewarded0, rewarded0+rewarded1, s.Eps), shareLogE(unrewarded0, unrewarded0+unrewarded1, s.Eps)
 }
 
-// reportingProductLogE returns the logarithm of the product of the e-values of rewardedLogEs over many strata. The
-// product is an e-value, because all assignments are independent, even the assignments of one session, given which
-// sessions have a reward. A product is sensitive here, because a fault in reporting shows in all strata.
+// reportingProductLogE returns the logarithm of the product of the e-values of rewardedLogEs. The product is an
+// e-value, because all assignments are independent given which sessions have a reward. It is sensitive here, because a
+// fault in reporting shows in all strata.
 func reportingProductLogE(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
@@ -139,8 +133,8 @@ func reportingProductLogE(strata []trial.Stratum) (logE float64) {
 	return logE
 }
 
-// soundStrata returns the strata in which the promised share is withheld. The other strata are left out, because a
-// faulty assignment invalidates only its lesson, not the reporting of all sessions.
+// soundStrata returns the strata in which the promised share is withheld. A faulty assignment invalidates only its
+// lesson, not the reporting of all sessions.
 func soundStrata(strata []trial.Stratum) []trial.Stratum {
 	return slices.DeleteFunc(slices.Clone(strata), func(s trial.Stratum) bool {
 		return assignmentLogE([]trial.Stratum{s}) >= math.Log(minAlarmLevel)
@@ -148,8 +142,8 @@ func soundStrata(strata []trial.Stratum) []trial.Stratum {
 }
 
 // alarmLevel returns the e-value at which a check fails, over all checks: e-BH at alarmRate (Wang and Ramdas, False
-// discovery rate control with e-values, 2022), and at least minAlarmLevel. In a sound experiment the mean of all
-// e-values is an e-value, too, so the probability of any false alarm is at most alarmRate.
+// discovery rate control with e-values, 2022), and at least minAlarmLevel. In a sound experiment, the probability of
+// any false alarm is at most alarmRate.
 func alarmLevel(logEs []float64) float64 {
 	es := slices.Clone(logEs)
 	slices.SortFunc(es, func(a, b float64) int { return cmp.Compare(b, a) })
@@ -164,9 +158,8 @@ func alarmLevel(logEs []float64) float64 {
 }
 
 // worstCase returns the smallest and the largest effect that the counts permit: every closed session without a reward
-// could have had the worst or the best reward (Manski's bounds). The bounds stay valid if reporting is in doubt. The
-// bounds are taken within each stratum and weighted by sessions, because pooled differences over changing probabilities
-// of withholding are subject to Simpson's paradox.
+// could have had the worst or the best reward (Manski's bounds). The bounds are taken within each stratum, because
+// pooled differences over changing probabilities of withholding are subject to Simpson's paradox.
 func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	var l, h, n float64
 	for _, s := range strata {
@@ -180,7 +173,6 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	return new(l / n), new(h / n)
 }
 
-// bounds returns the bounds of one stratum.
 func bounds(s trial.Stratum) (lo, hi float64) {
 	var lowest, highest [2]float64 // bounds of the mean reward, per arm
 	for arm := range 2 {

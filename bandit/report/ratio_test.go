@@ -10,9 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// simulateCheck simulates up to n sessions with the stated propensity eps. A session is withheld with probability p,
-// and has a reward with probability rewarded1 if injected and rewarded0 if withheld. After every 20 sessions,
-// simulateCheck calls check, and returns true as soon as check does.
+// simulateCheck withholds with probability p, and rewards with probability rewarded1 if injected and rewarded0 if
+// withheld. It returns true as soon as check does, which is called after every 20 sessions.
 func simulateCheck(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, check func(s trial.Stratum) bool) (alarmed bool) {
 	s := trial.Stratum{Eps: eps}
 	for i := range n {
@@ -31,19 +30,17 @@ func simulateCheck(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, ch
 	return false
 }
 
-// singleAlarm is the logarithm of the alarm threshold of a report with one lesson, and alarmOf200 that of a report with
-// 200 lessons, which has 402 checks: two for each lesson and two for all sessions.
+// singleAlarm and alarmOf200 are logarithms of the alarm thresholds of reports with one and with 200 lessons. The
+// latter has 402 checks: two for each lesson and two for all sessions.
 var singleAlarm, alarmOf200 = math.Log(minAlarmLevel), math.Log(402 / alarmRate) //nolint:gochecknoglobals // constants of the tests
 
-// srmFails reports whether the sample ratio check (SRM) fails, because the withheld share of s deviates too far from
-// the propensity.
+// srmFails reports whether the withheld share deviates too far from the propensity.
 func srmFails(s trial.Stratum) bool { return assignmentLogE([]trial.Stratum{s}) >= singleAlarm }
 
-// reportingFails reports whether the reporting check fails, because the share of sessions with a reward differs too
-// much between the injected and the withheld sessions of s.
+// reportingFails reports whether the shares of sessions with a reward differ too much.
 func reportingFails(s trial.Stratum) bool { return reportingLogE([]trial.Stratum{s}) >= singleAlarm }
 
-// assertShare calls run runs times, and fails the test unless the share of calls that return true is at least atLeast.
+// assertShare fails the test unless at least the share atLeast of the calls returns true.
 func assertShare(t *testing.T, subject string, runs int, atLeast float64, run func() bool) {
 	t.Helper()
 	hit := 0
@@ -59,7 +56,6 @@ func assertShare(t *testing.T, subject string, runs int, atLeast float64, run fu
 	}
 }
 
-// In most runs, the checks detect a wrong withholding probability, and rewards that depend on the assignment.
 func TestChecksDetectWrongRatios(t *testing.T) {
 	r := seededRand("broken")
 	assertShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
@@ -72,10 +68,8 @@ func TestChecksDetectWrongRatios(t *testing.T) {
 	assertShare(t, "40% of control sessions rewarded, 60% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
 }
 
-// reportingFailsAtAnyTime simulates up to n sessions with one to three picks each, of which 5% are control sessions. A
-// session has a reward with probability withLesson if a lesson is injected, and with probability withoutLesson if not.
-// After every 20 sessions, the function evaluates the reporting check over all sessions. It returns true as soon as the
-// check fails.
+// reportingFailsAtAnyTime checks all sessions after every 20 sessions. They have one to three picks each, and 5% are
+// control sessions.
 func reportingFailsAtAnyTime(r *rand.Rand, n int, withLesson, withoutLesson float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
@@ -112,8 +106,8 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withLesson, withoutLesson floa
 	return false
 }
 
-// Reporting is uneven if lessons change which sessions have a reward. The comparison with control sessions needs 6,000
-// sessions to detect this. With the assignments of the lessons, the check needs 3,000 sessions.
+// Lessons change which sessions have a reward. A comparison with control sessions would need 6,000 sessions, the check
+// needs 3,000.
 func TestLessonAssignmentsRevealUnevenReporting(t *testing.T) {
 	r := seededRand("tellers")
 	assertShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
@@ -126,7 +120,6 @@ func TestLessonAssignmentsRevealUnevenReporting(t *testing.T) {
 	}
 }
 
-// If assignments and rewards are as stated, no check fails in 400 runs with 150 evaluations each.
 func TestValidAssignmentsRaiseNoAlarm(t *testing.T) {
 	r := seededRand("sound")
 	for run := range 400 {
@@ -138,8 +131,7 @@ func TestValidAssignmentsRaiseNoAlarm(t *testing.T) {
 	}
 }
 
-// The reporting check fails if a lesson shifts rewards from one tier to another, even if the number of rewards does not
-// change.
+// The number of rewards does not change.
 func TestUnevenTierSharesFailReportingCheck(t *testing.T) {
 	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
@@ -153,8 +145,7 @@ func TestUnevenTierSharesFailReportingCheck(t *testing.T) {
 	}
 }
 
-// The withheld share equals the propensity in each of two strata, so the sample ratio check passes. Both strata pooled
-// into one would fail the check.
+// Both strata pooled into one would fail the check.
 func TestStrataAreNotPooled(t *testing.T) {
 	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
 	if got := newSRM(assignmentLogE(strata), minAlarmLevel); !got.OK || got.EValue > 1 {
@@ -174,7 +165,7 @@ func TestStrataAreNotPooled(t *testing.T) {
 	}
 }
 
-// The mean of an e-value over all outcomes of n random assignments is 1.
+// The mean over all outcomes of n random assignments is 1.
 func TestRatioIsAnEValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(1, 60).Draw(t, "n")
@@ -199,8 +190,7 @@ func TestRatioIsAnEValue(t *testing.T) {
 	}
 }
 
-// The lower bound of an effect assumes the least favourable reward for each session without a reward, and the upper
-// bound the most favourable one.
+// Each session without a reward has the least or the most favourable one.
 func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	rewarded := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
 	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: rewarded(10, 60), Y: [2]float64{5, 45}}
@@ -214,8 +204,8 @@ func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
 		t.Errorf("stratum without sessions: bounds = %v, %v, want nil", lo, hi)
 	}
-	// Most sessions with the small holdout succeeded, most with the large holdout failed, and all have a reward. The
-	// lesson has no effect in either stratum, although the pooled means differ by about 45 points.
+	// Most sessions with the small holdout succeeded, most with the large one failed. The lesson has no effect in
+	// either stratum, although the pooled means differ by about 45 points.
 	simpson := []trial.Stratum{
 		{Eps: 0.05, Assigned: [2]int64{50, 950}, Rewarded: rewarded(50, 950), Y: [2]float64{45, 855}},
 		{Eps: 0.5, Assigned: [2]int64{500, 500}, Rewarded: rewarded(500, 500), Y: [2]float64{50, 50}},
@@ -223,15 +213,15 @@ func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	if lo, hi = worstCase(simpson); math.Abs(*lo) > 1e-12 || math.Abs(*hi) > 1e-12 {
 		t.Errorf("two strata without an effect: bounds = %v, %v, want 0, 0", *lo, *hi)
 	}
-	// Without a withheld session, the mean reward of withheld sessions may have any value.
+	// Without a withheld session, their mean reward may have any value.
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Rewarded: rewarded(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
 		t.Errorf("no withheld session: bounds = %v, %v, want -0.5, 0.5", *lo, *hi)
 	}
 }
 
-// addSessions adds n sessions to the three strata, four in five of them to the first. The withholding probability is
-// the epsilon of the stratum times epsFactor. The probability of a reward is rewarded[0] if withheld and rewarded[1] if
-// injected. The tier of a reward is random, from 1 to tiers+1.
+// addSessions adds four in five sessions to the first stratum. The withholding probability is the epsilon of the
+// stratum times epsFactor. rewarded holds the probability of a reward if withheld and if injected; its tier is random,
+// from 1 to tiers+1.
 func addSessions(r *rand.Rand, strata []trial.Stratum, n int, epsFactor float64, rewarded [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]

@@ -11,7 +11,7 @@ import (
 // Verdict is the conclusion about a lesson as of today.
 type Verdict string
 
-// The verdicts, in the order in which they are tested. A row has the first verdict that holds.
+// The verdicts. A row has the first verdict that holds.
 const (
 	Invalid     Verdict = "invalid"                // the random assignment or the reporting is faulty: no conclusion
 	ProvenHelps Verdict = "proven helps"           // survives the correction for all lessons ever tested
@@ -64,7 +64,7 @@ type OpenSessions struct {
 	NControl int64 `json:"n_control,omitempty"`
 }
 
-// String returns a sentence about the open sessions.
+// String describes the open sessions.
 func (o *OpenSessions) String() string {
 	bound, verb := "", "sessions are open and do not count yet."
 	if o.IsLowerBound && o.Sessions == 0 {
@@ -87,7 +87,6 @@ func (o *OpenSessions) String() string {
 	return text
 }
 
-// closes returns the sentence with the time at which the first session closes.
 func (o *OpenSessions) closes() string {
 	age := ShortDuration(o.CloseAfter)
 	if o.FirstCloses.IsZero() {
@@ -96,7 +95,7 @@ func (o *OpenSessions) closes() string {
 	return fmt.Sprintf(" The first session closes at %s and then counts (reward.close_after = %s).", o.FirstCloses.UTC().Format("2006-01-02 15:04 UTC"), age)
 }
 
-// ShortDuration removes the zero minutes and seconds from the end of a duration: 24h0m0s becomes 24h.
+// ShortDuration shortens 24h0m0s to 24h.
 func ShortDuration(text string) string {
 	for _, zero := range []string{"m0s", "h0m"} {
 		if strings.HasSuffix(text, zero) {
@@ -106,7 +105,7 @@ func ShortDuration(text string) string {
 	return text
 }
 
-// MatchedArm returns the number of open sessions in which an arm matched; 0 for a nil Open.
+// MatchedArm returns the number of open sessions in which an arm matched.
 func (o *OpenSessions) MatchedArm(arm string) int {
 	if o == nil {
 		return 0

@@ -11,9 +11,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Sooner lists remedies for a late verdict. A trial or more feedback is a remedy if it reduces the time to the verdict
-// by at least a quarter. The last remedy is wider triggers for a lesson that is rarely picked, and more traffic for
-// others.
+// A trial or more feedback is a remedy if it reduces the time by at least a quarter. The last remedy is wider triggers
+// for a rarely picked lesson, and more traffic for others.
 func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 	usual := armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6}
 	withoutRewards := func(mute1, mute0 int) armSessions {
@@ -49,7 +48,6 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 			t.Errorf("%s: NeedsSessions = %d for %d needed picks, want %v", name, r.NeedsSessions, r.NeedsPicks, want)
 		}
 	}
-	// Without recent sessions, the duration of a trial is unknown.
 	old := bandit.New()
 	addArmSessions(old, "a", armSessions{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
 	r := rowOfLessonA(t, old, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
@@ -58,7 +56,7 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 	}
 }
 
-// A verdict that is more than 520 weeks away has no date.
+// 520 weeks are the limit.
 func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 	for rewarded, want := range map[int]bool{400: true, 4: false} {
 		c := bandit.New()
@@ -71,8 +69,7 @@ func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 	}
 }
 
-// The cost of an injection is the price of a token times the average number of injected tokens, or times the size of
-// the lesson before the first injection.
+// Before the first injection, the size of the lesson counts.
 func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
 	withTokenCost := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
 	c := bandit.New()
@@ -95,7 +92,7 @@ func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
 	}
 }
 
-// LOODelta compares the sessions with the lesson to all other sessions. It is nil if there are no other sessions.
+// LOODelta compares the sessions with the lesson to all other sessions.
 func TestLOODeltaNeedsOtherSessions(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0, n1: 10, y1: 0.5})
@@ -108,7 +105,6 @@ func TestLOODeltaNeedsOtherSessions(t *testing.T) {
 	}
 }
 
-// A window includes all of its first day, and excludes earlier days.
 func TestWindowIncludesAllOfItsFirstDay(t *testing.T) {
 	c := bandit.New()
 	for back, n := range []int{10, 20, 40, 80} { // injected and withheld sessions today, yesterday, and so on
@@ -135,14 +131,12 @@ func TestWindowIncludesAllOfItsFirstDay(t *testing.T) {
 	}
 }
 
-// The sample ratio check of a single lesson fails at an e-value of 1,000. The threshold grows with the number of
-// checks: 200 lessons have 402 checks, two for each lesson and two for all sessions, and a threshold of 8,040. The same
-// e-value fails the check of a single lesson and passes among 200 lessons.
+// The check of a single lesson fails at an e-value of 1,000. 200 lessons have 402 checks, and a threshold of 8,040.
 func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
 	// 122 of 400 picks are withheld instead of 80, which gives an e-value of about 5,000.
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
-	addArmSessions(c, "a", armSessions{controlled: true, n0: 21, y0: 0.5}) // the expected number of control sessions
+	addArmSessions(c, "a", armSessions{controlled: true, n0: 21, y0: 0.5}) // as many control sessions as expected
 	single := rowOfLessonA(t, c)
 	if single.SRM.Alarm != 1000 || single.SRM.EValue < 1000 || single.SRM.EValue > 8040 || single.SRM.OK || single.Verdict != report.Invalid {
 		t.Fatalf("single lesson: SRM = %+v, Verdict = %q, want a failed check with threshold 1000 and an e-value of 1000 to 8040, and %q", single.SRM, single.Verdict, report.Invalid)
@@ -162,7 +156,7 @@ func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
 	}
 }
 
-// A picked lesson that is no longer listed keeps its row, with or without rewards. A lesson that only matched does not.
+// A lesson that only matched has no row.
 func TestUnlistedLessonKeepsItsRowIfPicked(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "rewarded", armSessions{eps: 0.2, n1: 1})

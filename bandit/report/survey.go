@@ -11,8 +11,7 @@ import (
 )
 
 // Survey reads stored sessions for facts that the counters do not hold: the distribution of rewards in both arms of a
-// lesson, and the effects for one agent, model or length of task. A Survey explores and makes no verdict. A Survey
-// holds sums and, for each text of a lesson, one session as an example.
+// lesson, and the effects for one agent, model or length of task. It makes no verdict.
 type Survey struct {
 	Since    time.Time // no session in the survey started before
 	Sessions int64     // closed and rewarded sessions
@@ -30,8 +29,7 @@ type LessonSession struct {
 	Began   time.Time
 }
 
-// Rewards is the distribution of the rewards of the sessions with a pick of a lesson, in tenths:
-// [0, 0.1) to [0.9, 1].
+// Rewards is the distribution of the rewards of the sessions with a pick of a lesson, in tenths.
 type Rewards struct{ Injected, Withheld [10]int64 }
 
 // The dimensions of a survey.
@@ -48,7 +46,7 @@ type cellKey struct{ dimension, value, slug string }
 type Cell struct {
 	Value, Slug        string
 	Injected, Withheld int64
-	Effect, Lo, Hi     float64 // as measured; the interval is widened for the number of cells shown
+	Effect, Lo, Hi     float64 // the interval is widened for the number of cells shown
 	Shrunken           float64 // shrunk towards the mean of the lesson's cells
 	HasEffect          bool    // enough data to show the cell
 }
@@ -61,7 +59,7 @@ func NewSurvey(now time.Time) *Survey {
 	}
 }
 
-// AddExample records the session as the example of each injected text, unless a newer session is recorded for the text.
+// AddExample records the session as the example of each injected text, unless a newer session is recorded.
 func (s *Survey) AddExample(a *trial.Assignment, session string, began time.Time) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
@@ -108,8 +106,6 @@ func (s *Survey) addReward(slug string, y float64, injected bool) {
 	arm[min(int(y*10), 9)]++
 }
 
-// addCentred adds a centred reward, weighted by the inverse probability of its arm, to each part that the
-// session belongs to.
 func (s *Survey) addCentred(a *trial.Assignment, slug string, r float64, injected bool, eps float64) {
 	z, ok := trial.Z(r, injected, eps)
 	if !ok {
@@ -134,9 +130,8 @@ func (s *Survey) addCentred(a *trial.Assignment, slug string, r float64, injecte
 // Rewards returns the distribution of a lesson, nil for an unknown lesson.
 func (s *Survey) Rewards(slug string) *Rewards { return s.rewards[slug] }
 
-// Cells returns the effects by one of ByAgent, ByModel and ByLength, most sessions first, and the
-// number of cells shown. The intervals have level 1 - 0.05/m for m cells (Bonferroni): without any
-// effect, one list in twenty has an interval that excludes 0.
+// Cells returns the effects by one of ByAgent, ByModel and ByLength, most sessions first, and the number of cells
+// shown. The intervals have level 1 - 0.05/m for m cells (Bonferroni).
 func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 	bySlug := map[string][]int{}
 	for k, c := range s.cells {
@@ -177,8 +172,8 @@ func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 	return cells, shown
 }
 
-// shrink moves the effects of one lesson towards their mean. list holds the indices of the lesson's cells. The prior of
-// the effects is normal, and its variance is the variance of the effects beyond chance.
+// shrink moves the effects of one lesson, whose cells have the indices in list, towards their mean. The prior of the
+// effects is normal, and its variance is the variance of the effects beyond chance.
 func shrink(cells []Cell, variances []float64, list []int) {
 	effects, ownVariances := make([]float64, len(list)), make([]float64, len(list))
 	for i, cell := range list {
@@ -191,8 +186,8 @@ func shrink(cells []Cell, variances []float64, list []int) {
 	}
 }
 
-// widenedHalfWidth returns the half-width of a 95% interval in standard errors, widened for the number of intervals
-// that are shown together (Bonferroni).
+// widenedHalfWidth returns the half-width of an interval in standard errors, corrected for the number of intervals
+// (Bonferroni).
 func widenedHalfWidth(shown int) float64 {
 	return math.Sqrt2 * math.Erfinv(1-trial.Alpha/float64(max(shown, 1)))
 }

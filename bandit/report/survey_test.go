@@ -10,8 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// newSurvey returns a survey of n sessions of two agents. The lesson helps the agent coder by 30 points and has no
-// effect on the agent writer.
+// newSurvey returns a survey of a lesson that helps the agent coder by 30 points, and the agent writer not at all.
 func newSurvey(n int, seed uint64) *report.Survey {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := report.NewSurvey(time.Unix(1e9, 0))
@@ -66,7 +65,7 @@ func TestSurveyFindsEffectPerAgent(t *testing.T) {
 	}
 }
 
-// A survey of 40 sessions shows no cell. Excluded sessions and sessions without a reward do not count.
+// Excluded sessions and sessions without a reward do not count.
 func TestSurveyShowsNoCellWithLittleData(t *testing.T) {
 	s := newSurvey(40, 2)
 	s.Add(&trial.Assignment{Excluded: true, Decided: true}, 1)
@@ -77,8 +76,7 @@ func TestSurveyShowsNoCellWithLittleData(t *testing.T) {
 	}
 }
 
-// The intervals are corrected for the number of cells: of 200 surveys of 20 lessons without an effect, at most 22 have
-// an interval that excludes 0.
+// At most 22 of 200 surveys of 20 lessons without an effect have an interval that excludes 0.
 func TestSurveyIsCorrectedForManyCells(t *testing.T) {
 	wrong := 0
 	for seed := range 200 {

@@ -13,8 +13,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// Widths of the table's columns. Together with their gaps they fill Narrow without the plot, and
-// Full with the plot.
+// With their gaps, the columns fill NarrowWidth without the plot, and FullWidth with the plot.
 const (
 	verdictWidth = 22
 	effectWidth  = 21
@@ -24,8 +23,7 @@ const (
 	FullWidth   = 100 // with room for the plot
 )
 
-// Table writes the report for a terminal of the given width: all lessons together, then each
-// lesson. Rows with an effect come first, the largest effect on top. Below Full columns there is no plot.
+// Table writes the report for a terminal of the given width. Rows with an effect come first, the largest effect on top.
 func (r Report) Table(w io.Writer, columns int) error {
 	b := bufio.NewWriter(w)
 	t := table{w: b, axis: r.plotAxis(), columns: NarrowWidth}
@@ -66,8 +64,7 @@ func (r Report) Table(w io.Writer, columns int) error {
 	return nil
 }
 
-// splitUnmatched separates the rows of lessons that no session has matched. Only the name of such a row is
-// printed: the row has no number, verdict or trial.
+// splitUnmatched separates the rows of lessons that no session has matched. Only their names are printed.
 func splitUnmatched(rows []Row) (shown, unmatched []Row) {
 	for i := range rows {
 		r := &rows[i]
@@ -80,11 +77,10 @@ func splitUnmatched(rows []Row) (shown, unmatched []Row) {
 	return shown, unmatched
 }
 
-// unmatchedNames writes the names of the rows without a match in one sentence, and the names of the lessons with a
-// match in open sessions in another sentence. A lesson that also matches similar texts has a second row; the sentences
-// name the lesson once.
+// unmatchedNames names lessons without a match. A lesson that also matches similar texts has a second row, but is named
+// once.
 func (t table) unmatchedNames(rows []Row, open *OpenSessions) {
-	inOpen := map[string]bool{} // names of lessons with a match in open sessions
+	inOpen := map[string]bool{}
 	for i := range rows {
 		if open.MatchedArm(rows[i].Arm) > 0 {
 			inOpen[Printable(trial.LessonSlug(rows[i].Slug))] = true
@@ -106,7 +102,6 @@ func (t table) unmatchedNames(rows []Row, open *OpenSessions) {
 	}
 }
 
-// rank orders rows with an effect first, then rows without enough data, then invalid rows.
 func rank(r Row) int {
 	switch {
 	case r.Verdict == Invalid:
@@ -124,21 +119,18 @@ func sortValue(r Row) float64 {
 	return float64(r.Rewarded)
 }
 
-// table writes lines with a common axis.
 type table struct {
 	w       io.Writer // a bufio.Writer, which keeps the first error
 	axis    axis
 	columns int
 }
 
-// sentence writes a sentence, wrapped.
 func (t table) sentence(format string, args ...any) {
 	for _, line := range wrap(fmt.Sprintf(format, args...), t.columns) {
 		fmt.Fprintln(t.w, line)
 	}
 }
 
-// nameWidth returns the width that the other columns leave.
 func (t table) nameWidth() int {
 	width := t.columns - verdictWidth - effectWidth - countWidth - 3
 	if t.columns == FullWidth {
@@ -147,7 +139,6 @@ func (t table) nameWidth() int {
 	return width
 }
 
-// row writes one line of the table; axis is the plot, or its heading.
 func (t table) row(name, verdict, effect, axis, counts string) {
 	if t.columns == FullWidth {
 		effect = fmt.Sprintf("%-*s %s", effectWidth, effect, axis)
@@ -158,7 +149,6 @@ func (t table) row(name, verdict, effect, axis, counts string) {
 	)
 }
 
-// head writes the title of the table, and sentences about the data that the report does not contain.
 func (t table) head(r Report) {
 	title := "Effect of lessons, " + r.GeneratedAt.Format("2006-01-02 15:04 UTC")
 	if r.Window != "" {
@@ -204,8 +194,8 @@ func (t table) head(r Report) {
 	t.row("lesson", "verdict", "effect", axis, "sessions")
 }
 
-// objectives explains the objectives other than the default. The reported effects come from the random assignment under
-// every objective.
+// objectives explains the objectives other than the default. The effects come from the random assignment under every
+// objective.
 func objectives() map[string]string {
 	return map[string]string{
 		"raw":    "which picks the lessons whose sessions succeed most, even if these sessions are only easier: the choice is biased, the effects are not",
@@ -214,7 +204,6 @@ func objectives() map[string]string {
 	}
 }
 
-// holdouts explains the holdouts other than the default.
 func holdouts() map[string]string {
 	return map[string]string{
 		"earn":  "which withholds a lesson less often if the lesson is expected to help: sessions gain more, fewer effects are proven",
@@ -222,8 +211,7 @@ func holdouts() map[string]string {
 	}
 }
 
-// line writes one row. A long name gets a separate line, because two truncated names may look
-// identical.
+// line writes one row. A long name gets a separate line, because two truncated names may look identical.
 func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, without int64) {
 	name = Printable(name)
 	if utf8.RuneCountInString(name) > t.nameWidth() {
@@ -241,7 +229,7 @@ func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, witho
 	t.row(name, string(v), numbers, t.axis.plot(effect, lo, hi), shortCount(with)+"/"+shortCount(without))
 }
 
-// shortCount formats a count in at most four characters.
+// shortCount uses at most four characters.
 func shortCount(n int64) string {
 	switch {
 	case n < 10_000:
@@ -254,7 +242,6 @@ func shortCount(n int64) string {
 	return "many"
 }
 
-// notes writes the remarks on the verdict of a row.
 func (t table) notes(r Row) {
 	var notes []string
 	if r.Note != "" {
@@ -329,10 +316,8 @@ func (t table) notes(r Row) {
 	t.list(notes)
 }
 
-// notesIndent is the indentation of a note.
 const notesIndent = 4
 
-// list writes indented notes, as many per line as fit.
 func (t table) list(notes []string) {
 	var lines []string
 	for _, n := range notes {
@@ -349,7 +334,6 @@ func (t table) list(notes []string) {
 	}
 }
 
-// advices writes the advice of each verdict in the table.
 func (t table) advices(rows []Row) {
 	for _, a := range Advices() {
 		if slices.ContainsFunc(rows, func(r Row) bool { return r.Verdict == a.Verdict && (!isPast(r.State) || r.harmedAsPresented()) }) {
@@ -358,7 +342,6 @@ func (t table) advices(rows []Row) {
 	}
 }
 
-// foot writes the advice for the shown rows, warnings and counts.
 func (t table) foot(r Report, shown []Row) {
 	fmt.Fprintln(t.w)
 	t.advices(shown)

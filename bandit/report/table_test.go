@@ -17,7 +17,6 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files") //nolint:gochecknoglobals // a flag of the tests
 
-// inputOfAllRows returns the input of a report with a row of every kind.
 func inputOfAllRows() report.Input {
 	c := bandit.New()
 	addArmSessions(c, "verify-page-id", armSessions{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
@@ -32,8 +31,7 @@ func inputOfAllRows() report.Input {
 		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
 }
 
-// fullTable returns the table of r at full width, and fails the test if a line without the long slug has more than 100
-// columns.
+// fullTable checks that only the line with the long slug has more than 100 columns.
 func fullTable(t *testing.T, r report.Report) string {
 	t.Helper()
 	var b strings.Builder
@@ -73,8 +71,7 @@ func TestTableGolden(t *testing.T) {
 	}
 }
 
-// Lessons without a match have no rows in the table. One sentence names each of them once, although the lesson first
-// has two rows in the report. A lesson on trial keeps its row.
+// The lesson first has two rows in the report. A lesson on trial keeps its row.
 func TestTableNamesUnmatchedLessonsOnce(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
 	for _, slug := range []string{"first", "first~like", "second"} {
@@ -87,8 +84,7 @@ func TestTableNamesUnmatchedLessonsOnce(t *testing.T) {
 	}
 }
 
-// Before the first session closes, the table names the lessons that matched in open sessions, the time of the first
-// closing, and the number of sessions with an inserted lesson.
+// No session has closed.
 func TestTableNamesLessonsMatchedInOpenSessions(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
 	r.Open = &report.OpenSessions{Sessions: 3, CloseAfter: "24h0m0s", FirstCloses: noon.Add(time.Hour), Inserted: 2, Matched: map[trial.Arm]int{"first@1": 3}}
@@ -106,7 +102,6 @@ func TestTableNamesLessonsMatchedInOpenSessions(t *testing.T) {
 	}
 }
 
-// reportWithAlarms returns a report with every alarm and with planned trials in all states.
 func reportWithAlarms() report.Report {
 	r := report.Build(inputOfAllRows())
 	r.Global.Verdict, r.Global.RefusedTreated, r.Global.RefusedControl = report.Invalid, 7, 2
@@ -138,7 +133,7 @@ func reportWithAlarms() report.Report {
 	return r
 }
 
-// Below the full width, a table has lines of at most 80 columns and no plot, but all numbers.
+// A narrow table has no plot, but all numbers.
 func TestTableFits80Columns(t *testing.T) {
 	in := inputOfAllRows()
 	in.WhatIf, in.Window, in.Provisional = 0.5, 14*24*3600e9, true
@@ -177,7 +172,7 @@ func TestTableFits80Columns(t *testing.T) {
 	}
 }
 
-// The table shows a long slug in full, and replaces control characters of a slug with spaces.
+// Control characters of a slug become spaces.
 func TestTableShowsFullEscapedSlugs(t *testing.T) {
 	r := report.Build(inputOfAllRows())
 	r.Lessons[0].Slug = "evil\x1b[2J\u202egnp.exe"
@@ -189,7 +184,7 @@ func TestTableShowsFullEscapedSlugs(t *testing.T) {
 	}
 }
 
-// An older text of a lesson and a removed lesson get no more picks. Their rows state the reason instead of a forecast.
+// The rows state why they get no more picks.
 func TestRowsOfOldTextsHaveNoForecast(t *testing.T) {
 	r := report.Build(inputOfAllRows())
 	r.Lessons = r.Lessons[:2]
@@ -202,7 +197,6 @@ func TestRowsOfOldTextsHaveNoForecast(t *testing.T) {
 	}
 }
 
-// failingWriter is a writer that always fails.
 type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("the pipe is closed") }
@@ -213,7 +207,7 @@ func TestTableReturnsWriteError(t *testing.T) {
 	}
 }
 
-// The table names the holdout rules earn and fixed, but not the default rule prove.
+// The default is prove.
 func TestTableNamesNonDefaultHoldoutRule(t *testing.T) {
 	for rule, want := range map[bandit.Holdout]string{"": "", bandit.Prove: "", bandit.Earn: "Holdout: earn, which", bandit.Fixed: "Holdout: fixed, which"} { // "" means no line
 		in := report.Input{Now: noon, Policy: report.Policy{Holdout: string(rule)}}
@@ -231,7 +225,7 @@ func TestTableNamesNonDefaultHoldoutRule(t *testing.T) {
 	}
 }
 
-// An interval from few sessions may be wider than any possible effect. Points limits its result to -100 to 100.
+// An interval from few sessions may be wider than any possible effect.
 func TestPointsAreLimitedTo100(t *testing.T) {
 	for effect, want := range map[float64]float64{0.05: 5, 1.5: 100, -1.02: -100, 0: 0} {
 		if got := report.Points(effect); got < want-1e-9 || got > want+1e-9 {
@@ -240,7 +234,7 @@ func TestPointsAreLimitedTo100(t *testing.T) {
 	}
 }
 
-// A number near 0 has a second decimal to show its sign. A number that is 0 within this precision is shown as +0.0.
+// A number near 0 has a second decimal.
 func TestSignedPointsNearZeroShowSign(t *testing.T) {
 	for effect, want := range map[float64]string{
 		0.05: "+5.0", -0.05: "-5.0", -0.00047: "-0.05", 0.0004: "+0.04", -0.00049: "-0.05", -0.0006: "-0.1",

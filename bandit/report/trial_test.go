@@ -12,8 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// addTrialSessions adds the sessions of a planned trial: n injected sessions, of which wins1 succeed, and n withheld
-// sessions, of which wins0 succeed.
+// addTrialSessions adds n injected sessions, of which wins1 succeed, and n withheld sessions, of which wins0 succeed.
 func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, wins1, wins0 int) {
 	for i := range 2 * n {
 		a := trial.Assignment{At: int64(i), Decided: true, Graded: true, Picks: []trial.Pick{{
@@ -71,8 +70,8 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 		}
 	}
 	r := report.Build(withChooser(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
-	// 130 instead of 100 successes of 200 give a score of 3.03 and p = 0.0024. Two such p-values among six trials are
-	// proofs, and the largest p-value of a proof is 0.05*2/6.
+	// 130 instead of 100 successes of 200 give p = 0.0024. Two such p-values among six trials are proofs, with a
+	// largest p-value of 0.05*2/6.
 	if r.PlannedTrials.Planned != 6 || r.PlannedTrials.Evaluated != 3 || r.PlannedTrials.Proven != 2 || math.Abs(r.PlannedTrials.Bar-0.05*2/6) > 1e-9 {
 		t.Errorf("PlannedTrials = %+v, want Planned = 6, Evaluated = 3, Proven = 2 and Bar = 0.05*2/6", r.PlannedTrials)
 	}
@@ -90,7 +89,7 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 	}
 }
 
-// With more planned trials, a proof needs a smaller p-value: 0.027 is a proof in a single trial, but not among forty.
+// p = 0.027 is a proof in a single trial, but not among forty.
 func TestManyPlannedTrialsNeedStrongerEvidence(t *testing.T) {
 	for trials, want := range map[int]report.Verdict{1: report.TrialHelps, 40: report.Unproven} {
 		c := bandit.New()
@@ -131,8 +130,7 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 	}
 }
 
-// An explanation has 9 to 13 lines with the numbers from which the row is computed. A lesson without sessions has an
-// explanation too.
+// A lesson without sessions has an explanation, too.
 func TestExplanationShowsNumbersOfRow(t *testing.T) {
 	c := bandit.New()
 	addTrialSessions(c, "a@1", trial.PlannedName(time.Unix(9, 0), 400, ""), 200, 130, 100)

@@ -9,10 +9,9 @@ import (
 )
 
 // likelyDeviations is the distance of the mean effect from 0 for the verdicts "likely helps" and "likely harms", in
-// posterior standard deviations of the chooser's model.
+// posterior standard deviations.
 const likelyDeviations = 2.5
 
-// verdict returns the first verdict that holds.
 func (b *builder) verdict(r *Row, s trial.Stats, p Belief) Verdict {
 	if !r.SRM.OK || !r.Reporting.OK || !r.LateReporting.OK {
 		return Invalid
@@ -27,13 +26,13 @@ func (b *builder) verdict(r *Row, s trial.Stats, p Belief) Verdict {
 		return LikelyHelps
 	case z < -likelyDeviations:
 		return LikelyHarms
-	case p.Benched && r.Slug != trial.LoopArm.Slug(): // the loop warning is never benched, because it is always picked
+	case p.Benched && r.Slug != trial.LoopArm.Slug(): // the loop warning is always picked
 		return Benched
 	}
 	return Unproven
 }
 
-// holdoutVerdict returns the verdict from the holdout alone, without the chooser's beliefs. The row has an effect.
+// holdoutVerdict returns the verdict without the chooser's beliefs. The row must have an effect.
 func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 	if v := b.proven(s); v != Unproven {
 		return v
@@ -44,7 +43,7 @@ func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 	all := sumsOfArm(s)
 	up, down := maxDistances(s)
 	switch bar := -math.Log(b.claimBar); {
-	case b.claimBar <= 0, up >= bar && down >= bar: // the interval excluded 0 in both directions: the sign of the effect has changed
+	case b.claimBar <= 0, up >= bar && down >= bar: // the sign of the effect has changed
 	case up >= bar && all.effect() > 0:
 		return Helps
 	case down >= bar && all.effect() < 0:
@@ -60,7 +59,7 @@ func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 }
 
 // maxDistances returns the largest distances of the row's interval above and below 0 at any time, as logarithms of 1/p.
-// An earlier distance remains valid, because the interval is valid at all times simultaneously.
+// Earlier distances count, because the interval is valid at all times simultaneously.
 func maxDistances(s trial.Stats) (up, down float64) {
 	up, down = s.Maxima.MaxAbove, s.Maxima.MaxBelow
 	if all := sumsOfArm(s); all.hasEnoughPicks() && trial.EnoughForVerdict(s.Rewards.M1, s.Rewards.M0) {
@@ -84,17 +83,17 @@ func (b *builder) proven(s trial.Stats) Verdict {
 	return Unproven
 }
 
-// claimRate is the nominal level at which rows are called "helps" or "harms". The measured error rate is lower,
-// because an interval that is valid at all times is wide. At this level one such row in sixteen was wrong after
-// 10,000 sessions, and one in ten after 40,000, where a fifth of the lessons help (docs/decisions/0044).
+// claimRate is the nominal level at which rows are called "helps" or "harms". The measured error rate is lower, because
+// an interval that is valid at all times is wide: one such row in sixteen was wrong after 10,000 sessions, and one in
+// ten after 40,000, where a fifth of the lessons help (docs/decisions/0044).
 const claimRate = 0.50
 
-// claimError is the resulting error rate, rounded up.
+// claimError is the measured error rate, rounded up.
 const claimError = 0.10
 
-// claimBars returns the largest p-value at which a row gets the verdict "helps" or "harms", and the p-value at which
-// one more row would get such a verdict. An interval that excludes 0 does not suffice. The intervals of one in twenty
-// lessons without an effect exclude 0. If few lessons have an effect, most rows with such a verdict would be wrong.
+// claimBars returns the largest p-value for the verdicts "helps" and "harms", and the p-value with which one more row
+// would pass. An interval that excludes 0 does not suffice: if few lessons have an effect, most rows with such a
+// verdict would be wrong.
 func (b *builder) claimBars(rows []Lesson) (bar, next float64) {
 	var ps []float64
 	for _, l := range rows {
@@ -109,14 +108,12 @@ func (b *builder) claimBars(rows []Lesson) (bar, next float64) {
 		math.Min(trial.NextDiscovery(ps, len(ps), claimRate), trial.Alpha)
 }
 
-// Caution reports whether a lesson is presented as a caution: a lesson about a failure, or a lesson whose Belief has
-// more Worse than Better. Raw counts of failures and successes would turn a third of the helpful lessons into cautions,
-// because good lessons fire in hard sessions.
+// Caution reports whether a lesson is presented as a caution. Raw counts of failures and successes would turn a third
+// of the helpful lessons into cautions, because good lessons fire in hard sessions.
 func Caution(outcome string, better, worse float64) bool {
 	return outcome == "failure" || worse > better
 }
 
-// note returns the limits of a verdict.
 func (r *Row) note(s trial.Stats) string {
 	switch r.Verdict {
 	case Invalid:
@@ -144,7 +141,7 @@ func (r *Row) note(s trial.Stats) string {
 			return "the interval excludes 0, but the verdict needs 50 rewarded sessions in each arm"
 		}
 		return "the interval excludes 0, but with so many lessons some do by chance"
-	case NoEffect: // needs no note
+	case NoEffect:
 	}
 	switch {
 	case r.Epsilon <= 0:
@@ -155,7 +152,6 @@ func (r *Row) note(s trial.Stats) string {
 	return ""
 }
 
-// joinSentences joins two parts of a sentence; the second may be empty.
 func joinSentences(first, second string) string {
 	if second == "" {
 		return first
@@ -183,7 +179,7 @@ const (
 	retireChance      = 0.05 // largest probability of a useful effect, by the chooser's model
 )
 
-// retireReason returns a reason for a proposal to retire a lesson. Low traffic alone is not a reason.
+// retireReason proposes to retire a lesson. Low traffic alone is not a reason.
 func (b *builder) retireReason(r *Row, l Lesson, p Belief) string {
 	switch {
 	case isPast(l.State) || l.Arm == trial.LoopArm || l.Arm.IsRule() || r.Verdict == Invalid:
@@ -192,7 +188,7 @@ func (b *builder) retireReason(r *Row, l Lesson, p Belief) string {
 		return "expired"
 	case l.Superseded:
 		return "superseded"
-	case r.Trial == running: // a retired lesson would end its trial without a result
+	case r.Trial == running: // retiring would end the trial without a result
 		return ""
 	case r.Verdict == TrialHarms:
 		return "the trial found harm"
@@ -206,7 +202,7 @@ func (b *builder) retireReason(r *Row, l Lesson, p Belief) string {
 	return ""
 }
 
-// benchedSince reports whether the chooser expected harm 15, 30, 45 and 60 days ago.
+// benchedSince asks for four days of the last retireBenchedDays.
 func (b *builder) benchedSince(l Lesson) bool {
 	today := trial.Day(b.in.Now)
 	for back := int32(retireBenchedDays); back > 0; back -= 15 {
@@ -217,7 +213,6 @@ func (b *builder) benchedSince(l Lesson) bool {
 	return true
 }
 
-// verdictOfInterval returns the verdict of an interval alone.
 func verdictOfInterval(lo, hi float64) Verdict {
 	switch {
 	case lo > 0:

@@ -23,8 +23,7 @@ func weeksText(x float64) string {
 	return fmt.Sprintf("%.0f weeks", x)
 }
 
-// Printable replaces each character that is not printable by a space, so that a name from outside cannot control a
-// terminal.
+// Printable replaces each character that is not printable by a space, so that a name cannot control a terminal.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {
@@ -34,8 +33,7 @@ func Printable(s string) string {
 	}, s)
 }
 
-// wrap breaks a text at blanks into lines of at most the given width. A longer word gets a separate
-// line.
+// wrap breaks a text at blanks. A longer word gets a separate line.
 func wrap(text string, columns int) (lines []string) {
 	line := ""
 	for word := range strings.FieldsSeq(text) {
@@ -51,18 +49,17 @@ func wrap(text string, columns int) (lines []string) {
 	return append(lines, line)
 }
 
-// assumedRate returns the rewarded picks per week with which Weeks was computed. Weeks must be known.
+// assumedRate returns the picks per week with which Weeks, which must be known, was computed.
 func (r *Row) assumedRate() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
 
-// Points returns an effect on the reward in points for people, from -100 to 100: an interval of few
-// sessions may be wider than any possible effect.
+// Points returns an effect on the reward in points, from -100 to 100: an interval of few sessions may be wider.
 func Points(effect float64) float64 { return 100 * max(-1, min(1, effect)) }
 
 // SignedPoints formats an effect on the reward in points with its sign.
 func SignedPoints(effect float64) string { return signedNumber(Points(effect)) }
 
-// signedNumber formats a number with its sign and one decimal. A number that one decimal would round to 0 has two, so
-// that the bound of an interval shows on which side of 0 the bound is. A number below 0.005 is +0.0.
+// signedNumber formats a number with its sign and one decimal. A number that would round to 0 has two decimals, so that
+// the bound of an interval shows on which side of 0 it is.
 func signedNumber(x float64) string {
 	switch size := math.Abs(x); {
 	case size < 0.005:
@@ -73,12 +70,10 @@ func signedNumber(x float64) string {
 	return fmt.Sprintf("%+.1f", x)
 }
 
-// signedInterval formats a number and its interval.
 func signedInterval(x, lo, hi float64) string {
 	return fmt.Sprintf("%s [%s, %s]", signedNumber(x), signedNumber(lo), signedNumber(hi))
 }
 
-// text describes a planned trial. An unfinished trial is shown, and marked as inconclusive.
 func (p *PlannedTrial) text() string {
 	s := fmt.Sprintf(
 		"trial of %s: %d of %d picks", p.Began.Format(time.DateOnly), p.Picks(), p.Planned,
@@ -100,8 +95,7 @@ func (p *PlannedTrial) text() string {
 	return s + ", one look (p " + fmt.Sprintf("%.2g", *p.P) + ")"
 }
 
-// Interval returns the effect and its interval: in points for the reward, and in the unit of the outcome.
-// Interval returns "" before there is an effect.
+// Interval returns the effect and its interval in points or in the unit of the outcome, "" before there is an effect.
 func (p *PlannedTrial) Interval() string {
 	if p.Effect == nil {
 		return ""
@@ -113,8 +107,7 @@ func (p *PlannedTrial) Interval() string {
 	return signedInterval(scaled(*p.Effect), scaled(*p.Lo), scaled(*p.Hi))
 }
 
-// Picks returns the number of picks in the planned trial so far, at most the planned number. A trial on
-// the reward counts only picks with a reward.
+// Picks returns the number of picks in the planned trial so far.
 func (p *PlannedTrial) Picks() int64 { return min(p.Rewarded, p.Planned) }
 
 func (w *WhatIf) text() string {

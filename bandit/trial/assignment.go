@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// Arm names the unit of measurement: "slug@" and the first 12 hex digits of the content hash, or
-// LoopArm for the loop warning. A lesson with a changed text is a new arm.
+// Arm names what is measured: one text of a lesson. It is "slug@" and the first 12 hex digits of the content hash.
 type Arm string
 
 // LoopArm is the arm of the loop warning.
 const LoopArm Arm = "loop-warning@1"
 
-// Slug returns the name of the lesson: the arm without the content hash.
+// Slug returns the name of the lesson.
 func (a Arm) Slug() string {
 	if i := strings.LastIndexByte(string(a), '@'); i >= 0 {
 		return string(a[:i])
@@ -21,26 +20,23 @@ func (a Arm) Slug() string {
 	return string(a)
 }
 
-// RulePrefix begins the arm of a section of a rules file: "rule:FILE#section@hash". The treatment of
-// such an arm is the presence of the section: Injected is true for a kept section, and false for a section
-// that was cut out.
+// RulePrefix begins the arm of a section of a rules file: "rule:FILE#section@hash". Injected is true for a kept
+// section, and false for a section that was cut out.
 const RulePrefix = "rule:"
 
 // IsRule reports whether the arm is a section of a rules file.
 func (a Arm) IsRule() bool { return strings.HasPrefix(string(a), RulePrefix) }
 
-// likeSuffix ends the name of the arm of a lesson that matched by likeness.
 const likeSuffix = "~like"
 
-// LikenessSlug returns the name of the arm of a lesson that matched by likeness. Such picks are an arm of
-// their own, so that their effect never mixes with the effect of exact matches.
+// LikenessSlug returns the name of the arm of a lesson that matched by likeness. Such picks have an arm of their own,
+// so that their effect never mixes with the effect of exact matches.
 func LikenessSlug(slug string) string { return slug + likeSuffix }
 
-// LessonSlug returns the slug of the lesson of an arm's name: the name without the suffix of a match
-// by likeness.
+// LessonSlug removes the suffix of a match by likeness.
 func LessonSlug(name string) string { return strings.TrimSuffix(name, likeSuffix) }
 
-// LikenessArm returns the arm of matches by likeness for the arm of exact matches.
+// LikenessArm returns the arm of matches by likeness of the same lesson.
 func (a Arm) LikenessArm() Arm {
 	slug := a.Slug()
 	return Arm(LikenessSlug(slug)) + a[len(slug):]
@@ -79,9 +75,9 @@ type Pick struct {
 	Measurement Measurement `json:"o,omitzero"`   // measurement of the outcomes; set after the flip
 }
 
-// Assignment holds all random and all expected values of a session, frozen at the decision. The
-// contribution of a session to the counters is a pure function of the Assignment and the reward.
-// The caller sets Category, Model and Day before the first Decide.
+// Assignment holds all random and all expected values of a session, frozen at the decision. The contribution of a
+// session to the counters is a pure function of the Assignment and the reward. The caller sets Category, Model and Day
+// before the first Decide.
 type Assignment struct {
 	Control          bool           `json:"ctl,omitempty"`
 	ControlP         float64        `json:"g"`
@@ -113,8 +109,8 @@ type RewardAtClose struct {
 	Tier int     `json:"tier,omitempty"`
 }
 
-// FlipControl flips the control coin once: with the probability control the session gets no lessons. Open reports
-// whether this call flipped the coin.
+// FlipControl flips the control coin once: with the probability control the session gets no lessons. It reports whether
+// this call flipped the coin.
 func (a *Assignment) FlipControl(salt, session string, control float64) bool {
 	if a.Decided {
 		return false
@@ -143,7 +139,7 @@ func (a *Assignment) Clone() Assignment {
 	return out
 }
 
-// Pick returns the pick of a slug. The second result is false if the session has no such pick.
+// Pick returns the pick of a slug.
 func (a *Assignment) Pick(slug string) (Pick, bool) {
 	if i := slices.IndexFunc(a.Picks, func(p Pick) bool { return p.Slug == slug }); i >= 0 {
 		return a.Picks[i], true
@@ -168,17 +164,16 @@ func (a *Assignment) Match(arm Arm) (Match, bool) {
 	return Match{}, false
 }
 
-// HasMatchOrLoop reports whether a lesson matched, or a loop was found before the first match. Later loops do not
-// count, because a lesson may have caused them.
+// HasMatchOrLoop reports whether a lesson matched, or a loop was found before the first match. A later loop does not
+// count, because a lesson may have caused it.
 func (a *Assignment) HasMatchOrLoop() bool { return a.Looped || len(a.Matched) > 0 }
 
 // InComparison reports whether the session is in the comparison of treated and control sessions. A session with a
-// measured section of a rules file is not: the section may be cut in a treated session, but never in a control session.
+// measured section of a rules file is not: the section is never cut in a control session.
 func (a *Assignment) InComparison() bool { return a.HasMatchOrLoop() && !a.HasMeasuredRules }
 
-// Merge joins two copies of the assignment of one unit that diverged on two replicas. The random decisions depend only
-// on the unit, so the copies agree on each of them. A decision of either copy is kept. aIsOlder reports whether a is
-// the older copy.
+// Merge joins two copies of an assignment that diverged on two replicas. The coins of both copies agree, and a decision
+// of either copy is kept. aIsOlder reports whether a is the older copy.
 func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 	base, other := a, b
 	if !a.Decided || b.Decided && !aIsOlder {
@@ -195,8 +190,7 @@ func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 	*a = out
 }
 
-// unionOf returns the matches and picks of both copies. For a lesson that both copies contain, the
-// values of first are kept.
+// unionOf joins the matches and picks. For a lesson in both copies, the values of first are kept.
 func unionOf(first, second *Assignment) (matched []Match, picks []Pick) {
 	matched, picks = slices.Clone(first.Matched), slices.Clone(first.Picks)
 	for _, m := range second.Matched {

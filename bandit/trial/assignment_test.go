@@ -14,7 +14,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// sampleAssignment returns an assignment with an injected, a withheld and an unpicked lesson, and a loop warning.
+// sampleAssignment has an injected, a withheld and an unpicked lesson, and a loop warning.
 func sampleAssignment() trial.Assignment {
 	return trial.Assignment{
 		ControlP: 0.05, Category: "cat", Base: 0.6, Centre: 0.55, Decided: true, Day: 20000,
@@ -27,7 +27,7 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// The JSON names of an assignment are fixed, because other versions read stored records.
+// Other versions read stored records.
 func TestAssignmentJSONNamesAreFixed(t *testing.T) {
 	a := sampleAssignment()
 	b, err := json.Marshal(a)
@@ -49,8 +49,7 @@ func TestSlugOfArmHasNoHash(t *testing.T) {
 	}
 }
 
-// The propensity of a pick is the frequency with which such a lesson is injected, over all sessions including control
-// sessions.
+// The frequency is over all sessions including control sessions.
 func TestPropensityIsFrequencyOfInjection(t *testing.T) {
 	const sessions = 20_000
 	for _, tc := range []struct{ control, eps float64 }{{0, 0.2}, {0.05, 0.2}, {0.3, 0.5}, {0.1, 0.05}, {0, 0}, {0, 1}} {
@@ -77,8 +76,7 @@ func TestPropensityIsFrequencyOfInjection(t *testing.T) {
 	}
 }
 
-// Pick returns the pick of a lesson, and Match returns the match of an arm. A change of a clone leaves the original
-// unchanged.
+// A change of a clone leaves the original unchanged.
 func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 	a := sampleAssignment()
 	if p, ok := a.Pick("in"); !ok || p.Arm != "in@1" {
@@ -105,8 +103,7 @@ func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 	}
 }
 
-// Independent replicas agree on one merged assignment, in either order. The merged assignment has the decisions of
-// both; for the same lesson, the earlier decision wins.
+// The merged assignment has the decisions of both replicas.
 func TestMergeIsSymmetricAndKeepsEarlierPick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawAssignment(t), drawAssignment(t)
@@ -120,7 +117,7 @@ func TestMergeIsSymmetricAndKeepsEarlierPick(t *testing.T) {
 		x, y := a.Clone(), b.Clone()
 		x.Merge(&b, first)
 		y.Merge(&a, !first)
-		if a.Decided == b.Decided && !a.Decided { // merging two undecided assignments gives the other one
+		if a.Decided == b.Decided && !a.Decided { // merging two undecided assignments returns the argument
 			return
 		}
 		if !reflect.DeepEqual(x, y) {
@@ -167,7 +164,7 @@ func TestMergeIsSymmetricAndKeepsEarlierPick(t *testing.T) {
 	})
 }
 
-// If two assignments have different texts of one lesson, the merged one keeps the earlier text.
+// The copies have different texts of one lesson.
 func TestMergeKeepsEarlierTextOfLesson(t *testing.T) {
 	newAssignment := func(arm trial.Arm) *trial.Assignment {
 		return &trial.Assignment{Decided: true, Matched: []trial.Match{{Arm: arm}}, Picks: []trial.Pick{{Slug: "a", Arm: arm}}}
@@ -183,8 +180,7 @@ func TestMergeKeepsEarlierTextOfLesson(t *testing.T) {
 	}
 }
 
-// A measured section is a part of a rules file, with its own arm. A session with such a section counts for its arms,
-// but not in the comparison of treated and control sessions.
+// A measured section is a part of a rules file. Its session is not in the comparison of treated and control sessions.
 func TestSessionWithMeasuredSectionCountsOnlyForItsArms(t *testing.T) {
 	global := []string{trial.FieldInjected, trial.FieldWithheld, "z", "zz", "added", "billed0", "billed1", "read0", "read1"}
 	for _, control := range []bool{false, true} {

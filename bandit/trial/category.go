@@ -2,15 +2,15 @@ package trial
 
 import "strings"
 
-// Category returns the category of a session: "agent|model family|length class". A "|" in a part becomes "_", because
-// agents and models are free text of a client, and a further "|" would move the parts.
+// Category returns "agent|model family|length class". A "|" in a part becomes "_", because agents and models are free
+// text of a client.
 func Category(agent, model, length string) string {
 	part := func(s string) string { return strings.ReplaceAll(s, "|", "_") }
 	return part(agent) + "|" + part(model) + "|" + part(length)
 }
 
-// CategoryParts returns the parts of a category; a missing part is empty. In a category of an older release the agent
-// may contain "|", so the parts are read from the end.
+// CategoryParts returns the parts of a category. In a category of an older release the agent may contain "|", so the
+// parts are read from the end.
 func CategoryParts(category string) (agent, model, length string) {
 	end := strings.LastIndexByte(category, '|')
 	if start := strings.LastIndexByte(category[:max(end, 0)], '|'); start >= 0 {

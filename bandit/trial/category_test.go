@@ -6,7 +6,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// The parts of a category are those of the session, even if the agent or the model contains the separator.
+// The agent or the model may contain the separator.
 func TestNameWithSeparatorStaysOnePartOfCategory(t *testing.T) {
 	for _, tc := range []struct{ category, agent, model, length string }{
 		{trial.Category("coder", "gpt", "m"), "coder", "gpt", "m"},

@@ -18,13 +18,11 @@ const (
 	ForRule    Purpose = "rule"    // a section of a rules file is cut
 )
 
-// Coin returns a uniform number in [0,1): the top 53 bits of SHA-256(salt 0 purpose 0 session 0
-// slug). The number is identical on every replica and after every restart, so an assignment never
-// changes.
+// Coin returns a uniform number in [0,1): the top 53 bits of SHA-256(salt 0 purpose 0 session 0 slug). It is identical
+// on every replica and after every restart.
 //
-// Cheaper hashes fail: FNV and CRC32 pass a balance test for each lesson, but correlate the coins
-// of different lessons by up to 1, because the lessons of one session share all but a few bytes of
-// the input.
+// Cheaper hashes fail: FNV and CRC32 pass a balance test for each lesson, but correlate the coins of different lessons
+// by up to 1, because their inputs differ in a few bytes only.
 func Coin(salt string, p Purpose, session, slug string) float64 {
 	h := CoinHash(salt, p, session, slug)
 	return float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
@@ -32,7 +30,7 @@ func Coin(salt string, p Purpose, session, slug string) float64 {
 
 // CoinHash returns the digest that Coin truncates.
 func CoinHash(salt string, p Purpose, session, slug string) [sha256.Size]byte {
-	var stack [192]byte // typical inputs fit, so the request path does not allocate
+	var stack [192]byte // typical inputs need no allocation
 	b := append(stack[:0], salt...)
 	b = append(b, 0)
 	b = append(b, p...)

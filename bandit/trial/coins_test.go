@@ -13,8 +13,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// A coin is the random number of one decision. Coin computes the documented hash, so that the decisions in an export
-// can be recomputed.
+// The decisions in an export can then be recomputed.
 func TestCoinMatchesDocumentedHash(t *testing.T) {
 	h := sha256.Sum256([]byte("salt\x00holdout\x00session\x00slug"))
 	want := float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
@@ -44,8 +43,7 @@ func TestDifferentInputsHaveDifferentCoins(t *testing.T) {
 	}
 }
 
-// Some hashes withhold each lesson in the right share of the sessions but correlate between lessons, so the test
-// compares pairs of lessons.
+// Some hashes withhold each lesson in the right share of the sessions but correlate between lessons.
 func TestCoinsOfTwoLessonsAreIndependent(t *testing.T) {
 	const lessons, sessions, eps = 60, 20_000, 0.2
 	names := make([]string, sessions)

@@ -9,16 +9,15 @@ import (
 // Deltas collects the additions of a session to the counters.
 type Deltas []Delta
 
-// Add adds v to a counter. A zero is not stored.
+// Add adds v to a counter.
 func (d *Deltas) Add(scope, field string, day int32, v float64) {
 	if f := Fixed(v); f != 0 {
 		*d = append(*d, Delta{Key{scope, field, day}, f})
 	}
 }
 
-// ClosingDeltas returns the additions of a session at the closing, rewarded or not: matches, picks and the results of
-// the coins. The share of withheld picks reveals a faulty assignment, so this share must not depend on rewards. An
-// excluded session adds only its reason.
+// ClosingDeltas returns the additions of a session at the closing, rewarded or not. The share of withheld picks, which
+// reveals a faulty assignment, must not depend on rewards. An excluded session adds only its reason.
 func (a *Assignment) ClosingDeltas() []Delta {
 	if a.Excluded {
 		return a.exclusionDeltas()
@@ -54,16 +53,15 @@ func (a *Assignment) ClosingDeltas() []Delta {
 			}
 		}
 	}
-	if !a.HasMeasuredRules { // the net result of the dashboard sets this cost against the gain of the sessions in the comparison
+	if !a.HasMeasuredRules { // the dashboard sets this cost against the gain of the compared sessions
 		d.Add("", fAdded, a.Day, float64(added))
 	}
 	a.addOutcomes(&d)
 	return d
 }
 
-// countReporting counts the sessions with a reward at the closing. Later feedback does not change this
-// count, so a session stays rewarded or unrewarded in the checks of reporting, and the e-values of
-// the checks stay valid.
+// countReporting counts the sessions with a reward at the closing. Later feedback does not change this count, so the
+// e-values of the checks stay valid.
 func (a *Assignment) countReporting(d *Deltas) {
 	if a.RewardAtClose == nil {
 		return
@@ -80,9 +78,9 @@ func (a *Assignment) countReporting(d *Deltas) {
 	}
 }
 
-// countRefusals counts a session whose changed request the upstream refused, for each pick by its arm. The session
-// keeps its arm and its reward. Only a session with an injection can be refused, so leaving the session out would bias
-// the comparison. A refusal of a request without the cut sections (Uncut) counts for the arms of the sections alone.
+// countRefusals counts a session whose changed request the upstream refused. The session stays in its arm: only a
+// session with an injection can be refused, so leaving it out would bias the comparison. A refusal of a request without
+// the cut sections (Uncut) counts for the arms of the sections alone.
 func (a *Assignment) countRefusals(d *Deltas) {
 	if a.Refused && !a.HasMeasuredRules {
 		d.Add("", fRefused+armDigit(!a.Control), 0, 1)
@@ -94,9 +92,8 @@ func (a *Assignment) countRefusals(d *Deltas) {
 	}
 }
 
-// Contribution returns the additions of a reward y of the given tier to the measured counters. To
-// correct a reward, add Negate of the old contribution, then the new contribution. An excluded
-// session and a reward that is not a number add nothing.
+// Contribution returns the additions of a reward y of the given tier. To correct a reward, add Negate of the old
+// contribution, then the new contribution. An excluded session and a reward that is not a number add nothing.
 func (a *Assignment) Contribution(y float64, tier int) []Delta {
 	if a.Excluded || math.IsNaN(y) {
 		return nil
@@ -115,7 +112,6 @@ func (a *Assignment) Contribution(y float64, tier int) []Delta {
 	return d
 }
 
-// addGlobal adds the reward to the counters of the tenant.
 func (a *Assignment) addGlobal(d *Deltas, y float64, tier int) {
 	d.Add("", FieldRewarded, 0, 1)
 	d.Add("", fSumY, 0, y)
@@ -140,11 +136,10 @@ func (a *Assignment) addGlobal(d *Deltas, y float64, tier int) {
 	}
 }
 
-// anyInjected reports whether one of the first picks was injected, and returns the probability that none was. The
-// probability is 0 without a pick, and if one of the first picks was not randomised. Later picks are left out, because
-// the coins of the first picks may decide whether later picks exist.
+// anyInjected reports whether one of the first picks was injected, and returns the probability that none was; 0 if that
+// was not random. Later picks are left out, because the coins of the first picks may decide whether they exist.
 func (a *Assignment) anyInjected() (injected bool, noneProbability float64) {
-	first := 0 // turn of the first picks; a loop warning may come earlier
+	first := 0 // a loop warning may come earlier
 	for i := range a.Picks {
 		p := &a.Picks[i]
 		if _, matched := a.Match(p.Arm); !matched || (noneProbability > 0 && p.Turn != first) {
@@ -163,7 +158,7 @@ func (a *Assignment) anyInjected() (injected bool, noneProbability float64) {
 	return injected, Round(noneProbability)
 }
 
-// addPick adds a pick: the rewards with and without the lesson, and the randomised comparison.
+// addPick adds the rewards with and without the lesson, and the randomised comparison.
 func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 	arm, r := string(p.Arm), y-p.Offset
 	if p.Injected {
@@ -211,7 +206,7 @@ func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 }
 
 // Z weighs a centred reward by the inverse probability of the arm (Horvitz and Thompson 1952). The mean of z is the
-// effect of the injection for any centre. ok is false if the pick was not randomised.
+// effect of the injection for every centre. ok is false if the pick was not randomised.
 func Z(r float64, injected bool, eps float64) (z float64, ok bool) {
 	if !(eps > 0 && eps < 1) {
 		return 0, false

@@ -12,12 +12,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// key returns the key of a counter.
 func key(scope, field string, day int32) trial.Key {
 	return trial.Key{Scope: scope, Field: field, Day: day}
 }
 
-// deltaValue returns the value of one delta, or 0 if ds has no such delta.
 func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	for _, d := range ds {
 		if d.Key == key(scope, field, day) {
@@ -27,7 +25,6 @@ func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	return 0
 }
 
-// The deltas of Contribution follow the formulas.
 func TestContributionMatchesFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 2)
@@ -108,8 +105,7 @@ func TestControlSessionsCountMatches(t *testing.T) {
 	}
 }
 
-// A pick with epsilon 0 or 1 is not randomized. It is counted, but adds nothing to the sums of the comparison (n, z,
-// zz) and of the evidence (w).
+// A pick with epsilon 0 or 1 adds nothing to the comparison (n, z, zz) and the evidence (w).
 func TestPickThatIsNotRandomizedAddsNoComparison(t *testing.T) {
 	for _, eps := range []float64{0, 1} {
 		a := sampleAssignment()
@@ -200,7 +196,6 @@ func TestNegateCancelsContribution(t *testing.T) {
 	}
 }
 
-// mergeDeltas returns the sums of deltas by key, sorted and without zeros.
 func mergeDeltas(sets ...[]trial.Delta) []trial.Delta {
 	sum := map[trial.Key]int64{}
 	for _, ds := range sets {
@@ -220,8 +215,7 @@ func mergeDeltas(sets ...[]trial.Delta) []trial.Delta {
 	return out
 }
 
-// The mean of z over the random assignment is the effect of the lesson, whatever base, offset and centre the chooser
-// stored.
+// Base, offset and centre may have any value.
 func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := rapid.Float64Range(0, 1)
@@ -238,8 +232,7 @@ func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 	})
 }
 
-// The field any.a0 counts the sessions whose first picks were all withheld. The field any.a1 counts the sessions in
-// which at least one of the first picks was injected. An earlier loop warning is not one of these picks.
+// any.a0 counts the sessions whose first picks were all withheld, and any.a1 the sessions with an injected first pick.
 func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 	a := trial.Assignment{
 		Decided: true, Looped: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "out@1"}},
@@ -256,9 +249,8 @@ func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 	}
 }
 
-// The upstream may refuse a request that precept changed. A refusal of cut sections of a rules file (Uncut) counts for
-// the arms of the sections. A refusal of injected lessons (Refused) counts for all arms, and also for all lessons
-// together if the session has no measured section (Rules).
+// The upstream may refuse a changed request. A refusal of cut sections (Uncut) counts for the arms of the sections,
+// other refusals count for all arms.
 func TestRefusalsCountForAffectedArms(t *testing.T) {
 	a := trial.Assignment{Decided: true, ControlP: 0.5, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{
 		{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true}, {Slug: "rule:F#s", Arm: "rule:F#s@1", Eps: 0.5}, {Slug: "rule:F#k", Arm: "rule:F#k@1", Eps: 0.5, Injected: true},
@@ -266,7 +258,7 @@ func TestRefusalsCountForAffectedArms(t *testing.T) {
 	for _, tc := range []struct {
 		name                  string
 		refused, uncut, rules bool
-		want                  [4]float64 // the lesson, the cut section, the kept section, all lessons
+		want                  [4]float64 // lesson, cut section, kept section, all lessons
 	}{
 		{"no refusal", false, false, true, [4]float64{}},
 		{"cut", false, true, true, [4]float64{0, 1, 1, 0}},

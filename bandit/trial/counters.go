@@ -9,8 +9,7 @@ import (
 	"sync"
 )
 
-// Counters holds the evidence of one tenant in memory. Counters is safe for concurrent use: the chooser reads on the
-// request path while the learner adds.
+// Counters holds the evidence of one tenant in memory, and is safe for concurrent use.
 //
 // Lock order: Counters.mu, then one sums.mu or plannedTrial.mu, then poolMu. dirtyMu and modelsMu are leaf locks.
 // Counters.mu is held for writing only to add a scope or to change the day, so a request waits at most for a map insert
@@ -19,18 +18,18 @@ type Counters struct {
 	mu      sync.RWMutex
 	arms    map[Arm]*sums
 	planned map[string]*plannedTrial // planned trials, by scope
-	global  *sums                    // the sums of the tenant
-	day     int32                    // today, in days since 1970
+	global  *sums
+	day     int32 // today, in days since 1970
 
 	dirtyMu   sync.Mutex
-	dirtyArms map[Arm]struct{} // arms that changed since the last call of Maxima
+	dirtyArms map[Arm]struct{} // arms that changed since the last RaiseMaxima
 
 	poolMu     sync.Mutex                        // guards pool and surrogates
 	pool       [OutcomeCount][poolSumCount]int64 // sums of the outcomes over all arms
 	surrogates [surrogateSumCount]int64          // sums of the surrogate over all arms
 
 	modelsMu sync.Mutex
-	models   map[string]struct{} // the models that are counted by name
+	models   map[string]struct{}
 }
 
 // NewCounters returns counters without evidence and without a day.
@@ -41,8 +40,8 @@ func NewCounters() *Counters {
 	}
 }
 
-// Add adds the deltas of one session or of a whole store. Monotone deltas are merged by maximum.
-// Deltas of fields that are not counters of a trial are ignored.
+// Add adds the deltas of one session or of a whole store. Monotone deltas are merged by maximum, and unknown fields are
+// ignored.
 func (c *Counters) Add(ds []Delta) {
 	for len(ds) > 0 {
 		n := ScopePrefixLen(ds)
@@ -55,8 +54,8 @@ func (c *Counters) Add(ds []Delta) {
 	}
 }
 
-// ScopePrefixLen returns the number of leading deltas with the same scope. The caller adds them under one
-// lock, so that no reader sees a count without the sum.
+// ScopePrefixLen returns the number of leading deltas with the same scope. They are added under one lock, so that no
+// reader sees a count without the sum.
 func ScopePrefixLen(ds []Delta) int {
 	n := 1
 	for n < len(ds) && ds[n].Key.Scope == ds[0].Key.Scope {
@@ -65,8 +64,7 @@ func ScopePrefixLen(ds []Delta) int {
 	return n
 }
 
-// addScope adds deltas of one scope to its sums, and to the sums that all scopes share: models,
-// surrogates, and the pool of outcomes.
+// addScope adds deltas to the sums of their scope, and to the sums that all scopes share.
 func (c *Counters) addScope(name string, ds []Delta) {
 	s := c.sumsOf(name, true)
 	var betsChanged, pooled bool
@@ -101,7 +99,6 @@ func (c *Counters) addScope(name string, ds []Delta) {
 	}
 }
 
-// addPool adds the sums of the outcomes of one arm to the sums over all arms.
 func (c *Counters) addPool(sums *[OutcomeCount][poolSumCount]int64) {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
@@ -112,7 +109,6 @@ func (c *Counters) addPool(sums *[OutcomeCount][poolSumCount]int64) {
 	}
 }
 
-// addSurrogate adds v to a sum of the surrogate over all arms.
 func (c *Counters) addSurrogate(index int, v int64) {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
@@ -128,7 +124,6 @@ func (c *Counters) MergeMaxima(maxima []Delta) {
 	}
 }
 
-// sumsOf returns the counters of a scope. If create is true, a missing scope is added.
 func (c *Counters) sumsOf(name string, create bool) *sums {
 	if name == "" {
 		return c.global
@@ -136,7 +131,7 @@ func (c *Counters) sumsOf(name string, create bool) *sums {
 	return entryOf(&c.mu, c.arms, Arm(name), create)
 }
 
-// entryOf returns the entry of a map that only grows. If create is true, a missing entry is added.
+// entryOf returns the entry of a map that only grows.
 func entryOf[K comparable, V any](mu *sync.RWMutex, m map[K]*V, key K, create bool) *V {
 	mu.RLock()
 	v := m[key]
@@ -164,7 +159,7 @@ func (c *Counters) Arms() []Arm {
 	return ks
 }
 
-// Clone copies the counters. A provisional report adds the open sessions to the copy.
+// Clone copies the counters.
 func (c *Counters) Clone() *Counters {
 	out := NewCounters()
 	c.mu.RLock()
@@ -186,8 +181,8 @@ func (c *Counters) Clone() *Counters {
 	return out
 }
 
-// Inherit copies the state that only this process has, the smallest width of each interval, after
-// the counters were read again from the store.
+// Inherit copies the smallest width of each interval, which only this process has, after the counters were read again
+// from the store.
 func (c *Counters) Inherit(from *Counters) {
 	from.mu.RLock()
 	defer from.mu.RUnlock()
@@ -205,7 +200,6 @@ func (c *Counters) Inherit(from *Counters) {
 	}
 }
 
-// addEntries adds entries to a planned trial.
 func (c *Counters) addEntries(scope string, ds []Delta) {
 	t := entryOf(&c.mu, c.planned, scope, true)
 	t.mu.Lock()
@@ -217,7 +211,7 @@ func (c *Counters) addEntries(scope string, ds []Delta) {
 	}
 }
 
-// Evaluations returns all planned trials with an entry, in the order of their starts.
+// Evaluations returns all planned trials in the order of their starts.
 func (c *Counters) Evaluations() []Evaluation {
 	c.mu.RLock()
 	scopes := maps.Clone(c.planned)

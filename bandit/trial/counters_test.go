@@ -9,7 +9,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// almostEqual reports whether got and want differ by less than a millionth.
 func almostEqual(got, want float64) bool { return math.Abs(got-want) < 1e-6 }
 
 func TestMaximaNeverDecrease(t *testing.T) {
@@ -46,7 +45,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 			t.Fatalf("delta = %v, want a maximum of the lesson", d)
 		}
 	}
-	// A replica that reads only the maxima, in any order and repeatedly, has the same maxima.
+	// A replica may read the maxima in any order and repeatedly.
 	other := trial.NewCounters()
 	for _, d := range slices.Backward(all) {
 		other.MergeMaxima([]trial.Delta{d})
@@ -55,18 +54,18 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	if o := other.Stats("a@1"); o.Maxima.LogEHelps != s.Maxima.LogEHelps || o.Maxima.LogEHarms != s.Maxima.LogEHarms || o.Maxima.ProvenAt != s.Maxima.ProvenAt || o.Maxima.MaxAbove != s.Maxima.MaxAbove {
 		t.Errorf("Proof after Raise = %+v, want %+v", o.Maxima, s.Maxima)
 	}
-	other.MergeMaxima(done[0]) // has only deltas of sums, which Raise ignores
+	other.MergeMaxima(done[0]) // has only sums, which MergeMaxima ignores
 	if other.Stats("a@1").N != 0 {
 		t.Errorf("after Raise with deltas of sums: N = %v, want 0", other.Stats("a@1").N)
 	}
-	// Withdrawing all contributions lowers the sums but not the maxima.
+	// Withdrawn contributions lower the sums but not the maxima.
 	for _, d := range done {
 		c.Add(trial.Negate(d))
 	}
 	if got := c.RaiseMaxima(now); len(got) != 0 || c.Stats("a@1").Maxima.LogEHelps != s.Maxima.LogEHelps || c.Stats("a@1").N != 0 {
 		t.Errorf("after the negation: new maxima = %v, LogEHelps = %v, N = %v, want none, %v, 0", got, c.Stats("a@1").Maxima.LogEHelps, c.Stats("a@1").N, s.Maxima.LogEHelps)
 	}
-	// Counters that were loaded from a store compute the maxima in one call.
+	// Loaded counters need one call.
 	loaded := trial.NewCounters()
 	for _, d := range done {
 		loaded.Add(d)
@@ -76,8 +75,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	}
 }
 
-// Discoveries returns the largest p-value that is a discovery by the Benjamini-Hochberg procedure, or -1. NextDiscovery
-// returns a p-value at which one more test would be a discovery.
+// At the p-value of NextDiscovery, one more test would be a discovery.
 func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 	for _, tc := range []struct {
 		p     []float64
@@ -90,7 +88,7 @@ func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 		{[]float64{0.04}, 2, -1},
 		{[]float64{0.02}, 2, 0.025},
 		{[]float64{0.001, 0.009, 0.04}, 10, 0.01}, // the thresholds are 0.005, 0.010 and 0.015
-		{[]float64{0.006, 0.009}, 10, 0.01},       // 0.006 is above 0.005, but 0.009 is below 0.010, so both are discoveries
+		{[]float64{0.006, 0.009}, 10, 0.01},       // 0.006 is above 0.005, but 0.009 is below 0.010: both are discoveries
 		{[]float64{0.01}, 0, 0.05},
 	} {
 		if got := trial.Discoveries(tc.p, tc.tests, 0.05); got != tc.want {
@@ -111,7 +109,7 @@ func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 	}
 }
 
-// Stats returns the added counts of an arm. A clone of the counters is independent.
+// A clone of the counters is independent.
 func TestStatsReturnsAddedCounts(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
@@ -138,13 +136,12 @@ func TestStatsReturnsAddedCounts(t *testing.T) {
 	}
 }
 
-// The tokens of a session count for the arm of each randomized pick, as injected or withheld, without rounding.
 func TestSpentCountsTokensByArm(t *testing.T) {
 	a := &trial.Assignment{Picks: []trial.Pick{{Arm: "in@1", Eps: 0.2, Injected: true}, {Arm: "out@1", Eps: 0.5}, {Arm: "sure@1", Injected: true}}}
 	c := trial.NewCounters()
 	c.Add(a.CostDeltas(trial.Usage{Input: 123_456_789, Cached: 100_000_001}))
-	c.Add(a.CostDeltas(trial.Usage{Input: 11, Cached: 12})) // invalid usage: more cached than input tokens
-	c.Add(a.CostDeltas(trial.Usage{}))                      // no usage reported
+	c.Add(a.CostDeltas(trial.Usage{Input: 11, Cached: 12})) // more cached than input tokens
+	c.Add(a.CostDeltas(trial.Usage{}))                      // not reported
 	want := trial.Spending{2, 123_456_800, 100_000_012}
 	if got := c.Stats("in@1").Spent; got != [2]trial.Spending{1: want} {
 		t.Errorf("injected pick: Spent = %+v, want %+v", got, want)
@@ -169,21 +166,21 @@ func BenchmarkContribution(b *testing.B) {
 	}
 }
 
-// Recent and ClosedPerDay are rates over the last four weeks, or over the days since the first day if there are fewer.
+// A younger arm counts the days since its first day.
 func TestRatesCoverLastFourWeeks(t *testing.T) {
 	for _, tc := range []struct {
 		days           []int32 // days with a rewarded pick
 		today          int32
-		recent, closed float64 // rewarded picks of the arm and closed sessions, per day
+		recent, closed float64 // rates per day
 	}{
 		{nil, 500, 0, 0},
 		{[]int32{500}, 500, 1, 1},
 		{[]int32{499, 500, 500, 500}, 500, 2, 2},
 		{[]int32{491, 500}, 500, 0.2, 0.2},
 		{[]int32{473, 500}, 500, 2 / 28.0, 2 / 28.0},
-		{[]int32{472, 500}, 500, 1 / 28.0, 1},             // the first day is out of the window, which ClosedPerDay starts at the first closing in it
-		{[]int32{400, 490, 500}, 500, 2 / 28.0, 2 / 11.0}, // the arm is older than the window, so its rate covers all 28 days
-		{[]int32{500, 501}, 500, 2, 1},                    // the clock of another replica is a day ahead
+		{[]int32{472, 500}, 500, 1 / 28.0, 1},             // the first day is out of the window
+		{[]int32{400, 490, 500}, 500, 2 / 28.0, 2 / 11.0}, // the arm is older than the window
+		{[]int32{500, 501}, 500, 2, 1},                    // the clock of a different replica is a day ahead
 	} {
 		k := trial.NewCounters()
 		for _, day := range tc.days {
@@ -209,15 +206,14 @@ func TestRatesCoverLastFourWeeks(t *testing.T) {
 	if never := trial.NewCounters(); never.Stats("a@1").Recent != 0 {
 		t.Errorf("empty counters: Recent = %v, want 0", never.Stats("a@1").Recent)
 	}
-	undated := trial.NewCounters() // sessions without a day
+	undated := trial.NewCounters() // without a day
 	undated.Add(sessionWithPick(0.5, true, 0.5).Contribution(1, 1))
 	if got := undated.Stats("a@1").Recent; math.Abs(got-1.0/28) > 1e-9 {
 		t.Errorf("sessions without a day: Recent = %v, want 1/28", got)
 	}
 }
 
-// A correction may arrive before the reward that it corrects. Counts are then negative. Stats and Global return 0 for
-// such counts.
+// A correction may arrive before the reward that it corrects.
 func TestNegativeCountsReadAsZero(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
@@ -237,7 +233,6 @@ func TestNegativeCountsReadAsZero(t *testing.T) {
 	}
 }
 
-// Arms returns all counted arms, sorted, without the scopes of the tenant and of planned trials.
 func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	c := trial.NewCounters()
 	for _, arm := range []trial.Arm{"b@1", "a@1", "c@2"} {
@@ -250,8 +245,7 @@ func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	}
 }
 
-// CountRewards and Closed return the numbers of rewards and closings in deltas, net of corrections. ScopePrefixLen
-// returns the number of leading deltas with the same scope.
+// Corrections count negatively.
 func TestNumbersOfRewardsAndClosingsAreNetOfCorrections(t *testing.T) {
 	a := sampleAssignment()
 	ds := slices.Concat(a.ClosingDeltas(), a.ClosingDeltas(), a.Contribution(1, 1))

@@ -10,15 +10,15 @@ func Day(t time.Time) int32 {
 	return int32(min(max(t.Unix()/86_400, math.MinInt32+1), math.MaxInt32))
 }
 
-// Advance sets the current day. Rates cover the days up to the current day.
+// Advance sets the current day, the last day of every rate.
 func (c *Counters) Advance(day int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.day = day
 }
 
-// ClosedPerDay returns the mean number of closed sessions of the tenant per day, up to day and from the
-// first day with a closing among the last rateWindow days.
+// ClosedPerDay returns the mean number of closed sessions of the tenant per day, over the rateWindow days up to day,
+// but not before the first closing.
 func (c *Counters) ClosedPerDay(day int32) float64 {
 	g := c.global
 	g.mu.Lock()

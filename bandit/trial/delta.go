@@ -9,8 +9,7 @@ import (
 // FixedScale is the scale of the integer counters: a counter holds millionths.
 const FixedScale = 1_000_000
 
-// Key names one counter of a tenant. Scope is an arm for the counters of an arm, empty for the global counters, a text
-// with the prefix "x:" for the baseline of a category, or a text with the prefix "t:" for the entries of a planned
+// Key names one counter of a tenant. Scope is an arm, empty for the tenant, "x:" and a category, or "t:" and a planned
 // trial.
 type Key struct {
 	Scope string
@@ -29,14 +28,12 @@ func Compare(a, b Delta) int {
 	return cmp.Or(cmp.Compare(a.Key.Scope, b.Key.Scope), cmp.Compare(a.Key.Field, b.Key.Field), cmp.Compare(a.Key.Day, b.Key.Day))
 }
 
-// IsArm reports whether a scope is an arm. The scope of the tenant is empty; other scopes begin
-// with a letter and a colon.
+// IsArm reports whether a scope is an arm. Other scopes are empty or begin with a letter and a colon.
 func IsArm(scope string) bool {
 	return scope != "" && (len(scope) < 2 || scope[1] != ':')
 }
 
-// Fixed converts a number to millionths. The result is bounded, so that one wild number cannot
-// overflow a sum.
+// Fixed converts a number to millionths, bounded so that one wild number cannot overflow a sum.
 func Fixed(x float64) int64 {
 	if math.IsNaN(x) {
 		return 0
@@ -44,7 +41,7 @@ func Fixed(x float64) int64 {
 	return int64(math.Round(clip(x, -1e6, 1e6) * FixedScale))
 }
 
-// Negate returns the deltas that undo ds. Integer arithmetic makes the undo exact.
+// Negate returns the deltas that undo ds exactly.
 func Negate(ds []Delta) []Delta {
 	out := slices.Clone(ds)
 	for i := range out {
@@ -53,8 +50,7 @@ func Negate(ds []Delta) []Delta {
 	return out
 }
 
-// Round rounds to the precision of the counters. Frozen numbers are rounded once, so that a record
-// is identical after a round trip through any encoding.
+// Round rounds to the precision of the counters, so that a record is identical after a round trip through any encoding.
 func Round(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0
@@ -64,7 +60,6 @@ func Round(x float64) float64 {
 
 func clip(x, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, x)) }
 
-// fromFixed returns the number that a fixed-point counter holds.
 func fromFixed(v int64) float64 { return float64(v) / FixedScale }
 
 func intFromFixed(v int64) int64 { return v / FixedScale }

@@ -8,15 +8,15 @@ import (
 // betCount is the number of bet sizes. An e-value is the mean over the bets of all sizes.
 const betCount = 6
 
-// lambda returns the k-th bet against "no effect", for a pick with holdout eps. The cap keeps 1 +
-// lambda z positive for every reward: |z| is below 0.95 / min(eps, 1-eps).
+// lambda returns the k-th bet against "no effect". The cap keeps 1 + lambda z positive for every reward: |z| is below
+// 0.95 / min(eps, 1-eps).
 func lambda(k int, eps float64) float64 {
 	return min(0.005*float64(int(1)<<k), 0.9*min(eps, 1-eps))
 }
 
-// logE returns the logarithm of an e-value: of the mean of exp(W) over the bets. W is the sum of ln(1 + lambda z) for
-// one bet size; w holds each W in millionths. Under "no effect" the expectation of the e-value is 1 at every moment, so
-// 1/max E is a p-value that is valid at any time.
+// logE returns the logarithm of the mean of exp(W) over the bets, where W, in millionths, is the sum of ln(1 + lambda
+// z) for one bet size. Under "no effect" the expectation of the e-value is 1 at every moment, so 1/max E is a p-value
+// that is valid at any time.
 func logE(w []int64) float64 {
 	top := math.Inf(-1)
 	for _, x := range w {
@@ -32,9 +32,8 @@ func logE(w []int64) float64 {
 // PValue returns the p-value for the logarithm of the running maximum of an e-value.
 func PValue(logEmax float64) float64 { return math.Exp(-math.Max(0, logEmax)) }
 
-// Discoveries runs the Benjamini-Hochberg procedure at level q and returns the largest p-value that
-// is a discovery, or -1 for none. p must be sorted. tests is the size of the family, larger than
-// len(p) if all further p-values are 1.
+// Discoveries runs the Benjamini-Hochberg procedure at level q on sorted p-values, and returns the largest p-value that
+// is a discovery, or -1. tests is the size of the family, larger than len(p) if all further p-values are 1.
 func Discoveries(p []float64, tests int, q float64) float64 {
 	if k := discoveries(p, tests, q); k > 0 {
 		return q * float64(k) / float64(max(tests, 1))
@@ -42,10 +41,9 @@ func Discoveries(p []float64, tests int, q float64) float64 {
 	return -1
 }
 
-// EvidenceBar returns the smallest logarithm of an e-value that is a discovery by the procedure for
-// e-values (Wang and Ramdas, False discovery rate control with e-values, 2022), which holds for any
-// dependence between the tests: the k-th largest of n e-values must reach n/(q k). Without a
-// discovery EvidenceBar returns the bar of the first discovery.
+// EvidenceBar returns the smallest logarithm of an e-value that is a discovery, for every dependence between the tests
+// (Wang and Ramdas, False discovery rate control with e-values, 2022): the k-th largest of n e-values must reach n/(q
+// k). Without a discovery it returns the bar of the first.
 func EvidenceBar(logEs []float64, q float64) float64 {
 	sorted := slices.Clone(logEs)
 	slices.Sort(sorted)
@@ -59,13 +57,11 @@ func EvidenceBar(logEs []float64, q float64) float64 {
 	return math.Log(n / q)
 }
 
-// NextDiscovery returns the p-value at which one more arm is certain to be a discovery. A larger
-// p-value may suffice if other arms are just above the line.
+// NextDiscovery returns the p-value at which one more arm is certain to be a discovery.
 func NextDiscovery(p []float64, tests int, q float64) float64 {
 	return q * float64(discoveries(p, tests, q)+1) / float64(max(tests, 1))
 }
 
-// discoveries returns the number of p-values in p that are discoveries; see Discoveries.
 func discoveries(p []float64, tests int, q float64) int {
 	for i, x := range slices.Backward(p) {
 		if x <= q*float64(i+1)/float64(max(tests, 1)) {

@@ -13,13 +13,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// sessionWithPick returns a session with one pick of arm a@1, whose centre, the expected reward, is c.
+// sessionWithPick returns a session whose pick has the centre c, the expected reward.
 func sessionWithPick(eps float64, injected bool, c float64) *trial.Assignment {
 	return &trial.Assignment{Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Offset: c, Centre: c}}}
 }
 
-// weightedReward returns z, the weighted reward of a pick whose mean is the effect: (y - c) (A/(1-eps) - (1-A)/eps),
-// where A is 1 for an injected pick and 0 for a withheld one.
+// weightedReward returns z, whose mean is the effect: (y - c) (A/(1-eps) - (1-A)/eps), where A is 1 for an injected
+// pick and 0 for a withheld one.
 func weightedReward(y, c, eps float64, injected bool) float64 {
 	if injected {
 		return (y - c) / (1 - eps)
@@ -28,12 +28,11 @@ func weightedReward(y, c, eps float64, injected bool) float64 {
 }
 
 // The evidence that a lesson helps is the mean, over six bet sizes l, of the product of 1 + l z over all picks. The
-// evidence for harm has 1 - l z instead. A bet size is at most 0.9 times the smaller probability of the random
-// assignment. Maxima records the largest evidence so far.
+// evidence for harm has 1 - l z. A bet size is at most 0.9 times the smaller probability of the random assignment.
 func TestEvidenceIsMeanProductOfBets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
-		var bets [2][6]float64 // products for help and for harm, by bet size
+		var bets [2][6]float64 // products by bet size
 		for i := range bets {
 			bets[i] = [6]float64{1, 1, 1, 1, 1, 1}
 		}
@@ -62,13 +61,12 @@ func TestEvidenceIsMeanProductOfBets(t *testing.T) {
 	})
 }
 
-// For a lesson without an effect, the evidence reaches 20 at any of 150 evaluations in at most one of twenty runs
-// (Ville's inequality), whatever the holdout is.
+// With 150 evaluations, at most one of twenty runs may reach 20 (Ville's inequality).
 func TestEvidenceRarelyReaches20WithoutEffect(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1)) //nolint:gosec // tests repeat
 	const runs = 400
 	for _, eps := range []float64{0.05, 0.2, 0.5} {
-		var falseProofs [2]int // for help and for harm
+		var falseProofs [2]int
 		for range runs {
 			c := trial.NewCounters()
 			for range 150 {
@@ -92,7 +90,7 @@ func TestEvidenceRarelyReaches20WithoutEffect(t *testing.T) {
 	}
 }
 
-// Maxima records the time at which the evidence for help reaches 20, and keeps it. Evidence for harm sets no time.
+// Evidence for harm sets no time.
 func TestTimeOfProofIsRecordedOnce(t *testing.T) {
 	c := trial.NewCounters()
 	for n := range 400 {
@@ -113,14 +111,12 @@ func TestTimeOfProofIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// moveToArm moves the pick of a session to the given arm, and returns the session.
 func moveToArm(a *trial.Assignment, arm trial.Arm) *trial.Assignment {
 	a.Matched[0].Arm, a.Picks[0].Arm, a.Picks[0].Slug = arm, arm, arm.Slug()
 	return a
 }
 
-// Proof returns the Benjamini-Hochberg threshold over the p-values of both directions of all tested arms, and the
-// threshold with one more discovery. The test finds the threshold by trying each candidate.
+// The test finds the threshold by trying each candidate.
 func TestDiscoveryBarsMatchBenjaminiHochberg(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
@@ -129,10 +125,10 @@ func TestDiscoveryBarsMatchBenjaminiHochberg(t *testing.T) {
 		for i := range rapid.IntRange(0, 8).Draw(t, "arms") {
 			arm := fmt.Sprintf("l%d@1", i)
 			switch rapid.IntRange(0, 3).Draw(t, "kind") {
-			case 0: // not tested: matched, but has no reward
+			case 0: // not tested: has no reward
 				c.Add((&trial.Assignment{Matched: []trial.Match{{Arm: trial.Arm(arm)}}}).ClosingDeltas())
 				continue
-			case 1: // tested without a discovery
+			case 1: // no discovery
 				c.Add(moveToArm(sessionWithPick(0.5, true, 0.5), trial.Arm(arm)).Contribution(1, 1))
 				ps = append(ps, 1, 1)
 			default:
@@ -157,8 +153,7 @@ func TestDiscoveryBarsMatchBenjaminiHochberg(t *testing.T) {
 	})
 }
 
-// No single session can make the evidence 0: for any propensity and reward, a pick multiplies the product of a bet by
-// at least 0.1 and at most 1.9.
+// A pick multiplies the product of a bet by at least 0.1 and at most 1.9.
 func TestPickKeepsAtLeastATenthOfEvidence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")

@@ -6,8 +6,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// PicksFor returns the number of rewarded picks that detect an effect of 5, 10 or 20 points, with the power 0.8, the
-// level 0.05 and a holdout of 0.2.
+// The picks detect an effect of 5, 10 or 20 points.
 func ExamplePicksFor() {
 	for _, detect := range []float64{0.05, 0.10, 0.20} {
 		fmt.Println(trial.PicksFor(detect, 0.8, 0.05, 0.2, 0.25))
@@ -18,7 +17,7 @@ func ExamplePicksFor() {
 	// 307
 }
 
-// The mean of z over both arms is the effect, whatever centre is subtracted from the rewards.
+// The mean of z is the effect for every centre.
 func ExampleZ() {
 	const epsilon = 0.2
 	injected, _ := trial.Z(0.9-0.5, true, epsilon)

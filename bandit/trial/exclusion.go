@@ -5,39 +5,36 @@ import "slices"
 // ExclusionReason is the reason why a session is outside of the experiment.
 type ExclusionReason string
 
-// The reasons. The counters of a tenant hold the first four of them.
 const (
 	ExcludedTwin    ExclusionReason = "twin"    // another session has an equal history
 	ExcludedLate    ExclusionReason = "late"    // the store did not return the earlier decision in time
 	ExcludedKeys    ExclusionReason = "secret"  // the replica does not know the keys of the fleet
-	ExcludedUnknown ExclusionReason = "unknown" // the record has no reason: an earlier release wrote the record
+	ExcludedUnknown ExclusionReason = "unknown" // the record, of an earlier release, has no reason
 
-	ExcludedImport ExclusionReason = "import" // an imported conversation: no request of the conversation could get a lesson
-	ExcludedMember ExclusionReason = "member" // the unit of the session has the coins, and counts once for all its sessions
+	ExcludedImport ExclusionReason = "import" // an imported conversation, whose requests could get no lesson
+	ExcludedMember ExclusionReason = "member" // the unit of the session counts once for all its sessions
 )
 
-// exclusionReasons is the number of the reasons that the counters hold.
+// exclusionReasons is the number of the reasons with counters.
 const exclusionReasons = 4
 
-// ExclusionReasons returns the reasons that the counters hold.
+// ExclusionReasons returns the reasons with counters.
 func ExclusionReasons() [exclusionReasons]ExclusionReason {
 	return [exclusionReasons]ExclusionReason{ExcludedTwin, ExcludedLate, ExcludedKeys, ExcludedUnknown}
 }
 
-// Exclude takes the session out of the experiment. An earlier reason stays. A reason that only treated sessions can
-// have must not exclude a session, because the exclusion would bias the comparison.
+// Exclude takes the session out of the experiment for the first reason. A reason that only treated sessions can have
+// must not exclude a session, because the exclusion would bias the comparison.
 func (a *Assignment) Exclude(why ExclusionReason) {
 	if !a.Excluded {
 		a.Excluded, a.ExcludedFor = true, why
 	}
 }
 
-// MemberAssignment returns the assignment of a session that shares the coins of a unit. Only the assignment
-// of the unit adds to the counters of lessons.
+// MemberAssignment returns the assignment of a session that shares the coins of a unit, which alone counts.
 func MemberAssignment() Assignment { return Assignment{Excluded: true, ExcludedFor: ExcludedMember} }
 
-// exclusionDeltas returns the additions of an excluded session at the closing: its reason. A reason of
-// a newer release counts as unknown.
+// exclusionDeltas counts the reason. A reason of a newer release counts as unknown.
 func (a *Assignment) exclusionDeltas() []Delta {
 	why, known := a.ExcludedFor, ExclusionReasons()
 	if why != ExcludedMember && !slices.Contains(known[:], why) {

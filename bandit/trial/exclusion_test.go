@@ -7,8 +7,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// Closing an excluded session counts its reason, which is the first one that was set. A missing reason and a reason of
-// a newer release count as unknown.
+// The first reason counts. A missing or newer reason counts as unknown.
 func TestExcludedSessionCountsItsReason(t *testing.T) {
 	read := func(text string) (a trial.Assignment) {
 		if err := json.Unmarshal([]byte(text), &a); err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Fields that the chooser reads, too. Dated fields are stored under the day of the session.
+// Fields that the chooser reads, too. Dated fields are stored by the day of the session.
 const (
 	FieldInjected = "n1"   // dated: rewarded sessions with the lesson; global: treated sessions
 	FieldWithheld = "n0"   // dated: rewarded sessions with the lesson withheld; global: control sessions
@@ -13,8 +13,7 @@ const (
 	FieldRewarded = "told" // global: sessions with a reward
 )
 
-// All further fields. y is the reward of a session, off is Pick.Offset, and z is the session's term of the
-// effect (Z).
+// All further fields. y is the reward of a session, off is Pick.Offset, and z is the session's term of the effect.
 const (
 	fS1, fS0         = "s1", "s0"  // global, dated: rewards of the treated and the control sessions
 	fN               = "n"         // dated: randomised sessions with a reward
@@ -49,26 +48,25 @@ const (
 	fBetUp, fBetDown = "w+", "w-"  // with suffix k = 1..6: sums of ln(1 +- lambda_k z)
 )
 
-// Fields of one stratum, the sessions with one probability of withholding, with suffix 0 (withheld) or 1 (injected).
-// The fields of rewarded sessions also have the tier of the reward. The probability follows in millionths:
-// "told1.2@200000".
+// Fields of one stratum (the sessions with one probability of withholding), with suffix 0 (withheld) or 1 (injected),
+// the tier for rewarded sessions, and the probability in millionths: "told1.2@200000".
 const (
 	fAssigned    = "a"     // closed sessions
-	fAtClose     = "heard" // sessions with a reward at the closing; the checks of reporting need a count that later feedback does not change
+	fAtClose     = "heard" // sessions with a reward at the closing, which later feedback does not change
 	fRewards     = "y"     // sums of rewards
-	fGraded      = "yy"    // sums of y (1 - y), 0 for rewards of 0 and 1: the sum of y squared is the sum of y less this sum
-	fGradedN     = "gn"    // rewards with a sum of y (1 - y): the rewards of sessions that an earlier release closed have none
+	fGraded      = "yy"    // sums of y (1 - y); the sum of y squared is the sum of y less this sum
+	fGradedN     = "gn"    // number of rewards in fGraded; sessions closed by an earlier release have none
 	fGradedY     = "gy"    // sums of these rewards
 	fLate        = "late"  // sessions without a reward at the closing that got a reward later
 	epsSeparator = "@"
 )
 
-// aggregation is the way in which the values of a counter are aggregated.
+// aggregation is how the values of a counter are aggregated.
 type aggregation uint8
 
 const (
 	daily          aggregation = iota // one sum per day
-	tenantDaily                       // one sum per day, global; in the scope of an arm the name belongs to the chooser
+	tenantDaily                       // one sum per day, global; the name of an arm's counter belongs to the chooser
 	dailyCost                         // one sum of costs per day
 	overallSum                        // one sum
 	betSum                            // one sum per bet size
@@ -79,7 +77,6 @@ const (
 	runningMaximum                    // the largest value
 )
 
-// Indices of the values, by kind.
 const (
 	iN1 = iota
 	iN0
@@ -143,17 +140,15 @@ const (
 	maximumCount
 )
 
-// position is the position of the value of a counter.
 type position struct {
 	kind  aggregation
 	index int
 }
 
-// fields lists every counter of a trial by the stored name. The chooser has a table of further
-// counters. A name in neither table is ignored, so that an older precept reads a newer store.
+// fields lists every counter by its stored name. An unknown name is ignored, so that an older precept reads a newer
+// store.
 var fields = newFieldTable() //nolint:gochecknoglobals // an immutable table, written once here
 
-// newFieldTable returns the place of each field that has a fixed name.
 func newFieldTable() map[string]position {
 	t := map[string]position{
 		FieldInjected: {daily, iN1}, FieldWithheld: {daily, iN0}, FieldUnpicked: {daily, iNU},
@@ -207,8 +202,8 @@ func newFieldTable() map[string]position {
 	return t
 }
 
-// findPosition returns the position of the counter with this name. For a counter of a stratum, eps is the probability
-// of withholding in millionths. anyPick reports whether name has the prefix anyPrefix.
+// findPosition parses the name of a counter. For a counter of a stratum, eps is the probability of withholding in
+// millionths. anyInjected reports whether name has the prefix anyPrefix.
 func findPosition(name string) (pos position, eps int64, anyInjected, ok bool) {
 	plain, rate, isStratum := strings.Cut(name, epsSeparator)
 	if !isStratum {
@@ -221,11 +216,9 @@ func findPosition(name string) (pos position, eps int64, anyInjected, ok bool) {
 	return pos, eps, anyInjected, ok && err == nil
 }
 
-// Monotone reports whether the counter is merged by maximum instead of addition. Only
-// Counters.RaiseMaxima makes such deltas.
+// Monotone reports whether the counter is merged by maximum instead of addition.
 func (k Key) Monotone() bool { return fields[k.Field].kind == runningMaximum }
 
-// armDigit returns "1" for injected or treated, "0" for withheld or control.
 func armDigit(injected bool) string {
 	if injected {
 		return "1"
@@ -233,12 +226,11 @@ func armDigit(injected bool) string {
 	return "0"
 }
 
-// stratumField names a counter of one stratum. Sums over several strata would be subject to Simpson's paradox.
+// stratumField names a counter of one stratum. Sums over strata would be subject to Simpson's paradox.
 func stratumField(field string, injected bool, eps float64) string {
 	return field + armDigit(injected) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
 }
 
-// tierField names a counter of one stratum and one tier.
 func tierField(field string, injected bool, tier int, eps float64) string {
 	if tier < 1 || tier >= tiers {
 		tier = 0
@@ -246,21 +238,19 @@ func tierField(field string, injected bool, tier int, eps float64) string {
 	return field + armDigit(injected) + "." + strconv.Itoa(tier) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
 }
 
-// anyPrefix is the prefix of the global counters that compare the sessions with an injected first pick with the
-// sessions whose first picks were all withheld.
+// anyPrefix begins the global counters that compare sessions with an injected first pick with sessions whose first
+// picks were all withheld.
 const anyPrefix = "any."
 
-// tiers is the number of sources of reward: user, verifier, implicit. Tier 0 holds rewards of
-// unknown source.
+// tiers is the number of tiers, and tier 0 for rewards of unknown source.
 const tiers = 4
 
-// CountRewards counts the rewards in deltas. The caller compares the sum with RefitEvery.
+// CountRewards counts the rewards in deltas, for the comparison with RefitEvery.
 func CountRewards(ds []Delta) int { return int(sumField(ds, FieldRewarded)) }
 
 // CountClosed counts the closed sessions in deltas.
 func CountClosed(ds []Delta) int64 { return sumField(ds, fClosed) }
 
-// sumField sums one global counter.
 func sumField(ds []Delta, field string) (n int64) {
 	for _, d := range ds {
 		if d.Key.Scope == "" && d.Key.Field == field {

@@ -10,11 +10,11 @@ import (
 // DiscoveryRate is the tolerated share of false discoveries among the proven lessons.
 const DiscoveryRate = 0.05
 
-// RaiseMaxima checks the arms that changed since the last call, raises their running maxima, and returns
-// the raised maxima. The caller stores the result, merged by maximum, and other replicas call Raise.
+// RaiseMaxima raises the running maxima of the arms that changed since the last call, and returns the raised maxima,
+// which the caller stores.
 //
-// The maxima are stored in addition to the sums, because the sums do not determine the maxima: a later correction
-// lowers a sum, and the evidence that the sum showed before stays valid, as for any p-value.
+// The sums do not determine the maxima: a later correction lowers a sum, and the evidence that the sum showed before
+// stays valid, as for every p-value.
 func (c *Counters) RaiseMaxima(now time.Time) []Delta {
 	c.dirtyMu.Lock()
 	changed := make([]Arm, 0, len(c.dirtyArms))
@@ -31,7 +31,7 @@ func (c *Counters) RaiseMaxima(now time.Time) []Delta {
 	return dst
 }
 
-// raiseEValues raises the maxima of both e-values and of the interval, and appends the raised maxima to dst.
+// raiseEValues raises the maxima of both e-values and of the interval, and appends them to dst.
 func (s *sums) raiseEValues(dst []Delta, k Arm, now time.Time) []Delta {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,8 +40,7 @@ func (s *sums) raiseEValues(dst []Delta, k Arm, now time.Time) []Delta {
 	return s.markConcluded(s.markProven(dst, k, now), k, now)
 }
 
-// raise raises a running maximum to v, and appends the raised maximum to dst. A smaller v changes nothing. The caller
-// holds mu.
+// raise raises a running maximum to v. The caller holds mu.
 func (s *sums) raise(dst []Delta, k Arm, field string, v int64) []Delta {
 	index := fields[field].index
 	if v <= s.row(rowMaxima)[index] {
@@ -52,9 +51,8 @@ func (s *sums) raise(dst []Delta, k Arm, field string, v int64) []Delta {
 }
 
 // markConcluded keeps the largest distance of the interval from 0, and marks an arm whose interval was within the
-// material size. Both values are kept, because the smaller holdout that follows a conclusion widens the interval
-// again. An earlier interval stays valid, because the intervals are valid at all times simultaneously. The caller
-// holds mu.
+// material size. The smaller holdout after a conclusion widens the interval again, but earlier intervals stay valid.
+// The caller holds mu.
 func (s *sums) markConcluded(dst []Delta, k Arm, now time.Time) []Delta {
 	total, overall := s.row(rowTotal), s.row(rowOverall)
 	n := fromFixed(total[iN])
@@ -76,14 +74,13 @@ func (s *sums) markConcluded(dst []Delta, k Arm, now time.Time) []Delta {
 	return dst
 }
 
-// provenEValue is the e-value at which the holdout of a lesson shrinks: p = 1/20 for the lesson alone.
-// "Proven" in the report requires more, because the report corrects for all lessons. Waiting for
-// the correction would withhold a good lesson from one fifth of many sessions, and the holdout is
-// not a published claim.
+// provenEValue is the e-value at which the holdout of a lesson shrinks: p = 1/20 for the lesson alone. "Proven" in the
+// report also corrects for all lessons. Waiting for the correction would withhold a good lesson from one fifth of many
+// sessions.
 const provenEValue = 20
 
-// markProven marks an arm whose holdout may shrink. The mark is never removed, because the smaller holdout
-// widens the interval again, which must not revoke the proof. The caller holds mu.
+// markProven marks an arm whose holdout may shrink. The mark is never removed, because the smaller holdout widens the
+// interval again. The caller holds mu.
 func (s *sums) markProven(dst []Delta, k Arm, now time.Time) []Delta {
 	if v := s.row(rowMaxima); v[iProvenAt] != 0 || fromFixed(v[iEmaxUp]) < math.Log(provenEValue) {
 		return dst
@@ -91,8 +88,8 @@ func (s *sums) markProven(dst []Delta, k Arm, now time.Time) []Delta {
 	return s.raise(dst, k, fProvenAt, max(now.Unix(), 1))
 }
 
-// DiscoveryBars returns the largest p-value that is a discovery over all arms ever tested, in both
-// directions, or -1 for none, and the p-value at which one more arm would be a discovery.
+// DiscoveryBars returns the largest p-value that is a discovery over all arms and both directions, or -1, and the
+// p-value at which one more arm would be a discovery.
 func (c *Counters) DiscoveryBars() (bar, nextBar float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// OtherModels is the name of all models beyond the first maxModels of a tenant.
+// OtherModels is the name of all further models.
 const OtherModels = "other"
 
-// maxModels bounds the models that are counted by name. The name of a model comes from a request, so
-// without a bound an agent could add counters without end.
+// maxModels bounds the models that are counted by name. The name comes from a request, so without a bound an agent
+// could add counters without end.
 const maxModels = 32
 
-// modelPrefix is the prefix of the counters of one model: "model.z:NAME".
+// modelPrefix begins the counters of one model: "model.z:NAME".
 const modelPrefix = "model."
 
-// Indices of the sums of one model. The sums are not dated.
+// Indices of the sums of one model.
 const (
 	vC1 = iota // closed randomised picks, injected
 	vC0        // closed randomised picks, withheld
@@ -28,15 +28,12 @@ const (
 	modelSumCount
 )
 
-// modelFields are the stored names of the sums, without mark and model.
-//
 //nolint:gochecknoglobals // an immutable list
 var modelFields = [modelSumCount]string{"c1", "c0", "m1", "m0", "z", "zz"}
 
-// modelField returns the name of a counter of one model.
 func modelField(sum int, model string) string { return modelPrefix + modelFields[sum] + ":" + model }
 
-// readModelField returns the sum and the model of a counter. ok is false for any other counter.
+// readModelField parses the result of modelField; ok is false for any other counter.
 func readModelField(name string) (sum int, model string, ok bool) {
 	rest, ok := strings.CutPrefix(name, modelPrefix)
 	if !ok {
@@ -47,7 +44,6 @@ func readModelField(name string) (sum int, model string, ok bool) {
 	return sum, model, ok && sum >= 0 && model != ""
 }
 
-// countClosedModel adds a closed pick to the counters of the session's model.
 func (p *Pick) countClosedModel(d *Deltas, model string) {
 	if model == "" || !(p.Eps > 0 && p.Eps < 1) {
 		return
@@ -59,7 +55,6 @@ func (p *Pick) countClosedModel(d *Deltas, model string) {
 	d.Add(string(p.Arm), modelField(sum, model), 0, 1)
 }
 
-// countRewardedModel adds the z of a rewarded pick to the counters of the session's model.
 func (p *Pick) countRewardedModel(d *Deltas, model string, z float64) {
 	if model == "" {
 		return
@@ -73,9 +68,7 @@ func (p *Pick) countRewardedModel(d *Deltas, model string, z float64) {
 	d.Add(arm, modelField(vZZ, model), 0, z*z)
 }
 
-// CountedModelName returns the name under which the sessions of a model are counted: the name of the model,
-// or OtherModels if the tenant has maxModels other models. The caller stores the name in the
-// Assignment before the contribution to the counters.
+// CountedModelName returns the name under which the sessions of a model are counted, for the Assignment.
 func (c *Counters) CountedModelName(model string) string {
 	if model == "" {
 		return ""
@@ -89,7 +82,7 @@ func (c *Counters) CountedModelName(model string) string {
 	return name
 }
 
-// modelName returns the counted name of a model. The caller holds modelsMu.
+// The caller holds modelsMu.
 func (c *Counters) modelName(model string) string {
 	if _, known := c.models[model]; known || len(c.models) < maxModels {
 		return model
@@ -97,7 +90,6 @@ func (c *Counters) modelName(model string) string {
 	return OtherModels
 }
 
-// addModel adds the name of a counted model.
 func (c *Counters) addModel(model string) {
 	if model == OtherModels {
 		return
@@ -107,8 +99,7 @@ func (c *Counters) addModel(model string) {
 	c.models[model] = struct{}{}
 }
 
-// ModelEffect is the effect of a lesson in the sessions of one model. The effect is exploratory: no
-// interval and no verdict of a lesson uses it.
+// ModelEffect is the effect of a lesson in the sessions of one model. No interval and no verdict of a lesson uses it.
 type ModelEffect struct {
 	Model      string
 	C1, C0     float64 // closed randomised picks: injected, withheld
@@ -116,15 +107,15 @@ type ModelEffect struct {
 	HasEffect  bool    // enough rewarded picks for an effect
 	Effect     float64 // mean of z; 0 without enough picks
 	Variance   float64 // of the effect
-	Shrunken   float64 // shrunk towards the effect of the lesson
-	ShrunkenSD float64 // posterior standard deviation of the shrunken effect
+	Shrunken   float64 // effect shrunk towards the effect of the lesson
+	ShrunkenSD float64 // posterior standard deviation of Shrunken
 }
 
-// seenDeviations is the number of posterior standard deviations for a probability of 90%.
+// seenDeviations is the one-sided 90% quantile of the normal distribution.
 const seenDeviations = 1.2816
 
-// IncludesModel reports whether the evidence of a lesson includes the model: with enough rewarded picks, and with
-// a probability of at least 90% that the effect on the model has the given sign (0 means any effect).
+// IncludesModel reports whether the evidence of a lesson includes the model: enough rewarded picks, and a probability
+// of at least 90% that the effect has the given sign (0: any effect).
 func (e *ModelEffect) IncludesModel(sign float64) bool {
 	return e.HasEffect && (sign == 0 || sign*e.Shrunken >= seenDeviations*e.ShrunkenSD)
 }
@@ -132,10 +123,9 @@ func (e *ModelEffect) IncludesModel(sign float64) bool {
 // SeenClosed reports whether the outcomes of a lesson include the model.
 func (e *ModelEffect) SeenClosed() bool { return EnoughForInterval(e.C1+e.C0, e.C1, e.C0) }
 
-// Models returns the effects of an arm by model, most picks first. Each effect is shrunk by a normal prior around
-// the effect of the lesson. The variance of the prior is the variance between the models beyond chance. The square
-// of the lesson's effect counts as one more observation of this variance, because one model alone shows no
-// difference.
+// Models returns the effects of an arm by model, most picks first. Each effect is shrunk by a normal prior around the
+// effect of the lesson. The variance of the prior is the variance between the models beyond chance; the square of the
+// lesson's effect counts as one more observation, because one model alone shows no difference.
 func (c *Counters) Models(k Arm) []ModelEffect {
 	s := c.sumsOf(string(k), false)
 	if k == "" || s == nil {
@@ -146,13 +136,12 @@ func (c *Counters) Models(k Arm) []ModelEffect {
 	return s.modelEffects()
 }
 
-// modelRow holds the sums of one model.
 type modelRow struct {
 	name string
 	sums [modelSumCount]int64
 }
 
-// model returns the sums of a model, and adds the model if it is missing. The caller holds mu.
+// model adds a missing model. The caller holds mu.
 func (s *sums) model(name string) *[modelSumCount]int64 {
 	i, found := slices.BinarySearchFunc(s.models, name, func(m modelRow, name string) int { return strings.Compare(m.name, name) })
 	if !found {
@@ -161,7 +150,7 @@ func (s *sums) model(name string) *[modelSumCount]int64 {
 	return &s.models[i].sums
 }
 
-// modelEffects computes the effects by model. The caller holds mu.
+// The caller holds mu.
 func (s *sums) modelEffects() []ModelEffect {
 	out := make([]ModelEffect, 0, len(s.models))
 	var effects, variances []float64
@@ -220,9 +209,8 @@ func BetweenVariance(effects, variances []float64) (mean, between float64) {
 	return mean, math.Max(0, (q-float64(len(effects)-1))/(w-ww/w))
 }
 
-// IsModelUnseen reports whether the evidence of an arm includes other models and not the given model. The small holdout
-// of the arm then does not apply to the sessions of this model. Unseen reports false if the evidence includes no
-// model, as in the counters of an earlier release, which did not count models.
+// IsModelUnseen reports whether the evidence of an arm includes other models and not the given model, whose sessions
+// then keep the full holdout. It is false if the evidence includes no model, as in counters of an earlier release.
 func (c *Counters) IsModelUnseen(k Arm, model string) bool {
 	s := c.sumsOf(string(k), false)
 	if model == "" || k == "" || s == nil {

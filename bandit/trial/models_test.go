@@ -9,8 +9,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// addModelPicks adds sessions with one model and one rewarded pick each. The lesson raises the success rate of 0.4 by
-// effect.
+// addModelPicks adds picks of a lesson that raises the success rate of 0.4 by effect.
 func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, effect float64) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, Centre: 0.5}
@@ -28,7 +27,7 @@ func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string,
 	}
 }
 
-// seenByModel returns ModelEffect.IncludesModel for an arm, by model.
+// seenByModel returns IncludesModel by model.
 func seenByModel(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range c.Models(arm) {
@@ -37,7 +36,7 @@ func seenByModel(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool
 	return out
 }
 
-// Seen is true for a model with enough picks and an effect of the given sign. For sign 0, enough picks suffice.
+// For sign 0, enough picks suffice.
 func TestModelIsIncludedWithEnoughPicksAndSign(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -63,8 +62,7 @@ func TestModelIsIncludedWithEnoughPicksAndSign(t *testing.T) {
 	}
 }
 
-// The effect on a model with few picks is shrunk towards the effect of the lesson. The effect on a model with many
-// picks hardly changes.
+// The effect on a model with many picks hardly changes.
 func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -82,8 +80,7 @@ func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
 	}
 }
 
-// Model names come from requests. Of a million names, CountedModelName keeps 32 and replaces the others by "other",
-// even in counters that were read from a store or cloned.
+// Model names come from requests. The limit also holds in counters that were read from a store or cloned.
 func TestNumberOfModelNamesIsLimited(t *testing.T) {
 	c := trial.NewCounters()
 	names, fields := map[string]bool{}, map[string]bool{}

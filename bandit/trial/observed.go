@@ -5,17 +5,15 @@ import (
 	"strconv"
 )
 
-// outcomeBetCount is the number of bet sizes on an outcome. The bets are in multiples of Watch.Width.
-// The bets are larger and fewer than the bets on a reward, because an effect on an outcome is larger,
-// and a session has seven outcomes.
+// outcomeBetCount is the number of bet sizes on an outcome, in multiples of Measurement.Width. They are larger and
+// fewer than the bets on a reward, because an effect on an outcome is larger, and a session has seven outcomes.
 const outcomeBetCount = 4
 
-// outcomeLambda returns the k-th bet, for a pick with holdout eps.
 func outcomeLambda(k int, eps float64) float64 {
 	return min([outcomeBetCount]float64{0.03, 0.08, 0.18, 0.4}[k], 0.9*min(eps, 1-eps))
 }
 
-// Indices of the sums of one outcome. The sums are not dated.
+// Indices of the sums of one outcome.
 const (
 	oN1             = iota                  // closed randomised picks, injected
 	oN0                                     // closed randomised picks, withheld
@@ -23,15 +21,14 @@ const (
 	oY0                                     // sum of the values, withheld
 	oZ                                      // sum of z
 	oZZ                                     // sum of z squared
-	oUp                                     // sums of ln(1 + lambda_k u), where u is z scaled by Watch.Width and capped
+	oUp                                     // sums of ln(1 + lambda_k u), where u is z scaled by Measurement.Width and capped
 	oDown           = oUp + outcomeBetCount // sums of ln(1 - lambda_k u)
 	outcomeSumCount = oDown + outcomeBetCount
 )
 
-// outcomeFields are the stored names of the sums.
 var outcomeFields = namesOfOutcomes() //nolint:gochecknoglobals // an immutable table, written once here
 
-// namesOfOutcomes returns the names of outcomeFields, such as "errors.n1".
+// namesOfOutcomes returns names such as "errors.n1".
 func namesOfOutcomes() (out [OutcomeCount][outcomeSumCount]string) {
 	for o := range OutcomeCount {
 		sums := &out[o]
@@ -45,8 +42,7 @@ func namesOfOutcomes() (out [OutcomeCount][outcomeSumCount]string) {
 	return out
 }
 
-// addOutcomes adds the outcomes of each randomised pick. A session closes once, so its outcomes count once, with or
-// without a reward.
+// addOutcomes adds the outcomes at the closing, so that they count once, with or without a reward.
 func (a *Assignment) addOutcomes(d *Deltas) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
@@ -59,8 +55,7 @@ func (a *Assignment) addOutcomes(d *Deltas) {
 	}
 }
 
-// addOutcome adds the deltas of the outcome o with the value y: the counts and sums of the arm, and the
-// bets on a fall and on a rise.
+// addOutcome adds the counts, the sums, and the bets on a fall and on a rise.
 func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	z, ok := Z(y-p.Measurement.Centres[o], p.Injected, p.Eps)
 	if !ok {
@@ -79,8 +74,8 @@ func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	if !(width > 0) {
 		return
 	}
-	// The mean of u stays 0 where the lesson changes nothing, because the cap is symmetric around a centre that was
-	// fixed before the coin.
+	// The cap is symmetric around a centre that was fixed before the coin, so the mean of u stays 0 where the lesson
+	// changes nothing.
 	u, _ := Z(clip((y-p.Measurement.Centres[o])/width, -1, 1), p.Injected, p.Eps)
 	for k := range outcomeBetCount {
 		l := outcomeLambda(k, p.Eps) * u
@@ -89,7 +84,7 @@ func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	}
 }
 
-// OutcomeStats is the input of the report for one outcome of an arm.
+// OutcomeStats describes one outcome of an arm for the report.
 type OutcomeStats struct {
 	N1, N0              float64 // closed randomised picks: injected, withheld
 	Y1, Y0              float64 // sums of the values
@@ -122,11 +117,10 @@ func outcomeStats(v []int64) OutcomeStats {
 	}
 }
 
-// pseudoPicks is the number of picks, with the mean of all lessons, from which each mean of a centre starts.
+// pseudoPicks is the number of picks, with the mean of all lessons, from which the mean of a centre starts.
 const pseudoPicks = 10
 
-// startMean returns the assumed mean of an outcome before the first session. A wrong mean makes an
-// interval wider, not wrong.
+// startMean returns the assumed mean of an outcome. A wrong mean makes an interval wider, not wrong.
 func startMean(o Outcome) float64 {
 	switch o {
 	case Recurrence:
@@ -140,13 +134,12 @@ func startMean(o Outcome) float64 {
 	}
 }
 
-// capDeviations is the number of standard deviations from the centre at which a bet on a scaled outcome is
-// capped.
+// capDeviations is the distance from the centre, in standard deviations, at which a bet is capped.
 const capDeviations = 3
 
-// NewMeasurement returns the measurement of a pick of an arm that is withheld with probability eps. The centres are
-// eps mean(injected) + (1-eps) mean(withheld) over the closed picks of the arm; each mean starts from pseudoPicks
-// picks. Bets on an outcome that needs a scale begin after 50 closed picks. Watch reads no open session.
+// NewMeasurement returns the measurement of a pick that is withheld with probability eps. The centres are eps
+// mean(injected) + (1-eps) mean(withheld) over the closed picks of the arm. Bets on an outcome that needs a scale begin
+// after 50 closed picks.
 func (c *Counters) NewMeasurement(k Arm, eps float64, outcomes OutcomeSet, from Totals) Measurement {
 	w := Measurement{Outcomes: outcomes, From: from, Weight: c.weight()}
 	all, own := c.pooled(), c.Outcomes(k)
@@ -169,10 +162,8 @@ func (c *Counters) NewMeasurement(k Arm, eps float64, outcomes OutcomeSet, from 
 	return w
 }
 
-// pool is the number of closed picks of all lessons with one outcome, and the sum of its values.
 type pool struct{ n, sum float64 }
 
-// pooled returns the closed picks of all lessons, by outcome.
 func (c *Counters) pooled() (out [OutcomeCount]pool) {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
@@ -183,5 +174,5 @@ func (c *Counters) pooled() (out [OutcomeCount]pool) {
 	return out
 }
 
-// poolSumCount is the number of the first sums of an outcome that the pool keeps.
+// poolSumCount is the number of sums of an outcome that the pool keeps.
 const poolSumCount = oZ

@@ -12,7 +12,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// lessonDraw describes a lesson of a random session, and whether the lesson is picked and injected.
 type lessonDraw struct {
 	arm      trial.Arm
 	picked   bool
@@ -21,7 +20,6 @@ type lessonDraw struct {
 	tokens   int
 }
 
-// sessionDraw is a random session with its reward.
 type sessionDraw struct {
 	day         int32
 	control     bool
@@ -29,16 +27,15 @@ type sessionDraw struct {
 	rewarded    bool
 	y           float64
 	tier        int
-	tierAtClose int // tier of the reward at close; -1 means no reward
+	tierAtClose int // -1 means no reward
 	refused     bool
 }
 
 const (
-	holdout      = 0.25  // sums of the weights are exact
+	holdout      = 0.25  // a power of 2, so that sums are exact
 	controlShare = 0.125 // of control sessions
 )
 
-// drawSessions draws up to 30 sessions with up to three lessons each.
 func drawSessions(t *rapid.T) []sessionDraw {
 	genSession := rapid.Custom(func(t *rapid.T) sessionDraw {
 		s := sessionDraw{
@@ -57,7 +54,6 @@ func drawSessions(t *rapid.T) []sessionDraw {
 	return rapid.SliceOfN(genSession, 1, 30).Draw(t, "sessions")
 }
 
-// assignment returns the decision of the session.
 func (s *sessionDraw) assignment() *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Graded: true, Control: s.control, ControlP: controlShare, Category: "c", Base: 0.5, Centre: 0.5, Day: s.day, Refused: s.refused}
 	if s.tierAtClose >= 0 {
@@ -72,7 +68,6 @@ func (s *sessionDraw) assignment() *trial.Assignment {
 	return a
 }
 
-// countersFor returns counters with the closings of all sessions and with the rewards of the rewarded sessions.
 func countersFor(list []sessionDraw) *trial.Counters {
 	c := trial.NewCounters()
 	c.Advance(104)
@@ -86,7 +81,7 @@ func countersFor(list []sessionDraw) *trial.Counters {
 	return c
 }
 
-// assertNear ends the test unless two numbers are equal except for rounding.
+// assertNear permits rounding errors.
 func assertNear(t *rapid.T, subject string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-5 {
@@ -94,7 +89,7 @@ func assertNear(t *rapid.T, subject string, got, want float64) {
 	}
 }
 
-// The statistics of an arm equal counts that the test makes session by session.
+// The test counts session by session.
 func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawSessions(t)
@@ -112,13 +107,13 @@ func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 					want.Matched++
 					if s.rewarded && !l.picked {
 						d := days[s.day]
-						days[s.day] = d // a match without a pick adds the day, with zeros
+						days[s.day] = d // a match without a pick adds the day
 					}
 					if !l.picked {
 						continue
 					}
 					want.Picked++
-					side := 0 // 0 means withheld, 1 injected
+					side := 0 // 1 means injected
 					if l.injected {
 						side = 1
 						want.Tokens += int64(l.tokens)
@@ -187,7 +182,6 @@ func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 	})
 }
 
-// assertDays ends the test unless the days are sorted and have the sums in want.
 func assertDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
 	t.Helper()
 	if len(got) != len(want) || !slices.IsSortedFunc(got, func(x, y trial.DayStats) int { return cmp.Compare(x.Day, y.Day) }) {
@@ -201,8 +195,7 @@ func assertDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats)
 	}
 }
 
-// The comparison of treated and control sessions covers the sessions with a match. The strata All.Any count whether any
-// pick of the first turn with picks was injected. The test counts both session by session.
+// The comparison covers the sessions with a match. The test counts session by session.
 func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawSessions(t)
@@ -230,7 +223,6 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 			}
 			d := days[s.day]
 			days[s.day] = d // a closing adds the day
-			// none is the probability that none of the first picks is injected.
 			none, injected, firstTurn := 1.0, 0, 0
 			for _, l := range s.lessons {
 				if l.picked && (firstTurn == 0 || l.turn == firstTurn) {
@@ -302,7 +294,7 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 	})
 }
 
-// The added tokens and the costs of a day cover the sessions with a match, except excluded sessions.
+// Excluded sessions have no costs.
 func TestDailyCostsCoverSessionsWithMatch(t *testing.T) {
 	c := trial.NewCounters()
 	pick := func(tokens int, injected bool) trial.Pick {
@@ -334,7 +326,7 @@ func TestDailyCostsCoverSessionsWithMatch(t *testing.T) {
 	}
 }
 
-// The sums are the same after a contribution is subtracted and later added again.
+// A contribution is subtracted and later added again.
 func TestCorrectionRestoresSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawSessions(t)
@@ -359,8 +351,8 @@ func TestCorrectionRestoresSums(t *testing.T) {
 	})
 }
 
-// Eps of a pick is the probability of withholding. The lesson is injected if its coin equals Eps, and withheld if its
-// coin is smaller. A session is a control session if its control coin is smaller than the probability of control.
+// A smaller coin withholds the lesson. A session is a control session if its control coin is smaller than the
+// probability of control.
 func TestCoinEqualToEpsilonInjectsLesson(t *testing.T) {
 	for i := range 50 {
 		session := fmt.Sprint("session-", i)
@@ -382,8 +374,7 @@ func TestCoinEqualToEpsilonInjectsLesson(t *testing.T) {
 	}
 }
 
-// PicksFor returns the result of the usual formula for the size of a trial. The quantiles are from a table of the
-// normal distribution.
+// The quantiles are from a table of the normal distribution.
 func TestPicksForMatchesPublishedFormula(t *testing.T) {
 	for _, tc := range []struct {
 		detect, power, level, epsilon, variance float64

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Outcome is a quantity that the traffic of every session shows, with or without a reward.
+// Outcome is a quantity of the traffic of every session, with or without a reward.
 type Outcome uint8
 
-// The outcomes. The order is the order of the report and of the arrays of a Watch.
+// The outcomes, in the order of the arrays of a Measurement.
 const (
 	Recurrence  Outcome = iota // 1 if an error that the lesson is about occurs again
 	Errors                     // failed tool calls
@@ -42,21 +42,19 @@ func ParseOutcome(name string) (o Outcome, ok bool) {
 // OutcomeNames returns the names of all outcomes.
 func OutcomeNames() []string { return slices.Clone(outcomeNames[:]) }
 
-// Logarithmic reports whether the value of the outcome is the logarithm of a count. Means of such an
-// outcome are geometric, and an effect is a change in per cent.
+// Logarithmic reports whether the value is the logarithm of a count: means are geometric, and an effect is a change in
+// per cent.
 func (o Outcome) Logarithmic() bool { return o >= Turns }
 
-// needsScale reports whether the bets on the outcome need the spread of its values. The values of an
-// indicator are 0 and 1, so their bets need no scale.
+// needsScale reports whether the bets need the spread of the values. The values of an indicator are 0 and 1.
 func (o Outcome) needsScale() bool { return o == Errors || o.Logarithmic() }
 
 const (
 	maxErrors = 10 // a session with more failed calls counts as a session with ten
-	logRange  = 24 // the base-2 logarithm of the largest count: 16.7 million
+	logRange  = 24 // base-2 logarithm of the largest count, 16.7 million
 )
 
-// Value converts an observation to the scale of the experiment, 0 to 1. The unit of Seconds is a
-// millisecond.
+// Value converts an observation (of Seconds: in milliseconds) to the scale of the experiment, 0 to 1.
 func (o Outcome) Value(x int64) float64 {
 	v := float64(max(x, 0))
 	switch {
@@ -70,8 +68,7 @@ func (o Outcome) Value(x int64) float64 {
 	return min(math.Log2(1+v)/logRange, 1)
 }
 
-// CountOf converts a mean value of a logarithmic outcome back to a count, the geometric mean of 1 + x
-// less 1.
+// CountOf converts a mean of a logarithmic outcome back to a count, the geometric mean of 1 + x less 1.
 func CountOf(value float64) float64 { return math.Exp2(logRange*value) - 1 }
 
 // PercentChange converts an effect on a logarithmic outcome to a change in per cent.
@@ -80,8 +77,8 @@ func PercentChange(effect float64) float64 { return 100 * (math.Exp2(logRange*ef
 // EffectOf converts a change in per cent to an effect on a logarithmic outcome.
 func EffectOf(change float64) float64 { return math.Log2(1+change/100) / logRange }
 
-// Totals holds the running sums of a session, or of all sessions of a unit. The outcomes of a pick are the differences
-// between the sums at the closing and the sums at the pick. The sums are computed from the traffic, without the arm.
+// Totals holds the running sums of a session, or of all sessions of a unit, from the traffic. The outcomes of a pick
+// are the differences between the sums at the closing and at the pick.
 type Totals struct {
 	Errors      int64 `json:"e,omitempty"`
 	Loops       int64 `json:"l,omitempty"`
@@ -97,13 +94,12 @@ func (t *Totals) Add(o Totals) {
 	t.Turns, t.Tokens, t.At = t.Turns+o.Turns, t.Tokens+o.Tokens, max(t.At, o.At)
 }
 
-// Merge merges two states of the sums that one replica counts. Each sum only grows, so the larger sum is the newer sum.
+// Merge merges two states of the sums that one replica counts. A larger sum is newer.
 func (t *Totals) Merge(o Totals) {
 	t.Errors, t.Loops, t.Corrections = max(t.Errors, o.Errors), max(t.Loops, o.Loops), max(t.Corrections, o.Corrections)
 	t.Turns, t.Tokens, t.At = max(t.Turns, o.Turns), max(t.Tokens, o.Tokens), max(t.At, o.At)
 }
 
-// since returns the observations after an earlier state, in the order of the outcomes.
 func (t *Totals) since(from *Totals) (after [OutcomeCount]int64) {
 	after[Errors], after[Loops], after[Corrections] = t.Errors-from.Errors, t.Loops-from.Loops, t.Corrections-from.Corrections
 	after[Turns], after[Tokens], after[Seconds] = t.Turns-from.Turns, t.Tokens-from.Tokens, t.At-from.At
@@ -125,8 +121,8 @@ func NewOutcomeSet(list ...Outcome) (s OutcomeSet) {
 func (s OutcomeSet) Has(o Outcome) bool { return s&(1<<o) != 0 }
 
 // Measurement is the measurement of a pick's outcomes. The centres, widths and weight are frozen at the pick and follow
-// from earlier sessions alone, so these numbers do not depend on the coin of the pick. Recurred, Closed and After are
-// observed after the pick.
+// from earlier sessions alone, so they do not depend on the coin. Recurred, Closed and After are observed after the
+// pick.
 type Measurement struct {
 	Outcomes OutcomeSet            `json:"of,omitempty"`   // the measured outcomes; 0 if none
 	From     Totals                `json:"from,omitzero"`  // the sums at the pick
@@ -138,8 +134,7 @@ type Measurement struct {
 	After    [OutcomeCount]int64   `json:"after,omitzero"` // the observations from the pick to the closing, by outcome
 }
 
-// Value returns the value of an outcome of a closed session. ok is false for an outcome that is not
-// measured.
+// Value returns the value of a measured outcome of a closed session.
 func (w *Measurement) Value(o Outcome) (y float64, ok bool) {
 	if !w.Closed || !w.Outcomes.Has(o) {
 		return 0, false
@@ -147,8 +142,7 @@ func (w *Measurement) Value(o Outcome) (y float64, ok bool) {
 	return Round(o.Value(w.After[o])), true
 }
 
-// Observe sets the outcomes of all picks at the closing of a session with the sums t, and marks the
-// session as Graded.
+// Observe sets the outcomes of all picks at the closing of a session with the sums t.
 func (a *Assignment) Observe(t Totals) {
 	a.Graded = true
 	for i := range a.Picks {

@@ -10,7 +10,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// pickWithOutcomes returns a closed session with one pick that measures all outcomes.
 func pickWithOutcomes(injected bool, recurred bool, after trial.Totals) *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Day: 20000}
 	w := trial.Measurement{Outcomes: 1<<trial.OutcomeCount - 1, From: trial.Totals{Errors: 3, Turns: 2, Tokens: 100, At: 5000}, Recurred: recurred}
@@ -22,7 +21,6 @@ func pickWithOutcomes(injected bool, recurred bool, after trial.Totals) *trial.A
 	return a
 }
 
-// Each outcome measures the part of the session after the pick.
 func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Totals{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, At: 20_000})
 	want := map[trial.Outcome]float64{
@@ -45,7 +43,6 @@ func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
 	}
 }
 
-// The sums of an outcome follow the formulas, for an injected pick and for a withheld pick.
 func TestOutcomeSumsMatchFormulas(t *testing.T) {
 	with := pickWithOutcomes(true, true, trial.Totals{Errors: 3, Turns: 2, Tokens: 100, At: 5000}).ClosingDeltas()
 	without := pickWithOutcomes(false, false, trial.Totals{Errors: 5, Turns: 2, Tokens: 100, At: 5000}).ClosingDeltas()
@@ -74,8 +71,7 @@ func TestOutcomeSumsMatchFormulas(t *testing.T) {
 	}
 }
 
-// The outcomes of a session are counted only at close: a reward adds no outcome. An excluded session, an open session
-// and a pick without a random decision have no outcome.
+// A reward adds no outcome, nor does an excluded session or a pick without a random decision.
 func TestOutcomesAreCountedOnlyAtClose(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Totals{Errors: 4})
 	counted := trial.NewCounters()
@@ -97,8 +93,7 @@ func TestOutcomesAreCountedOnlyAtClose(t *testing.T) {
 	}
 }
 
-// The sums of outcomes do not depend on the order of the sessions or on corrections, and a clone has equal sums. The
-// Watch that a pick stores is equal too.
+// A clone has equal sums.
 func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	var all [][]trial.Delta
@@ -129,8 +124,7 @@ func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// Watch returns the values that a pick stores to measure its outcomes. The centre of a new lesson is at first the mean
-// of all lessons. The bets on a scaled outcome begin after 50 picks.
+// Bets on a scaled outcome begin after 50 picks.
 func TestMeasurementStartsAtMeanOfAllLessons(t *testing.T) {
 	c := trial.NewCounters()
 	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)
@@ -153,8 +147,7 @@ func TestMeasurementStartsAtMeanOfAllLessons(t *testing.T) {
 	}
 }
 
-// An assignment that is stored as JSON and loaded keeps its measurement of outcomes. A record of an older version of
-// precept has no measurement.
+// A record of an older version has no measurement.
 func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Totals{Errors: 9, At: 1})
 	data, err := json.Marshal(a)
@@ -175,7 +168,6 @@ func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
 	}
 }
 
-// EvidenceBar returns the threshold of the Benjamini-Hochberg procedure for e-values.
 func TestEvidenceBarIsBenjaminiHochbergThreshold(t *testing.T) {
 	for _, tc := range []struct {
 		es   []float64
@@ -197,8 +189,7 @@ func TestEvidenceBarIsBenjaminiHochbergThreshold(t *testing.T) {
 	}
 }
 
-// A planned trial on an outcome counts each closed pick, with or without a reward. A trial on the reward counts only
-// rewarded picks.
+// A trial on the reward counts only rewarded picks.
 func TestTrialOnOutcomeCountsEveryClosedPick(t *testing.T) {
 	a := pickWithOutcomes(false, true, trial.Totals{})
 	a.Picks[0].Centre = 0.5

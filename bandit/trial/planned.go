@@ -11,26 +11,24 @@ import (
 	"time"
 )
 
-// A planned trial is evaluated once, after a number of rewarded picks that was set before the
-// start. The result must be identical on every replica, after a restart, and for any order of
-// closing. Each session with a reward at the closing therefore leaves one entry (TrialEntries), and the
-// evaluation uses the first N entries in the order of the sessions' starts. The result is a
-// function of the set of entries, so anyone can recompute the result from an export. Feedback after
-// the closing corrects the row of the report and leaves the planned evaluation unchanged.
+// A planned trial is evaluated once, after a number of rewarded picks that was set before the start. Each session with
+// a reward at the closing leaves one entry, and the evaluation uses the first N entries in the order of the sessions'
+// starts. The result is thus identical on every replica and for every order of closing, and can be recomputed from an
+// export.
+//
+// Feedback after the closing leaves the evaluation unchanged.
 
-// Epsilon is the default holdout of a trial, because an even split needs the fewest picks.
+// Epsilon is the default holdout of a trial. An even split needs the fewest picks.
 const Epsilon = 0.50
 
-// plannedPrefix is the prefix of the scope of a planned trial. No arm and no category begins with
-// plannedPrefix.
+// plannedPrefix begins the scope of a planned trial, but no arm and no category.
 const plannedPrefix = "t:"
 
 // PlannedScope returns the scope of the entries of a trial.
 func PlannedScope(k Arm, name string) string { return plannedPrefix + string(k) + "#" + name }
 
-// PlannedName returns the name of a planned trial: the start and the number of rewarded picks, which distinguish
-// several trials of a lesson, and the outcome of a trial on an outcome. The name is empty for a trial without a planned
-// number.
+// PlannedName returns the name of a planned trial: the start and the number of rewarded picks, and the outcome if it is
+// not the reward. The name is empty for a trial without a planned number.
 func PlannedName(started time.Time, picks int64, outcome string) string {
 	if picks <= 0 {
 		return ""
@@ -48,25 +46,23 @@ func PlannedPicks(name string) int64 { return NewEvaluation("", name).Planned }
 // entry is one pick of a planned trial: a rewarded pick or, in a trial on an outcome, a closed pick.
 type entry struct {
 	at         int64  // start of the session, in seconds since 1970
-	tieBreaker string // first digits of the session's id, which order the sessions that start in one second
+	tieBreaker string // first digits of the session's id, for the order within a second
 	z          int64  // in millionths
 	injected   bool
 }
 
-// plannedTrial holds the entries of one planned trial.
 type plannedTrial struct {
 	mu       sync.Mutex
 	entries  []entry
 	isSorted bool
 }
 
-// tieBreakerDigits is the number of digits of a session's id in an entry: enough to order the sessions of
-// one second, too few to identify a session.
+// tieBreakerDigits digits are enough to order the sessions of one second, and too few to identify a session.
 const tieBreakerDigits = 8
 
-// TrialEntries returns the additions of a session at the closing to the planned trials of its picks. y is the reward at
-// the closing; without a reward, y is not a number, and only trials on an outcome have an addition. The value of an
-// addition encodes z and the arm, and is never 0.
+// TrialEntries returns the additions of a session at the closing to the planned trials of its picks. Without a reward,
+// y is not a number, and only trials on an outcome have an addition. The value of an addition encodes z and the arm,
+// and is never 0.
 func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 	if a.Excluded {
 		return nil
@@ -91,8 +87,7 @@ func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 	return d
 }
 
-// trialZ returns z of the pick in its planned trial. ok is false if the pick was not randomised, or has no reward or
-// outcome.
+// trialZ returns z in the planned trial; ok is false if the pick was not randomised, or has no reward or outcome.
 func (p *Pick) trialZ(y float64) (z float64, ok bool) {
 	o, hasOutcome := NewEvaluation(p.Arm, p.Trial).TestedOutcome()
 	if !hasOutcome {
@@ -107,14 +102,12 @@ func (p *Pick) trialZ(y float64) (z float64, ok bool) {
 	return Z(y-p.Measurement.Centres[o], p.Injected, p.Eps)
 }
 
-// readEntry decodes an entry of TrialEntries.
 func readEntry(d *Delta) (e entry, ok bool) {
 	began, tie, ok := strings.Cut(d.Key.Field, ".")
 	at, err := strconv.ParseInt(began, 10, 64)
 	return entry{at, tie, (d.Value - 2 - d.Value&1) / 4, d.Value&1 == 1}, ok && err == nil && d.Value != 0
 }
 
-// count returns the number of entries; 0 for a nil trial.
 func (t *plannedTrial) count() int64 {
 	if t == nil {
 		return 0
@@ -130,9 +123,8 @@ func (t *plannedTrial) clone() *plannedTrial {
 	return &plannedTrial{entries: slices.Clone(t.entries), isSorted: t.isSorted}
 }
 
-// Evaluation is the evaluation of a planned trial: the plan, the progress, and the sums over the first
-// Planned entries. While there are fewer entries, the sums cover the entries so far and support no
-// conclusion.
+// Evaluation is the evaluation of a planned trial: the plan, the progress, and the sums over the first Planned entries.
+// While there are fewer entries, the sums support no conclusion.
 type Evaluation struct {
 	Arm       Arm
 	Trial     string // name
@@ -147,8 +139,7 @@ type Evaluation struct {
 	Withheld  int64
 }
 
-// NewEvaluation returns an evaluation without entries. The start, the number of picks and the outcome are read from the
-// name of the trial.
+// NewEvaluation returns an evaluation without entries, with the plan in the name of the trial.
 func NewEvaluation(k Arm, name string) Evaluation {
 	out := Evaluation{Arm: k, Trial: name}
 	began, picks, _ := strings.Cut(name, ".")
@@ -167,10 +158,9 @@ func NewEvaluation(k Arm, name string) Evaluation {
 	return out
 }
 
-// TestedOutcome returns the outcome that the trial tests. ok is false for a trial on the reward.
+// TestedOutcome returns the outcome of a trial on an outcome.
 func (e Evaluation) TestedOutcome() (o Outcome, ok bool) { return ParseOutcome(e.Outcome) }
 
-// evaluate evaluates the trial with its current entries.
 func (t *plannedTrial) evaluate(k Arm, name string) Evaluation {
 	out := NewEvaluation(k, name)
 	t.mu.Lock()
@@ -192,7 +182,7 @@ func (t *plannedTrial) evaluate(k Arm, name string) Evaluation {
 	return out
 }
 
-// sort orders the entries. The caller holds mu.
+// The caller holds mu.
 func (t *plannedTrial) sort() {
 	if !t.isSorted {
 		slices.SortFunc(t.entries, func(x, y entry) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.tieBreaker, y.tieBreaker)) })
@@ -200,10 +190,9 @@ func (t *plannedTrial) sort() {
 	}
 }
 
-// PicksFor returns the number of rewarded picks with which the two-sided test of a planned trial at the given level
-// finds the given effect with the given power: (z(1-level/2) + z(power))^2 V / effect^2, where V = variance
-// VarianceFactor(epsilon) is the variance of z (the usual formula for the difference of two means with shares 1-epsilon
-// and epsilon; Lachin, Introduction to sample size determination and power analysis for clinical trials, 1981).
+// PicksFor returns the number of rewarded picks with which the two-sided test at the given level finds the effect with
+// the given power: (z(1-level/2) + z(power))^2 V / effect^2, where V = variance VarianceFactor(epsilon) is the variance
+// of z (Lachin, Introduction to sample size determination and power analysis for clinical trials, 1981).
 func PicksFor(effect, power, level, epsilon, variance float64) int64 {
 	if !(effect > 0 && power > 0 && power < 1 && level > 0 && level < 1 && epsilon > 0 && epsilon < 1 && variance > 0) {
 		return 0
@@ -213,7 +202,7 @@ func PicksFor(effect, power, level, epsilon, variance float64) int64 {
 }
 
 // MinTrialPicks returns the minimum number of picks of a planned trial. With fewer picks, or with fewer than twenty in
-// the smaller arm, the interval of the evaluation would be invalid.
+// the smaller arm, the interval would be invalid.
 func MinTrialPicks(epsilon float64) int64 {
 	const minPerArm = 20
 	rareShare := 0.5
@@ -223,14 +212,12 @@ func MinTrialPicks(epsilon float64) int64 {
 	return max(MinPicks, int64(math.Ceil(minPerArm/rareShare)))
 }
 
-// DetectableEffect returns the smallest effect that the given number of rewarded picks detects: the
-// inverse of PicksFor.
+// DetectableEffect returns the smallest effect that the picks detect: the inverse of PicksFor.
 func DetectableEffect(picks int64, power, level, epsilon, variance float64) float64 {
 	return (NormalQuantile(1-level/2) + NormalQuantile(power)) * math.Sqrt(variance*VarianceFactor(epsilon)/float64(max(picks, 1)))
 }
 
-// PlannedHalfWidth returns the half-width of the 95% interval of a planned trial with a number of picks
-// that was set beforehand.
+// PlannedHalfWidth returns the half-width of the 95% interval of a planned trial.
 func PlannedHalfWidth(n, variance float64) float64 {
 	return NormalQuantile(1-Alpha/2) * math.Sqrt(variance/n)
 }

@@ -14,15 +14,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// rewardedSession is a session of a planned trial with its reward.
 type rewardedSession struct {
 	name string
 	a    trial.Assignment
 	y    float64
 }
 
-// trialSessions simulates n sessions of lesson a in the planned trial with the given name. The lesson raises the
-// probability of success from 0.5 to 0.5 + effect.
+// trialSessions simulates n sessions of a lesson that raises the probability of success from 0.5 to 0.5 + effect.
 func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSession {
 	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // tests repeat
 	var out []rewardedSession
@@ -43,8 +41,7 @@ func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSe
 	return out
 }
 
-// The evaluation of a planned trial of 200 picks covers the 200 rewarded picks whose sessions began first. It does not
-// depend on the order of counting, the number of replicas or the number of later picks.
+// The evaluation covers the 200 rewarded picks whose sessions began first, in any order of counting.
 func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 200, "")
 	all := trialSessions(500, name, 0.2, 7)
@@ -74,7 +71,7 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 			}
 			c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 		}
-		if round == 4 { // a third replica loads the merged counts of two replicas
+		if round == 4 { // a third replica loads the merged counts
 			c = trial.NewCounters()
 			c.Add(mergeDeltas(parts[0], parts[1]))
 		}
@@ -86,8 +83,8 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 	}
 }
 
-// The scope of a planned trial is the arm, "#" and the name of the trial. A section of a rules file may contain "#"
-// in the name of its arm.
+// The scope of a planned trial is the arm, "#" and the name of the trial, but the arm of a section may contain "#",
+// too.
 func TestPlannedTrialOfSectionIsEvaluated(t *testing.T) {
 	const arm = trial.Arm("rule:CLAUDE.md#Unit #1 tests@0123456789ab")
 	name, c := trial.PlannedName(time.Unix(100, 0), 2, ""), trial.NewCounters()
@@ -100,8 +97,7 @@ func TestPlannedTrialOfSectionIsEvaluated(t *testing.T) {
 	}
 }
 
-// PicksFor, DetectableEffect, PlannedHalfWidth and PlannedP follow their formulas. For PicksFor this is
-// (1.96 + 0.84)^2 * 0.24 * 4 / 0.05^2 = 3014.
+// For PicksFor the formula is (1.96 + 0.84)^2 * 0.24 * 4 / 0.05^2 = 3014.
 func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 	n := trial.PicksFor(0.05, 0.8, 0.05, 0.5, 0.24)
 	if n < 3010 || n > 3018 {
@@ -126,8 +122,7 @@ func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 	}
 }
 
-// A trial with the number of picks from PicksFor finds the effect in about 80% of the runs, which is the stated power.
-// Without an effect, the trial reports one in about 5% of the runs.
+// The trial finds the effect in about 80% of the runs, and without an effect one in about 5%.
 func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 	const runs = 300
 	n := trial.PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
@@ -150,8 +145,7 @@ func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 	}
 }
 
-// A planned trial of 60 picks has ended (Reached is true) when the counted picks plus the rewarded picks of open
-// sessions are at least 60. The caller passes the number of the picks of open sessions.
+// The caller passes the rewarded picks of open sessions, which count towards the 60 picks.
 func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 60, "")
 	c := trial.NewCounters()
@@ -172,8 +166,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	}
 }
 
-// A trial may end at a half-width of the interval instead of a number of picks. Such a trial does not begin again when
-// the interval becomes wider. Inherit copies the end of a trial to reloaded counters.
+// A trial may end at a half-width. It does not begin again when the interval becomes wider. Inherit copies the end.
 func TestTrialByWidthStaysEnded(t *testing.T) {
 	c := trial.NewCounters()
 	addRewards := func(n int, eps float64) {
@@ -205,7 +198,6 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	}
 }
 
-// The name of a trial contains its start and its number of rewarded picks.
 func TestTrialNameContainsStartAndPicks(t *testing.T) {
 	for name, want := range map[string]struct{ began, planned int64 }{
 		"900.200": {900, 200}, "0.1": {0, 1}, "1.0": {1, 0}, "": {}, "900": {900, 0}, ".5": {0, 5}, "x.7": {0, 7}, "900.x": {900, 0}, "900.-3": {900, 0}, "900.2.3": {900, 0},
@@ -227,9 +219,8 @@ func TestTrialNameContainsStartAndPicks(t *testing.T) {
 	}
 }
 
-// A trial of three picks is evaluated when the third pick is counted. Before that, the sums cover the picks so far. The
-// field At of an evaluation is the start of the latest session in the sums. A pick that is counted later, but whose
-// session began earlier, replaces a pick in the sums.
+// Before the third pick, the sums cover the picks so far. A pick that is counted later, but whose session began
+// earlier, replaces a pick in the sums.
 func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	name := trial.PlannedName(time.Unix(50, 0), 3, "")
 	c := trial.NewCounters()
@@ -258,11 +249,11 @@ func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	checkEvaluation(trial.Evaluation{Rewarded: 3, Evaluated: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	addReward("eeeeeeee-4", 104, false, 0) // began after the third session
 	checkEvaluation(trial.Evaluation{Rewarded: 4, Evaluated: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
-	addReward("aaaaaaaa-5", 102, false, 0) // began in the same second as the second session, with a name that sorts first
+	addReward("aaaaaaaa-5", 102, false, 0) // began with the second session, but its name sorts first
 	checkEvaluation(trial.Evaluation{Rewarded: 5, Evaluated: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 
-// The entry of a pick in a planned trial contains z in millionths and whether the pick was injected.
+// z is in millionths.
 func TestPlannedEntryContainsZAndSide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, injected := rapid.Float64Range(0.001, 0.999).Draw(t, "eps"), rapid.Bool().Draw(t, "injected")
@@ -283,7 +274,7 @@ func TestPlannedEntryContainsZAndSide(t *testing.T) {
 	})
 }
 
-// An excluded session, the reward NaN, and a pick without a trial or a random choice add no entry.
+// So do an excluded session, the reward NaN, and a pick without a random choice.
 func TestPicksOutsideTrialAddNoEntry(t *testing.T) {
 	a := sessionWithPick(0.5, true, 0.5)
 	if got := a.TrialEntries("s", 1); got != nil {
@@ -302,7 +293,7 @@ func TestPicksOutsideTrialAddNoEntry(t *testing.T) {
 	}
 }
 
-// Evaluations are ordered by the start of their trials, then by the name of the trial, then by the arm.
+// The name of the trial and the arm follow.
 func TestEvaluationsAreOrderedByStart(t *testing.T) {
 	c := trial.NewCounters()
 	var want []string
@@ -324,7 +315,7 @@ func TestEvaluationsAreOrderedByStart(t *testing.T) {
 	}
 }
 
-// PicksFor returns 0 for impossible arguments, and at most 1e12.
+// The largest result is 1e12.
 func TestPicksForReturnsZeroForImpossibleArguments(t *testing.T) {
 	good := [5]float64{0.05, 0.8, 0.05, 0.5, 0.24} // detect, power, level, epsilon, variance
 	for i, bad := range [][]float64{{0, -0.1}, {0, 1}, {0, 1}, {0, 1}, {0, -1}} {
@@ -344,8 +335,7 @@ func TestPicksForReturnsZeroForImpossibleArguments(t *testing.T) {
 	}
 }
 
-// A trial by width ends with the pick that makes the interval narrow enough, and not before 50 rewarded picks. The
-// widths 0 and NaN end no trial.
+// A trial needs 50 rewarded picks. The widths 0 and NaN end no trial.
 func TestTrialByWidthEndsAtItsWidth(t *testing.T) {
 	for _, until := range []float64{0.9, 0.3, 0.14} {
 		p := &countedPicks{Counters: trial.NewCounters()}

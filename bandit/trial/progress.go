@@ -2,17 +2,15 @@ package trial
 
 import "math"
 
-// Progress is the state of the measurement of an arm, from the holdout alone. Progress decides the size of the holdout
-// and the end of a trial.
+// Progress is the state of the measurement of an arm, which decides the size of the holdout and the end of a trial.
 type Progress struct {
 	Proven     bool // E+ reached 20 at some time
-	Concluded  bool // the interval was above 0 and never below 0, or within the material size at some time
+	Concluded  bool // the interval was above 0 and never below, or within the material size
 	TrialEnded bool // the trial has the requested width or number of picks
 }
 
-// Progress returns the state of an arm. The trial of the arm ends at the half-width given by until (0 means no limit by
-// width), or after the picks of the trial named by planned (empty means no planned trial). open is the number of
-// rewarded picks of the trial that are not in the counters yet.
+// Progress returns the state of an arm. The trial ends at the half-width until (0: no limit), or after the picks of the
+// trial named planned (empty: none). open is the number of rewarded picks that are not in the counters yet.
 func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p Progress) {
 	if s := c.sumsOf(string(k), false); k != "" && s != nil {
 		s.mu.Lock()
@@ -28,23 +26,20 @@ func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p
 	return p
 }
 
-// TrialPicks returns the number of closed rewarded picks of an arm in a planned trial.
+// TrialPicks returns the number of closed rewarded picks of a planned trial.
 func (c *Counters) TrialPicks(k Arm, name string) int64 {
 	return entryOf(&c.mu, c.planned, PlannedScope(k, name), false).count()
 }
 
-// isConcluded reports whether the interval of the arm alone gives a verdict, so that the holdout may shrink. The caller
-// holds mu.
+// isConcluded reports whether the interval of the arm alone gives a verdict. The caller holds mu.
 func (s *sums) isConcluded() bool {
 	bar := Fixed(-math.Log(Alpha))
 	v := s.row(rowMaxima)
 	return v[iNoEffectAt] > 0 || v[iMaxAbove] >= bar && v[iMaxBelow] < bar
 }
 
-// hasReachedWidth reports whether the interval was as narrow as the trial requires. The width alone
-// decides, so that no trial ends because of the position of the interval. Reaching the width once
-// suffices, because the smaller holdout after the trial widens the interval again. The caller holds
-// mu.
+// hasReachedWidth reports whether the interval was ever as narrow as the trial requires. The width alone decides, so
+// that no trial ends because of the position of the interval. The caller holds mu.
 func (s *sums) hasReachedWidth(until float64) bool {
 	total := s.row(rowTotal)
 	n := fromFixed(total[iN])

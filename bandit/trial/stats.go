@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// Stats is the input of the report for one scope: counts of sessions, sums, and the strata. Stats contains no belief of
-// the chooser.
+// Stats is the input of the report for one scope.
 type Stats struct {
 	N, Z, ZZ        float64 // randomised sessions with a reward: number, sum of z, sum of z squared
 	Rewards         RewardSums
@@ -37,15 +36,15 @@ type EvidenceMaxima struct {
 	NoEffectAt           int64   // unix seconds of the first interval within the material size; 0 means never
 }
 
-// AllSessions are the counts of all sessions of a tenant, with and without a match.
+// AllSessions are the counts of all sessions of a tenant.
 type AllSessions struct {
 	Rewarded      int64                   // sessions with a reward
 	SumY          float64                 // sum of rewards
-	MeasuredRules int64                   // closed sessions with a match and a measured section of a rules file: outside of the comparison
+	MeasuredRules int64                   // closed sessions with a match outside of the comparison, because of a measured section of a rules file
 	Closed        int64                   // closed sessions in the experiment
 	Members       int64                   // closed sessions that count with their unit
-	Excluded      [exclusionReasons]int64 // closed sessions outside of the experiment, in the order of ExclusionReasons
-	AnyInjected   []Stratum               // sessions with an injected first pick against sessions whose first picks were all withheld, by the probability of the latter
+	Excluded      [exclusionReasons]int64 // closed sessions outside of the experiment, by ExclusionReasons
+	AnyInjected   []Stratum               // sessions with an injected first pick against sessions whose first picks were all withheld, by the latter's probability
 }
 
 // Stratum holds the counts and sums of the sessions with one probability of withholding.
@@ -55,13 +54,13 @@ type Stratum struct {
 	Rewarded        [2][tiers]int64 // rewarded sessions by tier; index 0 holds unknown tiers
 	RewardedAtClose [2][tiers]int64 // sessions with a reward at the closing, by the tier at the closing
 	Y               [2]float64      // sums of rewards
-	GradedN         [2]float64      // rewards with a sum of y (1 - y)
+	GradedN         [2]float64      // number of rewards in Graded
 	GradedY         [2]float64      // sums of these rewards
 	Graded          [2]float64      // sums of y (1 - y)
 	Late            [2]int64        // sessions without a reward at the closing that have a reward now
 }
 
-// DayStats is the part of one day in the randomised comparison, for the effect over time.
+// DayStats is one day of the randomised comparison.
 type DayStats struct {
 	Day      int32
 	N, Z, ZZ float64
@@ -106,8 +105,7 @@ func (c *Counters) today() int32 {
 	return c.day
 }
 
-// stats copies a scope. A negative count is returned as zero: a correction may arrive before the reward that it
-// corrects.
+// stats returns 0 for a negative count: a correction may arrive before the reward that it corrects.
 func (s *sums) stats(day int32) Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +145,7 @@ func (s *sums) stats(day int32) Stats {
 	return out
 }
 
-// addRows adds the strata and the days. The caller holds mu.
+// The caller holds mu.
 func (s *sums) addRows(out *Stats) {
 	var r Row
 	for it := s.rows; it.Next(&r); {
@@ -172,7 +170,6 @@ func (s *sums) addRows(out *Stats) {
 	}
 }
 
-// stratum returns the counts and sums of one stratum.
 func stratum(x *Row) Stratum {
 	t := Stratum{Eps: fromFixed(x.At)}
 	for arm := range 2 {
@@ -189,5 +186,4 @@ func stratum(x *Row) Stratum {
 	return t
 }
 
-// rateWindow is the number of days of a rate.
 const rateWindow = 28

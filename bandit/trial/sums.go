@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// sums is one scope of the counters: an arm, or the tenant. mu guards all fields. The only lock that is taken under
-// mu is Counters.poolMu.
+// sums is one scope of the counters: an arm, or the tenant. mu guards all fields; only Counters.poolMu is taken under
+// mu.
 type sums struct {
 	mu     sync.Mutex
 	rows   Table
@@ -15,7 +15,7 @@ type sums struct {
 	narrowest float64 // smallest half-width that a caller computed; 0 if none
 }
 
-// Groups of rows. A request reads the first two groups of each lesson that matches.
+// Groups of rows. A request reads the first two groups of each matching lesson.
 const (
 	rowMaxima    uint8 = iota // running maxima
 	rowTotal                  // sums of rowDays over all days
@@ -29,22 +29,19 @@ const (
 	rowCosts                  // global: costs, by day
 )
 
-// row returns the values of a group that has one row.
 func (s *sums) row(group uint8) [Columns]int64 { return s.rows.Row(group, 0) }
 
-// betsOnHelp returns the sums of the bets on a lesson that helps.
 func (s *sums) betsOnHelp() []int64 {
 	v := s.row(rowBets)
 	return v[:betCount]
 }
 
-// betsOnHarm returns the sums of the bets on a lesson that harms.
 func (s *sums) betsOnHarm() []int64 {
 	v := s.row(rowBets)
 	return v[betCount : 2*betCount]
 }
 
-// add adds deltas, and calls note with the position of each delta of a known field. The caller holds mu.
+// add adds deltas, and calls note for each delta of a known field. The caller holds mu.
 func (s *sums) add(ds []Delta, note func(d *Delta, pos position)) {
 	s.rows.Change(func(row func(group uint8, at int64) *[Columns]int64) {
 		for i := range ds {
@@ -55,7 +52,7 @@ func (s *sums) add(ds []Delta, note func(d *Delta, pos position)) {
 	})
 }
 
-// addTo adds one delta to a row and returns the position of the delta. The caller holds mu.
+// The caller holds mu.
 func (s *sums) addTo(row func(group uint8, at int64) *[Columns]int64, d *Delta) (pos position, ok bool) {
 	if sum, model, ok := readModelField(d.Key.Field); ok {
 		s.model(model)[sum] += d.Value

@@ -14,7 +14,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// drawAssignment draws an assignment that the chooser can make.
 func drawAssignment(t *rapid.T) trial.Assignment {
 	u := rapid.Float64Range(0, 1)
 	a := trial.Assignment{
@@ -39,7 +38,6 @@ func drawAssignment(t *rapid.T) trial.Assignment {
 	return a
 }
 
-// storedCopy returns the assignment as it is after storing and loading.
 func storedCopy(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	b, err := json.Marshal(a)
 	if err != nil {
@@ -51,8 +49,7 @@ func storedCopy(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	return out
 }
 
-// countersText returns all results of the counters as text, without days and strata whose counts are zero. A correction
-// leaves such rows in memory, but a store has no such rows.
+// countersText omits days and strata without a count, which a correction leaves in memory only.
 func countersText(c *trial.Counters) string {
 	var out strings.Builder
 	show := func(name string, s trial.Stats) {
@@ -73,9 +70,7 @@ func countersText(c *trial.Counters) string {
 	return out.String()
 }
 
-// The sums do not depend on the order of rewards, on the number of corrections or on the number of replicas. A record
-// contributes the same after it is stored as JSON and loaded. Corrections, replicas and late feedback rely on this
-// property.
+// Corrections, replicas and late feedback rely on this property.
 func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ordered, shuffled := trial.NewCounters(), trial.NewCounters()
@@ -118,7 +113,7 @@ func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 	})
 }
 
-// Each counter is used: the statistics change if any single delta of a session is missing.
+// The statistics change if a single delta is missing.
 func TestEachCounterChangesTheStatistics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAssignment(t)
@@ -126,7 +121,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 		read := func(ds []trial.Delta) string {
 			c := trial.NewCounters()
 			for _, d := range ds {
-				d.Value *= 100_000 // large enough to show the smallest bet
+				d.Value *= 100_000 // shows the smallest bet
 				c.Add([]trial.Delta{d})
 			}
 			return countersText(c)
@@ -134,7 +129,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 		want, missing := read(ds), rapid.IntRange(0, len(ds)-1).Draw(t, "missing")
 		d := ds[missing]
 		if d.Key.Field == trial.FieldUnpicked || d.Key.Field[0] == 'w' && d.Key.Field != "worse" {
-			return // a field of the chooser, or a bet, which shows only at a new maximum
+			return // of the chooser, or a bet that shows only at a new maximum
 		}
 		if got := read(slices.Delete(slices.Clone(ds), missing, missing+1)); got == want {
 			t.Fatalf("counters without %v =\n%s\nwant other counters than with it", d, got)
@@ -142,7 +137,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 	})
 }
 
-// The stored names of counters are fixed: another version of precept may read them.
+// A different version of precept may read the names.
 func TestCounterNamesAreFixed(t *testing.T) {
 	names := map[string]bool{}
 	addPlain := func(ds []trial.Delta) {
@@ -162,7 +157,7 @@ func TestCounterNamesAreFixed(t *testing.T) {
 			a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: bit(3), Offset: 0.5, Centre: 0.5, Tokens: 1}}
 		}
 		y := float64(round >> 4 & 1)
-		if round >= 2048 { // all successes first, then all failures
+		if round >= 2048 { // successes first, then failures
 			y = 1 - float64(round>>3&1)
 		} else if round > 1024 {
 			y = float64(round >> 3 & 1)
@@ -198,7 +193,7 @@ func TestCounterNamesAreFixed(t *testing.T) {
 	}
 }
 
-// An older version of precept can read the data of a newer one, because unknown fields are ignored.
+// An older version of precept can then read the data of a newer one.
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	c := trial.NewCounters()
 	before := countersText(c)
@@ -208,8 +203,8 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	for _, scope := range []string{"x:coder", "r:v2|l0@1", "t:l0@1", "t:#1.5"} { // of the chooser, of a different definition of the reward, and of invalid trials
 		c.Add([]trial.Delta{{Key: key(scope, "n", 0), Value: trial.FixedScale}})
 	}
-	c.Add([]trial.Delta{{Key: key("l0@1", "s1", 3), Value: trial.FixedScale}}) // a residual of the chooser's
-	for _, field := range []string{"x.y", "7", "7.y"} {                        // no entries of a planned trial
+	c.Add([]trial.Delta{{Key: key("l0@1", "s1", 3), Value: trial.FixedScale}}) // a residual
+	for _, field := range []string{"x.y", "7", "7.y"} {                        // no entries of a trial
 		value := int64(6)
 		if field == "7.y" {
 			value = 0
@@ -224,7 +219,6 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	}
 }
 
-// The fields that only the chooser reads do not change the counters of the trial.
 func TestChooserFieldsDoNotChangeTrial(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		alone, beside := trial.NewCounters(), trial.NewCounters()
@@ -242,7 +236,7 @@ func TestChooserFieldsDoNotChangeTrial(t *testing.T) {
 	})
 }
 
-// Fixed limits a number to 1e12 millionths, so that a sum does not overflow. NaN counts as 0.
+// The limit of 1e12 millionths prevents an overflow of sums.
 func TestFixedIsLimitedAndZeroForNaN(t *testing.T) {
 	for x, want := range map[float64]int64{
 		0.1234567: 123457, -0.0000005: -1, 1e6: 1e12, 1e6 + 1: 1e12, -1e30: -1e12, math.Inf(1): 1e12, math.Inf(-1): -1e12, 0.0000004: 0,
@@ -261,8 +255,7 @@ func TestFixedIsLimitedAndZeroForNaN(t *testing.T) {
 	}
 }
 
-// A scope belongs to an arm unless it is the scope of the tenant (the empty one) or begins with a mark: a character and
-// a colon.
+// The scope of the tenant is empty, and other scopes begin with a character and a colon.
 func TestIsArmExcludesTenantAndMarkedScopes(t *testing.T) {
 	for scope, want := range map[string]bool{"": false, "a@1": true, "a": true, "x:coder": false, "t:a@1#1.2": false, "ab:c@1": true, ":": true, "::": false} {
 		if got := trial.IsArm(scope); got != want {

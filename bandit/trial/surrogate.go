@@ -2,18 +2,16 @@ package trial
 
 import "math"
 
-// The surrogate s of a reward is the absence of trouble after the pick: 1 less the sum of errors, loops
-// and corrections, at least 0. Every closed session has a surrogate, and few sessions have a reward. The estimate
-// over all sessions is
+// The surrogate s of a reward is the absence of trouble after the pick: 1 less the sum of errors, loops and
+// corrections, at least 0. Every closed session has a surrogate. The estimate over all sessions is
 //
 //	mean over rewarded picks of (z(y) - l z(s)) + mean over all picks of l z(s)
 //
-// (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, Prediction-powered inference, 2023). l is frozen
-// at the pick and follows from earlier sessions, so that the sums stay sums over sessions. Both means
-// divide by counted sessions. With a share of rewarded sessions that is frozen at the pick, a change of
-// the share would become an effect.
+// (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, Prediction-powered inference, 2023). l is frozen at the pick and
+// follows from earlier sessions. Both means divide by counted sessions: with a share of rewarded sessions that is
+// frozen at the pick, a change of the share would become an effect.
 
-// Indices of the sums of the surrogate. The sums are not dated.
+// Indices of the sums of the surrogate.
 const (
 	uN1  = iota // closed randomised picks with a surrogate, injected
 	uN0         // closed randomised picks with a surrogate, withheld
@@ -31,15 +29,12 @@ const (
 	surrogateSumCount
 )
 
-// surrogateFields are the stored names of the sums.
-//
 //nolint:gochecknoglobals // an immutable list
 var surrogateFields = [surrogateSumCount]string{
 	"all.n1", "all.n0", "all.g", "all.gg", "all.m1", "all.m0", "all.d", "all.dd", "all.dg", "all.gr", "all.ggr", "all.yz", "all.zz",
 }
 
-// surrogate returns z of the surrogate of a closed pick. ok is false if the pick was not randomised or has no
-// surrogate.
+// surrogate returns z of the surrogate; ok is false if the pick was not randomised or has no surrogate.
 func (p *Pick) surrogate() (z float64, ok bool) {
 	var failures, centre float64
 	for _, o := range [...]Outcome{Errors, Loops, Corrections} {
@@ -53,8 +48,7 @@ func (p *Pick) surrogate() (z float64, ok bool) {
 	return Z(min(centre, 1)-min(failures, 1), p.Injected, p.Eps)
 }
 
-// countSurrogate counts a pick with a surrogate under the field injected or the field withheld, and
-// returns z of the surrogate and g.
+// countSurrogate counts a pick with a surrogate, and returns z of the surrogate and g.
 func (p *Pick) countSurrogate(d *Deltas, injectedField, withheldField int) (zs, g float64, ok bool) {
 	if zs, ok = p.surrogate(); !ok {
 		return 0, 0, false
@@ -67,7 +61,6 @@ func (p *Pick) countSurrogate(d *Deltas, injectedField, withheldField int) (zs, 
 	return zs, p.Measurement.Weight * zs, true
 }
 
-// countClosedSurrogate adds the surrogate of a closed pick, rewarded or not.
 func (p *Pick) countClosedSurrogate(d *Deltas) {
 	if _, g, ok := p.countSurrogate(d, uN1, uN0); ok {
 		d.Add(string(p.Arm), surrogateFields[uG], 0, g)
@@ -75,7 +68,7 @@ func (p *Pick) countClosedSurrogate(d *Deltas) {
 	}
 }
 
-// countRewardedSurrogate adds the sums of a rewarded pick: of d = z(y) - g, of g, and of their products.
+// countRewardedSurrogate adds the sums of d = z(y) - g, of g, and of their products.
 func (p *Pick) countRewardedSurrogate(d *Deltas, zy float64) {
 	zs, g, ok := p.countSurrogate(d, uM1, uM0)
 	if !ok {
@@ -87,11 +80,9 @@ func (p *Pick) countRewardedSurrogate(d *Deltas, zy float64) {
 	}
 }
 
-// minWeighedPicks is the number of rewarded picks of all lessons before the surrogate has a weight.
 const minWeighedPicks = 100
 
-// weight returns l = Cov(z(y), z(s)) / Var(z(s)) over the closed and rewarded picks of all lessons,
-// between 0 and 1: the surrogate predicts rewards, whatever the lesson.
+// weight returns l = Cov(z(y), z(s)) / Var(z(s)) over all lessons, between 0 and 1.
 func (c *Counters) weight() float64 {
 	c.poolMu.Lock()
 	defer c.poolMu.Unlock()
@@ -126,9 +117,8 @@ func (c *Counters) Surrogate(k Arm) (out SurrogateStats) {
 	}
 }
 
-// Effect returns the estimate over all sessions and its variance per rewarded pick: the square of the
-// standard error times the number of rewarded picks. The variance is that of the influence function,
-// so the share of rewarded picks need not be known in advance.
+// Effect returns the estimate over all sessions, and its variance times the number of rewarded picks. The variance is
+// that of the influence function, so the share of rewarded picks need not be known in advance.
 func (s *SurrogateStats) Effect() (effect, variance float64) {
 	n, m := s.N1+s.N0, s.M1+s.M0
 	share := m / n
@@ -137,9 +127,8 @@ func (s *SurrogateStats) Effect() (effect, variance float64) {
 	return d + g, max(sum/n*share, minVariance)
 }
 
-// Dissimilarity returns the difference between the mean g of the rewarded and of the other picks, in standard errors. A
-// large difference means that the lesson has a different effect on rewarded sessions than on unrewarded sessions, so
-// that unrewarded sessions carry no information about rewarded sessions.
+// Dissimilarity returns the difference between the mean g of the rewarded and of the other picks, in standard errors.
+// If it is large, unrewarded sessions carry no information about rewarded sessions.
 func (s *SurrogateStats) Dissimilarity() float64 {
 	n, m := s.N1+s.N0, s.M1+s.M0
 	rest := n - m

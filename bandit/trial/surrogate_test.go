@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// closedPick returns a closed session with one pick that is followed by the given number of errors. weight is the
-// weight of the surrogate, a prediction of the reward from outcomes, here from the errors alone.
+// closedPick returns a closed session with one pick, followed by errors. weight is the weight of the surrogate, which
+// predicts the reward from outcomes, here from the errors alone.
 func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	w := trial.Measurement{Outcomes: trial.NewOutcomeSet(trial.Errors), Weight: weight}
 	w.Centres[trial.Errors] = 0.2
@@ -18,8 +18,7 @@ func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	return a
 }
 
-// A late reward is a reward that arrives after the session has closed. The session then counts as rewarded, and the
-// strata count the late reward. The sums are as before when the reward is subtracted.
+// A late reward arrives after the session has closed.
 func TestLateRewardCountsAsRewarded(t *testing.T) {
 	c := trial.NewCounters()
 	a := closedPick(true, 3, 0.5)
@@ -46,8 +45,7 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 	}
 }
 
-// The weight of the surrogate is estimated from the rewarded picks of all lessons if there are at least 100. It is
-// between 0 and 1.
+// 100 rewarded picks are needed.
 func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		picks  int
@@ -74,7 +72,7 @@ func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 	}
 }
 
-// Effect returns the estimate from all sessions and its variance, which follow the formulas over the single sessions.
+// The formulas are over the single sessions.
 func TestEstimateFromAllSessionsMatchesFormula(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -106,7 +104,7 @@ func TestEstimateFromAllSessionsMatchesFormula(t *testing.T) {
 	}
 }
 
-// A correction of a session that an earlier release closed changes only the sums that this release added.
+// A session that an earlier release closed lacks the sums that this release added.
 func TestSessionOfEarlierReleaseHasNoNewSums(t *testing.T) {
 	c := trial.NewCounters()
 	a := closedPick(true, 3, 0.5)

@@ -10,9 +10,9 @@ import (
 // Columns is the number of values in a row of a Table.
 const Columns = max(stratumSumCount, overallCount)
 
-// Table holds rows of integers in order, packed into bytes. Most rows of most lessons have few values other than 0, and
-// small values: unpacked, the evidence of one session of one lesson uses 1,700 bytes (decision 65). A change makes new
-// bytes, so copies of a Table share their bytes.
+// Table holds rows of integers in order, packed into bytes: most rows have few and small values, and unpacked the
+// evidence of one session of one lesson uses 1,700 bytes (decision 65). A change makes new bytes, so copies of a Table
+// share their bytes.
 //
 // A packed row is the group, At, a mask with a bit for each value other than 0, and these values.
 type Table []byte
@@ -24,7 +24,7 @@ type Row struct {
 	Values [Columns]int64
 }
 
-// Next reads the first row into r and removes the row from t. Next reports whether there was a row.
+// Next moves the first row from t into r, and reports whether there was a row.
 func (t *Table) Next(r *Row) bool {
 	if len(*t) == 0 {
 		return false
@@ -42,14 +42,13 @@ func (t *Table) Next(r *Row) bool {
 	return true
 }
 
-// readHead reads a packed row up to its values.
 func readHead(b []byte) (group uint8, at int64, mask uint64, rest []byte) {
 	at, n := binary.Varint(b[1:])
 	mask, m := binary.Uvarint(b[1+n:])
 	return b[0], at, mask, b[1+n+m:]
 }
 
-// Row returns the values of a row, all 0 for a missing row.
+// Row returns the values of a row, all 0 if missing.
 func (t Table) Row(group uint8, at int64) [Columns]int64 {
 	var r Row
 	for it := t; it.Next(&r); {
@@ -66,7 +65,6 @@ func comparePositions(group uint8, at int64, otherGroup uint8, otherAt int64) in
 	return cmp.Or(cmp.Compare(group, otherGroup), cmp.Compare(at, otherAt))
 }
 
-// rowChange is one row of a Table during a change.
 type rowChange struct {
 	group  uint8
 	at     int64
@@ -74,8 +72,7 @@ type rowChange struct {
 	values *[Columns]int64 // nil means unchanged
 }
 
-// Change calls f with a function that returns the values of a row for a change. The function adds a
-// missing row. Other rows keep their bytes.
+// Change calls f with a function that returns the values of a row for a change, and adds a missing row.
 func (t *Table) Change(f func(row func(group uint8, at int64) *[Columns]int64)) {
 	rows := t.split()
 	f(func(group uint8, at int64) *[Columns]int64 {
@@ -92,10 +89,9 @@ func (t *Table) Change(f func(row func(group uint8, at int64) *[Columns]int64)) 
 	for i := range rows {
 		out = rows[i].append(out)
 	}
-	*t = slices.Clone(out) // without the spare capacity of append
+	*t = slices.Clone(out) // drop the spare capacity of append
 }
 
-// split returns the packed rows, without reading their values.
 func (t *Table) split() []rowChange {
 	rows := make([]rowChange, 0, len(*t)/16+16)
 	for b := []byte(*t); len(b) > 0; {
@@ -112,7 +108,6 @@ func (t *Table) split() []rowChange {
 	return rows
 }
 
-// append packs a row.
 func (r *rowChange) append(out []byte) []byte {
 	if r.values == nil {
 		return append(out, r.packed...)

@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// A Table contains the same values as a map with an array for each row, in the order of the rows.
+// The map has an array for each row.
 func TestTableContainsValuesOfArrays(t *testing.T) {
 	type key struct {
 		group uint8

@@ -6,13 +6,11 @@ type Usage struct {
 	Cached int64 `json:"cached,omitempty"`
 }
 
-// kilo is the scale of token counters: thousands, with three decimals, so that a long session does
-// not exceed the bound of Fixed.
+// kilo scales token counters to thousands, so that a long session does not exceed the bound of Fixed.
 const kilo = 1000
 
-// CostDeltas returns the additions of a session at the closing: the cost with and without each lesson. This comparison
-// is causal, too, because the assignment is random. The comparison shows a lesson that shortens sessions, or that
-// breaks the prompt cache of the upstream.
+// CostDeltas returns the additions of a session at the closing: the cost with and without each lesson. It shows a
+// lesson that shortens sessions, or that breaks the prompt cache of the upstream.
 func (a *Assignment) CostDeltas(u Usage) []Delta {
 	if a.Excluded || u.Input <= 0 {
 		return nil
@@ -37,13 +35,12 @@ func (a *Assignment) CostDeltas(u Usage) []Delta {
 	return d
 }
 
-// Spending is the cost of the sessions of one arm, of sessions with a reported usage.
+// Spending is the cost of the sessions with a reported usage.
 type Spending struct {
 	Sessions      int64
 	Input, Cached float64 // tokens
 }
 
-// spending reads three consecutive values: sessions, input, cached.
 func spending(v []int64) Spending {
 	return Spending{max(0, intFromFixed(v[0])), max(0, fromFixed(v[1])*kilo), max(0, fromFixed(v[2])*kilo)}
 }

@@ -11,24 +11,22 @@ const LessonTightestAt = 1000
 // MaterialEffect is the smallest effect that an operator would act on: 3 points.
 const MaterialEffect = 0.03
 
-// Minimum numbers of rewarded picks, in total and in each arm, before the variance of an asymptotic
-// interval can be trusted.
+// Minimum numbers of rewarded picks, in total and in each arm, for the variance of an asymptotic interval.
 const (
 	MinPicks  = 50
 	MinPerArm = 5
 )
 
-// EnoughForInterval reports whether an interval may be shown after n rewarded picks, of which the numbers injected and
-// withheld belong to the arms.
+// EnoughForInterval reports whether an interval may be shown.
 func EnoughForInterval(n, injected, withheld float64) bool {
 	return n >= MinPicks && injected >= MinPerArm && withheld >= MinPerArm
 }
 
-// MinVerdictPerArm is the minimum number of rewarded picks in each arm for a verdict from an interval. With fewer picks
-// the tail of the variance is not known well enough, and half of all false claims came from such rows.
+// MinVerdictPerArm is the minimum number of rewarded picks in each arm for a verdict. Below, the tail of the variance
+// is not known well enough: half of all false claims came from such rows.
 const MinVerdictPerArm = 50
 
-// EnoughForVerdict reports whether the arms have enough rewarded picks for a verdict from the interval.
+// EnoughForVerdict reports whether both arms reach MinVerdictPerArm.
 func EnoughForVerdict(injected, withheld float64) bool {
 	return injected >= MinVerdictPerArm && withheld >= MinVerdictPerArm
 }
@@ -43,16 +41,16 @@ func Moments(n, sum, squares float64) (mean, variance float64) {
 }
 
 // HalfWidth returns the half-width of the asymptotic confidence sequence after n sessions whose z has the given
-// variance (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit theory and asymptotic
-// confidence sequences, 2021), tuned to be tightest at about tightestAt sessions.
+// variance, tightest at about tightestAt sessions (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform
+// central limit theory and asymptotic confidence sequences, 2021).
 func HalfWidth(n, variance, tightestAt float64) float64 {
 	l := -2 * math.Log(Alpha)
 	r := (l + math.Log(l) + 1) / tightestAt
 	return math.Sqrt(variance * 2 * (n*r + 1) / (n * n * r) * math.Log(math.Sqrt(n*r+1)/Alpha))
 }
 
-// IntervalPValue returns the p-value of the sequence: the smallest Alpha at which the interval excludes
-// 0, for the same tuning. The p-value is valid at any time, like the sequence.
+// IntervalPValue returns the smallest Alpha at which the interval of HalfWidth excludes 0, a p-value that is valid at
+// any time.
 func IntervalPValue(effect, n, variance, tightestAt float64) float64 {
 	return math.Exp(logIntervalPValue(effect, n, variance, tightestAt))
 }

@@ -11,7 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// The half-widths are those in docs/EXPERIMENT.md, in points, for yes/no rewards.
+// The half-widths are in points, for yes/no rewards.
 func TestHalfWidthsEqualThoseInDocumentation(t *testing.T) {
 	for n, row := range map[float64][3]float64{
 		100: {84.6, 46.1, 36.9}, 300: {41.1, 22.4, 17.9}, 1000: {21.6, 11.8, 9.4}, 3000: {12.8, 6.9, 5.6}, 10_000: {7.3, 4.0, 3.2}, 30_000: {4.4, 2.4, 1.9},
@@ -24,7 +24,7 @@ func TestHalfWidthsEqualThoseInDocumentation(t *testing.T) {
 	}
 }
 
-// After n sessions, the interval that is tuned for n sessions is narrower than intervals with other tunings.
+// The interval is tuned for n sessions.
 func TestIntervalIsNarrowestAtItsTuning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Float64Range(100, 1e5).Draw(t, "n")
@@ -35,8 +35,7 @@ func TestIntervalIsNarrowestAtItsTuning(t *testing.T) {
 	})
 }
 
-// The p-value of 0 is 0.05 if 0 is at an end of the interval, and less if 0 is outside. It does not depend on the sign
-// of the effect.
+// The p-value is 0.05 if 0 is at an end of the interval.
 func TestPValueMatchesInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, v := rapid.Float64Range(1, 1e6).Draw(t, "n"), rapid.Float64Range(1e-6, 50).Draw(t, "variance")
@@ -62,7 +61,7 @@ func TestMomentsAreMeanAndVariance(t *testing.T) {
 	}
 }
 
-// Enough needs 50 rewarded sessions, with 5 injected and 5 withheld. Claimable needs 50 injected and 50 withheld.
+// An interval needs 50 rewarded sessions with 5 in each arm, a verdict 50 in each arm.
 func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	for _, tc := range []struct {
 		n, injected, withheld float64
@@ -83,13 +82,12 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	}
 }
 
-// countedPicks has the counters of rewarded picks of one lesson, and the sums of the same picks that the test adds up.
+// countedPicks has the counters of picks, and their sums as the test adds them up.
 type countedPicks struct {
 	*trial.Counters
 	n, z, zz, n1, n0 float64
 }
 
-// addSession adds a session with the reward y to the counters and to the sums.
 func (p *countedPicks) addSession(eps float64, injected bool, y, centre float64) {
 	p.Add(sessionWithPick(eps, injected, centre).Contribution(y, 1))
 	z := trial.Round(weightedReward(y, centre, eps, injected))
@@ -101,8 +99,8 @@ func (p *countedPicks) addSession(eps float64, injected bool, y, centre float64)
 	}
 }
 
-// The maxima of an arm are those of the intervals farthest above 0 and farthest below 0, among the intervals with 50
-// injected and 50 withheld rewarded picks. They also include the time of the first interval within 3 points of 0.
+// The maxima are of intervals with 50 rewarded picks in each arm, and include the time of the first interval within 3
+// points of 0.
 func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	for name, tc := range map[string]struct{ with, without, centre float64 }{"lesson helps": {0.9, 0.5, 0.5}, "lesson harms": {0.5, 0.9, 0.5}, "lesson has no effect": {0.98, 0.98, 0.95}} {
 		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // tests repeat
@@ -151,8 +149,7 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	}
 }
 
-// An arm is not concluded if its interval was once above 0 and once below 0, unless an interval was within 3 points of
-// 0.
+// An interval within 3 points of 0 is an exception.
 func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, tc := range []struct {
@@ -167,7 +164,7 @@ func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 	}
 }
 
-// For at most 5% of the lessons without an effect, the interval excludes 0 in at least one of 1,000 evaluations.
+// At most 5% of the lessons may have such an interval at 1,000 evaluations.
 func TestIntervalRarelyExcludesZeroWithoutEffect(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1)) //nolint:gosec // tests repeat
 	const runs = 400

@@ -21,22 +21,20 @@ import (
 	"precept/configs"
 )
 
-// adminTimeout is the maximum time of a request to a running server.
 const adminTimeout = 5 * time.Second
 
-// maxResponse is the maximum size of a response body in bytes.
 const maxResponse = 64 << 20
 
-// errNoServer reports that no server runs on the data directory: run.json is missing, or its server does not answer.
+// errNoServer reports that run.json is missing, or that its server does not answer.
 var errNoServer = errors.New("no server runs on this data directory")
 
-// askAdmin sends a GET request to the admin listener whose address is in run.json, and calls read with the response
-// body. If no server answers, the error wraps errNoServer, and the caller may read the store instead. The caller must
-// report any other error, such as a refused token.
+// askAdmin sends a GET request to the admin listener whose address is in run.json. If no server answers, the error
+// wraps errNoServer, and the caller may read the store instead. The caller must report every other error, such as a
+// refused token.
 func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err == nil {
-		token, _ := adminToken(cfg) // without a token, the server responds with 401, and responseError names the remedy
+		token, _ := adminToken(cfg) // the response 401 to a missing token names the remedy
 		ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 		defer cancel()
 		if err = (adminClient{runFile.AdminURL, token}).do(ctx, http.MethodGet, path, nil, read); !errors.Is(err, errNoServer) {
@@ -48,12 +46,10 @@ func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(i
 	)
 }
 
-// decodeJSON returns a function that decodes a JSON response into target.
 func decodeJSON(target any) func(io.Reader) error {
 	return func(r io.Reader) error { return json.NewDecoder(r).Decode(target) }
 }
 
-// adminClient sends requests to an admin listener.
 type adminClient struct{ base, token string }
 
 // runningServer returns the client of the server that has locked the data directory.
@@ -69,7 +65,7 @@ func runningServer(cfg *configs.Config) (adminClient, error) {
 	return adminClient{runFile.AdminURL, token}, nil
 }
 
-// do sends a request and calls read with the response body. If no server answers, the error is errNoServer.
+// do sends a request. If no server answers, the error is errNoServer.
 func (a adminClient) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	res, err := sendRequest(ctx, method, a.base+path, a.token, body)
 	if ctx.Err() != nil {
@@ -85,7 +81,7 @@ func (a adminClient) do(ctx context.Context, method, path string, body []byte, r
 	return read(io.LimitReader(res.Body, maxResponse))
 }
 
-// sendRequest sends an HTTP request directly to precept, without the proxy that the environment configures.
+// sendRequest bypasses the proxy that the environment configures.
 func sendRequest(
 	ctx context.Context, method, address, token string, body []byte,
 ) (*http.Response, error) {
@@ -101,10 +97,9 @@ func sendRequest(
 	return client.Do(req)
 }
 
-// responseError returns an error with a remedy for a response whose status is not 200.
 func responseError(base string, res *http.Response) error {
 	switch res.StatusCode {
-	case http.StatusForbidden: // the response body has the reason, for example that a viewer's token only permits reading
+	case http.StatusForbidden: // the body has the reason, such as a viewer's token
 	case http.StatusUnauthorized:
 		return &statusError{res.StatusCode, fmt.Sprintf(
 			"the server at %s refuses the admin token (%s): set PRECEPT_ADMIN_TOKEN to a token of this server", base, res.Status,
@@ -125,7 +120,6 @@ func responseError(base string, res *http.Response) error {
 	)}
 }
 
-// statusError reports a response with a status other than 200.
 type statusError struct {
 	status  int
 	message string
@@ -133,8 +127,7 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.message }
 
-// adminToken returns an admin token in plain text. The token is a configured token that is not a hash, or else the
-// generated token in the data directory.
+// adminToken returns a configured token that is not a hash, or else the generated token in the data directory.
 func adminToken(cfg *configs.Config) (string, error) {
 	for _, t := range cfg.Admin.Tokens {
 		if !strings.HasPrefix(t.Reveal(), "sha256:") {

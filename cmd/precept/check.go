@@ -25,7 +25,6 @@ type checkResult struct {
 	LessonsError string           `json:"lessons_error,omitempty"` // reason why the lessons cannot be read
 }
 
-// checkCommand returns the command that checks the configuration and the lessons.
 func (inv *invocation) checkCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -57,8 +56,7 @@ func (inv *invocation) checkCommand() *cobra.Command {
 	return c
 }
 
-// checkLessons reads the configured lessons and prints the result. If a lesson has faults or the lessons cannot be
-// read, checkLessons returns an error with exit code 1.
+// checkLessons returns an error with exit code 1 if a lesson has faults or the lessons cannot be read.
 func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, file string, asJSON bool) error {
 	answer := checkResult{Config: cfg.Hash(), File: file}
 	book, problems, err := inv.loadLessons(ctx, cfg)
@@ -92,8 +90,7 @@ func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, fi
 	return failedUnless(answer.OK)
 }
 
-// loadLessons reads the lessons that a server with this configuration would use. If the directory does not exist, the
-// book is empty.
+// loadLessons reads the lessons that a server would use. If the directory does not exist, the book is empty.
 func (inv *invocation) loadLessons(ctx context.Context, cfg *configs.Config) (*lesson.Book, []lesson.Problem, error) {
 	switch {
 	case server.IsRedis(cfg.Lessons):
@@ -104,7 +101,6 @@ func (inv *invocation) loadLessons(ctx context.Context, cfg *configs.Config) (*l
 	return lesson.NewBook(nil), nil, nil
 }
 
-// writeJSONResult writes v as JSON, and returns an error with exit code 1 if ok is false.
 func writeJSONResult(out io.Writer, v any, ok bool) error {
 	if err := writeJSON(out, v); err != nil {
 		return err
@@ -112,8 +108,7 @@ func writeJSONResult(out io.Writer, v any, ok bool) error {
 	return failedUnless(ok)
 }
 
-// failedUnless returns nil if ok is true. Otherwise failedUnless returns an error with exit code 1 and no text, for a
-// command that has already printed its result.
+// failedUnless returns an error with exit code 1 and no text, for a command that has already printed its result.
 func failedUnless(ok bool) error {
 	if ok {
 		return nil

@@ -23,8 +23,7 @@ const (
 // would wait forever for a background process that has inherited the output.
 const outputGrace = 2 * time.Second
 
-// child is a program that precept runs in the foreground. The child uses precept's terminal and gets the signals that
-// precept receives. precept exits with the child's status.
+// child is a program that precept runs in the foreground, with precept's terminal, signals and exit status.
 type child struct {
 	args           []string
 	env            []string // nil means the environment of precept
@@ -32,15 +31,14 @@ type child struct {
 	stdout, stderr io.Writer
 }
 
-// childExit describes how a child ended.
 type childExit struct {
 	code       int
-	err        error          // reason why the child could not be run
+	err        error
 	lastSignal syscall.Signal // last signal that precept received; 0 if none
 }
 
-// run runs the child until it ends, and passes signals on. A signal that the terminal sends to all foreground
-// processes is not passed on, because most programs treat a second ^C differently from the first.
+// run passes signals on, except those that the terminal sends to all foreground processes: most programs treat a second
+// ^C differently from the first.
 func (c *child) run() childExit {
 	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // runs the user's command, without a deadline
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.stdout, c.stderr, c.env
@@ -70,13 +68,12 @@ func (c *child) run() childExit {
 	}
 }
 
-// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor fits into an int
 }
 
-// startFailureCode returns the exit code that shells use for a program that could not be started.
+// startFailureCode returns the exit code of shells.
 func startFailureCode(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 		return exitNotFound
@@ -84,8 +81,7 @@ func startFailureCode(err error) int {
 	return exitNotRunnable
 }
 
-// exitCode returns the exit code that shells use for an error of exec.Cmd.Wait. This is the child's exit code, or 128
-// plus the number of the signal that ended the child.
+// exitCode returns the child's exit code, or 128 plus the number of the signal that ended the child, as shells do.
 func exitCode(err error) (int, error) {
 	if errors.Is(err, exec.ErrWaitDelay) {
 		return 0, nil

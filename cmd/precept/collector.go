@@ -7,28 +7,26 @@ import (
 	"time"
 )
 
-// collectorBounds define GOGC as a function of the live heap. GOGC is the growth of the heap, in percent, after which
-// the garbage collector runs. With Go's default of 100, the collector would run very often on the small heap of a
-// proxy. A percentage that suits a small heap would triple a large heap for no gain.
+// collectorBounds define GOGC (the growth of the heap, in percent, after which the garbage collector runs) as a
+// function of the live heap. With Go's default of 100, the collector would run very often on the small heap of a proxy.
+// A percentage that suits a small heap would triple a large heap for no gain.
 //
-// A memory limit (debug.SetMemoryLimit) does not help. The limit also counts the gaps between small objects, and a
-// server with thousands of lessons has many gaps after its start. If the limit were just above the live heap, the
-// collector would run permanently.
+// A memory limit does not help: it counts the gaps between small objects, and a server with thousands of lessons has
+// many gaps after its start.
 type collectorBounds struct {
 	maxGrowth int    // maximum growth in percent, for a small heap
-	minGrowth int    // minimum growth in percent, for a large heap
+	minGrowth int    // minimum growth, for a large heap
 	minGoal   uint64 // size in bytes to which a small heap may grow
 	maxSlack  uint64 // maximum growth in bytes of a medium heap
 }
 
-// serverBounds returns the bounds for a server, and for commands that do not call keepHeapSmall.
+// serverBounds also serves commands that do not call keepHeapSmall.
 func serverBounds() collectorBounds { return collectorBounds{250, 25, 68 << 20, 20 << 20} }
 
-// readerBounds returns the bounds for a command that reads a long file into memory. The content of the file has no
-// pointers, so a collection is cheap.
+// readerBounds returns the bounds for a command that reads a long file into memory. The file has no pointers, so a
+// collection is cheap.
 func readerBounds() collectorBounds { return collectorBounds{100, 7, 32 << 20, 4 << 20} }
 
-// growth returns the GOGC percentage for a heap with the given number of live bytes.
 func (b collectorBounds) growth(live uint64) int {
 	slack := b.maxSlack
 	if live < b.minGoal {
@@ -47,9 +45,8 @@ func tuneCollector(env func(string) (string, bool)) {
 	}
 }
 
-// afterCollection sets GOGC now and after each garbage collection. The runtime calls the cleanup of an unreachable
-// object after a collection, sometimes one collection late. last is the value to which GOGC was set last. If another
-// caller has changed GOGC since then, afterCollection stops.
+// afterCollection sets GOGC after each garbage collection: the runtime calls the cleanup of an unreachable object after
+// a collection. It stops if GOGC is no longer last, because another caller has changed it.
 func (b collectorBounds) afterCollection(last int) {
 	next, ok := b.followHeap(last)
 	if !ok {
@@ -59,8 +56,7 @@ func (b collectorBounds) afterCollection(last int) {
 	runtime.AddCleanup(&mark{}, b.afterCollection, next)
 }
 
-// followHeap sets GOGC for the current live heap and returns the value. ok is false if GOGC differs from last,
-// because another caller has changed it.
+// followHeap sets GOGC for the live heap; ok is false if another caller has changed GOGC.
 func (b collectorBounds) followHeap(last int) (next int, ok bool) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
@@ -75,8 +71,8 @@ func (b collectorBounds) followHeap(last int) (next int, ok bool) {
 	return next, true
 }
 
-// heapCheckInterval is the interval at which a command that reads a long file checks the live heap. The content of the
-// file is one large allocation. With the GOGC of a small heap, the memory would double after this allocation.
+// heapCheckInterval is the interval at which a command that reads a long file checks the live heap. Otherwise the
+// memory would double after the allocation for the file.
 const heapCheckInterval = 10 * time.Millisecond
 
 // keepHeapSmall applies readerBounds until the caller calls restore, unless the environment sets GOGC.

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// tuneCollector adjusts GOGC when the live heap grows or shrinks. GOGC is the growth of the heap, in percent, that
-// starts a garbage collection. GOGC in the environment takes precedence.
+// GOGC in the environment takes precedence.
 func TestGOGCFollowsLiveHeap(t *testing.T) {
 	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
@@ -30,15 +29,13 @@ func TestGOGCFollowsLiveHeap(t *testing.T) {
 	collectUntil(t, "at least 75% of the first value", func(p uint64) bool { return p >= high-high/4 })
 }
 
-// readGOGC returns the current GOGC in percent.
 func readGOGC() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// collectUntil collects garbage until accept returns true for GOGC, and returns GOGC. want describes the expected value
-// in the failure message.
+// collectUntil collects garbage until accept returns true. want describes the expected value in the failure message.
 func collectUntil(t *testing.T, want string, accept func(percent uint64) bool) uint64 {
 	t.Helper()
 	for range 6000 {
@@ -52,7 +49,7 @@ func collectUntil(t *testing.T, want string, accept func(percent uint64) bool) u
 	return 0
 }
 
-// The growth limit falls from 250% for a small live heap to 25% for a large one.
+// growth returns a percentage.
 func TestGrowthLimitFallsWithLiveHeap(t *testing.T) {
 	for live, want := range map[uint64]int{0: 250, 10: 250, 19: 250, 24: 183, 36: 88, 48: 41, 64: 31, 80: 25, 200: 25, 4000: 25} {
 		if got := serverBounds().growth(live << 20); got != want {

@@ -29,11 +29,9 @@ type configFlags struct {
 	values            map[string]string // values of the given flags by configuration key
 }
 
-// projectFile is the name of the configuration file that commands read from the working directory by default.
 const projectFile = "precept.yaml"
 
-// flagValue is the flag of one configuration key. A flagValue accepts any text, because configs.Parse checks all keys
-// together.
+// flagValue accepts any text, because configs.Parse checks all keys together.
 type flagValue struct {
 	key    *configs.KeyInfo
 	values map[string]string
@@ -53,8 +51,8 @@ func (v flagValue) Type() string {
 	return "value"
 }
 
-// withConfig adds the configuration flags to a command, and makes the command call run with the configuration. Help
-// shows only the flags of the keys in shown. The command ignores faults of keys that only a server needs.
+// withConfig adds the configuration flags to a command that needs no server-only keys. Help shows only the flags of
+// helpKeys.
 func (inv *invocation) withConfig(c *cobra.Command, helpKeys []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
 	flags := inv.addConfigFlags(c, helpKeys...)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -67,7 +65,7 @@ func (inv *invocation) withConfig(c *cobra.Command, helpKeys []string, run func(
 	return c
 }
 
-// withBank adds the configuration flags to a command, and makes the command call run with the configured bank.
+// withBank is withConfig for a command on the configured bank.
 func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		b, closeBank, err := inv.tools.OpenBank(cfg)
@@ -79,8 +77,8 @@ func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *ban
 	})
 }
 
-// addConfigFlags adds --config and one flag for each configuration key to a command, except flags that the command
-// already has. Help shows only the flags of the keys in shown, or all flags if shown is empty.
+// addConfigFlags adds --config and one flag for each configuration key, except flags that the command already has. Help
+// shows only the flags of helpKeys, or all.
 func (inv *invocation) addConfigFlags(c *cobra.Command, helpKeys ...string) *configFlags {
 	f := &configFlags{command: c, values: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG; default: precept.yaml, if the file exists)")
@@ -105,7 +103,6 @@ func (inv *invocation) addConfigFlags(c *cobra.Command, helpKeys ...string) *con
 	return f
 }
 
-// configKeys returns the keys with their help texts.
 func configKeys() []configs.KeyInfo {
 	names := configs.KeyInfos()
 	for i := range names {
@@ -118,21 +115,17 @@ func configKeys() []configs.KeyInfo {
 	return names
 }
 
-// bankKeys returns the keys that help shows for commands on lessons.
 func bankKeys() []string { return []string{"lessons", "store.url"} }
 
-// storeKeys returns the keys that help shows for commands on the store.
 func storeKeys() []string { return []string{"data_dir", "store.url"} }
 
-// path returns the path of the configuration file from --config, PRECEPT_CONFIG, or the working directory, in
-// this order; "" for none. An empty --config selects no file.
+// path looks at --config, PRECEPT_CONFIG and the working directory, in this order. An empty --config selects no file.
 func (f *configFlags) path(inv *invocation) string {
 	path, _ := f.findFile(inv)
 	return path
 }
 
-// findFile returns the path of the configuration file. found is true if the path is precept.yaml in the working
-// directory and comes from neither a flag nor a variable.
+// findFile also reports whether the path is the default, precept.yaml in the working directory.
 func (f *configFlags) findFile(inv *invocation) (path string, found bool) {
 	if f.command.Flags().Changed("config") {
 		return f.file, false
@@ -146,8 +139,7 @@ func (f *configFlags) findFile(inv *invocation) (path string, found bool) {
 	return "", false
 }
 
-// announce prints the path of the configuration file on standard error if the file exists. With --json, announce prints
-// the path only if the file was found in the working directory.
+// announce prints the path of the configuration file. With --json, it does so only for a default file.
 func (f *configFlags) announce(inv *invocation) {
 	asJSON := f.command.Flags().Lookup("json")
 	path, found := f.findFile(inv)
@@ -156,8 +148,8 @@ func (f *configFlags) announce(inv *invocation) {
 	}
 }
 
-// source returns the source of the configuration. If offline is true, faults of keys that only a server needs are
-// ignored. A file that was found in the working directory must be trusted, at the start and at each reload.
+// source ignores faults of keys that only a server needs if offline is true. A file that was found in the working
+// directory must be trusted, at the start and at each reload.
 func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 	path, found := f.findFile(inv)
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
@@ -178,11 +170,10 @@ func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 	}}
 }
 
-// maxSecret is the maximum size in bytes of a file that holds the value of a variable.
 const maxSecret = 64 << 10
 
-// readSecret reads a file whose path is in a variable such as PRECEPT_STORE_URL_FILE. readSecret refuses pipes and
-// devices, because reading a pipe or a device could block the start.
+// readSecret reads a file whose path is in a variable such as PRECEPT_STORE_URL_FILE. It refuses pipes and devices,
+// which could block the start.
 func readSecret(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -196,7 +187,7 @@ func readSecret(name string) ([]byte, error) {
 	return os.ReadFile(name) //nolint:gosec // the operator names the file
 }
 
-// load prints the path of the configuration file, and reads the configuration for a command that starts no server.
+// load prints the path of the configuration file, and reads it for a command that starts no server.
 func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	f.announce(inv)
 	c, err := f.source(inv, true).Load()
@@ -207,10 +198,9 @@ func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	return c, nil
 }
 
-// loadDespiteFaults is like load, but returns the faults of a configuration file instead of an error, for a command
-// that reports faults and continues. faults holds the faults of all keys, and warnings the faults of keys that only a
-// server needs. A faulty flag, and a file that is missing or not trusted, are errors. If a fault affects the data
-// directory or the store, c is nil.
+// loadDespiteFaults returns the faults of a configuration file instead of an error, for a command that reports faults
+// and continues. warnings holds the faults of keys that only a server needs. If a fault affects the data directory or
+// the store, c is nil.
 func (f *configFlags) loadDespiteFaults(inv *invocation) (c *configs.Config, faults, warnings configs.Faults, err error) {
 	f.announce(inv)
 	c, err = f.source(inv, true).Load()
@@ -239,8 +229,8 @@ func (f *configFlags) loadDespiteFaults(inv *invocation) (c *configs.Config, fau
 	return c, faults, warnings, nil
 }
 
-// setLocations sets the data directory and the lessons of a command. If one of them differs from the configured value,
-// setLocations prints it on standard error.
+// setLocations sets the data directory and the lessons of a command, and prints those that differ from the
+// configuration.
 func (f *configFlags) setLocations(inv *invocation, c *configs.Config) {
 	if dir, reason := f.dataDir(inv, c.DataDir); dir != c.DataDir {
 		fmt.Fprintf(inv.stderr, "precept: data directory %s (%s; --data-dir names another one)\n", report.Printable(dir), reason)
@@ -249,10 +239,9 @@ func (f *configFlags) setLocations(inv *invocation, c *configs.Config) {
 	f.useServerLessons(inv, c)
 }
 
-// useServerLessons makes a command use the bank of this user's running server if the command uses the data directory
-// of that server. A flag, a variable or another configuration file takes precedence. If the server's lessons are in
-// Redis, or if the configured directory has files, the command keeps the configured bank, and useServerLessons prints
-// both banks.
+// useServerLessons makes a command that uses the data directory of this user's running server use its bank, too. A
+// flag, a variable or a different configuration file takes precedence. If the server's lessons are in Redis, or if the
+// configured directory has files, the command keeps the configured bank, and prints both.
 func (f *configFlags) useServerLessons(inv *invocation, c *configs.Config) {
 	r, ok := server.ReadUserRunFile(inv.env)
 	if !ok || r.Lessons == "" || absolute(c.DataDir) != r.DataDir || absolute(c.Lessons) == r.Lessons {
@@ -272,13 +261,11 @@ func (f *configFlags) useServerLessons(inv *invocation, c *configs.Config) {
 	}
 }
 
-// isConfigOfServer reports whether the user's running server uses the configuration file of the command.
 func (f *configFlags) isConfigOfServer(inv *invocation, r server.UserRun) bool {
 	path := f.path(inv)
 	return path != "" && absolute(path) == r.Config
 }
 
-// absolute returns the absolute form of a path, or the path itself if that fails.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
@@ -286,18 +273,15 @@ func absolute(path string) string {
 	return path
 }
 
-// hasEntries reports whether a directory has at least one entry.
 func hasEntries(dir string) bool {
 	entries, _ := os.ReadDir(dir)
 	return len(entries) > 0
 }
 
-// optOutInterval is the minimum time after which a long-running command reads the configured opt-outs again.
 const optOutInterval = 10 * time.Second
 
-// optOutReader returns a function that returns the configured opt-outs. If the last read is older than optOutInterval,
-// the function reads the configuration again, so that a long-running command applies changed opt-outs. While the
-// configuration has faults, the last opt-outs stay in effect.
+// optOutReader returns a function that returns the configured opt-outs, read again after optOutInterval for a
+// long-running command. While the configuration has faults, the last opt-outs stay in effect.
 func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func() *sample.OptOut, error) {
 	var mu sync.Mutex
 	current, err := server.NewOptOut(cfg)
@@ -326,10 +310,12 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 	}, err
 }
 
-// dataDir returns the data directory of a command. If this is not the configured directory, reason says why. If no data
-// directory is configured and ./data has no data of precept, a command uses the data of this user's running server, or
-// else the data of earlier runs of `precept run` without a server. The same applies if the running server uses the same
-// configuration file, because paths in the file are relative to the server's working directory.
+// dataDir returns the data directory of a command, and the reason if it is not the configured one. If none is
+// configured and ./data has no data of precept, a command uses the data of this user's running server, or else of
+// earlier runs of `precept run` without a server.
+//
+// The same applies if the running server uses the same configuration file, because its paths are relative to the
+// server's working directory.
 func (f *configFlags) dataDir(inv *invocation, configured string) (dir, reason string) {
 	r, running := server.ReadUserRunFile(inv.env)
 	isPlaceChosen := f.isDataLocationSet(inv) && !(running && f.isConfigOfServer(inv, r) && !f.isDataKeySet(inv))
@@ -345,20 +331,17 @@ func (f *configFlags) dataDir(inv *invocation, configured string) (dir, reason s
 	return configured, ""
 }
 
-// isDataLocationSet reports whether a configuration file is in use, or whether a flag or a variable sets data_dir or
-// store.url.
+// isDataLocationSet is also true for a configuration file, which may set the keys.
 func (f *configFlags) isDataLocationSet(inv *invocation) bool {
 	return f.path(inv) != "" || f.isDataKeySet(inv)
 }
 
-// isDataKeySet reports whether a flag or a variable sets data_dir or store.url.
 func (f *configFlags) isDataKeySet(inv *invocation) bool {
 	return f.values["data_dir"] != "" || f.values["store.url"] != "" ||
 		firstEnv(inv.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL", "PRECEPT_STORE_URL_FILE") != ""
 }
 
-// loadError adds the exit code to an error of Source.Load. A missing or unreadable file is a failure, and a faulty file
-// is a misuse.
+// loadError adds the exit code: an unreadable file is a failure, and a faulty file is a misuse.
 func loadError(err error) error {
 	if _, ok := errors.AsType[server.FileError](err); ok {
 		return err
@@ -366,8 +349,7 @@ func loadError(err error) error {
 	return misuse(err)
 }
 
-// loadForServer reads the configuration for a server, and checks the configured files without which a server does not
-// start.
+// loadForServer also checks the configured files without which a server does not start.
 func loadForServer(source *server.Source) (*configs.Config, error) {
 	c, err := source.Load()
 	if err != nil {
@@ -379,7 +361,6 @@ func loadForServer(source *server.Source) (*configs.Config, error) {
 	return c, nil
 }
 
-// configFaults returns the faults of the configuration in an error of load or loadForServer.
 func configFaults(err error) (configs.Faults, bool) {
 	var coded *codedError
 	if errors.As(err, &coded) && coded.err != nil {

@@ -20,7 +20,6 @@ type dashboardLink struct {
 	Login string `json:"login_url,omitempty"` // URL with the token; empty if only hashes of tokens are configured
 }
 
-// dashboardCommand returns the command that prints or opens the login link of the running server.
 func (inv *invocation) dashboardCommand() *cobra.Command {
 	var open, asJSON bool
 	c := &cobra.Command{
@@ -54,7 +53,6 @@ func (inv *invocation) dashboardCommand() *cobra.Command {
 	})
 }
 
-// loginURL returns the login link, or the URL of the dashboard if the token is unknown.
 func (l dashboardLink) loginURL() string {
 	if l.Login != "" {
 		return l.Login
@@ -62,7 +60,6 @@ func (l dashboardLink) loginURL() string {
 	return l.URL
 }
 
-// findDashboard returns the link to the dashboard of the running server.
 func findDashboard(ctx context.Context, cfg *configs.Config) (dashboardLink, error) {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil || !isAlive(ctx, runFile.AdminURL) {
@@ -75,7 +72,6 @@ func findDashboard(ctx context.Context, cfg *configs.Config) (dashboardLink, err
 	return link, nil
 }
 
-// openBrowser opens a URL in the browser of the user.
 func openBrowser(ctx context.Context, url string) error {
 	command := []string{"xdg-open", url}
 	switch runtime.GOOS {

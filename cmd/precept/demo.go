@@ -26,7 +26,7 @@ const (
 	demoPollInterval = 250 * time.Millisecond  // interval between two reads of the progress of the agents
 	demoCloseAfter   = time.Second             // reward.close_after of the demo's server
 	demoSettleTime   = 2500 * time.Millisecond // time in which the last sessions close and their rewards are counted
-	demoSettleLimit  = time.Minute             // the same on a busy machine; after it, the demo prints the counts so far
+	demoSettleLimit  = time.Minute             // the same on a busy machine
 )
 
 // demoFlags are the flags of `precept demo`.
@@ -42,8 +42,7 @@ type demoFlags struct {
 	asJSON   bool
 }
 
-// withTextOutput returns an invocation whose stdout receives the explanations of the demo. With --json, the
-// explanations go to standard error, because standard output contains only the JSON.
+// withTextOutput sends explanations to standard error with --json, because standard output contains only the JSON.
 func (f *demoFlags) withTextOutput(inv *invocation) *invocation {
 	if !f.asJSON {
 		return inv
@@ -53,7 +52,6 @@ func (f *demoFlags) withTextOutput(inv *invocation) *invocation {
 	return &textInv
 }
 
-// writeResult writes the result of the demo as JSON to out. Without --json, writeResult does nothing.
 func (f *demoFlags) writeResult(out io.Writer, v any) error {
 	if !f.asJSON {
 		return nil
@@ -61,7 +59,6 @@ func (f *demoFlags) writeResult(out io.Writer, v any) error {
 	return writeJSON(out, v)
 }
 
-// demoEffect is the true effect of a lesson or section next to the measured effect.
 type demoEffect struct {
 	Name      string   `json:"name"` // slug of the lesson, or section of the rules file
 	Arm       string   `json:"arm,omitempty"`
@@ -74,8 +71,7 @@ type demoEffect struct {
 	Verdict   string   `json:"verdict"`
 }
 
-// effectOf returns the true and the measured effect of a lesson or section. r is the row of the lesson or section in
-// the report; nil means that the report has no row.
+// effectOf compares the true with the measured effect; r is nil if the report has no row.
 func effectOf(name string, truth *float64, r *report.Row) demoEffect {
 	if r == nil {
 		return demoEffect{Name: name, True: truth, Verdict: "not matched yet"}
@@ -83,7 +79,6 @@ func effectOf(name string, truth *float64, r *report.Row) demoEffect {
 	return demoEffect{name, r.Arm, truth, r.Effect, r.Lo, r.Hi, r.NInjected, r.NWithheld, string(r.Verdict)}
 }
 
-// demoCommand returns the command that runs simulated agents with known effects through a server.
 func (inv *invocation) demoCommand() *cobra.Command {
 	var f demoFlags
 	c := &cobra.Command{
@@ -118,7 +113,7 @@ func (inv *invocation) demoCommand() *cobra.Command {
 			"three help, two harm and seven do nothing",
 	)
 	c.Flags().StringVar(&f.gate, "gate", "human", "distill.gate with --circle: human or auto")
-	_ = c.Flags().MarkHidden("gate") // for the test of the circle without a person
+	_ = c.Flags().MarkHidden("gate") // used by the test, which has no person
 	c.Flags().BoolVar(
 		&f.exit, "exit", false, "exit after the table; do not keep the dashboard running",
 	)
@@ -131,7 +126,7 @@ func (inv *invocation) demoCommand() *cobra.Command {
 }
 
 // withModel serves a simulated model while play runs. play gets the configuration of a server whose upstream is the
-// model, in a temporary directory with the lessons of world. extra holds further configuration keys.
+// model, in a temporary directory with the lessons of world.
 func withModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, extra map[string]string, play func(*configs.Config) error) error {
 	dir, err := os.MkdirTemp("", "precept-"+name+"-")
 	if err != nil {
@@ -162,7 +157,6 @@ func withModel(ctx context.Context, name string, f demoFlags, world interface{ W
 	return play(cfg)
 }
 
-// serveModel serves a simulated model on a free port of the loopback interface.
 func serveModel(ctx context.Context, h http.Handler) (stop func(), address string, err error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -179,7 +173,7 @@ func serveModel(ctx context.Context, h http.Handler) (stop func(), address strin
 }
 
 // withServer starts a server, calls play, and stops the server. Without --exit, the server serves the dashboard after
-// play until a signal arrives or ctx ends.
+// play.
 func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Writer, play func(ctx context.Context, s *server.Server, data, adminURL string) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -214,10 +208,10 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 	return errors.Join(playErr, <-failed)
 }
 
-// points formats a difference of rewards in percentage points: 0.05 is +5.0.
+// points formats 0.05 as +5.0.
 func points(x float64) string { return fmt.Sprintf("%+.1f", report.Points(x)) }
 
-// waitForClosedSessions waits until the report counts all sessions: at least demoSettleTime, at most demoSettleLimit.
+// waitForClosedSessions waits until the report counts all sessions.
 func waitForClosedSessions(ctx context.Context, srv *server.Server) error {
 	limit := time.Now().Add(demoSettleLimit)
 	if err := server.Sleep(ctx, demoSettleTime); err != nil {

@@ -17,8 +17,6 @@ import (
 	"precept/configs"
 )
 
-// runDemo starts the simulated model and a server on free ports, and then the simulated agents, which are called the
-// fleet.
 func (inv *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
 		return misuse(errors.New("--sessions or --agents is less than 1; give numbers of at least 1"))
@@ -32,25 +30,22 @@ func (inv *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	})
 }
 
-// fleetDemo is one run of `precept demo` without --circle and --rules.
 type fleetDemo struct {
 	invocation *invocation
-	results    io.Writer // standard output, for --json
+	results    io.Writer
 	flags      demoFlags
 	world      *demo.World
 	model      *demo.Upstream
 	proofs     proofCounts
 }
 
-// proofCounts holds the number of picks of the lesson demo.Pinned that each of two proofs needed. The first proof is
-// that the lesson prevents its error. The second proof is that the lesson improves the reward.
+// proofCounts holds the number of picks of the lesson demo.Pinned that each of two proofs needed.
 type proofCounts struct {
-	picksToPrevents int64 // closed picks until the proof that the lesson prevents its error; 0 means no proof yet
-	picksToHelps    int64 // rewarded picks until the proof that the lesson improves the reward; 0 means no proof yet
-	rewardedPicks   int64 // rewarded picks so far
+	picksToPrevents int64 // picks until the proof that the lesson prevents its error; 0: no proof yet
+	picksToHelps    int64 // picks until the proof that the lesson improves the reward; 0: no proof yet
+	rewardedPicks   int64
 }
 
-// update updates the counts from the rows of a report.
 func (p *proofCounts) update(rows []report.Row) {
 	r := reportRow(rows, demo.Pinned)
 	if r == nil {
@@ -67,7 +62,6 @@ func (p *proofCounts) update(rows []report.Row) {
 	}
 }
 
-// text compares the two numbers of picks in a sentence.
 func (p *proofCounts) text() string {
 	prevents, helps := "not proven yet", fmt.Sprintf("not proven after %d rewarded picks", p.rewardedPicks)
 	if p.picksToPrevents > 0 {
@@ -79,7 +73,6 @@ func (p *proofCounts) text() string {
 	return fmt.Sprintf("The lesson %s: the prevention of its error is %s;\nits effect on the reward is %s.", demo.Pinned, prevents, helps)
 }
 
-// play runs the fleet on a server, and then prints the true effects next to the measured effects.
 func (d *fleetDemo) play(ctx context.Context, srv *server.Server, dataURL, adminURL string) error {
 	out := d.invocation.stdout
 	fmt.Fprintf(
@@ -125,8 +118,7 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, dataURL, admin
 	return d.flags.writeResult(d.results, result)
 }
 
-// run plays all sessions and shows the progress on a terminal. Meanwhile, run reads the report at intervals, to count
-// the picks until a proof.
+// run plays all sessions. Meanwhile it reads the report, to count the picks until a proof.
 func (d *fleetDemo) run(ctx context.Context, srv *server.Server, fleet *demo.Fleet) error {
 	ended := make(chan error, 1)
 	go func() { ended <- fleet.Run(ctx) }()
@@ -149,8 +141,6 @@ func (d *fleetDemo) run(ctx context.Context, srv *server.Server, fleet *demo.Fle
 	}
 }
 
-// demoTable returns a table with the true effect of each lesson next to the measured effect. If the output has at least
-// 90 columns, the table includes the numbers of sessions with and without the lesson.
 func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
 	const wide = 90
 	var b strings.Builder
@@ -180,7 +170,6 @@ func demoTable(truths []demo.Truth, rows []report.Row, columns int) string {
 	return b.String()
 }
 
-// reportRow returns the row of a lesson; nil if the report has no row of the lesson.
 func reportRow(rows []report.Row, slug string) *report.Row {
 	i := slices.IndexFunc(rows, func(r report.Row) bool { return r.Slug == slug })
 	if i < 0 {
@@ -189,7 +178,7 @@ func reportRow(rows []report.Row, slug string) *report.Row {
 	return &rows[i]
 }
 
-// demoResult is the output of `precept demo --json`. Rates and effects are between -1 and 1.
+// demoResult is the output of `precept demo --json`.
 type demoResult struct {
 	Sessions int          `json:"sessions"`
 	Lessons  []demoEffect `json:"lessons"`

@@ -23,26 +23,23 @@ import (
 const (
 	rulesShare        = 0.5                   // --share of rules measure
 	rulesMargin       = 0.05                  // --margin of rules propose
-	sessionsPerPick   = 1.07                  // sessions for one pick; more than 1, because control sessions have no picks
+	sessionsPerPick   = 1.07                  // more than 1, because control sessions have no picks
 	minRoundSessions  = 40                    // minimum number of sessions in a round
-	extraSessions     = 50                    // sessions that are added to a round without a verdict after verdictTimeout
+	extraSessions     = 50                    // sessions added to a round without a verdict after verdictTimeout
 	verdictTimeout    = 6 * time.Second       // maximum time until the verdicts of a round
-	rulesPollInterval = 50 * time.Millisecond // interval between two reads of the registered sections
+	rulesPollInterval = 50 * time.Millisecond // between two reads of the registered sections
 )
 
-// rulesDemo is one run of `precept demo --rules`.
 type rulesDemo struct {
 	invocation *invocation
-	results    io.Writer // standard output
+	results    io.Writer
 	cfg        *configs.Config
 	flags      demoFlags
 	world      *demo.Rules
-	picks      int64 // planned number of rewarded sessions with a random assignment, for each section
-	rounds     int   // number of rounds; a round measures rules.at_once sections at the same time
+	picks      int64 // planned picks of each section
+	rounds     int   // a round measures rules.at_once sections
 }
 
-// runRules measures twelve sections of a rules file, at most rules.at_once at a time, and prints the
-// shorter file.
 func (inv *invocation) runRules(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
 		return misuse(errors.New("--sessions or --agents is less than 1; give numbers of at least 1"))
@@ -59,7 +56,7 @@ func (inv *invocation) runRules(ctx context.Context, f demoFlags) error {
 	})
 }
 
-// register writes the rules file, and registers its sections as `precept rules measure` does.
+// register does the same as `precept rules measure`.
 func (d *rulesDemo) register(ctx context.Context) error {
 	path := filepath.Join(filepath.Dir(d.cfg.Lessons), demo.RulesName)
 	if err := os.WriteFile(path, []byte(demo.RulesFile), 0o600); err != nil {
@@ -78,7 +75,6 @@ func (d *rulesDemo) register(ctx context.Context) error {
 	return err
 }
 
-// play measures the sections in rounds, and prints the measured effects next to the true effects.
 func (d *rulesDemo) play(ctx context.Context, srv *server.Server, dataURL, adminURL string) error {
 	out := d.invocation.stdout
 	fmt.Fprintf(out, "Agents send a %s of %d sections (%s) in every request.\nTheir only setting for precept: OPENAI_BASE_URL=%s/v1\n",
@@ -133,16 +129,14 @@ func (d *rulesDemo) play(ctx context.Context, srv *server.Server, dataURL, admin
 	return d.flags.writeResult(d.results, result)
 }
 
-// rulesResult is the output of `precept demo --rules --json`.
 type rulesResult struct {
 	Sessions int64        `json:"sessions"`
 	Sections []demoEffect `json:"sections"`
 	Proposal *proposal    `json:"proposal"`
 }
 
-// waitForChange waits until the server measures sections other than current, and returns the names of the measured
-// sections. If the sections do not change within verdictTimeout, waitForChange returns current, and the measurement
-// needs further sessions.
+// waitForChange waits until the server measures other sections. If the sections do not change within verdictTimeout,
+// the measurement needs further sessions.
 func (d *rulesDemo) waitForChange(ctx context.Context, srv *server.Server, current []string) ([]string, error) {
 	for end := d.invocation.tools.Now().Add(verdictTimeout); d.invocation.tools.Now().Before(end); {
 		if next := measuredSections(srv.Rules()); !slices.Equal(next, current) {
@@ -155,7 +149,6 @@ func (d *rulesDemo) waitForChange(ctx context.Context, srv *server.Server, curre
 	return current, nil
 }
 
-// measuredSections returns the names of the sections that are being measured.
 func measuredSections(r *rules.Registry) (names []string) {
 	for i := range r.Sections {
 		if s := &r.Sections[i]; s.State == rules.Measuring {
@@ -165,7 +158,6 @@ func measuredSections(r *rules.Registry) (names []string) {
 	return names
 }
 
-// rulesTable returns a table with the true effect of each section next to the measured effect.
 func rulesTable(truths []demo.SectionTruth, decisions []removalDecision) string {
 	var b strings.Builder
 	line := func(section, truth, found, interval, sessions, result string) {
@@ -187,7 +179,6 @@ func rulesTable(truths []demo.SectionTruth, decisions []removalDecision) string 
 	return b.String()
 }
 
-// resultText says whether a section is removed, and by which rule, or kept, and with which verdict.
 func resultText(r *report.Row, rule string) string {
 	if short, _, ok := strings.Cut(rule, " ("); ok {
 		return "removed: " + short

@@ -9,7 +9,6 @@ import (
 	"precept/cmd/precept/demo"
 )
 
-// newDemoRows returns report rows of four lessons of the demo and one other lesson.
 func newDemoRows() []report.Row {
 	return []report.Row{
 		{Slug: "reproduce-before-fixing", Effect: new(.2049), Lo: new(.11), Hi: new(.2951), NInjected: 1234, NWithheld: 310, Verdict: report.ProvenHelps},
@@ -31,7 +30,6 @@ run-the-full-suite           +0.0      -  -                     0/0  not matched
 ask-for-a-screenshot         +0.0      -  -                     0/0  not matched yet
 `
 
-// goldenNarrow is the table on a terminal of 80 columns.
 const goldenNarrow = `lesson                       true  found  95% interval     verdict
 reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   proven helps
 read-the-failing-assertion  +14.0      -  -                unproven
@@ -43,9 +41,6 @@ run-the-full-suite           +0.0      -  -                not matched yet
 ask-for-a-screenshot         +0.0      -  -                not matched yet
 `
 
-// The table shows the true effects beside the measured effects. With at least 90 columns, it also shows the numbers of
-// sessions with and without the lesson (in/out). If the current interval of a lesson with a verdict contains 0, the
-// table has a note about verdicts.
 func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 	for columns, want := range map[int]string{0: goldenNarrow, 40: goldenNarrow, 80: goldenNarrow, 89: goldenNarrow, 90: goldenTable} {
 		if got := demoTable(demo.NewWorld(1).Truths, newDemoRows(), columns); got != want {
@@ -59,7 +54,7 @@ func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 	}
 }
 
-// The output of precept demo --circle explains why a lesson has two rows: one as advice and one as a caution.
+// One row is as advice, the other as a caution.
 func TestDemoCircleExplainsTwoRowsOfOneLesson(t *testing.T) {
 	active := report.Row{Slug: demo.CircleHarm, State: "active", Caution: true, Verdict: report.LikelyHarms}
 	earlier := active

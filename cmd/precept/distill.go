@@ -22,7 +22,6 @@ import (
 	"precept/store/sqlite"
 )
 
-// distillFlags are the flags of `precept distill` that are not keys of the configuration.
 type distillFlags struct {
 	once, follow bool
 	judge, model string
@@ -34,7 +33,6 @@ type distillFlags struct {
 	printPrompts string
 }
 
-// distillCommand returns the command that derives lessons from stored sessions.
 func (inv *invocation) distillCommand() *cobra.Command {
 	var f distillFlags
 	c := &cobra.Command{
@@ -98,8 +96,6 @@ func (inv *invocation) distillCommand() *cobra.Command {
 	return c
 }
 
-// override applies the flags of the command to the configuration. override returns an error if the flags contradict
-// each other or the configuration.
 func (f *distillFlags) override(cfg *configs.Config) error {
 	if f.judge != "" {
 		cfg.Distill.Judge = f.judge
@@ -127,7 +123,6 @@ func (f *distillFlags) override(cfg *configs.Config) error {
 	return nil
 }
 
-// runDistill distils once or, with --follow, repeatedly until a signal, and prints the summary of each run.
 func (inv *invocation) runDistill(ctx context.Context, cfg *configs.Config, flags *configFlags, f *distillFlags) error {
 	if err := f.override(cfg); err != nil {
 		return err
@@ -182,7 +177,6 @@ func (inv *invocation) runDistill(ctx context.Context, cfg *configs.Config, flag
 	return nil
 }
 
-// printDistill prints the summary of one run as text or, with --json, as JSON.
 func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	if f.asJSON {
 		return writeJSON(out, s)
@@ -252,13 +246,11 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 	return nil
 }
 
-// signalContext returns a context that ends at SIGINT or SIGTERM.
 func signalContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 }
 
-// openDistiller opens the configured store and lessons for a command. The command may run at the same time as a
-// server, because only one distiller at a time has the claim to a tenant.
+// openDistiller may run at the same time as a server, because only one distiller at a time has the claim to a tenant.
 func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config, optOut func() *sample.OptOut, dryRun bool) (*server.Distiller, func(), error) {
 	if err := checkStoreExists(cfg); err != nil {
 		return nil, nil, err
@@ -278,6 +270,6 @@ func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config,
 	}
 	return d, func() {
 		closeBank()
-		_ = st.Close() // the distiller has written its notes before it returned, so an error loses no data
+		_ = st.Close() // the notes are written, so an error loses no data
 	}, nil
 }

@@ -23,9 +23,9 @@ import (
 // diagnosis is the output of doctor --json. The embedded Account counts the exchanges by result since the data
 // directory was created: admitted = stored + spooled (waiting in the outbox) + incomplete + dropped.
 type diagnosis struct {
-	// OK is true if no check failed. The exit code is then 0.
+	// OK is true if no check failed.
 	OK bool `json:"ok"`
-	// Faults are the faults of the configuration. Warnings are the faults of keys that only a server needs.
+	// Warnings are the faults of keys that only a server needs.
 	Faults   configs.Faults `json:"config_faults,omitempty"`
 	Warnings configs.Faults `json:"config_warnings,omitempty"`
 	store.Account
@@ -36,28 +36,25 @@ type diagnosis struct {
 	StoreError string           `json:"store_error,omitempty"` // reason why the store cannot be read
 	// Missing is the number of exchanges that the store received and has lost.
 	Missing int64 `json:"missing,omitempty"`
-	// EvictionPolicy is the policy by which a full Redis deletes keys; empty if Redis deletes none.
+	// EvictionPolicy is the policy by which a full Redis deletes keys.
 	EvictionPolicy string          `json:"eviction_policy,omitempty"`
 	Running        *server.RunFile `json:"running,omitempty"`
-	// Ready is the answer of /readyz of the running server; nil without a server.
+	// Ready is the answer of /readyz of the running server.
 	Ready *readiness `json:"ready,omitempty"`
-	// DataDirError is the reason why the data directory cannot be written; empty if the directory is writable.
+	// DataDirError is the reason why the data directory cannot be written.
 	DataDirError string `json:"data_dir_error,omitempty"`
 }
 
-// missingText is the message for exchanges that the store has lost.
 const missingText = "%d stored exchanges are missing in the store and in the outbox. Possible causes: the store was " +
 	"emptied; Redis lost data in a crash, because Redis does not write to its disk; store.url names another store; " +
 	"`precept forget` deleted the exchanges before they were stored"
 
-// deadLetters describes the dead letters of the store.
 type deadLetters struct {
 	Total  int          `json:"total"`  // number of dead letters
 	Latest []deadLetter `json:"latest"` // the newest ones, at most maxShownDeadLetters
 }
 
-// deadLetter is a session, or one exchange of a session, that learning skips because a step of learning panicked on it.
-// Step is the name of that step.
+// deadLetter is a session or exchange that learning skips, because the step Step of learning panicked on it.
 type deadLetter struct {
 	Tenant   string    `json:"tenant"`
 	Session  string    `json:"session"`
@@ -68,10 +65,8 @@ type deadLetter struct {
 	Tries    int       `json:"tries"`
 }
 
-// maxShownDeadLetters is the maximum number of dead letters that doctor shows.
 const maxShownDeadLetters = 20
 
-// addLosses adds the number of exchanges without a sample, and the dead letters.
 func (d *diagnosis) addLosses(ctx context.Context, e server.StoreReader) (err error) {
 	if d.Unsampled, err = e.CountUnsampled(ctx); err != nil {
 		return err
@@ -87,7 +82,6 @@ func (d *diagnosis) addLosses(ctx context.Context, e server.StoreReader) (err er
 	return err
 }
 
-// doctorCommand returns the command that checks the installation and prints the number of exchanges by result.
 func (inv *invocation) doctorCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -130,7 +124,6 @@ func (inv *invocation) doctorCommand() *cobra.Command {
 	return c
 }
 
-// failedChecks returns the names of the checks that failed.
 func (d *diagnosis) failedChecks() (names []string) {
 	if len(d.Faults) > 0 {
 		names = append(names, "configuration")
@@ -147,9 +140,9 @@ func (d *diagnosis) failedChecks() (names []string) {
 	return names
 }
 
-// diagnose reads the account and the store, and requests /readyz from the running server. A server that cannot write
-// its data directory has no run.json. In this case, diagnose uses the address in the key listen. Because another server
-// may use this address, diagnose ignores the response unless the server says that it stores nothing.
+// diagnose also requests /readyz from the running server. A server that cannot write its data directory has no
+// run.json; diagnose then uses the key listen. Another server may use this address, so the response counts only if the
+// server says that it stores nothing.
 func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{SetAside: deadLetters{Latest: []deadLetter{}}}
 	if running, err := server.ReadRunFile(cfg.DataDir); err == nil {
@@ -163,7 +156,6 @@ func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (dia
 	return d, d.addAccount(ctx, tools, cfg)
 }
 
-// printDiagnosis prints a diagnosis as text.
 func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	format := func(i int64) string { return strconv.FormatInt(i, 10) }
 	var dropped int64
@@ -235,12 +227,11 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	return nil
 }
 
-// addAccount adds the account of the data directory and the row counts of the store. If one of them cannot be read,
-// addAccount sets StoreError. If there is neither an account nor a running server, addAccount returns the error
-// instead.
+// addAccount sets StoreError if the account or the row counts cannot be read. Without an account and a server, it
+// returns the error instead.
 func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *configs.Config) (err error) {
 	d.Account, err = store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir))
-	hasServer := d.Ready != nil && d.Ready.hasAnswer // a server that was killed leaves its run.json in the directory
+	hasServer := d.Ready != nil && d.Ready.hasAnswer // a killed server leaves its run.json behind
 	if err != nil && !hasServer {
 		return err
 	}

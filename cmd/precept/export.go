@@ -20,7 +20,6 @@ import (
 	"precept/learn"
 )
 
-// exportFlags are the flags of `precept export`.
 type exportFlags struct {
 	format       string
 	since, until string
@@ -35,7 +34,6 @@ type exportFlags struct {
 	lake         lakeFlags
 }
 
-// exportCommand returns the command that exports samples, conversations or the random assignments of the experiment.
 func (inv *invocation) exportCommand() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
@@ -101,7 +99,6 @@ func (inv *invocation) exportCommand() *cobra.Command {
 	return c
 }
 
-// runExport writes the selected data to standard output or to the file of --output.
 func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *exportFlags) error {
 	filter, err := f.filter()
 	if err != nil {
@@ -142,14 +139,12 @@ func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *ex
 	return writeJSON(inv.stdout, exportResult{f.output, f.format, job.Records})
 }
 
-// exportResult is the output of `precept export --output FILE --json`.
 type exportResult struct {
 	Output  string `json:"output"`
 	Format  string `json:"format"`
 	Records int    `json:"records"` // JSON lines, or rows of a Parquet file
 }
 
-// openSessionsNote returns a sentence that says whether the export contains data of open sessions.
 func (f *exportFlags) openSessionsNote() string {
 	switch {
 	case f.stats || f.format == "mplp" || f.format == "parquet":
@@ -160,7 +155,6 @@ func (f *exportFlags) openSessionsNote() string {
 	return "The export has open sessions with their present feedback."
 }
 
-// filter checks the flags, and returns the filter that selects the exported samples.
 func (f *exportFlags) filter() (*sample.Filter, error) {
 	out := &sample.Filter{
 		Quality: f.quality, Families: f.families, Tenant: f.tenant, Lesson: f.lesson,
@@ -197,7 +191,6 @@ func (f *exportFlags) filter() (*sample.Filter, error) {
 	return out, err
 }
 
-// parseTimeFlag parses the value of a flag as a time. An empty value is the zero time.
 func parseTimeFlag(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -212,7 +205,6 @@ func parseTimeFlag(flag, text string) (time.Time, error) {
 	))
 }
 
-// writeExport writes an export or, with --stats, the rating counts. On a terminal, writeExport shows the progress.
 func writeExport(ctx context.Context, console io.Writer, tools server.Tools, job *server.ExportJob, f *exportFlags) error {
 	st, err := job.Stats(ctx)
 	if err != nil {
@@ -231,8 +223,7 @@ func writeExport(ctx context.Context, console io.Writer, tools server.Tools, job
 	return job.Write(ctx, f.format)
 }
 
-// explainNoPairs prints why an export of pairs has no pair. If the export has pairs or a different format,
-// explainNoPairs prints nothing.
+// explainNoPairs prints why an export of pairs has no pair.
 func explainNoPairs(console io.Writer, job *server.ExportJob, f *exportFlags) {
 	if f.format != "preference" || f.stats || job.Records > 0 {
 		return
@@ -244,8 +235,7 @@ func explainNoPairs(console io.Writer, job *server.ExportJob, f *exportFlags) {
 	)
 }
 
-// ratings is the output of export --stats. The rates are shares of the rated samples, from 0 to 1. Without rated
-// samples, the rates are null.
+// ratings is the output of export --stats. The rates are shares of the rated samples; null without any.
 type ratings struct {
 	sample.Quality
 	Approval   *float64 `json:"approval_rate"`
@@ -254,7 +244,6 @@ type ratings struct {
 	MeanScore  *float64 `json:"mean_score"`
 }
 
-// exportStats writes the ratings of the selected samples as JSON.
 func exportStats(ctx context.Context, job *server.ExportJob) error {
 	var r ratings
 	if err := job.Samples(ctx, func(s *session.StoredSample) error { r.Add(&s.Sample); return nil }); err != nil {

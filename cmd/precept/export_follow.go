@@ -19,7 +19,6 @@ import (
 	"precept/configs"
 )
 
-// lakeFlags are the flags that only export --follow has.
 type lakeFlags struct {
 	follow, once bool
 	group        string
@@ -28,7 +27,6 @@ type lakeFlags struct {
 	flushEvery   time.Duration
 }
 
-// add adds the flags to a command.
 func (f *lakeFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVar(&f.follow, "follow", false, "keep running, and write each new sample once into Parquet files under --output")
@@ -39,7 +37,6 @@ func (f *lakeFlags) add(c *cobra.Command) {
 	flags.StringVar(&f.endpoint, "s3-endpoint", "", "with --follow: address of an S3-compatible server (default AWS_ENDPOINT_URL_S3, then AWS)")
 }
 
-// givenFlag returns the name of a flag of f that the user gave, except --follow; "" if none was given.
 func (f *lakeFlags) givenFlag(c *cobra.Command) string {
 	for _, name := range []string{"once", "group", "flush-size", "flush-every", "s3-endpoint"} {
 		if c.Flags().Changed(name) {
@@ -49,7 +46,6 @@ func (f *lakeFlags) givenFlag(c *cobra.Command) string {
 	return ""
 }
 
-// checkFollow returns an error for flags that export --follow does not support.
 func (f *exportFlags) checkFollow() error {
 	switch {
 	case f.format != "parquet":
@@ -68,8 +64,7 @@ func (f *exportFlags) checkFollow() error {
 	return nil
 }
 
-// followExport copies new samples to the lake, which is the set of Parquet files in --output. followExport returns at a
-// signal or, with --once, when all samples are copied.
+// followExport copies new samples to Parquet files in --output, until a signal or, with --once, until all are copied.
 func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, flags *configFlags, f *exportFlags) error {
 	if err := f.checkFollow(); err != nil {
 		return misuse(err)
@@ -132,9 +127,8 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	return err
 }
 
-// lockOwner returns the lease owner id of the process that locks the file at path. The id consists of host name and
-// path, and is unique in a fleet. The next process that locks the file has the same id. It therefore gets the group's
-// lease at once, even if the previous process was killed.
+// lockOwner returns the lease owner id of the process that locks the file: host name and path. The next process has the
+// same id, and gets the group's lease at once, even if the previous process was killed.
 func lockOwner(path string) (string, error) {
 	host, err := os.Hostname()
 	if err != nil {

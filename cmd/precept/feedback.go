@@ -24,15 +24,13 @@ import (
 )
 
 const (
-	postTimeout  = 15 * time.Second       // maximum time of one request to the data listener
-	retryTimeout = 15 * time.Second       // maximum time during which a failed request is repeated
-	retryPause   = 250 * time.Millisecond // pause before the first retry; the pause doubles with each retry
+	postTimeout  = 15 * time.Second       // maximum time of one request
+	retryTimeout = 15 * time.Second       // maximum time of all retries
+	retryPause   = 250 * time.Millisecond // pause before the first retry; doubles with each retry
 )
 
-// maxCorrection is the maximum size in bytes of a correction that the data listener accepts.
 const maxCorrection = 64 << 10
 
-// feedbackFlags are the flags of `precept feedback`.
 type feedbackFlags struct {
 	listener                          listenerFlags
 	subject                           feedbackSubject
@@ -41,25 +39,23 @@ type feedbackFlags struct {
 	asJSON                            bool
 }
 
-// feedbackSubject identifies the rated session, run, request, response, sample, commit, branch or pull request. At most
-// one field may be set. If no field is set, the feedback rates the enclosing `precept run`.
+// feedbackSubject identifies what is rated. At most one field may be set; without any, the feedback rates the enclosing
+// `precept run`.
 type feedbackSubject struct {
 	session, run, request, response, sample string
 	commit, branch, pullRequest             string
 }
 
-// feedbackRating is the rating that the flags give. Exactly one of score, approve, reject and correct must be given.
+// feedbackRating is a rating. Exactly one of score, approve, reject and correct must be given.
 type feedbackRating struct {
 	score           float64
-	hasScore        bool // --score is given
+	hasScore        bool
 	approve, reject bool
 	correct         string // text, or @FILE
 }
 
-// listenerFlags are the flags --url and --key, which give the URL of the data listener and the API key of the agent.
 type listenerFlags struct{ url, key string }
 
-// add adds the flags --url and --key to a command.
 func (f *listenerFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.url, "url", "",
@@ -73,7 +69,6 @@ func (f *listenerFlags) add(c *cobra.Command) {
 	)
 }
 
-// feedbackCommand returns the command that rates a session, a run, a commit, a branch or a pull request.
 func (inv *invocation) feedbackCommand() *cobra.Command {
 	var f feedbackFlags
 	c := &cobra.Command{
@@ -117,7 +112,6 @@ func (inv *invocation) feedbackCommand() *cobra.Command {
 	})
 }
 
-// runFeedback posts one feedback and prints the server's answer.
 func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *feedbackFlags) error {
 	body, err := feedbackBody(inv.env, f)
 	if err != nil {
@@ -130,7 +124,7 @@ func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *
 	}
 	find := func() (string, error) {
 		base, err := dataListener(ctx, inv.env, cfg, &f.listener)
-		if errors.Is(err, errNotRunning) && server.HoldsData(cfg.DataDir) { // the server of the data directory may be restarting
+		if errors.Is(err, errNotRunning) && server.HoldsData(cfg.DataDir) { // the server may be restarting
 			err = &unavailableError{err}
 		}
 		return base, err
@@ -154,7 +148,6 @@ func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *
 	return err
 }
 
-// feedbackBody returns the body of the request, or an error if the flags are ambiguous.
 func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string]any, error) {
 	body := map[string]any{"source": f.source}
 	targets := 0
@@ -203,8 +196,7 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 	return body, nil
 }
 
-// addRunSubject adds the run or the session of the enclosing `precept run` to body. targets is 1 if a subject was
-// added, and 0 otherwise.
+// addRunSubject adds the enclosing `precept run`, and returns the number of added subjects, 0 or 1.
 func addRunSubject(env func(string) (string, bool), body map[string]any) (targets int) {
 	if run := firstEnv(env, "PRECEPT_RUN"); run != "" {
 		body["run_id"] = run
@@ -217,8 +209,8 @@ func addRunSubject(env func(string) (string, bool), body map[string]any) (target
 	return 0
 }
 
-// readCorrection returns the value of --correct, which is a string or @FILE. A JSON object or array, and any JSON value
-// in a file, is returned as JSON. Anything else is returned as a string.
+// readCorrection returns a JSON object or array, and every JSON value in a file, as JSON, and all other text as a
+// string.
 func readCorrection(in io.Reader, value string) (any, error) {
 	name, fromFile := strings.CutPrefix(value, "@")
 	if value == "-" {
@@ -247,7 +239,6 @@ func readCorrection(in io.Reader, value string) (any, error) {
 	return strings.ToValidUTF8(string(text), "\ufffd"), nil
 }
 
-// feedbackResponse is the data listener's response to posted feedback.
 type feedbackResponse struct {
 	ID      string `json:"id"`
 	Session string `json:"session_id,omitempty"`
@@ -258,17 +249,15 @@ type feedbackResponse struct {
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// unavailableError reports that the server does not answer, or cannot store feedback at the moment. A retry may
-// succeed.
+// unavailableError reports a failure after which a retry may succeed.
 type unavailableError struct{ err error }
 
 func (e *unavailableError) Error() string { return e.err.Error() }
 
 func (e *unavailableError) Unwrap() error { return e.err }
 
-// postFeedback posts one feedback to the server whose URL find returns. While the server is unavailable, postFeedback
-// retries until timeout has passed. The feedback has an id, so that the server does not count it twice if a response
-// is lost and postFeedback retries.
+// postFeedback posts one feedback to the server whose URL find returns, and retries while the server is unavailable.
+// The feedback has an id, so that the server does not count it twice if a response is lost.
 func (inv *invocation) postFeedback(
 	ctx context.Context, timeout time.Duration, find func() (string, error), key string, body map[string]any,
 ) (feedbackResponse, error) {
@@ -337,13 +326,11 @@ func postOnce(ctx context.Context, base, key string, body []byte) (feedbackRespo
 	return answer, json.Unmarshal(raw, &answer)
 }
 
-// errNotRunning reports that no server of the data directory answers on its data listener.
 var errNotRunning = errors.New(
 	"no precept server runs on this data directory; start a server with precept serve, or name a running server with --url or --data-dir",
 )
 
-// dataListener returns the URL of the data listener from --url, PRECEPT_URL or the running server of the data
-// directory, in this order.
+// dataListener looks at --url, PRECEPT_URL and the running server of the data directory, in this order.
 func dataListener(
 	ctx context.Context, env func(string) (string, bool), cfg *configs.Config, f *listenerFlags,
 ) (string, error) {
@@ -351,13 +338,12 @@ func dataListener(
 		return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), nil
 	}
 	run, err := server.ReadRunFile(cfg.DataDir)
-	if err != nil || !isAlive(ctx, run.DataURL) { // a crashed server leaves its run.json in the directory
+	if err != nil || !isAlive(ctx, run.DataURL) { // a crashed server leaves its run.json behind
 		return "", errNotRunning
 	}
 	return run.DataURL, nil
 }
 
-// isAlive reports whether the health check of a precept at the base URL succeeds.
 func isAlive(ctx context.Context, base string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -369,8 +355,7 @@ func isAlive(ctx context.Context, base string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// credential returns the API key of the agent from the flag or the environment. credential returns a key of a provider
-// only if the key identifies the tenant (tenancy), so that no key is sent without need.
+// credential returns the API key of the agent. A key of a provider is sent only if it identifies the tenant (tenancy).
 func credential(env func(string) (string, bool), cfg *configs.Config, f *listenerFlags) string {
 	names := []string{"PRECEPT_KEY"}
 	if cfg.Tenancy != "single" {

@@ -14,8 +14,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// startFeedbackServer starts a server that responds with the status codes in order and then repeats the last code. stop
-// closes the server and returns the ids of the received feedback.
+// startFeedbackServer responds with the status codes in order, and then repeats the last one. stop returns the ids of
+// the received feedback.
 func startFeedbackServer(t *testing.T, codes ...int) (base string, stop func() (ids []string)) {
 	t.Helper()
 	var got []string
@@ -36,7 +36,7 @@ func startFeedbackServer(t *testing.T, codes ...int) (base string, stop func() (
 	}
 }
 
-// While the server is unavailable, postFeedback repeats the request with the same id, and prints one message.
+// The id stays the same, and one message is printed.
 func TestPostFeedbackRetriesWhileServerIsUnavailable(t *testing.T) {
 	t.Parallel()
 	base, stop := startFeedbackServer(t, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusAccepted)
@@ -58,8 +58,6 @@ func TestPostFeedbackRetriesWhileServerIsUnavailable(t *testing.T) {
 	}
 }
 
-// postFeedback returns an error if the server refuses the feedback, the time limit has passed, the user interrupts, or
-// the address is invalid.
 func TestPostFeedbackReturnsErrors(t *testing.T) {
 	t.Parallel()
 	w := &invocation{stderr: &strings.Builder{}, tools: server.Tools{Random: rand.Reader}}

@@ -18,17 +18,14 @@ import (
 	"precept/configs"
 )
 
-// forgetTimeout is the maximum time of a deletion by a running server. Deleting a tenant with a million sessions takes
-// a few minutes.
+// forgetTimeout suffices for a tenant with a million sessions, whose deletion takes a few minutes.
 const forgetTimeout = 30 * time.Minute
 
-// forgetFlags are the flags of `precept forget`.
 type forgetFlags struct {
 	session, tenant string
 	yes, asJSON     bool
 }
 
-// forgetCommand returns the command that deletes the stored data of a session or of a tenant.
 func (inv *invocation) forgetCommand() *cobra.Command {
 	var f forgetFlags
 	c := &cobra.Command{
@@ -59,7 +56,6 @@ func (inv *invocation) forgetCommand() *cobra.Command {
 	})
 }
 
-// runForget deletes data through the running server or, if no server runs, from the store directly.
 func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forgetFlags) error {
 	if f.session == "" && f.tenant == "" {
 		return misuse(errors.New(
@@ -87,7 +83,7 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 		return fmt.Errorf("%s was not deleted: %w", report.Printable(subject), err)
 	}
 	var notFound error
-	if n == 0 && f.session != "" { // the name may be wrong, so the data of the session may still be stored
+	if n == 0 && f.session != "" { // the name may be wrong
 		notFound = fmt.Errorf(
 			"no data of %s is stored, so nothing was deleted; look up the name in the list of sessions, or add "+
 				"--tenant NAME if the session belongs to another tenant", report.Printable(subject),
@@ -112,7 +108,7 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 	return err
 }
 
-// confirm asks the user for confirmation, unless --yes is set. confirm returns an error unless the answer is yes.
+// confirm returns an error unless the answer is yes or --yes is set.
 func confirm(in io.Reader, console io.Writer, f *forgetFlags, subject string) error {
 	if f.yes {
 		return nil
@@ -128,7 +124,6 @@ func confirm(in io.Reader, console io.Writer, f *forgetFlags, subject string) er
 	return errors.New("the deletion was not confirmed, so nothing was deleted; answer yes, or add --yes")
 }
 
-// forgetOffline deletes data from the store without a server.
 func forgetOffline(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, f *forgetFlags,
 ) (n int, err error) {
@@ -144,8 +139,7 @@ func forgetOffline(
 	return n, errors.Join(err, s.stop())
 }
 
-// forgetOnline asks the running server to delete the data, because the memory and the outbox of the server hold data
-// that is not in the store yet.
+// forgetOnline asks the running server, because its memory and outbox hold data that is not in the store yet.
 func forgetOnline(
 	ctx context.Context, cfg *configs.Config, f *forgetFlags,
 ) (int, error) {

@@ -10,8 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Without a terminal, the help of a command contains its description and the kind of each flag's value (such as int or
-// duration), and fits 100 columns.
+// The kind of a flag's value is a word such as int or duration.
 func TestHelpDescribesCommandsAndFlagsWithin100Columns(t *testing.T) {
 	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
 	root := new(invocation).rootCommand()
@@ -41,7 +40,6 @@ func TestHelpDescribesCommandsAndFlagsWithin100Columns(t *testing.T) {
 	})
 }
 
-// Each command has the flag --json, except command groups and the commands of cobra, which print no result.
 func TestEachCommandHasJSONFlag(t *testing.T) {
 	forEachCommand(new(invocation).rootCommand(), func(c *cobra.Command) {
 		path := c.CommandPath()
@@ -54,7 +52,6 @@ func TestEachCommandHasJSONFlag(t *testing.T) {
 	})
 }
 
-// Each example in the help has flags and arguments that its command accepts.
 func TestExamplesInHelpAreAccepted(t *testing.T) {
 	examples := 0
 	forEachCommand(new(invocation).rootCommand(), func(c *cobra.Command) {
@@ -78,7 +75,7 @@ func TestExamplesInHelpAreAccepted(t *testing.T) {
 	}
 }
 
-// splitWords splits a command line at spaces outside of double quotes.
+// splitWords splits at spaces outside of double quotes.
 func splitWords(line string) (words []string) {
 	for i, part := range strings.Split(strings.TrimSpace(line), `"`) {
 		if i%2 == 1 {
@@ -90,7 +87,6 @@ func splitWords(line string) (words []string) {
 	return words
 }
 
-// forEachCommand calls check for a command and all its subcommands.
 func forEachCommand(c *cobra.Command, check func(*cobra.Command)) {
 	check(c)
 	for _, sub := range c.Commands() {

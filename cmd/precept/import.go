@@ -21,7 +21,6 @@ import (
 	"precept/learn"
 )
 
-// importFlags are the flags of `precept import`.
 type importFlags struct {
 	tenant, agent string
 	from          []string
@@ -32,7 +31,6 @@ type importFlags struct {
 // each transcript.
 type importFunc func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportResult, error)
 
-// importCommand returns the command that imports past conversations.
 func (inv *invocation) importCommand() *cobra.Command {
 	var f importFlags
 	c := &cobra.Command{
@@ -96,14 +94,12 @@ func (inv *invocation) importCommand() *cobra.Command {
 	})
 }
 
-// importSource is one file of transcripts.
 type importSource struct {
 	path   string
-	client *history.Client // client that wrote the file; nil if the file is in a format of detect.ReadTranscripts
+	client *history.Client // nil if the file is in a format of detect.ReadTranscripts
 }
 
-// importSources returns the files to import. A file that cannot be opened is an error, so that a mistyped name does
-// not create a store.
+// importSources opens each file, so that a mistyped name does not create a store.
 func (inv *invocation) importSources(f *importFlags, files []string) (sources []importSource, err error) {
 	if len(f.from) == 0 {
 		if err := checkNotRules(files); err != nil {
@@ -114,7 +110,7 @@ func (inv *invocation) importSources(f *importFlags, files []string) (sources []
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", file, err)
 			}
-			_ = in.Close() // importLessons opens the file again
+			_ = in.Close() // importAll opens the file again
 			sources = append(sources, importSource{path: file})
 		}
 		return sources, nil
@@ -149,7 +145,6 @@ func (inv *invocation) importSources(f *importFlags, files []string) (sources []
 	return sources, nil
 }
 
-// importAll imports the files in their order.
 func (inv *invocation) importAll(ctx context.Context, importTranscripts importFunc, list []importSource) (learn.ImportResult, error) {
 	sum := learn.ImportResult{Errors: []string{}}
 	bar := newProgress(inv.stderr, inv.tools, "transcripts", 0)
@@ -160,7 +155,7 @@ func (inv *invocation) importAll(ctx context.Context, importTranscripts importFu
 			var part learn.ImportResult
 			part, err = importTranscripts(ctx, in, at, func() { bar.add(1) })
 			if source.client != nil && part.Transcripts == 0 {
-				part.Errors = nil // a history file without a conversation is not an error
+				part.Errors = nil // a history file without a conversation is no error
 			}
 			_ = in.Close()
 			if skipped != nil {
@@ -178,9 +173,8 @@ func (inv *invocation) importAll(ctx context.Context, importTranscripts importFu
 	return sum, nil
 }
 
-// open opens the transcripts of the file. at is the modification time of the file, so that a second import of the file
-// makes equal samples. For standard input, at is the current time. skipped describes the unreadable entries of a
-// client's history.
+// open opens the transcripts. at is the modification time of the file, so that a second import makes equal samples.
+// skipped describes the unreadable entries of a client's history.
 func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, skipped, err error) {
 	at = tools.Now()
 	if info, err := os.Stat(s.path); s.path != "-" && err == nil {
@@ -194,14 +188,11 @@ func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadClose
 	return io.NopCloser(text), at, skipped, err
 }
 
-// maxImport is the maximum size in bytes of the transcripts in one request to the running server.
 const maxImport = 256 << 20
 
-// importTimeout is the maximum time of one request to the running server.
 const importTimeout = 10 * time.Minute
 
-// importOnline returns an importFunc that sends transcripts to the running server. Without the server, the import would
-// fail, because the server has locked the store.
+// importOnline imports through the running server, which has locked the store.
 func importOnline(cfg *configs.Config, f *importFlags) (importFunc, error) {
 	client, err := runningServer(cfg)
 	if err != nil {
@@ -229,8 +220,7 @@ func importOnline(cfg *configs.Config, f *importFlags) (importFunc, error) {
 	}, nil
 }
 
-// printImport prints the counts and the faults of an import. If there are faults, printImport returns an error with
-// exit code 1.
+// printImport returns an error with exit code 1 if there are faults.
 func printImport(out, console io.Writer, f *importFlags, sum learn.ImportResult) error {
 	if f.asJSON {
 		if err := writeJSON(out, sum); err != nil {

@@ -20,7 +20,6 @@ import (
 	"precept/internal/shell"
 )
 
-// initFlags holds the flags of `precept init`.
 type initFlags struct {
 	dir       string
 	upstreams []string
@@ -30,7 +29,6 @@ type initFlags struct {
 	asJSON    bool
 }
 
-// initResult is the output of `precept init --json`.
 type initResult struct {
 	Config  string            `json:"config"`  // path of the written configuration
 	Lessons string            `json:"lessons"` // directory of the lessons
@@ -39,7 +37,6 @@ type initResult struct {
 	Agents  map[string]string `json:"agents"`  // setting that points each agent of --agent to precept
 }
 
-// initCommand returns the command that writes a configuration and an example lesson for a new project.
 func (inv *invocation) initCommand() *cobra.Command {
 	var f initFlags
 	c := &cobra.Command{
@@ -70,7 +67,6 @@ func (inv *invocation) initCommand() *cobra.Command {
 	return c
 }
 
-// writeFiles writes the configuration and the lessons, and prints the next steps.
 func (inv *invocation) writeFiles(f *initFlags) error {
 	for _, a := range f.agents {
 		if _, ok := agentSettings()[a]; !ok {
@@ -137,10 +133,8 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 	return nil
 }
 
-// dataAddress is the address of the data listener in the written configuration.
 const dataAddress = "http://127.0.0.1:8080"
 
-// config returns the content of precept.yaml for the given upstreams.
 func (f *initFlags) config() (string, error) {
 	names := map[string]bool{}
 	var lines, first, messages string
@@ -173,8 +167,7 @@ func (f *initFlags) config() (string, error) {
 	return fmt.Sprintf(shortConfig, lines, first, first, messages, first), nil
 }
 
-// upstreamName returns a name for the upstream at a host, such as openai for api.openai.com. If the name is in taken,
-// upstreamName appends a number.
+// upstreamName returns a name such as openai for api.openai.com. If the name is taken, a number is appended.
 func upstreamName(host string, taken map[string]bool) string {
 	parts := slices.DeleteFunc(strings.Split(host, "."), func(s string) bool { return s == "api" || s == "www" || s == "" })
 	name := "upstream"
@@ -187,13 +180,10 @@ func upstreamName(host string, taken map[string]bool) string {
 	return name
 }
 
-// shortConfig is a configuration with the usual keys, as a format for fmt.Sprintf.
-//
 //go:embed begin/precept.yaml
 var shortConfig string
 
-// writeLessons creates the lesson directory and writes the starter lessons or, into an empty directory, an example
-// lesson. writeLessons returns the paths of the written files.
+// writeLessons writes the starter lessons or, into an empty directory, an example lesson, and returns the paths.
 func (f *initFlags) writeLessons(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // other users may read the lessons
 		return nil, err
@@ -209,7 +199,6 @@ func (f *initFlags) writeLessons(dir string) ([]string, error) {
 	return []string{file}, createFile(file, exampleLesson)
 }
 
-// writeStarter copies the starter lessons, and returns the paths of the copies.
 func writeStarter(dir string) (written []string, err error) {
 	starter := configs.StarterLessons()
 	err = fs.WalkDir(starter, ".", func(path string, d fs.DirEntry, err error) error {
@@ -230,7 +219,6 @@ func writeStarter(dir string) (written []string, err error) {
 	return written, err
 }
 
-// addDirectoryRemedy adds the remedy to an error about a directory without write permission.
 func addDirectoryRemedy(err error) error {
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
 		return fmt.Errorf("%w; make the directory writable for this user, or name another directory with --dir", err)
@@ -238,7 +226,7 @@ func addDirectoryRemedy(err error) error {
 	return err
 }
 
-// createFile writes a new file. An existing file is an error and stays unchanged.
+// createFile returns an error for an existing file, which stays unchanged.
 func createFile(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a file of the user's project, without secrets
 	if errors.Is(err, fs.ErrExist) {
@@ -253,13 +241,13 @@ func createFile(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// exampleLesson is a lesson that shows the file format. The lesson is quarantined, so that precept does not inject it.
+// exampleLesson is quarantined, so that precept does not inject it.
 //
 //go:embed begin/LESSON.md
 var exampleLesson string
 
-// agentSettings returns the setting that points an agent to precept, by the name of the agent. The placeholder {} in a
-// setting represents the URL of the data listener.
+// agentSettings returns the setting that points an agent to precept, by the name of the agent. {} represents the URL of
+// the data listener.
 func agentSettings() map[string]string {
 	const openai = "OPENAI_BASE_URL={}/v1"
 	return map[string]string{
@@ -279,10 +267,8 @@ func agentSettings() map[string]string {
 	}
 }
 
-// agentSetting returns the setting that points an agent to a server at dataAddress.
 func agentSetting(agent string) string {
 	return strings.ReplaceAll(agentSettings()[agent], "{}", dataAddress)
 }
 
-// knownAgents returns the names of the agents.
 func knownAgents() []string { return slices.Sorted(maps.Keys(agentSettings())) }

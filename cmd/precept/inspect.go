@@ -14,7 +14,6 @@ import (
 	"precept/detect"
 )
 
-// inspectCommand returns the command that prints the tool errors, loops and feedback in transcripts.
 func inspectCommand(in io.Reader, out io.Writer) *cobra.Command {
 	var asJSON bool
 	var number int
@@ -51,7 +50,6 @@ func inspectCommand(in io.Reader, out io.Writer) *cobra.Command {
 	return c
 }
 
-// inspectFile calls emit with each finding in a file; - is standard input.
 func inspectFile(stdin io.Reader, file string, emit func(detect.Finding) error) error {
 	in, err := openInput(stdin, file)
 	if err != nil {
@@ -61,7 +59,7 @@ func inspectFile(stdin io.Reader, file string, emit func(detect.Finding) error) 
 	return detect.Inspect(in, emit)
 }
 
-// explainFinding prints the reason for one finding. Findings are numbered from 1, over all files.
+// explainFinding explains the finding with a number, from 1, over all files.
 func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, asJSON bool) error {
 	earlier := 0
 	var faults []error
@@ -71,7 +69,7 @@ func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, 
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		explanation, count, err := detect.Explain(in, number-earlier)
-		_ = in.Close() // nothing was written
+		_ = in.Close()
 		if explanation != nil {
 			if asJSON {
 				return writeLine(out, explanation)
@@ -90,7 +88,6 @@ func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, 
 	return errors.Join(append(faults, missing)...)
 }
 
-// printExplanation prints an explanation as text.
 func printExplanation(out io.Writer, number int, explanation *detect.Explanation) error {
 	f, rule := explanation.Finding, explanation.Rule
 	if rule == "" {
@@ -112,7 +109,7 @@ func printExplanation(out io.Writer, number int, explanation *detect.Explanation
 	return nil
 }
 
-// openInput opens a file for reading; - is standard input.
+// openInput opens a file, or standard input for the name -.
 func openInput(stdin io.Reader, file string) (io.ReadCloser, error) {
 	if file == "-" {
 		return io.NopCloser(stdin), nil
@@ -124,7 +121,6 @@ func openInput(stdin io.Reader, file string) (io.ReadCloser, error) {
 	return in, err
 }
 
-// readText reads a file of at most limit bytes; - is standard input.
 func readText(stdin io.Reader, file string, limit int64) ([]byte, error) {
 	in, err := openInput(stdin, file)
 	if err != nil {
@@ -138,7 +134,6 @@ func readText(stdin io.Reader, file string, limit int64) ([]byte, error) {
 	return text, err
 }
 
-// printFinding prints the place, the kind and the rule of a finding.
 func printFinding(out io.Writer, f detect.Finding) error {
 	text := fmt.Sprintf("%s %s [%d] %s %s", f.Source, f.ID, f.Index, f.Kind, f.Label)
 	if f.Tool != "" {

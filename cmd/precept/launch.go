@@ -14,23 +14,23 @@ import (
 )
 
 // launch holds the arguments and the environment with which an agent is started, so that its requests go to precept.
-// Some agents need edited copies of their settings files in a temporary folder. The user's own files are not changed.
+// Some agents need edited copies of their settings files in a temporary folder; the user's own files are not changed.
 type launch struct {
 	cfg      *configs.Config
-	dataURL  string // URL of precept's data listener
+	dataURL  string
 	agent    string
-	run      string // name of the run of all agents of the command; "" if none
-	session  string // name of the session of all agents of the command; "" if each agent has its own sessions
+	run      string // run of all agents of the command; may be empty
+	session  string // "" if each agent has its own sessions
 	args     []string
-	env      map[string]string // environment of the agent
-	home     string            // home directory of the user
-	workDir  string            // working directory
-	tempPath string            // folder for edited copies; "" until tempDir creates the folder, which the caller removes
-	stderr   io.Writer         // receives messages to the user
+	env      map[string]string
+	home     string
+	workDir  string
+	tempPath string // folder for edited copies, created by tempDir and removed by the caller
+	stderr   io.Writer
 }
 
-// baseURL returns a base URL of precept that contains the names of the run, the session and the agent. If upstream is
-// not empty, the URL also contains its name, because the configured routes might choose another upstream.
+// baseURL returns a base URL of precept with the names of the run, the session and the agent, and of an upstream,
+// because the configured routes might choose a different one.
 func (l *launch) baseURL(upstream string) string {
 	escape := func(s string) string { return strings.NewReplacer(",", "%2C", "=", "%3D").Replace(url.PathEscape(s)) }
 	name := "agent=" + escape(l.agent)
@@ -46,8 +46,7 @@ func (l *launch) baseURL(upstream string) string {
 	return l.dataURL + "/p/" + name
 }
 
-// configure sets the environment variables that many agents read, and then the arguments, variables and settings that
-// are specific to the agent.
+// configure sets the variables that many agents read, and then the settings of the agent.
 func (l *launch) configure() error {
 	base := l.baseURL("")
 	for _, name := range []string{
@@ -59,7 +58,7 @@ func (l *launch) configure() error {
 	if l.env["COPILOT_PROVIDER_TYPE"] == "anthropic" {
 		l.env["COPILOT_PROVIDER_BASE_URL"] = base
 	}
-	for _, name := range []string{"NO_PROXY", "no_proxy"} { // an HTTP proxy cannot reach the loopback interface of this machine
+	for _, name := range []string{"NO_PROXY", "no_proxy"} { // an HTTP proxy cannot reach the loopback interface
 		if at, err := url.Parse(l.dataURL); err == nil && !strings.Contains(l.env[name], at.Hostname()) {
 			l.env[name] = strings.TrimPrefix(l.env[name]+","+at.Hostname(), ",")
 		}
@@ -89,8 +88,8 @@ func (l *launch) configure() error {
 	return nil
 }
 
-// insertArguments inserts arguments after the name of the program, unless the user has already given the flag. An empty
-// flag means that the arguments are always inserted.
+// insertArguments inserts arguments after the name of the program, unless the user has given the flag. An empty flag is
+// never given.
 func (l *launch) insertArguments(flag string, arguments ...string) {
 	for _, a := range l.args[1:] {
 		if flag != "" && (a == flag || strings.HasPrefix(a, flag+"=")) {
@@ -100,8 +99,8 @@ func (l *launch) insertArguments(flag string, arguments ...string) {
 	l.args = append(append([]string{l.args[0]}, arguments...), l.args[1:]...)
 }
 
-// upstreamOf returns the name of the upstream with the given base URL. The name is empty for precept's own URL, and
-// for the upstream that the key upstream configures. ok is false if no upstream has the base URL.
+// upstreamOf returns the name of the upstream with the base URL: empty for precept's own URL, and for the upstream that
+// the key upstream configures.
 func (l *launch) upstreamOf(base string) (upstream string, ok bool) {
 	isSame := func(a, b string) bool {
 		trim := func(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "/"), "/v1") }
@@ -121,8 +120,8 @@ func (l *launch) upstreamOf(base string) (upstream string, ok bool) {
 	return "", false
 }
 
-// redirect returns the URL of precept that replaces the base URL in a setting. The result ends in /v1 if base does.
-// If base is not an upstream of precept, redirect prints a note and returns false.
+// redirect returns the URL of precept that replaces the base URL in a setting. If base is not an upstream of precept,
+// redirect prints a note and returns false.
 func (l *launch) redirect(setting, base string) (string, bool) {
 	upstream, ok := l.upstreamOf(base)
 	if !ok {
@@ -139,8 +138,7 @@ func (l *launch) redirect(setting, base string) (string, bool) {
 	return l.baseURL(upstream), true
 }
 
-// programName returns the name of the agent in a command line. The name is "agent" for `python agent.py`, and "codex"
-// for `npx codex`.
+// programName returns "agent" for `python agent.py`, and "codex" for `npx codex`.
 func programName(args []string) string {
 	name := func(s string) string {
 		base := filepath.Base(s)

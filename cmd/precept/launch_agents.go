@@ -14,7 +14,7 @@ import (
 	"github.com/tidwall/sjson"
 )
 
-// Patterns for lines in Codex' config.toml: the provider in use, the heading of a section, and a base URL.
+// Patterns for lines in Codex' config.toml.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -23,7 +23,7 @@ var (
 	tomlBaseURL  = regexp.MustCompile(`(?m)^\s*base_url\s*=\s*["']([^"']+)["']`)
 )
 
-// configureCodex points Codex to precept with the flag -c, which overrides a setting in config.toml.
+// configureCodex uses the flag -c, which overrides a setting in config.toml.
 func (l *launch) configureCodex() error {
 	home := cmp.Or(l.env["CODEX_HOME"], filepath.Join(l.home, ".codex"))
 	text, err := os.ReadFile(filepath.Join(home, "config.toml"))
@@ -51,8 +51,7 @@ func (l *launch) configureCodex() error {
 	return nil
 }
 
-// configureOpencode points opencode to precept with the variable OPENCODE_CONFIG_CONTENT, whose settings override the
-// settings in files.
+// configureOpencode uses the variable OPENCODE_CONFIG_CONTENT, which overrides the settings in files.
 func (l *launch) configureOpencode() error {
 	content := cmp.Or(l.env["OPENCODE_CONFIG_CONTENT"], "{}")
 	baseURLs := map[string]string{"openai": l.baseURL("") + "/v1", "anthropic": l.baseURL("") + "/v1"}
@@ -84,7 +83,7 @@ func (l *launch) configureOpencode() error {
 	return nil
 }
 
-// opencodeFiles returns the paths of the settings files that opencode reads, the lowest priority first.
+// opencodeFiles returns the settings files that opencode reads, the lowest priority first.
 func (l *launch) opencodeFiles() []string {
 	config := cmp.Or(l.env["XDG_CONFIG_HOME"], filepath.Join(l.home, ".config"))
 	var above []string
@@ -105,8 +104,8 @@ func (l *launch) opencodeFiles() []string {
 	return out
 }
 
-// configurePi points pi to precept with the variable PI_CODING_AGENT_DIR, which names the settings folder. The named
-// folder has an edited copy of models.json, and links to all other files in the user's folder.
+// configurePi points PI_CODING_AGENT_DIR to a folder with an edited copy of models.json, and links to all other files
+// of the user's folder.
 func (l *launch) configurePi() error {
 	source := cmp.Or(l.env["PI_CODING_AGENT_DIR"], filepath.Join(l.home, ".pi", "agent"))
 	if err := os.MkdirAll(source, 0o700); err != nil {
@@ -137,9 +136,8 @@ func (l *launch) configurePi() error {
 	return os.WriteFile(filepath.Join(dir, "models.json"), text, 0o600) //nolint:gosec // the folder was created by tempDir
 }
 
-// redirectAll sets the new base URL of each provider in baseURLs, by the name of the provider. A provider whose base
-// URL is not an upstream of precept is removed from baseURLs. path is the path of the base URL in a provider's
-// settings.
+// redirectAll sets the new base URL of each provider in baseURLs, and removes a provider whose base URL is not an
+// upstream of precept. path is the path of the base URL in a provider's settings.
 func (l *launch) redirectAll(
 	baseURLs map[string]string, kind string, providers gjson.Result, path string,
 ) {
@@ -154,10 +152,9 @@ func (l *launch) redirectAll(
 	})
 }
 
-// apiBase matches a line in Continue's config.yaml that sets a base URL.
 var apiBase = regexp.MustCompile(`(?m)^(\s*(?:- )?apiBase:\s*)["']?(https?://[^\s"'#]+)["']?`) //nolint:gochecknoglobals // immutable
 
-// configureContinue points Continue to precept with the flag --config and an edited copy of the settings file.
+// configureContinue passes an edited copy of the settings file with the flag --config.
 func (l *launch) configureContinue() error {
 	file := filepath.Join(l.home, ".continue", "config.yaml")
 	at := slices.IndexFunc(l.args, func(a string) bool { return a == "--config" })
@@ -190,7 +187,6 @@ func (l *launch) configureContinue() error {
 	return os.WriteFile(copied, []byte(edited), 0o600) //nolint:gosec // the folder was created by tempDir
 }
 
-// tempDir returns the path of the temporary folder, which the first call creates.
 func (l *launch) tempDir() (string, error) {
 	if l.tempPath != "" {
 		return l.tempPath, nil
@@ -200,8 +196,7 @@ func (l *launch) tempDir() (string, error) {
 	return dir, err
 }
 
-// linkFolder adds links to all files of the folder source, except one, to the temporary folder. linkFolder returns the
-// path of the temporary folder.
+// linkFolder links all files of the folder source, except one, into the temporary folder.
 func (l *launch) linkFolder(source, except string) (string, error) {
 	dir, err := l.tempDir()
 	if err != nil {
@@ -225,12 +220,12 @@ func (l *launch) linkFolder(source, except string) (string, error) {
 	return dir, nil
 }
 
-// escapePath escapes the characters of a key that have a special meaning in a path of sjson.
+// escapePath escapes the special characters in a path of sjson.
 func escapePath(key string) string {
 	return regexp.MustCompile(`[^\w-]`).ReplaceAllString(key, `\$0`)
 }
 
-// withoutComments returns a JSON text without comments and trailing commas. The agents accept both in their settings.
+// withoutComments removes comments and trailing commas from JSON. The agents accept both in their settings.
 func withoutComments(text []byte) []byte {
 	if json.Valid(text) {
 		return text

@@ -12,8 +12,8 @@ import (
 	"precept/configs"
 )
 
-// agentProcess returns the process that precept run would start for an agent command, and the messages to the user. The
-// home directory has the given files. The test fails if a file changes.
+// agentProcess returns the process that precept run would start, with the given files in the home directory, which must
+// not change.
 func agentProcess(t *testing.T, command string, files map[string]string) (*launch, *bytes.Buffer) {
 	t.Helper()
 	home := t.TempDir()
@@ -61,8 +61,7 @@ func TestPointSetsAddressesForAnyAgent(t *testing.T) {
 	}
 }
 
-// Run and session have separate keys in the base URL and separate variables. If only the run is set, PRECEPT_SESSION is
-// also the run.
+// If only the run is set, PRECEPT_SESSION is also the run.
 func TestPointSeparatesRunAndSession(t *testing.T) {
 	for _, tc := range []struct{ run, session, base, sessionVariable string }{
 		{"ci/7", "", "http://h/p/agent=a,run=ci%2F7", "ci/7"},

@@ -18,7 +18,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonRow is one lesson in the output of lessons list --json.
 type lessonRow struct {
 	Slug         string       `json:"slug"`
 	Title        string       `json:"title"`
@@ -41,7 +40,6 @@ type lessonRow struct {
 	Path         string       `json:"path"`
 }
 
-// lessonsCommand returns the command lessons with its subcommands.
 func (inv *invocation) lessonsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lessons",
@@ -55,7 +53,6 @@ func (inv *invocation) lessonsCommand() *cobra.Command {
 	return c
 }
 
-// rowOf returns a lesson as a row of lessons list --json.
 func rowOf(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
 	r := lessonRow{
 		Slug: l.Slug, Title: l.Title, State: l.State, Outcome: l.Outcome, Confidence: l.Confidence, Evidence: l.Support(),
@@ -79,7 +76,6 @@ func rowOf(now time.Time, book *lesson.Book, l *lesson.Lesson) lessonRow {
 	return r
 }
 
-// loadBook reads the configured lessons.
 func loadBook(
 	ctx context.Context, tools server.Tools, cfg *configs.Config,
 ) (*lesson.Book, []lesson.Problem, error) {
@@ -92,8 +88,7 @@ func loadBook(
 	return readBook(ctx, tools, cfg)
 }
 
-// missingLessonError returns the error for a lesson that does not exist. If a file with this slug has faults, the error
-// names the file and its faults.
+// missingLessonError names the faults of a file with this slug.
 func missingLessonError(slug string, problems ...lesson.Problem) error {
 	for i := range problems {
 		p := &problems[i]
@@ -105,13 +100,11 @@ func missingLessonError(slug string, problems ...lesson.Problem) error {
 	return fmt.Errorf("lesson %q does not exist; `precept lessons list` lists the lessons", slug)
 }
 
-// isDirectory reports whether path is an existing directory.
 func isDirectory(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
-// actionCommands returns the commands that change the state of a lesson.
 func (inv *invocation) actionCommands() []*cobra.Command {
 	return []*cobra.Command{
 		inv.actionCommand(lesson.Approve, "Approve the present text of a lesson and activate the lesson"),
@@ -124,7 +117,7 @@ func (inv *invocation) actionCommands() []*cobra.Command {
 	}
 }
 
-// stateResult is the output of a command that changes a lesson. State is the state after the change.
+// stateResult is the output of a command that changes a lesson.
 type stateResult struct {
 	Slug        string       `json:"slug"`
 	State       lesson.State `json:"state"`
@@ -132,19 +125,17 @@ type stateResult struct {
 	Path        string       `json:"path"`
 }
 
-// newStateResult returns the output for a changed lesson.
 func newStateResult(l *lesson.Lesson) stateResult {
 	return stateResult{l.Slug, l.State, l.ContentHash, l.Path}
 }
 
-// printState prints the state of a lesson.
 func printState(out io.Writer, l *lesson.Lesson, asJSON bool) error {
 	return printResult(out,
 		asJSON, newStateResult(l), "%s is %s now", l.Slug, l.State,
 	)
 }
 
-// actionCommand returns the command that applies an action to a lesson. short is the one-line help text.
+// actionCommand returns the command of an action, with the one-line help text short.
 func (inv *invocation) actionCommand(a lesson.Action, short string) *cobra.Command {
 	var asJSON, force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: argsValidator(cobra.ExactArgs(1))}
@@ -168,7 +159,6 @@ func (inv *invocation) actionCommand(a lesson.Action, short string) *cobra.Comma
 
 const forceHelp = "approve despite findings of the checks; read the lesson first"
 
-// applyAction applies an action to a lesson on behalf of the user, and prints the findings of the checks.
 func (inv *invocation) applyAction(
 	ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan,
 	force bool,
@@ -185,7 +175,7 @@ func (inv *invocation) applyAction(
 	var refused *bank.Refused
 	switch {
 	case errors.Is(err, bank.ErrNoLesson):
-		_, problems, _ := b.List(ctx) // if List fails, the error for the missing lesson is more useful
+		_, problems, _ := b.List(ctx) // the error for the missing lesson is more useful
 		return nil, missingLessonError(slug, problems...)
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf(

@@ -18,7 +18,6 @@ import (
 	"precept/internal/file"
 )
 
-// lessonsRetireCommand returns the command that retires lessons, that is, moves them into the archive.
 func (inv *invocation) lessonsRetireCommand() *cobra.Command {
 	var expired, superseded, asJSON bool
 	c := &cobra.Command{
@@ -74,10 +73,9 @@ func (inv *invocation) lessonsRetireCommand() *cobra.Command {
 	})
 }
 
-// maxEvents is the maximum number of events that the log command reads. The newest events are read.
+// maxEvents bounds the events that the log command reads, newest first.
 const maxEvents = 1000
 
-// lessonsLogCommand returns the command that prints the audit log of the lessons.
 func (inv *invocation) lessonsLogCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -118,7 +116,6 @@ func (inv *invocation) lessonsLogCommand() *cobra.Command {
 	})
 }
 
-// lessonsExportCommand returns the command that writes the lessons as JSON lines or as files.
 func (inv *invocation) lessonsExportCommand() *cobra.Command {
 	var format string
 	var states []string
@@ -171,7 +168,6 @@ func (inv *invocation) lessonsExportCommand() *cobra.Command {
 	})
 }
 
-// exportOne writes one lesson in a format: as a line of JSON to out, or as a file in the directory args[0].
 func exportOne(out io.Writer, format string, args []string, l *lesson.Lesson, row lessonRow) error {
 	switch format {
 	case "aip11":
@@ -198,7 +194,6 @@ func exportOne(out io.Writer, format string, args []string, l *lesson.Lesson, ro
 	}
 }
 
-// slugError adds the slug of a lesson to an error of the bank.
 func slugError(slug string, err error) error {
 	if err == bank.ErrNoLesson { //nolint:errorlint // the bank returns this error unwrapped
 		return missingLessonError(slug)

@@ -19,13 +19,11 @@ import (
 	"precept/internal/session"
 )
 
-// backtestFlags are the flags of `precept lessons backtest`.
 type backtestFlags struct {
 	tenant, since string
 	asJSON        bool
 }
 
-// lessonsBacktestCommand returns the command that counts the captured sessions in which lessons would have fired.
 func (inv *invocation) lessonsBacktestCommand() *cobra.Command {
 	var f backtestFlags
 	c := &cobra.Command{
@@ -74,8 +72,7 @@ func (inv *invocation) lessonsBacktestCommand() *cobra.Command {
 	})
 }
 
-// findLessons returns the lessons with the names in args. A name that ends in .md is the path of a file, and any other
-// name is a slug in the bank.
+// findLessons reads lessons. A name that ends in .md is the path of a file, and every other name is a slug in the bank.
 func (inv *invocation) findLessons(
 	ctx context.Context, cfg *configs.Config, args []string,
 ) ([]*lesson.Lesson, error) {
@@ -110,14 +107,12 @@ func (inv *invocation) findLessons(
 	return out, nil
 }
 
-// backtestSelection selects the sessions of a backtest.
 type backtestSelection struct {
 	tenant     string
 	since      time.Time
-	allLessons *lesson.Book // all lessons of the bank, for matching by likeness; nil disables likeness
+	allLessons *lesson.Book // for matching by likeness; nil disables it
 }
 
-// runBacktest matches lessons against the captured sessions, one session at a time.
 func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, selection backtestSelection) (*backtest.Evaluator, error) {
 	e, err := inv.tools.OpenFiltered(ctx, cfg)
 	if err != nil {
@@ -144,7 +139,7 @@ func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, les
 		if err != nil || s == nil {
 			return err
 		}
-		if !s.Rewarded { // in an open or imported session the feedback counts as the reward
+		if !s.Rewarded { // of an open or imported session the feedback counts as the reward
 			entries, err := e.Feedback(ctx, r.Tenant, r.ID)
 			if err != nil {
 				return err
@@ -158,7 +153,6 @@ func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, les
 	return run, err
 }
 
-// printBacktest prints the result of one lesson as text.
 func printBacktest(out io.Writer, r backtest.Result) {
 	fmt.Fprintf(
 		out, "%s would have fired in %d of %s%s\n", r.Slug, r.Matched, countNoun(r.Sessions, "session"),
@@ -192,8 +186,7 @@ func printBacktest(out io.Writer, r backtest.Result) {
 	}
 }
 
-// printLikeness prints the number of sessions in which the lesson would have matched by likeness, and examples. If no
-// captured session was compared, printLikeness prints nothing.
+// printLikeness prints in how many sessions the lesson would have matched by likeness, and examples.
 func printLikeness(out io.Writer, l *backtest.LikenessCounts) {
 	switch {
 	case l.Captured == 0:
@@ -213,10 +206,9 @@ func printLikeness(out io.Writer, l *backtest.LikenessCounts) {
 	}
 }
 
-// maxShownSentence is the maximum number of characters that are printed of a sentence.
 const maxShownSentence = 120
 
-// percentage returns n as a percentage of total, in parentheses after a space; "" if total is zero.
+// percentage returns n as a percentage of total, in parentheses after a space; "" for no total.
 func percentage(n, total int) string {
 	if total == 0 {
 		return ""

@@ -16,12 +16,10 @@ import (
 	"precept/store/redis"
 )
 
-// userName returns the name of the user for the audit log: the variable USER, or "operator".
 func userName(env func(string) (string, bool)) string {
 	return cmp.Or(firstEnv(env, "USER"), "operator")
 }
 
-// readBook reads the configured lessons from their directory or from Redis.
 func readBook(
 	ctx context.Context, tools server.Tools, cfg *configs.Config,
 ) (*lesson.Book, []lesson.Problem, error) {
@@ -36,13 +34,11 @@ func readBook(
 	return book, problems, server.LessonsError(cfg, err)
 }
 
-// pushResult is the output of lessons push --json.
 type pushResult struct {
 	Lessons int            `json:"lessons"` // number of lessons of the bank after the push
 	Changes []lesson.Event `json:"changes"`
 }
 
-// lessonsPushCommand returns the command that replaces the lessons in Redis by a directory.
 func (inv *invocation) lessonsPushCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -61,7 +57,7 @@ func (inv *invocation) lessonsPushCommand() *cobra.Command {
 		}
 		defer storage.Close() //nolint:errcheck // Redis has confirmed every write
 		texts, err := readLessonTexts(inv.stderr, args[0])
-		if err == nil && len(texts) == 0 { // a wrong directory is more likely than the wish for an empty bank
+		if err == nil && len(texts) == 0 { // probably a wrong directory
 			err = fmt.Errorf("%s contains no lessons, and the push changed nothing; to empty the bank, "+
 				"retire each lesson: precept lessons retire SLUG", args[0])
 		}
@@ -82,7 +78,6 @@ func (inv *invocation) lessonsPushCommand() *cobra.Command {
 	})
 }
 
-// lessonsPullCommand returns the command that writes the lessons in Redis into a directory.
 func (inv *invocation) lessonsPullCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -115,8 +110,7 @@ func (inv *invocation) lessonsPullCommand() *cobra.Command {
 	})
 }
 
-// openArgumentBank opens the bank of push and pull, whose URL is the second argument or, without a second argument, the
-// configured Redis.
+// openArgumentBank opens the Redis at the second argument, or else the configured Redis.
 func openArgumentBank(tools server.Tools, cfg *configs.Config, args []string) (*redis.Bank, error) {
 	switch {
 	case len(args) == 2:
@@ -130,7 +124,7 @@ func openArgumentBank(tools server.Tools, cfg *configs.Config, args []string) (*
 	return tools.OpenRedisBank(cfg)
 }
 
-// readLessonTexts reads the lesson files of a directory. A file that is not a valid lesson is an error.
+// readLessonTexts returns an error if a file is not a valid lesson.
 func readLessonTexts(console io.Writer, dir string) (map[string][]byte, error) {
 	if !isDirectory(dir) {
 		return nil, fmt.Errorf("the directory %s does not exist; name a directory with LESSON.md files", dir)
@@ -143,7 +137,6 @@ func readLessonTexts(console io.Writer, dir string) (map[string][]byte, error) {
 	return texts, err
 }
 
-// changeSummary returns the number of new, changed and removed lessons as text.
 func changeSummary(events []lesson.Event) string {
 	count := map[string]int{}
 	for i := range events {

@@ -21,7 +21,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonDiff is one lesson that differs between two banks (collections of lessons).
 type lessonDiff struct {
 	Slug           string           `json:"slug"`
 	Kind           string           `json:"kind"` // added, removed, changed
@@ -33,7 +32,6 @@ type lessonDiff struct {
 	Diff           string           `json:"diff"`
 }
 
-// lessonsDiffCommand returns the command that compares two banks.
 func (inv *invocation) lessonsDiffCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -76,7 +74,6 @@ func (inv *invocation) lessonsDiffCommand() *cobra.Command {
 	})
 }
 
-// readBank reads the bank at a path, URL or git revision.
 func readBank(ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, address string) (*lesson.Book, error) {
 	if server.IsRedis(address) {
 		other := *cfg
@@ -101,7 +98,6 @@ func readBank(ctx context.Context, console io.Writer, tools server.Tools, cfg *c
 	return book, nil
 }
 
-// textsOfRevision reads the lesson files of a directory at a git revision.
 func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, error) {
 	if rev == "" || strings.HasPrefix(rev, "-") || server.IsRedis(dir) {
 		return nil, misuse(fmt.Errorf(
@@ -140,8 +136,7 @@ func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, e
 	return texts, nil
 }
 
-// diffBooks returns the lessons that differ, sorted by slug. ok is false if the checks refuse a lesson of next that
-// differs.
+// diffBooks returns the lessons that differ; ok is false if the checks refuse one of them.
 func diffBooks(now time.Time, old, next *lesson.Book) (out []lessonDiff, ok bool) {
 	out, ok = []lessonDiff{}, true
 	slugs := map[string]bool{}
@@ -184,7 +179,6 @@ func diffBooks(now time.Time, old, next *lesson.Book) (out []lessonDiff, ok bool
 	return out, ok
 }
 
-// printChange prints one difference as text.
 func printChange(out io.Writer, c *lessonDiff) {
 	switch c.Kind {
 	case "added":

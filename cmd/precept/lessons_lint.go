@@ -12,7 +12,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// lintResult is the output of lessons lint --json.
 type lintResult struct {
 	OK       bool             `json:"ok"` // no errors; warnings may remain
 	Lessons  int              `json:"lessons"`
@@ -21,7 +20,6 @@ type lintResult struct {
 	Sessions int              `json:"sessions"` // captured sessions against which the triggers were matched
 }
 
-// lessonsLintCommand returns the command that checks all lessons.
 func (inv *invocation) lessonsLintCommand() *cobra.Command {
 	var asJSON, noBacktest bool
 	c := &cobra.Command{
@@ -41,7 +39,7 @@ func (inv *invocation) lessonsLintCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		coveredPaths := map[string]bool{} // files whose lessons get findings
+		coveredPaths := map[string]bool{}
 		for _, l := range book.Lessons() {
 			coveredPaths[l.Path] = true
 		}
@@ -67,7 +65,6 @@ func (inv *invocation) lessonsLintCommand() *cobra.Command {
 	})
 }
 
-// warnOfFaults prints a warning about lesson files with faults, which the command ignores.
 func warnOfFaults(console io.Writer, problems []lesson.Problem) {
 	const maxShown = 5
 	printProblems(console, problems[:min(maxShown, len(problems))])
@@ -76,7 +73,6 @@ func warnOfFaults(console io.Writer, problems []lesson.Problem) {
 	)
 }
 
-// printLint prints the faults, the findings and the counts as text.
 func printLint(out io.Writer, l lintResult) {
 	for _, p := range l.Broken {
 		printProblem(out, p)

@@ -19,13 +19,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// listFlags are the flags of `precept lessons list`.
 type listFlags struct {
 	states                    []string
 	expired, archived, asJSON bool
 }
 
-// lessonsListCommand returns the command that lists the lessons.
 func (inv *invocation) lessonsListCommand() *cobra.Command {
 	var f listFlags
 	c := &cobra.Command{
@@ -55,7 +53,6 @@ func (inv *invocation) lessonsListCommand() *cobra.Command {
 	})
 }
 
-// list prints the lessons that the flags select, as a table or as JSON.
 func (inv *invocation) list(ctx context.Context, cfg *configs.Config, f *listFlags) error {
 	book, problems, err := readBankOrArchive(ctx, inv.tools, cfg, f.archived)
 	if err != nil {
@@ -109,7 +106,6 @@ func (inv *invocation) list(ctx context.Context, cfg *configs.Config, f *listFla
 	return nil
 }
 
-// readBankOrArchive reads the lessons of the bank, or the archived lessons.
 func readBankOrArchive(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, archived bool,
 ) (*lesson.Book, []lesson.Problem, error) {
@@ -125,8 +121,6 @@ func readBankOrArchive(
 	return lesson.NewBook(lessons), problems, err
 }
 
-// lessonsShowCommand returns the command that prints the file of a lesson and, on standard error, related data such as
-// contradicting lessons.
 func (inv *invocation) lessonsShowCommand() *cobra.Command {
 	var asJSON, archived bool
 	c := &cobra.Command{
@@ -178,8 +172,8 @@ func (inv *invocation) lessonsShowCommand() *cobra.Command {
 	})
 }
 
-// companionPath returns the path of a lesson's companion file, a note for people that precept never injects; "" if
-// there is none. The path is knowledge/lessons/SLUG.md in the bank, next to the bank, or in the working directory.
+// companionPath returns the path of a lesson's note for people, which precept never injects: knowledge/lessons/SLUG.md
+// in the bank, next to the bank, or in the working directory.
 func companionPath(cfg *configs.Config, slug string) string {
 	name := filepath.Join("knowledge", "lessons", slug+".md")
 	places := []string{name}
@@ -197,9 +191,8 @@ func companionPath(cfg *configs.Config, slug string) string {
 	return ""
 }
 
-// opinionsOf returns the sum of the judges' opinions on the current text of a lesson, over all tenants in the scope of
-// the lesson. If there are no opinions, or if the store cannot be read, opinionsOf returns nil, because `lessons show`
-// also works without opinions.
+// opinionsOf returns the sum of the judges' opinions on the current text of a lesson, over all tenants in its scope.
+// `lessons show` also works without opinions or store.
 func opinionsOf(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, l *lesson.Lesson,
 ) *report.Opinions {

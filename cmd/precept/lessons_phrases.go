@@ -19,7 +19,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// phrasesResult is the output of lessons phrases --json.
 type phrasesResult struct {
 	Slug      string                    `json:"slug"`
 	Sessions  int                       `json:"sessions"` // captured sessions that were read
@@ -30,7 +29,6 @@ type phrasesResult struct {
 	State     lesson.State              `json:"state"`    // state of the lesson after the command
 }
 
-// lessonsPhrasesCommand returns the command that proposes keywords for a lesson.
 func (inv *invocation) lessonsPhrasesCommand() *cobra.Command {
 	var accept []string
 	var judge, asJSON bool
@@ -71,7 +69,7 @@ func (inv *invocation) lessonsPhrasesCommand() *cobra.Command {
 				countNoun(traffic.Sessions(), "captured session"), lesson.LikeSessions,
 			)
 		}
-		if !l.State.IsActive() { // the matcher ignores an inactive lesson, so match an active copy
+		if !l.State.IsActive() { // the matcher ignores an inactive lesson
 			active := l.Clone()
 			active.State = lesson.Active
 			book = lesson.NewBook(append(slices.DeleteFunc(book.Lessons(), func(o *lesson.Lesson) bool { return o == l }), active))
@@ -102,7 +100,6 @@ func (inv *invocation) lessonsPhrasesCommand() *cobra.Command {
 	})
 }
 
-// readCapturedSessions reads the newest captured sessions.
 func (inv *invocation) readCapturedSessions(ctx context.Context, cfg *configs.Config) (sessions []backtest.CapturedSession, traffic *lesson.Traffic, err error) {
 	e, err := inv.tools.OpenFiltered(ctx, cfg)
 	if err != nil {
@@ -118,8 +115,8 @@ func (inv *invocation) readCapturedSessions(ctx context.Context, cfg *configs.Co
 	return sessions, traffic, err
 }
 
-// checkJudge returns an error if --judge is given without a model, or together with --accept. A second call of the
-// judge may return other phrases. A number in --accept could then select a phrase that the user has not seen.
+// checkJudge refuses --judge with --accept. A second call of the judge may return other phrases, so a number could
+// select a phrase that the user has not seen.
 func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	if !judge {
 		return nil
@@ -135,8 +132,8 @@ func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	return nil
 }
 
-// askPhrases adds the judge's proposals to the answer. A phrase is left out if it matches in too many sessions, or if
-// a near miss already proposes it.
+// askPhrases adds the judge's proposals, except phrases that match in too many sessions or that a near miss already
+// proposes.
 func (inv *invocation) askPhrases(
 	ctx context.Context, cfg *configs.Config, l *lesson.Lesson, near []lesson.Resemblance, sessions []backtest.CapturedSession, answer *phrasesResult,
 ) error {
@@ -162,8 +159,7 @@ func (inv *invocation) askPhrases(
 	return nil
 }
 
-// accept adds the accepted phrases to the answer. An item of accept is the number of a proposal, or a phrase. A phrase
-// that is not proposed yet becomes a proposal, together with the number of sessions in which the phrase would match.
+// accept adds the accepted phrases, each the number of a proposal or a phrase, to the answer.
 func (a *phrasesResult) accept(accept []string, sessions []backtest.CapturedSession) error {
 	for _, name := range accept {
 		name = strings.Join(strings.Fields(name), " ")
@@ -184,7 +180,6 @@ func (a *phrasesResult) accept(accept []string, sessions []backtest.CapturedSess
 	return nil
 }
 
-// addPhrases adds the accepted phrases to the keywords of the lesson.
 func (inv *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, answer *phrasesResult) error {
 	edited, err := lesson.Edit(l, func(l *lesson.Lesson) {
 		for _, phrase := range answer.Accepted {
@@ -212,7 +207,6 @@ func (inv *invocation) addPhrases(ctx context.Context, cfg *configs.Config, l *l
 	return nil
 }
 
-// printPhrases prints the proposals and the accepted phrases as text.
 func printPhrases(out io.Writer, a *phrasesResult) {
 	if a.Refused > 0 {
 		fmt.Fprintf(out, "left out %s of the judge (fires in over 10%% of the sessions, or known)\n", countNoun(a.Refused, "phrase"))

@@ -19,7 +19,6 @@ import (
 	"precept/learn"
 )
 
-// trialFlags are the flags of `precept lessons trial`.
 type trialFlags struct {
 	plan        lesson.TrialPlan
 	goal        report.Goal
@@ -29,10 +28,9 @@ type trialFlags struct {
 	force       bool
 }
 
-// isPlanned reports whether the trial ends with one planned evaluation.
+// isPlanned reports whether the trial ends with one evaluation.
 func (f *trialFlags) isPlanned() bool { return f.goal.Picks != 0 || f.goal.DetectableEffect != 0 }
 
-// check returns an error if a flag is out of range or two flags contradict each other.
 func (f *trialFlags) check(c *cobra.Command) error {
 	isShare := func(x float64) bool { return x > 0 && x < 1 }
 	switch {
@@ -56,7 +54,6 @@ func (f *trialFlags) check(c *cobra.Command) error {
 	return nil
 }
 
-// lessonsTrialCommand returns the command that starts the trial of a lesson.
 func (inv *invocation) lessonsTrialCommand() *cobra.Command {
 	var f trialFlags
 	const short = "Measure a lesson faster: pick the lesson at every match, and withhold more picks"
@@ -107,9 +104,8 @@ func (inv *invocation) lessonsTrialCommand() *cobra.Command {
 	})
 }
 
-// planTrial prints the cost of a planned trial, and starts the trial. With --dry-run, planTrial does not start the
-// trial. If standard output is a terminal and --yes is missing, planTrial returns an error instead of starting the
-// trial.
+// planTrial prints the cost of a planned trial, and starts the trial. With --dry-run, and on a terminal without --yes,
+// the trial is not started.
 func (inv *invocation) planTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {
@@ -154,7 +150,6 @@ func (inv *invocation) planTrial(
 	return inv.startTrial(ctx, cfg, slug, f)
 }
 
-// startTrial starts the trial of a lesson, and prints a confirmation unless the output is JSON.
 func (inv *invocation) startTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {
@@ -165,7 +160,6 @@ func (inv *invocation) startTrial(
 	return printState(inv.stdout, l, false)
 }
 
-// emptyReport returns a report that lists the configured lessons without measurements.
 func emptyReport(ctx context.Context, tools server.Tools, cfg *configs.Config) (report.Report, error) {
 	book, _, err := readBook(ctx, tools, cfg)
 	if err != nil {

@@ -18,18 +18,15 @@ import (
 	"precept/internal/wire"
 )
 
-// maxTryBytes is the maximum size of the text in bytes. The proxy's limit (limits.inspect_bytes) has this value by
-// default.
+// maxTryBytes is the default of limits.inspect_bytes.
 const maxTryBytes = 8 << 20
 
-// tryFlags are the flags of `precept lessons try`, which describe a request.
 type tryFlags struct {
 	file, tenant, agent, role, skill, model, tool string
 	tags                                          []string
 	toolError, asJSON                             bool
 }
 
-// triedLesson is a lesson that matches or nearly matches the text.
 type triedLesson struct {
 	Slug   string         `json:"slug"`
 	Title  string         `json:"title"`
@@ -37,7 +34,6 @@ type triedLesson struct {
 	WhyNot []string       `json:"why_not,omitempty"`
 }
 
-// suggestedLesson is a lesson whose words the text resembles.
 type suggestedLesson struct {
 	Slug      string   `json:"slug"`
 	Title     string   `json:"title"`
@@ -48,7 +44,6 @@ type suggestedLesson struct {
 	Injected  bool     `json:"injected"` // match.like is on, and the lesson has like: true
 }
 
-// tryResult is the output of lessons try --json.
 type tryResult struct {
 	Searched     string              `json:"searched"` // part of the text that is matched against the triggers
 	Stripped     []wire.RemovedPiece `json:"stripped"`
@@ -61,7 +56,6 @@ type tryResult struct {
 	Suggestions  []suggestedLesson   `json:"suggestions"` // lessons that the text resembles; empty below 200 captured sessions
 }
 
-// lessonsTryCommand returns the command that prints the lessons that match a text.
 func (inv *invocation) lessonsTryCommand() *cobra.Command {
 	var f tryFlags
 	c := &cobra.Command{
@@ -114,7 +108,6 @@ func (inv *invocation) lessonsTryCommand() *cobra.Command {
 	})
 }
 
-// readTryText returns the text to match, from the argument, the file or standard input.
 func readTryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 	if len(args) > 0 && f.file != "" {
 		return "", misuse(errors.New("TEXT and --file exclude each other; omit one of them"))
@@ -134,8 +127,6 @@ func readTryText(in io.Reader, f *tryFlags, args []string) (string, error) {
 	return string(b), nil
 }
 
-// tryLessons returns the lessons that match or nearly match the text, and the query with which the lessons were
-// matched.
 func tryLessons(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) (tryResult, lesson.Query) {
 	out := tryResult{
 		Stripped: []wire.RemovedPiece{}, ErrorKinds: []detect.Kind{}, RequestKinds: []string{}, Tags: []string{}, Matches: []triedLesson{},
@@ -188,8 +179,8 @@ func tryLessons(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFla
 	return out, q
 }
 
-// suggest returns the lessons whose words the query resembles. The thresholds come from captured sessions. If there are
-// fewer than lesson.LikeSessions captured sessions, or with match.like: off, suggest returns no lesson.
+// suggest returns the lessons whose words the query resembles, above thresholds from captured sessions. It returns none
+// with match.like: off, or with fewer than lesson.LikeSessions sessions.
 func (inv *invocation) suggest(ctx context.Context, cfg *configs.Config, book *lesson.Book, q *lesson.Query) []suggestedLesson {
 	out := []suggestedLesson{}
 	if cfg.Match.Like == configs.LikeOff {
@@ -210,7 +201,6 @@ func (inv *invocation) suggest(ctx context.Context, cfg *configs.Config, book *l
 	return out
 }
 
-// printTryResult prints the answer as text.
 func printTryResult(out io.Writer, t *tryResult) {
 	const maxStripped = 200
 	for _, s := range t.Stripped {
@@ -265,8 +255,7 @@ func printTryResult(out io.Writer, t *tryResult) {
 	}
 }
 
-// shorten returns at most the first maxRunes characters of a text, on one line. If the text is longer, the result ends
-// in "...".
+// shorten returns at most the first maxRunes characters, on one line.
 func shorten(s string, maxRunes int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > maxRunes {

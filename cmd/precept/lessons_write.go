@@ -23,13 +23,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// draftFlags are the flags of `lessons new`, which set the fields of the new lesson.
 type draftFlags struct {
 	title, advice, situation, counterExample, outcome, category       string
 	keywords, errorPatterns, errorKinds, requestKinds, tags, evidence []string
 }
 
-// lessonsNewCommand returns the command that writes a new lesson.
 func (inv *invocation) lessonsNewCommand() *cobra.Command {
 	var f draftFlags
 	var asJSON bool
@@ -75,7 +73,6 @@ func (inv *invocation) lessonsNewCommand() *cobra.Command {
 	})
 }
 
-// add registers the flags with the command.
 func (f *draftFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.title, "title", "", "what to do or avoid, as an imperative sentence; default: the words of SLUG",
@@ -113,7 +110,6 @@ func (f *draftFlags) add(c *cobra.Command) {
 	)
 }
 
-// draft returns the lesson with the fields that the flags give.
 func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	l := &lesson.Lesson{
 		Slug: slug, Title: f.title, Outcome: f.outcome, Confidence: 0.5, State: lesson.Active,
@@ -160,28 +156,24 @@ func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error)
 	return l, nil
 }
 
-// printProblems prints the faults of lesson files that cannot be read.
 func printProblems(console io.Writer, problems []lesson.Problem) {
 	for i := range problems {
 		printProblem(console, problems[i])
 	}
 }
 
-// printProblem prints a line for each fault of a lesson file.
 func printProblem(out io.Writer, p lesson.Problem) {
 	for _, line := range p.Lines() {
 		fmt.Fprintln(out, report.Printable(line))
 	}
 }
 
-// printFindings prints a line for each finding of the checks.
 func printFindings(out io.Writer, findings []lesson.Finding) {
 	for _, f := range findings {
 		fmt.Fprintln(out, report.Printable(f.String()))
 	}
 }
 
-// lessonsImportCommand returns the command that adds the lessons of another bank in the state quarantined.
 func (inv *invocation) lessonsImportCommand() *cobra.Command {
 	var approve, asJSON bool
 	c := &cobra.Command{
@@ -234,8 +226,8 @@ func (inv *invocation) lessonsImportCommand() *cobra.Command {
 	})
 }
 
-// importLessons adds the lessons of another bank as quarantined proposals. If approve is true, importLessons then
-// approves the proposals. failed is the number of lessons that the parser, the checks or the approval refused.
+// importLessons adds the lessons of another bank as quarantined proposals, and approves them if approve is true. failed
+// is the number of lessons that the parser, the checks or the approval refused.
 func importLessons(
 	ctx context.Context, env func(string) (string, bool), console io.Writer, b *bank.Bank, texts map[string][]byte, approve bool,
 ) (imported, failed int, err error) {
@@ -270,8 +262,8 @@ func importLessons(
 	return imported, failed, nil
 }
 
-// foreignTexts reads the lessons of another bank from the files and directories in args. A file is a lesson file or
-// output of `lessons export`. problems holds the files and lines that cannot be read.
+// foreignTexts reads lesson files and output of `lessons export`. problems holds the files and lines that cannot be
+// read.
 func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems []lesson.Problem, err error) {
 	out = map[string][]byte{}
 	for _, arg := range args {
@@ -293,23 +285,20 @@ func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems 
 		if isExport(text) {
 			problems = append(problems, exportedTexts(arg, text, out)...)
 		} else {
-			out[arg] = text // lesson.Parse refuses a text that is too long
+			out[arg] = text // lesson.Parse refuses a long text
 		}
 	}
 	return out, problems, nil
 }
 
-// maxImportFile is the maximum size in bytes of a file that lessons import reads.
 const maxImportFile = 1 << 30
 
-// isExport reports whether a text is output of `lessons export`, which begins with {. A lesson file never begins with
-// {.
+// isExport reports whether a text is output of `lessons export`. A lesson file never begins with {.
 func isExport(text []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff"))), []byte("{"))
 }
 
-// exportedTexts adds the lessons in the output of `lessons export`, which is JSON lines, to out. Each unreadable line
-// becomes a problem.
+// exportedTexts reads the output of `lessons export`, which is JSON lines.
 func exportedTexts(file string, text []byte, out map[string][]byte) (problems []lesson.Problem) {
 	n := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
@@ -337,14 +326,13 @@ func exportedTexts(file string, text []byte, out map[string][]byte) (problems []
 	return problems
 }
 
-// parseForeign parses a lesson of another bank. For a lesson in the gptme format, parseForeign clears the body, so that
-// the bank writes a new body in the format AIP-11, and adds the file as evidence.
+// parseForeign clears the body of a lesson in the gptme format, so that the bank writes it in the format AIP-11.
 func parseForeign(name string, text []byte) (*lesson.Lesson, error) {
 	l, err := lesson.Parse(name, text)
 	if err != nil {
 		return l, err
 	}
-	l.EvidenceCount = 0 // the other bank's sessions are not in this store, so they are no evidence here
+	l.EvidenceCount = 0 // the other bank's sessions are not in this store
 	if l.Form != lesson.FormGptme {
 		return l, nil
 	}

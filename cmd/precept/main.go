@@ -1,8 +1,7 @@
 // Command precept is a reverse proxy in front of LLM APIs. It lets unmodified agents learn from experience.
 //
-// Most files contain one command, such as precept serve. This package reads the clock, the random source, the
-// environment, the standard streams and the signals of a command, and passes them on as parameters. A server receives
-// its own signals in package server.
+// Most files contain one command, such as precept serve. This package passes the clock, the random source, the
+// environment, the standard streams and the signals of a command on as parameters.
 //
 // The exit codes are:
 //   - 0: success
@@ -10,9 +9,8 @@
 //   - 2: misuse, that is, wrong flags or arguments, or a faulty configuration
 //   - 3: stopped, and streams were cut at the end of limits.drain_timeout or at a second signal
 //
-// A missing, unreadable or malformed file behind a flag or an argument is a failure (1). A malformed configuration file
-// is misuse (2), and so is a malformed entry on the standard input of record. For doctor, a malformed configuration
-// file is a finding (1).
+// A malformed configuration file is misuse (2), but a finding (1) for doctor. Other missing or malformed files
+// are a failure (1).
 package main
 
 import (
@@ -33,7 +31,6 @@ import (
 	"precept/internal/session"
 )
 
-// Exit codes, see the package documentation.
 const (
 	exitSuccess = 0
 	exitFailed  = 1
@@ -41,20 +38,19 @@ const (
 	exitCut     = 3
 )
 
-// invocation holds the standard streams, the environment, the clock and the random source of a command. Tests replace
-// them.
+// invocation holds everything that a command takes from its process. Tests replace it.
 type invocation struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            func(string) (string, bool)
-	envNames       []string // names of all environment variables
+	envNames       []string
 	tools          server.Tools
-	keys           []configs.KeyInfo // keys of the configuration, which all commands share; nil until a command needs the keys
+	keys           []configs.KeyInfo // keys of the configuration; nil until a command needs them
 }
 
 func main() { os.Exit(run()) }
 
-// firstEnv returns the value of the first of the named environment variables that is not empty; "" if all are empty.
+// firstEnv returns the value of the first named variable that is not empty.
 func firstEnv(env func(string) (string, bool), names ...string) string {
 	for _, name := range names {
 		if text, _ := env(name); strings.TrimSpace(text) != "" {
@@ -64,7 +60,6 @@ func firstEnv(env func(string) (string, bool), names ...string) string {
 	return ""
 }
 
-// run runs the program and returns the exit code.
 func run() int {
 	tuneCollector(os.LookupEnv)
 	log.SetOutput(io.Discard) // net/http logs unexpected bytes from an upstream, which may be model output or a key
@@ -83,7 +78,7 @@ func run() int {
 	return inv.execute(context.Background(), os.Args[1:])
 }
 
-// execute runs a command line, prints the error, and returns the exit code.
+// execute prints the error of a command line, and returns the exit code.
 func (inv *invocation) execute(ctx context.Context, args []string) int {
 	root := inv.rootCommand() //nolint:contextcheck // cobra passes ctx to the command
 	root.SetArgs(args)
@@ -103,7 +98,7 @@ func (inv *invocation) execute(ctx context.Context, args []string) int {
 	}
 }
 
-// codedError is an error with an exit code. A nil err means that the command has already printed its error.
+// codedError is an error with an exit code. With a nil err, the command has already printed its error.
 type codedError struct {
 	code int
 	err  error
@@ -118,10 +113,8 @@ func (e *codedError) Error() string {
 
 func (e *codedError) Unwrap() error { return e.err }
 
-// misuse adds the exit code of a misuse to an error.
 func misuse(err error) error { return &codedError{code: exitMisuse, err: err} }
 
-// rootCommand returns the command precept with all its subcommands.
 func (inv *invocation) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use: "precept",
@@ -174,8 +167,7 @@ func (inv *invocation) rootCommand() *cobra.Command {
 	return root
 }
 
-// checkBuiltinArgs makes help and completion reject misspelt arguments with exit code 2. cobra adds these two commands
-// and accepts any argument.
+// checkBuiltinArgs makes help and completion, which cobra adds, reject misspelt arguments with exit code 2.
 func checkBuiltinArgs(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -195,7 +187,6 @@ func checkBuiltinArgs(root *cobra.Command) {
 	}
 }
 
-// versionText returns the line that describes a build.
 func versionText(b server.Build) string {
 	text := "precept " + b.Version
 	if b.Revision != "" {
@@ -204,7 +195,6 @@ func versionText(b server.Build) string {
 	return text + " " + b.Go
 }
 
-// versionCommand returns the command that prints the version of the binary.
 func versionCommand(out io.Writer) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{

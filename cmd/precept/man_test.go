@@ -13,8 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestManualPages writes a manual page for each command. The pages are the same in every run. tools/release.sh sets
-// PRECEPT_MAN for this test, and packs the pages.
+// The pages are the same in every run. tools/release.sh sets PRECEPT_MAN for this test, and packs the pages.
 func TestManualPages(t *testing.T) {
 	dir := cmp.Or(os.Getenv("PRECEPT_MAN"), t.TempDir())
 	writePages(t, dir)
@@ -39,7 +38,6 @@ func TestManualPages(t *testing.T) {
 	}
 }
 
-// writePages writes the manual pages of the root command and all subcommands, with a fixed date.
 func writePages(t *testing.T, dir string) {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -58,8 +56,7 @@ func writePages(t *testing.T, dir string) {
 	}
 }
 
-// escapeAll escapes the help of a command and its subcommands, because cobra/doc reads help as Markdown: <hex> would be
-// a tag, and * would start emphasis.
+// escapeAll escapes help, which cobra/doc reads as Markdown: <hex> would be a tag, and * would start emphasis.
 func escapeAll(c *cobra.Command) {
 	c.Short, c.Long = escape(c.Short), escape(c.Long)
 	each := func(f *pflag.Flag) { f.Usage = escape(f.Usage) }
@@ -69,7 +66,7 @@ func escapeAll(c *cobra.Command) {
 	}
 }
 
-// escape escapes text for Markdown. It keeps indented lines, because Markdown shows these examples as code.
+// escape keeps indented lines, which are examples and code in Markdown.
 func escape(text string) string {
 	marks := strings.NewReplacer(`\`, `\\`, "<", `\<`, "*", `\*`, "`", "\\`", "_", `\_`)
 	lines := strings.Split(text, "\n")

@@ -16,13 +16,11 @@ import (
 	"precept/store/redis"
 )
 
-// migrateFlags are the flags of migrate.
 type migrateFlags struct {
-	pause       time.Duration // wait before the old keys are deleted, because calls that began before the switch still use them
+	pause       time.Duration // calls that began before the switch still use the old keys
 	yes, asJSON bool
 }
 
-// migrateCommand returns the command that moves a store in Redis to shards.
 func (inv *invocation) migrateCommand() *cobra.Command {
 	var f migrateFlags
 	c := &cobra.Command{
@@ -46,7 +44,6 @@ func (inv *invocation) migrateCommand() *cobra.Command {
 	})
 }
 
-// runMigrate migrates the configured store and prints the result.
 func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f migrateFlags) error {
 	if !server.IsRedis(cfg.StoreURL()) {
 		return misuse(errors.New("the store is not in Redis; a store in SQLite is migrated at its first start with a new release"))

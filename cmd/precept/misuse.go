@@ -11,7 +11,6 @@ import (
 	"precept/internal/spell"
 )
 
-// argsValidator returns a validator that calls check and returns a misuse error if check fails.
 func argsValidator(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		err := check(c, args)
@@ -24,7 +23,6 @@ func argsValidator(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// wrongArguments describes the error in the arguments: a wrong number of arguments, or an unknown command.
 func wrongArguments(c *cobra.Command, args []string) string {
 	switch {
 	case len(args) == 0:
@@ -44,7 +42,7 @@ func wrongArguments(c *cobra.Command, args []string) string {
 	return fmt.Sprintf("too many arguments, %q is one: %s;", args[len(args)-1], c.UseLine())
 }
 
-// suggestedFlag returns a question that names the flag with the name closest to a misspelt flag; "" if there is none.
+// suggestedFlag returns a question that names the flag closest to a misspelt flag.
 func suggestedFlag(c *cobra.Command, err error) string {
 	flagErr, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {
@@ -58,8 +56,7 @@ func suggestedFlag(c *cobra.Command, err error) string {
 	return ""
 }
 
-// plainFlagError replaces an error that names a Go function, such as strconv.ParseInt. The new error says which form
-// the value of the flag must have.
+// plainFlagError replaces an error that names a Go function, such as strconv.ParseInt.
 func plainFlagError(err error) error {
 	valueErr, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

@@ -17,25 +17,24 @@ import (
 	"precept/store/sqlite"
 )
 
-// offlineStore is a store that this process runs without a server, for commands that write.
+// offlineStore is a store that this process runs without a server.
 type offlineStore struct {
 	Store   *store.Store
 	backend server.Backend
-	stop    func() error // stops the store, and returns the errors of its steps
+	stop    func() error // stops the store
 }
 
-// errDataDirLocked reports that a server has locked the data directory. A command that gets this error asks the server
-// to do the work.
+// errDataDirLocked reports that a server has locked the data directory. The command then asks the server to do the
+// work.
 var errDataDirLocked = sqlite.ErrLocked
 
-// offlineOptions describes how a command uses an offline store.
 type offlineOptions struct {
-	create      bool // create the store if it is missing
-	sharesRedis bool // the command may run while a server with this data directory uses the same store in Redis
+	create      bool
+	sharesRedis bool // the command may share the store in Redis with a server of this data directory
 }
 
-// openOffline opens and starts the configured store. For SQLite, openOffline locks the data directory. For Redis, the
-// lock protects only the outbox in the directory. If sharesRedis is set, openOffline takes no lock and uses no outbox.
+// openOffline opens and starts the configured store, and locks the data directory: the database of SQLite, or the
+// outbox of Redis. With sharesRedis it takes no lock and uses no outbox.
 func openOffline(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, use offlineOptions,
 ) (*offlineStore, error) {
@@ -47,7 +46,7 @@ func openOffline(
 	if locksDir {
 		var err error
 		if use.create && filepath.IsLocal(cfg.DataDir) {
-			_ = server.MakeDataDir(cfg.DataDir) // adds a .gitignore below the working directory; the lock reports a failure
+			_ = server.MakeDataDir(cfg.DataDir) // adds a .gitignore below the working directory
 		}
 		if lock, err = sqlite.Lock(cfg.DataDir); err != nil {
 			return nil, err
@@ -67,13 +66,11 @@ func openOffline(
 	return startOffline(ctx, backend, options, lock)
 }
 
-// isStoreMissing reports whether the configured store does not exist yet.
 func isStoreMissing(cfg *configs.Config) bool {
 	_, err := os.Stat(cfg.StoreURL())
 	return errors.Is(err, fs.ErrNotExist) && !server.IsRedis(cfg.StoreURL())
 }
 
-// checkStoreExists returns an error if the configured store does not exist yet.
 func checkStoreExists(cfg *configs.Config) error {
 	if isStoreMissing(cfg) {
 		return fmt.Errorf("%w: %s; name the right --data-dir", sqlite.ErrMissing, cfg.StoreURL())
@@ -81,7 +78,6 @@ func checkStoreExists(cfg *configs.Config) error {
 	return nil
 }
 
-// startOffline runs a store until stop is called.
 func startOffline(
 	ctx context.Context, backend server.Backend, options store.Options, lock io.Closer,
 ) (*offlineStore, error) {

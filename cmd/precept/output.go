@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// writeJSON writes one value as JSON. The JSON is indented, because people also read the output of --json.
+// writeJSON indents, because people also read the output of --json.
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -21,14 +21,12 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// writeLine writes one value as one line of JSON.
 func writeLine(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 
-// printResult writes the result of a command as JSON, or as a sentence.
 func printResult(out io.Writer, asJSON bool, v any, format string, args ...any) error {
 	if asJSON {
 		return writeJSON(out, v)
@@ -37,7 +35,7 @@ func printResult(out io.Writer, asJSON bool, v any, format string, args ...any) 
 	return err
 }
 
-// countNoun formats a number with its noun, such as "1 lesson" or "2 lessons".
+// countNoun returns text such as "1 lesson" or "2 lessons".
 func countNoun[N int | int64](n N, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -45,22 +43,18 @@ func countNoun[N int | int64](n N, thing string) string {
 	return fmt.Sprint(n, " ", thing)
 }
 
-// addJSONFlag adds the flag --json.
 func addJSONFlag(c *cobra.Command, asJSON *bool) {
 	c.Flags().BoolVar(asJSON, "json", false, "print JSON")
 }
 
-// continuationIndent is the indent of cells that do not fit in their row, and of wrapped lines.
 const continuationIndent = 4
 
-// outputWidth returns the number of columns in which text output is formatted.
 func outputWidth(out io.Writer) int {
 	width, _ := terminalWidth(out)
 	return width
 }
 
-// terminalWidth returns the width of the terminal behind out, in columns. If out is not a terminal, isTTY is false and
-// the width is 80.
+// terminalWidth returns 80 if out is not a terminal.
 func terminalWidth(out io.Writer) (width int, isTTY bool) {
 	const defaultWidth, minWidth = 80, 40
 	f, ok := out.(*os.File)
@@ -74,8 +68,8 @@ func terminalWidth(out io.Writer) (width int, isTTY bool) {
 	return width, true
 }
 
-// wrapHelp wraps help texts at the width of the terminal, or at 100 columns if there is no terminal. A cobra template
-// could do the same, but would enlarge the binary by 11 MB (decision 48).
+// wrapHelp wraps help texts at the width of the terminal, or at 100 columns. A cobra template would enlarge the binary
+// by 11 MB (decision 48).
 func wrapHelp(stdout io.Writer, root *cobra.Command) {
 	columns, isTTY := terminalWidth(stdout)
 	if !isTTY {
@@ -105,7 +99,7 @@ func wrapHelp(stdout io.Writer, root *cobra.Command) {
 	})
 }
 
-// wrapText wraps the paragraphs of a text. Indented lines are examples and stay unchanged.
+// wrapText keeps indented lines, which are examples.
 func wrapText(text string, columns int) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -118,7 +112,7 @@ func wrapText(text string, columns int) string {
 	return strings.Join(out, "\n")
 }
 
-// writeTable writes rows in aligned columns. The first row is the heading. If the rows are wider than the output, the
+// writeTable writes rows in aligned columns, the first row as the heading. If the rows are wider than the output, the
 // last cells of each row are written below the row.
 func writeTable(out io.Writer, rows [][]string, columns int) error {
 	columnsInRow := len(rows[0])
@@ -143,7 +137,7 @@ func writeTable(out io.Writer, rows [][]string, columns int) error {
 	return err
 }
 
-// alignRows returns one line for each row. A line has the given number of columns, which are padded to equal widths.
+// alignRows pads the given number of columns to equal widths.
 func alignRows(rows [][]string, columns int) []string {
 	var widths []int
 	for c := range columns {
@@ -164,13 +158,11 @@ func alignRows(rows [][]string, columns int) []string {
 	return out
 }
 
-// printWrapped formats a sentence like fmt.Sprintf, and writes it wrapped to the given number of columns.
 func printWrapped(out io.Writer, columns int, format string, args ...any) {
 	fmt.Fprintln(out, strings.Join(foldSentence(fmt.Sprintf(format, args...), columns), "\n"))
 }
 
-// foldSentence breaks a sentence at spaces into lines. The lines after the first are indented. A word that is longer
-// than a line, such as a path, is not broken.
+// foldSentence indents the lines after the first. A longer word, such as a path, is not broken.
 func foldSentence(text string, columns int) []string {
 	var lines []string
 	for word := range strings.SplitSeq(text, " ") {
@@ -187,7 +179,6 @@ func foldSentence(text string, columns int) []string {
 	return lines
 }
 
-// displayWidth returns the number of columns that a terminal uses for a text.
 func displayWidth(text string) (n int) {
 	for _, r := range text {
 		n += runeWidth(r)

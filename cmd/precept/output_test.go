@@ -8,8 +8,7 @@ import (
 	"precept/distill"
 )
 
-// A table and a wrapped text fit the columns of the terminal. A cell that is too wide for its row is printed in full
-// below the row.
+// A cell that is too wide for its row is printed below the row.
 func TestTableAndWrappedTextFitColumns(t *testing.T) {
 	rows := [][]string{
 		{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"},
@@ -48,7 +47,7 @@ func TestTableAndWrappedTextFitColumns(t *testing.T) {
 	}
 }
 
-// folded breaks lines only at spaces, so that a path stays in one piece.
+// A path stays in one piece.
 func TestFoldedDoesNotSplitWords(t *testing.T) {
 	path := "/tmp/" + strings.Repeat("x", 40) + "/precept.yaml:1:"
 	for columns := 20; columns < 80; columns++ {
@@ -59,7 +58,6 @@ func TestFoldedDoesNotSplitWords(t *testing.T) {
 	}
 }
 
-// The summary of precept distill names the number of set-aside sessions, also in a run without new sessions.
 func TestSummaryOfDistillNamesSetAsideSessions(t *testing.T) {
 	for want, s := range map[string]*distill.Summary{
 		"set aside 2 sessions until": {Read: 5, Unchanged: 5, SetAside: 2},

@@ -9,7 +9,6 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// progressInterval is the interval between two updates of a progress line.
 const progressInterval = 200 * time.Millisecond
 
 // progress shows the progress of a long operation on one line of a terminal. A nil progress shows nothing.
@@ -19,10 +18,10 @@ type progress struct {
 	unit                  string
 	done, total           int64 // total 0: unknown
 	startedAt, nextUpdate time.Time
-	width                 int // width of the shown line
+	width                 int
 }
 
-// newProgress returns a progress if console is a terminal, and nil otherwise.
+// newProgress returns nil if console is not a terminal.
 func newProgress(console io.Writer, tools server.Tools, unit string, total int64) *progress {
 	if !isTerminal(console) {
 		return nil
@@ -30,7 +29,7 @@ func newProgress(console io.Writer, tools server.Tools, unit string, total int64
 	return &progress{out: console, now: tools.Now, unit: unit, total: total, startedAt: tools.Now()}
 }
 
-// add increases the number of finished units by n, and updates the line at most once in progressInterval.
+// add updates the line at most once in progressInterval.
 func (p *progress) add(n int64) {
 	if p == nil {
 		return
@@ -42,7 +41,6 @@ func (p *progress) add(n int64) {
 	}
 }
 
-// end shows the final number and ends the line.
 func (p *progress) end() {
 	if p == nil {
 		return
@@ -51,7 +49,6 @@ func (p *progress) end() {
 	fmt.Fprintln(p.out)
 }
 
-// show replaces the line on the terminal by the current number, rate and share.
 func (p *progress) show(now time.Time) {
 	rate := ""
 	if s := now.Sub(p.startedAt).Seconds(); s >= 1 {
@@ -69,7 +66,6 @@ func (p *progress) show(now time.Time) {
 	p.width = len(line)
 }
 
-// bar returns a progress bar for a share from 0 to 1.
 func bar(share float64) string {
 	const width = 24
 	full := int(min(share, 1) * width)

@@ -16,20 +16,17 @@ import (
 	"precept/configs"
 )
 
-// readyTimeout is the maximum time of the request for /readyz.
 const readyTimeout = 2 * time.Second
 
-// readiness is the output of ready --json.
 type readiness struct {
 	Ready   bool   `json:"ready"`
 	URL     string `json:"url"`
 	Message string `json:"says"`
 
-	hasAnswer bool // a server answered
+	hasAnswer bool
 }
 
-// readyCommand returns the command that reports whether the running server accepts requests. A container image without
-// a shell uses the command as its health check.
+// readyCommand returns the health check of a container image without a shell.
 func (inv *invocation) readyCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -55,7 +52,7 @@ func (inv *invocation) readyCommand() *cobra.Command {
 	})
 }
 
-// askReady requests /readyz from the configured server. The error of a failed request becomes Message.
+// askReady puts the error of a failed request into Message.
 func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	r := readiness{URL: dataListenerURL(cfg) + "/readyz"}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -74,8 +71,7 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	return r
 }
 
-// dataListenerURL returns the base URL of the data listener. The address comes from run.json or, without run.json, from
-// the key listen.
+// dataListenerURL returns the address in run.json or, without run.json, in the key listen.
 func dataListenerURL(cfg *configs.Config) string {
 	if runFile, err := server.ReadRunFile(cfg.DataDir); err == nil {
 		return runFile.DataURL

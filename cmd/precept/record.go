@@ -15,7 +15,6 @@ import (
 // ledgerFlags select the ledger file, AGENT.md, which lists the failures of a project.
 type ledgerFlags struct{ file string }
 
-// add adds the flag --ledger-file to a command.
 func (f *ledgerFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.file, "ledger-file", "",
@@ -23,14 +22,12 @@ func (f *ledgerFlags) add(c *cobra.Command) {
 	)
 }
 
-// open returns the ledger from the flag, the environment or the working directory, in this order.
 func (f *ledgerFlags) open(inv *invocation) *ledger.Ledger {
 	return &ledger.Ledger{
 		Path: cmp.Or(f.file, firstEnv(inv.env, "PRECEPT_LEDGER_FILE"), ledger.FileName), Now: inv.tools.Now,
 	}
 }
 
-// recordCommand returns the command that adds a failure to the ledger.
 func (inv *invocation) recordCommand() *cobra.Command {
 	var ledgerFlag ledgerFlags
 	var e ledger.Entry
@@ -67,8 +64,7 @@ func (inv *invocation) recordCommand() *cobra.Command {
 	return c
 }
 
-// readEntry checks the entry that the flags give or, with --json, reads the entry from standard input. An incomplete
-// entry is an error.
+// readEntry checks the entry that the flags give, or that --json reads from standard input.
 func readEntry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 	if !asJSON {
 		if err := e.Validate(); err != nil {
@@ -95,8 +91,8 @@ func readEntry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) err
 	return nil
 }
 
-// recordEntry records an entry and prints the result. If the entry could be written neither to the ledger nor to the
-// trace file, recordEntry prints an error on console and returns nil.
+// recordEntry prints an error and returns nil if the entry could be written neither to the ledger nor to the trace
+// file.
 func recordEntry(
 	ctx context.Context, out, console io.Writer, l *ledger.Ledger, e ledger.Entry, asJSON bool,
 ) error {

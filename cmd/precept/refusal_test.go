@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The error for a viewer's token has the reason of the server, and no hint that the token may be wrong.
+// The error does not hint that the token may be wrong.
 func TestRefusalOfViewerTokenHasServerReason(t *testing.T) {
 	t.Parallel()
 	const why = "a viewer's token cannot change anything; use an operator's token"

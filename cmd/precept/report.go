@@ -25,14 +25,13 @@ import (
 	"precept/proxy"
 )
 
-// reportFlags are the flags of `precept report`.
 type reportFlags struct {
 	query  admin.ReportQuery
 	window string
 	asJSON bool
 }
 
-// parseWhatIf parses a value of --what-if, which has the form epsilon=NUMBER, and sets the query's WhatIf.
+// parseWhatIf parses epsilon=NUMBER.
 func (f *reportFlags) parseWhatIf(text string) error {
 	number, ok := strings.CutPrefix(text, "epsilon=")
 	e, err := strconv.ParseFloat(number, 64)
@@ -43,7 +42,6 @@ func (f *reportFlags) parseWhatIf(text string) error {
 	return nil
 }
 
-// reportCommand returns the command that prints the effects of the lessons.
 func (inv *invocation) reportCommand() *cobra.Command {
 	var f reportFlags
 	c := &cobra.Command{
@@ -96,7 +94,6 @@ func (inv *invocation) reportCommand() *cobra.Command {
 	})
 }
 
-// explainRows prints how the numbers in the rows of one lesson were computed.
 func explainRows(out io.Writer, r report.Report, f *reportFlags) error {
 	slug := f.query.Explain
 	r.Lessons = slices.DeleteFunc(r.Lessons, func(row report.Row) bool { return row.Slug != slug && trial.LessonSlug(row.Slug) != slug })
@@ -109,8 +106,8 @@ func explainRows(out io.Writer, r report.Report, f *reportFlags) error {
 	return r.Explain(out, slug, outputWidth(out))
 }
 
-// findReport gets the report from the running server, because its memory is newer than the store. If no server answers,
-// or if no admin token is known, findReport computes the report from the store. Any other error response is an error.
+// findReport gets the report from the running server, whose memory is newer than the store, or else from the store. An
+// error response of the server is an error, unless no admin token is known.
 func findReport(
 	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, f *reportFlags,
 ) (report.Report, error) {
@@ -126,7 +123,6 @@ func findReport(
 	return r, err
 }
 
-// reportFromServer gets the report from the admin listener whose address is in run.json.
 func reportFromServer(
 	ctx context.Context, cfg *configs.Config, f *reportFlags,
 ) (report.Report, error) {
@@ -144,7 +140,6 @@ func reportFromServer(
 	return r, err
 }
 
-// readReport computes the report from the store.
 func readReport(
 	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, q admin.ReportQuery,
 ) (report.Report, error) {
@@ -161,7 +156,7 @@ func readReport(
 	}
 	book, _, err := readBook(ctx, tools, cfg)
 	if err != nil {
-		book = lesson.NewBook(nil) // without a book, the report still has the measurements in the store
+		book = lesson.NewBook(nil) // the report still has the measurements in the store
 	}
 	sections, err := tools.ReadRegistry(ctx, cfg)
 	if err != nil {
@@ -173,7 +168,7 @@ func readReport(
 		Explain: q.Explain, Book: book, Rules: sections,
 		Inject: in, Config: in.Bandit, Guardrails: cfg.Report.Guardrails,
 	})
-	if annotateErr := server.Annotate(ctx, &r, db, q.Tenant); annotateErr != nil && err == nil { // the report is printed without the annotations
+	if annotateErr := server.Annotate(ctx, &r, db, q.Tenant); annotateErr != nil && err == nil { // print the report without the annotations
 		fmt.Fprintln(console, "precept:", report.Printable(annotateErr.Error()))
 	}
 	return r, errors.Join(err, db.Close())

@@ -14,7 +14,6 @@ import (
 	"precept/inject/rules"
 )
 
-// rulesCommand returns the command rules with its subcommands.
 func (inv *invocation) rulesCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rules",
@@ -26,13 +25,11 @@ func (inv *invocation) rulesCommand() *cobra.Command {
 	return c
 }
 
-// scanResult is the output of rules scan --json.
 type scanResult struct {
 	Sessions int              `json:"sessions"` // captured sessions that were read
 	Files    []rules.SeenFile `json:"files"`
 }
 
-// rulesScanCommand returns the command that lists the rules files in the captured sessions.
 func (inv *invocation) rulesScanCommand() *cobra.Command {
 	var tenant string
 	var asJSON bool
@@ -64,7 +61,6 @@ func (inv *invocation) rulesScanCommand() *cobra.Command {
 	})
 }
 
-// printScan prints the rules files and their sections as text.
 func printScan(out io.Writer, answer *scanResult) error {
 	if len(answer.Files) == 0 {
 		_, err := fmt.Fprintf(out, "No rules file in %s. precept finds the files of Claude Code, Codex, opencode, Qwen Code, Gemini CLI, Copilot, Cline, Continue, aider, Cursor and pi; learning must be enabled.\n", countNoun(answer.Sessions, "captured session"))
@@ -97,7 +93,6 @@ func printScan(out io.Writer, answer *scanResult) error {
 	return nil
 }
 
-// newTabWriter returns a writer that aligns tab-separated columns. The caller calls flush to write the columns to out.
 func newTabWriter(out io.Writer) (columns io.Writer, flush func() error) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	return t, t.Flush

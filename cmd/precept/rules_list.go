@@ -13,7 +13,6 @@ import (
 	"precept/inject/rules"
 )
 
-// rulesListCommand returns the command that prints the registered sections.
 func (inv *invocation) rulesListCommand() *cobra.Command {
 	var asJSON bool
 	var tenant string

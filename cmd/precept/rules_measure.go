@@ -19,7 +19,6 @@ import (
 	"precept/internal/file"
 )
 
-// measureFlags are the flags of `precept rules measure`.
 type measureFlags struct {
 	sections []string
 	share    float64
@@ -29,20 +28,18 @@ type measureFlags struct {
 	asJSON   bool
 }
 
-// skippedSection is a section that was not registered. Why is the reason.
+// skippedSection is a section that was not registered.
 type skippedSection struct {
 	Section string `json:"section"`
 	Reason  string `json:"why"`
 }
 
-// measureResult is the output of rules measure --json.
 type measureResult struct {
 	Registered []rules.RegisteredSection `json:"registered"`
 	Skipped    []skippedSection          `json:"skipped"`
 	Displaced  []rules.RegisteredSection `json:"displaced"` // earlier versions of registered sections, whose measurements ended
 }
 
-// rulesMeasureCommand returns the command that registers sections of a rules file for measurement.
 func (inv *invocation) rulesMeasureCommand() *cobra.Command {
 	var f measureFlags
 	c := &cobra.Command{
@@ -106,7 +103,6 @@ func (inv *invocation) rulesMeasureCommand() *cobra.Command {
 	})
 }
 
-// check returns an error if a flag is out of range or two flags contradict each other.
 func (f *measureFlags) check() error {
 	switch {
 	case !(f.share > 0 && f.share < 1):
@@ -119,13 +115,13 @@ func (f *measureFlags) check() error {
 	return nil
 }
 
-// Assumptions from which --detect computes the number of picks, before any data exists.
+// Assumptions of --detect before any data exists.
 const (
 	plannedVariance = 0.24 // variance of a binary reward with a mean of about 0.6
 	plannedPower    = 0.8  // probability that the measurement finds the effect
 )
 
-// register registers sections of a rules file for measurement, and starts as many measurements as atOnce permits.
+// register starts as many measurements as atOnce permits.
 func (f *measureFlags) register(
 	ctx context.Context, storage *server.RegistryStorage, atOnce int, path, text string, now time.Time,
 ) (answer measureResult, err error) {
@@ -157,7 +153,7 @@ func (f *measureFlags) register(
 				continue
 			}
 			list = slices.DeleteFunc(list, func(o rules.RegisteredSection) bool { return o.Arm() == r.Arm() })
-			for i := range list { // stop the measurement of an earlier version of the section
+			for i := range list { // end the measurement of an earlier version of the section
 				if o := &list[i]; o.Slug() == r.Slug() && (o.State == rules.Measuring || o.State == rules.Queued) {
 					o.State, o.Ended = rules.Stopped, now.UTC()
 					answer.Displaced = append(answer.Displaced, *o)
@@ -176,8 +172,8 @@ func (f *measureFlags) register(
 	return answer, err
 }
 
-// skipReason returns the reason why a section cannot be registered; "" if it can. s is the section in the file, and r
-// is the same section as it would be registered. list holds the registered sections, and all the sections of the file.
+// skipReason returns the reason why a section cannot be registered. s is the section in the file, and r is the same
+// section as it would be registered. list holds the registered sections, and all the sections of the file.
 func (f *measureFlags) skipReason(s *rules.Section, r *rules.RegisteredSection, list []rules.RegisteredSection, all []rules.Section, text string) string {
 	if p := s.Problem(); p != "" && !(s.WholeFile && !s.Empty && !s.Repeated && f.force) {
 		if s.WholeFile && !s.Empty && !s.Repeated {
@@ -212,8 +208,7 @@ func (f *measureFlags) skipReason(s *rules.Section, r *rules.RegisteredSection, 
 	return ""
 }
 
-// chooseSections returns the indices of the named sections. If names is empty, chooseSections returns the indices of
-// the outermost sections.
+// chooseSections returns the outermost sections if no name is given.
 func chooseSections(file string, all []rules.Section, names []string) (indices []int, err error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s has no sections: a section is a heading with its content, or a bullet at the left margin", file)
@@ -239,7 +234,6 @@ func chooseSections(file string, all []rules.Section, names []string) (indices [
 	return indices, nil
 }
 
-// readRules returns the content of a rules file. An empty file is an error.
 func readRules(path string) (string, error) {
 	raw, err := file.Read(path)
 	if err != nil {

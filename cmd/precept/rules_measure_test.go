@@ -14,8 +14,8 @@ import (
 
 const measuredFile = "# Shop\nA shop.\n\n## Style\nUse tabs.\n\n## Tests\nRun the tests.\n"
 
-// openSections returns an empty store of registered sections (sections of rules files under measurement), and a
-// function that registers the section Style of a file.
+// openSections returns an empty store of registered sections of rules files, and a function that registers the section
+// Style of a file.
 func openSections(t *testing.T) (storage *server.RegistryStorage, register func(path, text string, picks int64) measureResult) {
 	t.Helper()
 	storage, _, err := (&server.Tools{}).OpenRegistry(&configs.Config{Lessons: t.TempDir()})
@@ -33,8 +33,7 @@ func openSections(t *testing.T) (storage *server.RegistryStorage, register func(
 	}
 }
 
-// An edited section displaces its earlier version from the same file. A section of another file with the same name is
-// refused.
+// A section of a different file with the same name is refused.
 func TestMeasureDisplacesOnlyEarlierVersionInSameFile(t *testing.T) {
 	_, register := openSections(t)
 	edited := strings.Replace(measuredFile, "tabs", "blanks", 1)
@@ -47,7 +46,6 @@ func TestMeasureDisplacesOnlyEarlierVersionInSameFile(t *testing.T) {
 	}
 }
 
-// A section with a finished measurement is measured again only with a planned number of picks (--picks).
 func TestMeasureOfFinishedSectionRequiresPicks(t *testing.T) {
 	storage, register := openSections(t)
 	register("/shop/CLAUDE.md", measuredFile, 0)
@@ -66,8 +64,7 @@ func TestMeasureOfFinishedSectionRequiresPicks(t *testing.T) {
 	}
 }
 
-// A section is removed if the upper limit of its interval is below the margin. A section with a prohibition ("never")
-// is removed only with force.
+// A section with a prohibition ("never") needs force.
 func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 	const text = "# Shop\n\n## Style\n\nUse tabs.\n\n## Keys\n\nNever print a key.\n\n## Tests\n\nRun the tests.\n"
 	var rep report.Report
@@ -100,8 +97,7 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 	}
 }
 
-// A measurement in Redis begins at the time of Redis, so sessions take part at once even if the clock of the
-// registering machine is two hours ahead.
+// The clock of the registering machine is two hours ahead.
 func TestMeasurementInRedisBeginsAtRedisTime(t *testing.T) {
 	tools := &server.Tools{Now: time.Now}
 	storage, closeStorage, err := tools.OpenRegistry(&configs.Config{Lessons: storetest.StartRedis(t).URL()})

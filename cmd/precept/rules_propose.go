@@ -23,16 +23,14 @@ import (
 	"precept/inject/rules"
 )
 
-// removalDecision is the decision to remove or to keep one section of a rules file.
 type removalDecision struct {
 	section *rules.Section
 	text    string
-	row     *report.Row // row of the section in the report; nil if the section was not measured
+	row     *report.Row // nil if the section was not measured
 	rule    string      // rule by which the section can be removed; "" keeps the section
-	reason  string      // reason for keeping the section
+	reason  string      // reason to keep the section
 }
 
-// rulesProposeCommand returns the command that prints a rules file without the sections that can be removed.
 func (inv *invocation) rulesProposeCommand() *cobra.Command {
 	var tenant string
 	var margin float64
@@ -69,8 +67,8 @@ func (inv *invocation) rulesProposeCommand() *cobra.Command {
 	})
 }
 
-// checkNotRules returns an error if one of the files is a rules file of agents, which the commands of `precept rules`
-// read. A file that begins with a frontmatter or with JSON is not a rules file.
+// checkNotRules refuses a rules file of agents, which belongs to `precept rules`. A file that begins with a frontmatter
+// or with JSON is not one.
 func checkNotRules(files []string) error {
 	for _, name := range files {
 		if !rules.IsName(name) || isDirectory(name) {
@@ -86,7 +84,6 @@ func checkNotRules(files []string) error {
 	return nil
 }
 
-// proposal is the output of rules propose --json.
 type proposal struct {
 	File    string            `json:"file"`
 	Removed []proposedRemoval `json:"removed"`
@@ -94,8 +91,8 @@ type proposal struct {
 	Diff    string            `json:"diff"` // unified; empty if no section can be removed
 }
 
-// proposedRemoval is a section that can be removed. Effect, Lo and Hi are differences of the mean reward: sessions
-// with the section minus sessions without it.
+// proposedRemoval is a section that can be removed. Effect, Lo and Hi are mean rewards with the section minus without
+// it.
 type proposedRemoval struct {
 	Section  string   `json:"section"`
 	Rule     string   `json:"rule"`
@@ -105,13 +102,12 @@ type proposedRemoval struct {
 	Hi       *float64 `json:"hi"`
 }
 
-// keptSection is a section that is kept. Why is the reason.
+// keptSection is a section that is kept.
 type keptSection struct {
 	Section string `json:"section"`
 	Reason  string `json:"why"`
 }
 
-// propose returns the proposal that removes the sections with a rule of removal from a file.
 func propose(name, text string, decisions []removalDecision) proposal {
 	p := proposal{File: name, Removed: []proposedRemoval{}, Kept: []keptSection{}}
 	var cuts []rules.Span
@@ -132,7 +128,6 @@ func propose(name, text string, decisions []removalDecision) proposal {
 	return p
 }
 
-// print prints the decision about each section as a comment, and then the diff.
 func (p *proposal) print(out io.Writer) error {
 	for _, x := range p.Removed {
 		fmt.Fprintf(out, "# removed: %s: %s\n#   %s\n", report.Printable(x.Section), x.Rule, x.Evidence)
@@ -148,8 +143,8 @@ func (p *proposal) print(out io.Writer) error {
 	return err
 }
 
-// decideRemovals applies the rules of removal to the measured sections of a file. An outermost section without a
-// measurement is kept with the reason "not measured". The result omits sections that are inside of a removed section.
+// decideRemovals applies the rules of removal to the measured sections of a file. Sections inside of a removed section
+// are omitted.
 func decideRemovals(file, text string, rep *report.Report, margin float64, force bool) (out []removalDecision) {
 	all := rules.Split(text)
 	units := rules.TopSections(all)
@@ -158,8 +153,8 @@ func decideRemovals(file, text string, rep *report.Report, margin float64, force
 		s := &all[i]
 		body := text[s.Start:s.End]
 		r := rules.RegisteredSection{File: file, Section: s.Name, Hash: rules.Hash(body)}
-		// A measured section is found by its text, because the number at the end of a repeated name, such as
-		// "Notes (2)", changes when an earlier section is removed from the file.
+		// The text identifies a section, because the number in a repeated name, such as "Notes (2)", changes when an
+		// earlier section is removed.
 		at := slices.IndexFunc(rep.Lessons, func(row report.Row) bool {
 			arm := trial.Arm(row.Arm)
 			return arm == r.Arm() || arm.IsRule() && strings.HasPrefix(row.Arm, rules.ArmPrefix+file+"#") && strings.HasSuffix(row.Arm, "@"+r.Hash)
@@ -186,8 +181,8 @@ func decideRemovals(file, text string, rep *report.Report, margin float64, force
 	return out
 }
 
-// removalRule returns the rule by which a section can be removed. If no rule applies, rule is "", and reason says why
-// the section is kept. The effect in the row is the reward with the section minus the reward without the section.
+// removalRule returns the rule by which a section can be removed, or the reason to keep it. The effect in the row is
+// the reward with the section minus without it.
 func removalRule(r *report.Row, margin float64) (rule, reason string) {
 	switch r.Verdict {
 	case report.Invalid:
@@ -210,8 +205,7 @@ func removalRule(r *report.Row, margin float64) (rule, reason string) {
 	return "", "unproven (" + formatEffect(r) + ")"
 }
 
-// intervalOf returns the effect of a section with its 95% interval; nil if unknown. The interval of a planned trial
-// is preferred. It is narrower, because the number of sessions was fixed in advance.
+// intervalOf prefers the interval of a planned trial, which is narrower because its number of sessions is fixed.
 func intervalOf(r *report.Row) (effect, lo, hi *float64) {
 	for i := range slices.Backward(r.PlannedTrials) {
 		if l := &r.PlannedTrials[i]; l.Evaluated && l.Outcome == "" && l.Effect != nil {
@@ -221,7 +215,6 @@ func intervalOf(r *report.Row) (effect, lo, hi *float64) {
 	return r.Effect, r.Lo, r.Hi
 }
 
-// formatEffect formats the effect of a section and its interval, in points of 100.
 func formatEffect(r *report.Row) string {
 	e, lo, hi := intervalOf(r)
 	if e == nil {
@@ -230,7 +223,6 @@ func formatEffect(r *report.Row) string {
 	return fmt.Sprintf("%+.1f points, 95%% interval %+.1f to %+.1f", 100**e, 100**lo, 100**hi)
 }
 
-// evidence returns the effect, the numbers of sessions and the saved tokens of a removed section in one line.
 func (j *removalDecision) evidence() string {
 	r := j.row
 	text := fmt.Sprintf("effect of the section %s; %d rewarded sessions with, %d without", formatEffect(r), r.NInjected, r.NWithheld)
@@ -238,14 +230,14 @@ func (j *removalDecision) evidence() string {
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
 		if o.Name == trial.Turns.String() && o.MeanWithheld != nil {
-			requests := 1 + *o.MeanWithheld // the outcome counts the requests after the first one
+			requests := 1 + *o.MeanWithheld // the outcome does not count the first request
 			return fmt.Sprintf("%s; saves about %.0f tokens a session (%d a request, %.1f requests)", text, float64(tokens)*requests, tokens, requests)
 		}
 	}
 	return fmt.Sprintf("%s; saves %d tokens in each request of a session", text, tokens)
 }
 
-// cutSections returns the text without the sections at cuts, and without headings that would have no content left.
+// cutSections also cuts headings that would have no content left.
 func cutSections(text string, cuts []rules.Span) string {
 	for i := range cuts { // also cut the blank lines after each section
 		for cuts[i].End < len(text) && (text[cuts[i].End] == '\n' || text[cuts[i].End] == '\r') {
@@ -266,10 +258,8 @@ func cutSections(text string, cuts []rules.Span) string {
 	return b.String()
 }
 
-// codeSpan matches a code span of a section, such as a command or a file name.
 var codeSpan = regexp.MustCompile("`([^`\n]{3,60})`")
 
-// rulesToLessonsCommand returns the command that creates a quarantined lesson from a section.
 func (inv *invocation) rulesToLessonsCommand() *cobra.Command {
 	var names, keywords []string
 	var asJSON bool
@@ -305,7 +295,7 @@ func (inv *invocation) rulesToLessonsCommand() *cobra.Command {
 				return misuse(fmt.Errorf("the section %q names no command and no file on which a lesson could fire; add --keyword PHRASE", all[i].Name))
 			}
 			r, err := b.Propose(ctx, bank.Proposal{Lesson: l, Source: "import", By: userName(inv.env)})
-			if len(keywords) == 0 { // the keywords were taken from the text of the section
+			if len(keywords) == 0 { // the keywords are from the text of the section
 				r.Findings = slices.DeleteFunc(r.Findings, func(f lesson.Finding) bool { return f.Code == lesson.CodeSelfMatch })
 			}
 			printFindings(inv.stderr, r.Findings)
@@ -320,8 +310,7 @@ func (inv *invocation) rulesToLessonsCommand() *cobra.Command {
 	})
 }
 
-// sectionLesson returns a lesson with the text of a section. Without keywords, the lesson fires on the code spans and
-// the heading of the section.
+// sectionLesson returns a lesson that fires on the keywords, or else on the code spans and the heading of the section.
 func sectionLesson(file string, s *rules.Section, text string, keywords []string) *lesson.Lesson {
 	advice := strings.TrimSpace(text[s.Body:s.End])
 	if s.Level == 0 {
@@ -346,25 +335,22 @@ func sectionLesson(file string, s *rules.Section, text string, keywords []string
 	return l
 }
 
-// Limits of the title of a lesson from a section, in runes.
+// In runes.
 const (
-	preferredTitle = 100 // a longer sentence is cut at the end of a clause, if possible
-	maxTitle       = 200 // maximum for any lesson
+	preferredTitle = 100 // a longer sentence is cut at the end of a clause
+	maxTitle       = 200 // maximum of every lesson
 )
 
 var (
-	// listItem matches the start of a nested list, or of the next paragraph of a bullet.
+	// A nested list, or the next paragraph of a bullet, begins.
 	listItem = regexp.MustCompile(`\n\s*\n|\n\s*(?:[-*+]|\d{1,9}[.)])\s`)
-	// sentenceEnd matches the end of a sentence and the capital letter of the next sentence. Without the capital
-	// letter, an abbreviation such as "e.g." would end the sentence.
+	// Without the capital letter, an abbreviation such as "e.g." would end the sentence.
 	sentenceEnd = regexp.MustCompile(`[.!?]\s+\p{Lu}`)
-	// clauseEnd matches the place at which a long sentence may be cut. A sentence is not cut before a condition
-	// (unless, if, except), because the sentence without its condition has a different meaning.
+	// A sentence is not cut before a condition (unless, if, except), because it would have a different meaning.
 	clauseEnd = regexp.MustCompile(`; |: | [-–—] | \(| because | so that | since `)
 )
 
-// sectionTitle returns the title of a section's lesson, which is the heading or the first sentence of a bullet. A long
-// sentence is cut only at the end of a clause.
+// sectionTitle returns the heading or the first sentence of a bullet, cut only at the end of a clause.
 func sectionTitle(s *rules.Section, advice string) string {
 	if s.Level > 0 {
 		return s.Name

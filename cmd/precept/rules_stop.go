@@ -12,7 +12,6 @@ import (
 	"precept/inject/rules"
 )
 
-// rulesStopCommand returns the command that ends the measurement of sections.
 func (inv *invocation) rulesStopCommand() *cobra.Command {
 	var names []string
 	var asJSON bool

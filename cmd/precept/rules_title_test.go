@@ -7,8 +7,7 @@ import (
 	"precept/inject/rules"
 )
 
-// The title of a lesson from a bullet is a complete phrase, although the name of the bullet's section has at most eight
-// words.
+// The section's own name has at most eight words.
 func TestTitleOfLessonFromBulletIsCompletePhrase(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -19,7 +19,6 @@ import (
 	"precept/configs"
 )
 
-// runFlags are the flags of `precept run` that are not keys of the configuration.
 type runFlags struct {
 	listener            listenerFlags
 	verify              string
@@ -27,7 +26,6 @@ type runFlags struct {
 	run, session, agent string
 }
 
-// runCommand returns the command that runs an agent through precept.
 func (inv *invocation) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
@@ -77,7 +75,6 @@ func (inv *invocation) runCommand() *cobra.Command {
 	return c
 }
 
-// runAgent finds or starts a server, runs the agent, and posts the result of the verifier.
 func (inv *invocation) runAgent(
 	ctx context.Context, flags *configFlags, f *runFlags, args []string,
 ) (err error) {
@@ -85,7 +82,7 @@ func (inv *invocation) runAgent(
 	if err != nil {
 		return err
 	}
-	if _, err := exec.LookPath(args[0]); err != nil { // report a missing program before a server is started
+	if _, err := exec.LookPath(args[0]); err != nil { // check before a server is started
 		return agentError(startFailureCode(err), err)
 	}
 	base, err := dataListener(ctx, inv.env, cfg, &f.listener)
@@ -124,11 +121,11 @@ func (inv *invocation) runAgent(
 		return agentError(o.code, o.err)
 	}
 	result := runResult{Run: l.run, Session: l.session, Agent: l.agent, URL: base, ExitCode: o.code}
-	if f.verify != "" && (o.lastSignal == 0 || isUserSignal(o.lastSignal)) { // the work of an agent that was stopped by a signal is incomplete, so it is not verified
+	if f.verify != "" && (o.lastSignal == 0 || isUserSignal(o.lastSignal)) { // the work of a stopped agent is incomplete
 		result.Verifier = inv.verifyRun(ctx, cfg, f, l)
 	}
 	if f.asJSON {
-		if err := writeLine(inv.stderr, result); err != nil && o.code == 0 { // if the agent failed, its exit code is returned instead
+		if err := writeLine(inv.stderr, result); err != nil && o.code == 0 { // a failed agent's exit code is returned instead
 			return err
 		}
 	}
@@ -138,7 +135,6 @@ func (inv *invocation) runAgent(
 	return nil
 }
 
-// runResult is the line of `precept run --json`.
 type runResult struct {
 	Run      string          `json:"run,omitempty"`     // name of the run
 	Session  string          `json:"session,omitempty"` // name of the session, with --session
@@ -148,7 +144,6 @@ type runResult struct {
 	Verifier *verifierResult `json:"verifier,omitempty"`
 }
 
-// verifierResult is the result of the verifier, and the server's response to the posted result.
 type verifierResult struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
@@ -157,13 +152,11 @@ type verifierResult struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// agentError returns the error for an agent that could not be run.
 func agentError(code int, err error) error {
 	return &codedError{code: code, err: fmt.Errorf("the agent cannot be run: %w", err)}
 }
 
-// newLaunch returns the launch of the agent whose command line is args. If the flags name neither a run nor a session,
-// the run gets a generated name.
+// newLaunch generates a name for the run if neither --run nor --session is given.
 func (inv *invocation) newLaunch(
 	cfg *configs.Config, f *runFlags, base string, args []string,
 ) (*launch, error) {
@@ -193,7 +186,6 @@ func (inv *invocation) newLaunch(
 	return l, err
 }
 
-// envList returns environment variables in the form of os.Environ.
 func envList(env map[string]string) []string {
 	out := make([]string, 0, len(env))
 	for name, value := range env {
@@ -202,7 +194,7 @@ func envList(env map[string]string) []string {
 	return out
 }
 
-// verifyRun runs the verifier and posts its result. The exit code of precept remains the exit code of the agent.
+// verifyRun posts the result of the verifier. The exit code of precept remains that of the agent.
 func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runFlags, l *launch) *verifierResult {
 	command := []string{"sh", "-c", f.verify}
 	v, err := inv.verifyCommand(command, true)
@@ -248,8 +240,8 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 	return result
 }
 
-// startServer starts a server in this process. The caller calls stop after the agent has ended. The server uses free
-// ports, handles no signals and writes no run.json. Other commands therefore do not find the server.
+// startServer starts a server in this process, which the caller stops after the agent has ended. It uses free ports,
+// handles no signals and writes no run.json, so that other commands do not find it.
 func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
 	source := flags.source(inv, false)
 	cfg, err := source.Load()
@@ -300,7 +292,6 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (bas
 	}
 }
 
-// upstreamURLs returns the URLs of the upstreams to which the configured routes lead, without duplicates.
 func upstreamURLs(cfg *configs.Config) []string {
 	urls := []string{cfg.Upstream}
 	if cfg.Upstream == "" {
@@ -313,7 +304,6 @@ func upstreamURLs(cfg *configs.Config) []string {
 	return slices.Compact(urls)
 }
 
-// countLessons returns the number of lessons that can be read; 0 if the directory does not exist.
 func (inv *invocation) countLessons(ctx context.Context, cfg *configs.Config) int {
 	book, _, err := loadBook(ctx, inv.tools, cfg)
 	if err != nil {

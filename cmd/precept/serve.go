@@ -14,7 +14,6 @@ import (
 	"precept/configs"
 )
 
-// serveCommand returns the command that runs the server.
 func (inv *invocation) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
@@ -52,7 +51,7 @@ func (inv *invocation) serveCommand() *cobra.Command {
 	return c
 }
 
-// printConfig prints the configuration without secrets, and the names of the keys that differ from their defaults.
+// printConfig prints the configuration without secrets, and the keys that differ from their defaults.
 func printConfig(out io.Writer, cfg *configs.Config, asJSON bool) error {
 	if asJSON {
 		tree, err := cfg.EffectiveTree()
@@ -73,7 +72,6 @@ func printConfig(out io.Writer, cfg *configs.Config, asJSON bool) error {
 	return err
 }
 
-// serverOptions returns the options of a server that writes messages for people to standard error.
 func (inv *invocation) serverOptions(cfg *configs.Config, source *server.Source) server.Options {
 	return server.Options{
 		Tools: inv.tools, Config: cfg, Source: source, Console: inv.stderr, UserRunFile: server.UserRunPath(inv.env),
@@ -81,7 +79,6 @@ func (inv *invocation) serverOptions(cfg *configs.Config, source *server.Source)
 	}
 }
 
-// cutExitError returns an error with exit code 3 for server.ErrCut, and any other error unchanged.
 func cutExitError(err error) error {
 	if errors.Is(err, server.ErrCut) {
 		return &codedError{code: exitCut}
@@ -89,8 +86,7 @@ func cutExitError(err error) error {
 	return err
 }
 
-// notifyManager sends a state to the service manager, as a datagram to the socket that NOTIFY_SOCKET names, like
-// sd_notify(3). If NOTIFY_SOCKET is not set, notifyManager does nothing.
+// notifyManager sends a state to the service manager at NOTIFY_SOCKET, like sd_notify(3).
 func notifyManager(ctx context.Context, env func(string) (string, bool), state string) error {
 	name := firstEnv(env, "NOTIFY_SOCKET")
 	if name == "" {

@@ -7,7 +7,6 @@ import (
 	"syscall"
 )
 
-// forwardedSignals returns the signals that precept passes on to a child.
 func forwardedSignals() []os.Signal {
 	return []os.Signal{
 		syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
@@ -15,6 +14,5 @@ func forwardedSignals() []os.Signal {
 	}
 }
 
-// isUserSignal reports whether a signal has a meaning that only the child defines, such as SIGUSR1. precept does not
-// treat such a signal as a request to stop.
+// isUserSignal reports whether only the child defines the meaning of a signal. For precept, it is no request to stop.
 func isUserSignal(s syscall.Signal) bool { return s == syscall.SIGUSR1 || s == syscall.SIGUSR2 }

@@ -5,8 +5,7 @@ import (
 	"syscall"
 )
 
-// forwardedSignals returns the signals that precept passes on to a child. Windows has no further signals.
 func forwardedSignals() []os.Signal { return []os.Signal{syscall.SIGINT, syscall.SIGTERM} }
 
-// isUserSignal returns false, because Windows has no signal such as SIGUSR1.
+// isUserSignal returns false: Windows has no such signal.
 func isUserSignal(syscall.Signal) bool { return false }

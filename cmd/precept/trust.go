@@ -25,10 +25,9 @@ var errForeign = errors.New(
 		projectFile + ", or use no file with --config=",
 )
 
-// checkTrust checks the precept.yaml in the working directory, which may come from a foreign repository. With a file
-// that names a host, precept could send keys and prompts to that host. With a file that expands an environment
-// variable, precept could reveal the variable. Therefore checkTrust refuses such a file unless the user has accepted
-// it.
+// checkTrust checks the precept.yaml in the working directory, which may come from a foreign repository. It refuses a
+// file that names a host, to which precept could send keys and prompts, or that expands an environment variable, unless
+// the user has accepted it.
 func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 	for _, path := range []string{projectFile, "."} {
 		if info, err := os.Stat(path); err != nil {
@@ -44,7 +43,7 @@ func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 }
 
 // mayLeakData reports whether the file expands a variable, or names a host to which the command would send data. Only
-// `precept run` starts a server, which uses every host. The other commands use only the store, the bank and the judge.
+// `precept run` starts a server, which uses every host.
 func (f *configFlags) mayLeakData(text []byte) bool {
 	hosts, variables := configs.HostKeys(text)
 	return variables || slices.ContainsFunc(hosts, func(key string) bool {
@@ -52,14 +51,13 @@ func (f *configFlags) mayLeakData(text []byte) bool {
 	})
 }
 
-// isAccepted reports whether the user has accepted a file with this text.
 func isAccepted(env func(string) (string, bool), text []byte) bool {
 	list, err := os.ReadFile(server.TrustPath(env))
 	return err == nil && slices.ContainsFunc(bytes.Fields(list), func(sum []byte) bool { return string(sum) == sha256Hex(text) })
 }
 
-// acceptFile adds the hash of a file to the user's list of accepted files. A file that names no host and expands no
-// variable needs no entry. If the list cannot be written, acceptFile prints the error.
+// acceptFile adds the hash of a file to the user's list of accepted files. If the list cannot be written, acceptFile
+// prints the error.
 func (inv *invocation) acceptFile(text []byte) {
 	if hosts, variables := configs.HostKeys(text); len(hosts) == 0 && !variables || isAccepted(inv.env, text) {
 		return
@@ -78,7 +76,6 @@ func (inv *invocation) acceptFile(text []byte) {
 	}
 }
 
-// sha256Hex returns the SHA-256 of a text as hex digits.
 func sha256Hex(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])

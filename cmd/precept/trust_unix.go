@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// isForeign reports whether a user other than root and the current user can change a file. A group whose id equals the
-// id of the current user is the private group of the user, and has no other members.
+// isForeign reports whether other users can change a file. A group whose id equals that of the user is private.
 func isForeign(info os.FileInfo) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -18,11 +18,10 @@ import (
 )
 
 const (
-	maxOutput   = 16 << 20 // maximum number of output bytes that are searched for failures, half of them from each end
-	maxFailures = 1000     // maximum number of failures that are recorded for one command
+	maxOutput   = 16 << 20 // output bytes that are searched for failures, half of them from each end
+	maxFailures = 1000     // recorded failures of one command
 )
 
-// verifyResult is the output of verify --json.
 type verifyResult struct {
 	Command  []string         `json:"command"`
 	ExitCode int              `json:"exit_code"`
@@ -30,7 +29,6 @@ type verifyResult struct {
 	Results  []ledger.Result  `json:"results"` // results of recording, in the order of Failures; empty if nothing was recorded
 }
 
-// verify returns the command that runs a linter or a test and records its failures in the ledger, AGENT.md.
 func (inv *invocation) verify() *cobra.Command {
 	var ledgerFlag ledgerFlags
 	var intent string
@@ -78,8 +76,8 @@ func (inv *invocation) verify() *cobra.Command {
 	return c
 }
 
-// verifyCommand runs a command line, passes its output through, and finds the failures in the output. If toStderr is
-// true, all output goes to standard error.
+// verifyCommand passes the output through and finds the failures in it. If toStderr is true, all output goes to
+// standard error.
 func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyResult, error) {
 	capture := &headAndTail{half: maxOutput / 2}
 	command := child{
@@ -96,7 +94,7 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyResul
 	v := &verifyResult{
 		Command: args, ExitCode: o.code, Failures: []ledger.Failure{}, Results: []ledger.Result{},
 	}
-	if o.code == 0 || o.lastSignal == syscall.SIGINT || o.lastSignal == syscall.SIGTERM { // a command that a signal stopped has not failed
+	if o.code == 0 || o.lastSignal == syscall.SIGINT || o.lastSignal == syscall.SIGTERM { // a stopped command has not failed
 		return v, nil
 	}
 	dir, err := os.Getwd()
@@ -121,7 +119,7 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyResul
 	return v, nil
 }
 
-// recordFailures adds the failures to the ledger. The exit code of precept remains the exit code of the command.
+// recordFailures only prints its errors, because the exit code of precept is that of the command.
 func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, intent string, v *verifyResult) {
 	entries := make([]ledger.Entry, 0, len(v.Failures))
 	for i := range v.Failures {
@@ -143,8 +141,7 @@ func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, in
 	}
 }
 
-// printVerifyResult prints the number of recorded failures or, with dryRun, the failures. console is standard error,
-// because standard output belongs to the command.
+// printVerifyResult prints on standard error, because standard output belongs to the command.
 func printVerifyResult(console io.Writer, v *verifyResult, dryRun bool) {
 	if dryRun {
 		for i := range v.Failures {
@@ -175,8 +172,7 @@ func printVerifyResult(console io.Writer, v *verifyResult, dryRun bool) {
 	}
 }
 
-// goModule returns the import path of the package in a folder; "" if the folder is not in a Go module. The output of go
-// test contains this path.
+// goModule returns the import path of a folder, which the output of go test contains; "" outside of a module.
 func goModule(dir string) string {
 	root := dir
 	for {
@@ -200,10 +196,10 @@ func goModule(dir string) string {
 	}
 }
 
-// headAndTail is a writer that stores the first and the last bytes of an output. headAndTail is safe for concurrent
-// use, because two goroutines write standard output and standard error.
+// headAndTail is a writer that keeps the first and the last bytes of an output. Two goroutines may write standard
+// output and standard error.
 type headAndTail struct {
-	half int // maximum number of bytes that String returns from each end
+	half int // bytes that String returns from each end
 	mu   sync.Mutex
 	head []byte
 	tail []byte
@@ -222,7 +218,7 @@ func (h *headAndTail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// String returns the stored bytes. If bytes were omitted, a blank line takes their place.
+// String returns the kept bytes, with a blank line for omitted bytes.
 func (h *headAndTail) String() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -19,14 +19,12 @@ import (
 	"precept/store"
 )
 
-// watchFlags are the flags of `precept watch`.
 type watchFlags struct {
 	tenant       string
 	latest, once bool
 	asJSON       bool
 }
 
-// watchCommand returns the command that prints each turn of a session soon after the turn is stored.
 func (inv *invocation) watchCommand() *cobra.Command {
 	var f watchFlags
 	c := &cobra.Command{
@@ -63,7 +61,7 @@ func (inv *invocation) watchCommand() *cobra.Command {
 	})
 }
 
-// repeat calls step at intervals until step is done or fails, or until the user presses Ctrl-C.
+// repeat ends when step is done or fails, or when the user presses Ctrl-C.
 func repeat(
 	ctx context.Context, interval time.Duration, step func(context.Context) (done bool, err error),
 ) error {
@@ -82,21 +80,19 @@ func repeat(
 	}
 }
 
-// watcher is the state of `precept watch`.
 type watcher struct {
 	invocation   *invocation
 	cfg          *configs.Config
 	flags        *watchFlags
 	style        pageStyle
-	name         string          // name or id of the session; "" until --latest has found one
-	nextExchange int             // number of exchanges that were read
-	printed      map[string]bool // exchanges that were printed
-	headPrinted  bool            // the head of the session was printed
-	waitPrinted  bool            // the reason for the wait was printed
+	name         string // "" until --latest has found a session
+	nextExchange int
+	printed      map[string]bool
+	headPrinted  bool
+	waitPrinted  bool
 }
 
-// poll prints the turns that were stored since the last call. done is true after the last turn of a closed session and,
-// with --once, after the stored turns.
+// poll prints new turns. done is true after the last turn of a closed session and, with --once, after the stored turns.
 func (w *watcher) poll(ctx context.Context) (done bool, err error) {
 	if w.name == "" {
 		if err := w.findNewest(ctx); err != nil {
@@ -129,8 +125,7 @@ func (w *watcher) poll(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// reportWait prints the reason for waiting when it is first called. With --once, reportWait returns the reason as an
-// error.
+// reportWait prints the reason once. With --once, the reason is an error.
 func (w *watcher) reportWait(reason string) (done bool, err error) {
 	if w.flags.once {
 		return true, errors.New(reason + "; omit --once to wait")
@@ -142,7 +137,6 @@ func (w *watcher) reportWait(reason string) (done bool, err error) {
 	return false, nil
 }
 
-// findNewest sets name to the session that began last. If there is no session, findNewest changes nothing.
 func (w *watcher) findNewest(ctx context.Context) error {
 	var l store.SessionList
 	q := url.Values{"tenant": {w.flags.tenant}, "limit": {"1"}}
@@ -153,8 +147,8 @@ func (w *watcher) findNewest(ctx context.Context) error {
 	return err
 }
 
-// readExchanges reads the exchanges that were stored since the last call, and the five exchanges before them. A new
-// exchange is not always the last one in the list, because the server lists a retry next to the first attempt.
+// readExchanges also reads the five exchanges before the new ones, because the server lists a retry next to the first
+// attempt.
 func (w *watcher) readExchanges(ctx context.Context) (t store.Transcript, found bool, err error) {
 	const overlap = 5
 	q := url.Values{"tenant": {w.flags.tenant}, "from": {fmt.Sprint(max(0, w.nextExchange-overlap))}}
@@ -170,7 +164,6 @@ func (w *watcher) readExchanges(ctx context.Context) (t store.Transcript, found 
 	return t, err == nil, err
 }
 
-// print prints the turns of a transcript that were not printed yet.
 func (w *watcher) print(t *store.Transcript) error {
 	if !w.headPrinted && !w.flags.asJSON {
 		w.headPrinted = true

@@ -14,17 +14,14 @@ import (
 	"precept/store"
 )
 
-// pageStyle holds the width in columns and the colour setting with which a session is printed.
 type pageStyle struct {
 	width  int
 	colour bool
 }
 
-// maxShownLines is the maximum number of lines of a text that are printed.
 const maxShownLines = 12
 
-// newPageStyle returns the style for standard output. Colours are used if standard output is a terminal that supports
-// colours, and NO_COLOR is not set.
+// newPageStyle uses colours if the terminal supports them and NO_COLOR is not set.
 func (inv *invocation) newPageStyle() pageStyle {
 	columns, isTTY := terminalWidth(inv.stdout)
 	noColor, _ := inv.env("NO_COLOR")
@@ -32,22 +29,20 @@ func (inv *invocation) newPageStyle() pageStyle {
 	return pageStyle{width: columns, colour: isTTY && noColor == "" && term != "dumb"}
 }
 
-// ink is an ANSI colour, named by its purpose.
+// ink is an ANSI colour.
 type ink string
 
 const (
 	inkPlain ink = ""
 	inkHead  ink = "1"     // bold
-	inkBlock ink = "30;42" // black on green, because inserted text must be easy to see
+	inkBlock ink = "30;42" // black on green: inserted text must be easy to see
 	inkGhost ink = "2;9"   // faint, struck through
 	inkError ink = "31"
 	inkFaint ink = "2"
 )
 
-// labelWidth is the number of columns of the label before a text.
 const labelWidth = 11
 
-// paint returns a text in a colour. If the style has no colours, paint returns the text unchanged.
 func (p pageStyle) paint(colour ink, text string) string {
 	if !p.colour || colour == inkPlain {
 		return text
@@ -55,7 +50,6 @@ func (p pageStyle) paint(colour ink, text string) string {
 	return "\x1b[" + string(colour) + "m" + text + "\x1b[0m"
 }
 
-// headLines returns the lines that are printed before the turns of a session.
 func (p pageStyle) headLines(t *store.Transcript) string {
 	text := "session " + t.Name + "  " + t.Agent + "  " + t.Model + "  begun " + t.Started.UTC().Format("2006-01-02 15:04:05 UTC")
 	if t.Control {
@@ -64,7 +58,6 @@ func (p pageStyle) headLines(t *store.Transcript) string {
 	return strings.Join(p.lines(inkHead, text), "\n")
 }
 
-// endLines returns the lines that are printed after the turns of a closed session.
 func (p pageStyle) endLines(t *store.Transcript) string {
 	text := fmt.Sprintf("closed after turn %d: no reward", t.SessionItem.Turns)
 	if r := t.Rewarded; r.Value != nil {
@@ -76,7 +69,6 @@ func (p pageStyle) endLines(t *store.Transcript) string {
 	return strings.Join(p.lines(inkHead, text), "\n")
 }
 
-// turn returns the lines of one exchange. No line is wider than the page.
 func (p pageStyle) turn(t *store.TurnItem) []string {
 	facts := []string{fmt.Sprintf("turn %d", t.Turn), t.At.UTC().Format("15:04:05"), fmt.Sprintf(
 		"%.1f s", t.LatencyMS/1000,
@@ -107,7 +99,6 @@ func (p pageStyle) turn(t *store.TurnItem) []string {
 	return out
 }
 
-// entry returns the lines of one message, call, block or withheld lesson.
 func (p pageStyle) entry(e *store.Entry) []string {
 	label, text, colour := e.Kind, e.Text, inkPlain
 	switch e.Kind {
@@ -138,7 +129,7 @@ func (p pageStyle) entry(e *store.Entry) []string {
 	return p.withLabel(colour, label, p.truncate(e, text))
 }
 
-// truncate returns the first lines of an entry's text. If lines or bytes are omitted, further lines say how many.
+// truncate adds lines that say how much is omitted.
 func (p pageStyle) truncate(e *store.Entry, text string) string {
 	maxLines := maxShownLines
 	if e.Kind == sample.MessageSystem {
@@ -163,7 +154,7 @@ func (p pageStyle) truncate(e *store.Entry, text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// withLabel returns the lines of a text, indented by labelWidth. The first line begins with the label.
+// withLabel begins the first line with the label, and indents the others.
 func (p pageStyle) withLabel(colour ink, label, text string) []string {
 	var out []string
 	for n, line := range strings.Split(text, "\n") {
@@ -175,7 +166,6 @@ func (p pageStyle) withLabel(colour ink, label, text string) []string {
 	return out
 }
 
-// lines breaks a text into lines of at most the page's width, in a colour.
 func (p pageStyle) lines(colour ink, text string) []string {
 	out := p.wrap(text, p.width)
 	for n := range out {
@@ -184,8 +174,7 @@ func (p pageStyle) lines(colour ink, text string) []string {
 	return out
 }
 
-// wrap breaks a text into lines of at most the given number of columns, at a space if there is one. Hidden characters
-// and control characters are replaced by visible escapes.
+// wrap breaks lines at a space if there is one. Hidden characters and control characters become visible escapes.
 func (p pageStyle) wrap(text string, columns int) []string {
 	var out []string
 	for line := range strings.SplitSeq(
@@ -196,7 +185,6 @@ func (p pageStyle) wrap(text string, columns int) []string {
 	return out
 }
 
-// breakLine breaks a line into lines of at most the given number of columns, at a space if there is one.
 func breakLine(line []rune, columns int) (out []string) {
 	for {
 		columnsUsed, blank, end := 0, -1, 0
@@ -222,7 +210,6 @@ func breakLine(line []rune, columns int) (out []string) {
 	}
 }
 
-// runeWidth returns the number of columns that a terminal uses for a character.
 func runeWidth(r rune) int {
 	switch k := width.LookupRune(r).Kind(); {
 	case unicode.In(r, unicode.Mn, unicode.Me):
@@ -233,7 +220,6 @@ func runeWidth(r rune) int {
 	return 1
 }
 
-// shortenLabel cuts a label to width characters.
 func shortenLabel(s string, width int) string {
 	s = report.Printable(s)
 	if utf8.RuneCountInString(s) <= width {

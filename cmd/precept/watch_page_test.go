@@ -10,7 +10,7 @@ import (
 	"precept/store"
 )
 
-// The output of watch fits its columns for any text, has no control characters, and has colours only on request.
+// The output has no control characters.
 func TestWatchPageFitsColumns(t *testing.T) {
 	turn := store.TurnItem{Turn: 7, Outcome: sample.Failed, Loops: 1, Input: 12, Entries: []store.Entry{
 		{Kind: sample.EventUser, Text: strings.Repeat("日本語のとても長い文章 ", 20) + "\x1b]0;owned\x07\u202eevil"},
@@ -24,7 +24,7 @@ func TestWatchPageFitsColumns(t *testing.T) {
 		for _, line := range (pageStyle{width: columns}).turn(&turn) {
 			n := 0
 			for _, r := range line {
-				n += runeWidth(r) // a wide character has 2 columns
+				n += runeWidth(r) // 2 columns for a wide character
 			}
 			if n > columns || strings.ContainsAny(line, "\x1b\x07\u202e\t") {
 				t.Errorf("line %[3]q: got %[1]d columns, want at most %[2]d and no control characters", n, columns, line)

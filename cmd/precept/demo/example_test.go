@@ -6,7 +6,7 @@ import (
 	"precept/cmd/precept/demo"
 )
 
-// A world has lessons with known true effects, so that the demo can compare the report with them.
+// The demo compares the report with the true effects.
 func Example() {
 	for _, l := range demo.NewWorld(1).Truths[:3] {
 		fmt.Printf("%s %+.0f points\n", l.Slug, 100*l.Effect)

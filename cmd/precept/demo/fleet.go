@@ -13,24 +13,24 @@ import (
 	"sync/atomic"
 )
 
-// Fleet is a group of simulated agents. Their only setting for precept is its base URL, and they send no session id.
+// Fleet is a group of simulated agents, which know only the base URL of precept.
 type Fleet struct {
 	World    *World
 	BaseURL  string // http://host:port/v1, as in OPENAI_BASE_URL
-	Agents   int    // number of agents that work in parallel
-	Sessions int    // number of tickets
+	Agents   int
+	Sessions int
 	Client   *http.Client
-	Key      string // the agents' credential; "" means demo
+	Key      string // credential; "" means demo
 
 	done    atomic.Int64
 	success atomic.Int64
-	loops   struct{ stoppedAgents, calls atomic.Int64 } // see Loops
+	loops   struct{ stoppedAgents, calls atomic.Int64 }
 }
 
-// Done returns the number of finished tickets and the number of successful tickets.
+// Done returns the numbers of finished and of successful tickets.
 func (f *Fleet) Done() (done, success int64) { return f.done.Load(), f.success.Load() }
 
-// Run works through the tickets. Run returns the first error, or the error of ctx.
+// Run works through the tickets.
 func (f *Fleet) Run(ctx context.Context) error {
 	return inParallel(ctx, f.Agents, 1, f.Sessions, func(ctx context.Context, n int) error {
 		err := f.work(ctx, n)
@@ -41,14 +41,14 @@ func (f *Fleet) Run(ctx context.Context) error {
 	})
 }
 
-// inParallel calls work for each number from first to last, in the given number of parallel agents. After the first
-// error, or when ctx ends, no further call is started, and inParallel returns the error.
+// inParallel calls work for each number from first to last. After the first error, or when ctx ends, no further call is
+// started.
 func inParallel(ctx context.Context, agents, first, last int, work func(ctx context.Context, n int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	numbers := make(chan int)
 	var wg sync.WaitGroup
-	for range max(agents, 1) { // without an agent, the numbers would never be taken
+	for range max(agents, 1) { // without an agent, nobody would take the numbers
 		wg.Go(func() {
 			for n := range numbers {
 				if err := work(ctx, n); err != nil {
@@ -65,7 +65,7 @@ func inParallel(ctx context.Context, agents, first, last int, work func(ctx cont
 	return context.Cause(ctx)
 }
 
-// work runs one session about a ticket, which consists of the conversation of an agent and the feedback of the user.
+// work plays the conversation of an agent and the feedback of the user.
 func (f *Fleet) work(ctx context.Context, n int) error {
 	t := f.World.ticket(n)
 	list := []message{{Role: "system", Content: "You are a careful engineer."}, userMessage(f.World.text(t))}
@@ -90,13 +90,12 @@ func (f *Fleet) work(ctx context.Context, n int) error {
 		f.success.Add(1)
 	}
 	f.done.Add(1)
-	if n%5 == 0 { // one user in five sends no feedback
+	if n%5 == 0 { // one user in five is silent
 		return nil
 	}
 	return f.rate(ctx, id, good)
 }
 
-// rate sends the feedback of the agent's user on the last reply.
 func (f *Fleet) rate(ctx context.Context, id string, good bool) error {
 	score := 0.0
 	if good {
@@ -106,8 +105,7 @@ func (f *Fleet) rate(ctx context.Context, id string, good bool) error {
 	return err
 }
 
-// chat sends one request of an agent with the given tools, and returns the id and the message of the reply. agent is
-// the value of the header User-Agent.
+// chat sends one request with the User-Agent agent.
 func (f *Fleet) chat(ctx context.Context, agent, model string, list []message, tools ...string) (id string, m message, err error) {
 	body := map[string]any{"model": model, "messages": list}
 	for _, name := range tools {
@@ -132,8 +130,7 @@ func (f *Fleet) chat(ctx context.Context, agent, model string, list []message, t
 	return res.ID, res.Choices[0].Message, nil
 }
 
-// post sends v as JSON to precept's data listener, and returns the body of the response. A status other than 2xx is an
-// error.
+// post sends v as JSON. A status other than 2xx is an error.
 func (f *Fleet) post(ctx context.Context, path, agent string, v any) ([]byte, error) {
 	body, err := json.Marshal(v)
 	if err != nil {

@@ -13,8 +13,6 @@ import (
 	"testing"
 )
 
-// recordingProxy replaces precept as the proxy between the fleet and the model. It records the requests and the
-// feedback.
 type recordingProxy struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -22,8 +20,8 @@ type recordingProxy struct {
 	faults   []string
 	results  map[string]string // last text of the model, by reply id
 	turns    int
-	asked    map[[2]string]int            // number of requests by agent and model
-	fail     func(path string, n int) int // status of the response to the nth request; 0 means the model answers
+	asked    map[[2]string]int            // requests by agent and model
+	fail     func(path string, n int) int // status of the nth response; 0: the model answers
 }
 
 func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int) *recordingProxy {
@@ -122,7 +120,6 @@ func TestFleetPlaysAllSessions(t *testing.T) {
 	}
 }
 
-// The fleet has two agents that use two models each, so that the dashboard can compare agents and models.
 func TestFleetHasTwoAgentsWithTwoModels(t *testing.T) {
 	w := NewWorld(3)
 	p := newRecordingProxy(t, w, nil)
@@ -139,7 +136,6 @@ func TestFleetHasTwoAgentsWithTwoModels(t *testing.T) {
 	}
 }
 
-// A lesson has the same effect with both models, and the large model succeeds more often.
 func TestModelsDifferInSuccessButNotInEffects(t *testing.T) {
 	w := NewWorld(1)
 	with := func(model string, lessons ...int) float64 { return w.chance(ticket{model: model}, lessons) }

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// For one ticket in loopEvery, an additional agent repeats a failing call. After a loop warning, the agent stops
-// repeating the call and succeeds. Without a warning, the agent gives up after maxLoopCalls calls.
+// For one ticket in loopEvery, an additional agent repeats a failing call, until a loop warning or maxLoopCalls calls.
 const (
 	loopEvery    = 400
 	maxLoopCalls = 6
@@ -15,13 +14,12 @@ const (
 	loopError    = "Exit code 2\nmake: *** No rule to make target 'build'.  Stop."
 )
 
-// Loops returns the number of agents that a loop warning stopped. calls is the number of equal calls that the first of
-// these agents had made.
+// Loops returns the number of agents that a loop warning stopped, and the number of equal calls that the first of these
+// agents had made.
 func (f *Fleet) Loops() (stoppedAgents, calls int64) {
 	return f.loops.stoppedAgents.Load(), f.loops.calls.Load()
 }
 
-// playLoop plays the session of an agent that repeats a failing call.
 func (f *Fleet) playLoop(ctx context.Context, n int) error {
 	t := f.World.ticket(n)
 	list := []message{
@@ -44,8 +42,7 @@ func (f *Fleet) playLoop(ctx context.Context, n int) error {
 	}
 }
 
-// loopReply returns the model's reply in the session of an agent that repeats a failing call. The reply is the same
-// call until the request contains a loop warning or maxLoopCalls results. Then the reply is the result of the task.
+// loopReply repeats the call until the request contains a loop warning or maxLoopCalls results.
 func loopReply(body string, n uint64) message {
 	switch {
 	case strings.Contains(body, "[LOOP DETECTED]"):

@@ -9,10 +9,9 @@ import (
 	"testing"
 )
 
-// An agent that repeats a failing call stops after maxLoopCalls calls, or at the first loop warning.
 func TestLoopingAgentStopsAtFirstWarning(t *testing.T) {
 	for _, tc := range []struct {
-		warnAfter     int // number of results before a warning; 0 means no warning
+		warnAfter     int // results before a warning; 0: no warning
 		caught, calls int64
 		results       int // tool results in the last request to the model
 	}{{0, 0, 0, maxLoopCalls}, {3, 1, 3, 3}} {

@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// message is a message of a chat completion.
 type message struct {
 	Role       string `json:"role"`
 	Content    string `json:"content"`
@@ -13,7 +12,6 @@ type message struct {
 	ToolCallID string `json:"tool_call_id,omitempty"`
 }
 
-// call is a tool call in a message.
 type call struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
@@ -23,15 +21,12 @@ type call struct {
 	} `json:"function"`
 }
 
-// userMessage returns a user message.
 func userMessage(text string) message { return message{Role: "user", Content: text} }
 
-// toolCall returns a model's message with one tool call.
 func toolCall(tool, args string, id uint64) message {
 	k := call{ID: fmt.Sprintf("call_%08x", id), Type: "function"}
 	k.Function.Name, k.Function.Arguments = tool, args
 	return message{Role: "assistant", ToolCalls: []call{k}}
 }
 
-// succeeded reports whether the model's last message reports a success.
 func succeeded(m message) bool { return strings.Contains(m.Content, "success") }

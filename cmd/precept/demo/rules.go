@@ -27,15 +27,13 @@ type SectionTruth struct {
 	Effect  float64 // 0.05 = +5 points
 }
 
-// rulesBase is the probability of success without any section.
 const rulesBase = .70
 
-// rulesFrame is the text before a rules file in the system prompt of Claude Code.
+// rulesFrame precedes a rules file in the system prompt of Claude Code.
 const rulesFrame = "You are a careful engineer.\n\nContents of /home/ada/shop/CLAUDE.md (project instructions, checked into the codebase):\n\n"
 
 // Rules simulates the agents and the model of `precept demo --rules`. Agents send a rules file of twelve sections in
-// every request. The model's probability of success depends on the sections in the request. Three sections help, two
-// harm, and seven have no effect.
+// every request. Three sections help, two harm, and seven have no effect.
 type Rules struct {
 	Truths          []SectionTruth
 	seed            uint64
@@ -73,8 +71,7 @@ func (r *Rules) WriteLessons(dir string) error {
 // Done returns the number of finished sessions.
 func (r *Rules) Done() int64 { return r.done.Load() }
 
-// ServeHTTP responds as the model. The model finds the sections in the system prompt, from which precept may have cut
-// some.
+// ServeHTTP responds as the model, which finds the uncut sections in the system prompt.
 func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	serveChat(w, req, "rules", r.ids.Add(1), func(body []byte) message {
 		var asked struct {
@@ -93,7 +90,6 @@ func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	})
 }
 
-// chance returns the probability of success with a system prompt.
 func (r *Rules) chance(prompt string) float64 {
 	p := rulesBase
 	for _, t := range r.Truths {
@@ -104,15 +100,13 @@ func (r *Rules) chance(prompt string) float64 {
 	return p
 }
 
-// draw returns a number from 0 to 1 that depends only on the task and the seed.
 func (r *Rules) draw(task string) float64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(task))
 	return rand.New(rand.NewPCG(h.Sum64(), r.seed)).Float64() //nolint:gosec // a simulation, reproducible by its seed
 }
 
-// Play runs the given number of sessions with the given number of simultaneous agents. base is the base URL of precept
-// (http://host:port/v1). The agent of each session works on one ticket, and each session gets a rating.
+// Play runs sessions with simultaneous agents, with precept at the base URL.
 func (r *Rules) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
 	fleet := &Fleet{BaseURL: base, Client: client}
 	from := r.startedSessions
@@ -120,7 +114,6 @@ func (r *Rules) Play(ctx context.Context, base string, client *http.Client, agen
 	return inParallel(ctx, agents, from+1, r.startedSessions, func(ctx context.Context, n int) error { return r.work(ctx, fleet, n) })
 }
 
-// work sends the one or two requests of session n, and posts the score of the session.
 func (r *Rules) work(ctx context.Context, f *Fleet, n int) error {
 	list := []message{{Role: "system", Content: rulesFrame + RulesFile}, userMessage(fmt.Sprintf("Please work on %s of series %d.", ticketName(n), r.seed))}
 	if n%2 == 0 {

@@ -14,7 +14,7 @@ import (
 	"precept/cmd/precept/demo"
 )
 
-// rateWithout plays sessions, removes the sections from each request to the model, and returns the success rate.
+// rateWithout returns the success rate if the sections are removed from each request to the model.
 func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) float64 {
 	t.Helper()
 	world := demo.NewRules(seed)
@@ -49,8 +49,7 @@ func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) fl
 	return sum / rated
 }
 
-// A section changes the success rate by its true effect. The random number of each ticket is fixed, so a section
-// without an effect changes no result.
+// The random number of each ticket is fixed, so a section without an effect changes no result.
 func TestRulesSuccessRateChangesByEffectOfSection(t *testing.T) {
 	const sessions = 500
 	whole := rateWithout(t, 1, sessions)

@@ -13,16 +13,13 @@ import (
 	"sync/atomic"
 )
 
-// lastTurnPhrase is the message with which an agent asks for the result of the ticket.
 const lastTurnPhrase = "That was the last step. Report the result."
 
-// promptTokens is the number of tokens that the usage adds to each request. The tokens represent the system prompt and
-// the tools of a typical coding agent, which the short requests of the demo do not contain. Without these tokens, a
-// lesson of 40 tokens would cause a tenth of the cost of a session.
+// promptTokens represents the system prompt and the tools of a typical coding agent. Without these tokens, a lesson of
+// 40 tokens would cause a tenth of the cost of a session.
 const promptTokens = 4000
 
-// Upstream is the simulated model, an OpenAI-compatible chat endpoint. The model knows only the text of the request, in
-// which it finds the ticket and the lessons.
+// Upstream is the simulated model, an OpenAI-compatible chat endpoint that knows only the text of the request.
 type Upstream struct {
 	world    *World
 	requests atomic.Uint64
@@ -31,9 +28,9 @@ type Upstream struct {
 
 	mu         sync.Mutex
 	sumWith    float64 // sum of the chances of success with the injected lessons
-	sumWithout float64 // sum of the chances without lessons
-	sumBest    float64 // sum of the chances with every matching lesson that helps
-	sessions   int     // number of finished sessions, which is the number of terms of each sum
+	sumWithout float64 // the same without lessons
+	sumBest    float64 // the same with every matching lesson that helps
+	sessions   int     // number of terms of each sum
 }
 
 // NewUpstream returns the model of the simulation w.
@@ -54,8 +51,7 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serveChat responds to one chat completion with the message that reply returns. name is a part of the response's id,
-// and the name of the model if the request has none.
+// serveChat responds to a chat completion. name is a part of the response's id, and the default name of the model.
 func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, reply func(body []byte) message) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil || !strings.HasSuffix(r.URL.Path, "/chat/completions") {
@@ -79,8 +75,7 @@ func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, r
 	})
 }
 
-// answer returns the model's reply to a request about a ticket. If the request contains lastTurnPhrase, the reply is
-// the result of the ticket. Otherwise the reply is a call that installs a dependency, or a note about the step.
+// answer returns the result of a ticket for lastTurnPhrase, else a call that installs a dependency, or a note.
 func (u *Upstream) answer(body string, n uint64) message {
 	reply := func(text string) message { return message{Role: "assistant", Content: text} }
 	m := u.ticket.FindStringSubmatch(body)
@@ -111,7 +106,6 @@ func (u *Upstream) answer(body string, n uint64) message {
 	return reply("RESULT: failure")
 }
 
-// addScore adds the true chances of success of a session to the sums.
 func (u *Upstream) addScore(t ticket, lessons []int) {
 	var helpful []int
 	for _, l := range t.lessons {
@@ -127,8 +121,8 @@ func (u *Upstream) addScore(t ticket, lessons []int) {
 	u.sumBest += u.world.chance(t, helpful)
 }
 
-// Score holds means of the true chances of success of the sessions: with the injected lessons, without lessons, and
-// with every matching lesson that helps.
+// Score holds means of the chances of success: with the injected lessons, without lessons, and with every matching
+// lesson that helps.
 type Score struct{ WithLessons, WithoutLessons, Best float64 }
 
 // Score returns the score of the sessions so far.

@@ -10,7 +10,6 @@ import (
 	"testing"
 )
 
-// sendRequest sends a request to the model, and returns the status, the reply id and the reply text.
 func sendRequest(t *testing.T, u *Upstream, path, body string) (status int, id, text string) {
 	t.Helper()
 	rec := httptest.NewRecorder()
@@ -28,7 +27,7 @@ func sendRequest(t *testing.T, u *Upstream, path, body string) (status int, id, 
 	return rec.Code, res.ID, text
 }
 
-// lastTurnBody returns the request body of the last turn on ticket n, with the lessons in the system prompt.
+// lastTurnBody returns the last request on ticket n, with the lessons in the system prompt.
 func lastTurnBody(n int, slugs ...string) string {
 	system := "You are a careful engineer."
 	for _, s := range slugs {
@@ -68,7 +67,6 @@ func TestUpstreamRepliesToEachRequest(t *testing.T) {
 	}
 }
 
-// The model reads only the beginning of a long body: it does not find lastTurnPhrase after 3 MiB.
 func TestUpstreamReadsLimitedPartOfBody(t *testing.T) {
 	rec := httptest.NewRecorder()
 	body := io.MultiReader(strings.NewReader(`"TICKET-000001`), io.LimitReader(zeros{}, 3<<20), strings.NewReader(lastTurnPhrase))
@@ -94,8 +92,7 @@ func TestUpstreamReplyIDsAreUnique(t *testing.T) {
 	}
 }
 
-// The simulated model finds the lessons in a request, and succeeds with the probability that these lessons
-// give the ticket.
+// The model finds the lessons in the request.
 func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
 	for label, slugs := range map[string][]string{
 		"no lesson": nil, "a helpful lesson": {"reproduce-before-fixing"}, "a harmful lesson": {"restart-the-service-first"},
@@ -150,8 +147,7 @@ func TestScoreSummary(t *testing.T) {
 	}
 }
 
-// The usage of a reply includes the tokens of a typical prompt. Otherwise a lesson of 40 tokens would be a large part
-// of the cost.
+// Otherwise a lesson of 40 tokens would be a large part of the cost.
 func TestUsageIncludesTypicalPrompt(t *testing.T) {
 	rec := httptest.NewRecorder()
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(lastTurnBody(1))))

@@ -20,15 +20,14 @@ var lessonFiles embed.FS
 type Truth struct {
 	Slug             string
 	Effect           float64 // effect on the probability of success; 0.05 = +5 points
-	phrase           string  // text of a ticket to which the lesson applies
-	share            float64 // share of tickets of average difficulty to which the lesson applies
-	difficultyWeight float64 // > 0: the lesson applies to hard tickets more often, which lowers the raw success rate
+	phrase           string  // text of a matching ticket
+	share            float64 // share of average tickets to which the lesson applies
+	difficultyWeight float64 // > 0: applies to hard tickets more often, which lowers the raw success rate
 }
 
-// truths returns the true effects of the demo's lessons. Several lessons are confounded, because the most helpful
-// lesson applies to hard tickets more often, and the most harmful lesson to easy tickets. By the plain success rate,
-// ask-for-a-screenshot (no effect) would seem better than pin-the-dependency (helps), and restart-the-service-first
-// better than rewrite-the-module.
+// truths returns the true effects. Several lessons are confounded: the most helpful lesson applies to hard tickets more
+// often, the most harmful to easy tickets. By the plain success rate, ask-for-a-screenshot (no effect) would seem
+// better than pin-the-dependency (helps).
 func truths() []Truth {
 	return []Truth{
 		{"reproduce-before-fixing", 0.22, "a crash that nobody could reproduce", .45, 1.2},
@@ -79,14 +78,13 @@ func (w *World) WriteLessons(dir string) error {
 	return nil
 }
 
-// Pinned is the slug of the lesson that prevents an error. An agent with a ticket about a moved dependency installs the
-// dependency before the last step. Without a pinned version, the installation fails.
+// Pinned is the slug of the lesson that prevents an error: without a pinned version, the installation of a dependency
+// fails.
 const Pinned = "pin-the-dependency"
 
-// Probabilities that an agent installs the dependency without a version: with the lesson, and without the lesson.
+// Probabilities that an agent installs the dependency without a version.
 const unpinnedWith, unpinnedWithout = 0.2, 0.9
 
-// Arguments of the installation commands, and the results of the commands.
 const (
 	pinnedCommand   = `{"command":"pip install acme-client==2.3"}`
 	unpinnedCommand = `{"command":"pip install acme-client"}`
@@ -94,7 +92,6 @@ const (
 	installError    = "Exit code 1\nERROR: No matching distribution found for acme-client"
 )
 
-// installResult returns the result of an installation command.
 func installResult(c *call) string {
 	if c.Function.Arguments == unpinnedCommand {
 		return installError
@@ -102,8 +99,7 @@ func installResult(c *call) string {
 	return installOutput
 }
 
-// installCommand returns the arguments of the model's call that installs the dependency. lessons holds the indices of
-// the lessons in the request. ok is false for a ticket without a moved dependency.
+// installCommand returns the arguments of the call that installs a dependency; ok is false for a ticket without one.
 func (w *World) installCommand(t ticket, lessons []int) (arguments string, ok bool) {
 	pin := w.bySlug[Pinned]
 	if !slices.Contains(t.lessons, pin) {
@@ -119,36 +115,32 @@ func (w *World) installCommand(t ticket, lessons []int) (arguments string, ok bo
 	return pinnedCommand, true
 }
 
-// draw returns a uniformly distributed number from 0 to 1. Within a simulation, the number depends only on the
-// purpose and the ticket, and thus not on the lessons.
+// draw returns a uniform number that depends only on the purpose and the ticket, and thus not on the lessons.
 func (w *World) draw(purpose string, t ticket) float64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %s %d", w.seed, purpose, t.n)
 	return rand.New(rand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // a simulation, reproducible by its seed
 }
 
-// ticket is the task of one session.
 type ticket struct {
 	n          int
 	difficulty float64
-	lessons    []int // indices of the lessons whose phrase is in the ticket
+	lessons    []int // indices of the lessons
 	turns      int
-	agent      string // User-Agent of the agent that works on the ticket
+	agent      string
 	model      string
 }
 
-// Each ticket is assigned to one of two agents and one of two models at random. A lesson has the same effect with each
-// agent and each model. The large model succeeds more often than the small model.
+// Agent and model of a ticket are random. A lesson has the same effect with each of them.
 const (
 	coder, reviewer        = "ticket-coder/1.4", "ticket-reviewer/2.0"
 	largeModel, smallModel = "demo-large", "demo-small"
-	modelGap               = 0.08 // probability of success with the large model minus the probability with the small model
+	modelGap               = 0.08 // difference in the probability of success
 )
 
 // Prices is the value of the key prices of the demo's server.
 const Prices = "[{model: " + largeModel + ", input: 3, cached: 0.3, output: 15}, {model: " + smallModel + ", input: 0.5, cached: 0.05, output: 2}]"
 
-// ticket returns ticket n.
 func (w *World) ticket(n int) ticket {
 	r := rand.New(rand.NewPCG(w.seed, uint64(n))) //nolint:gosec // a simulation, reproducible by its seed
 	t := ticket{n: n, difficulty: r.NormFloat64(), turns: 1 + r.IntN(3), agent: coder, model: largeModel}
@@ -168,7 +160,6 @@ func (w *World) ticket(n int) ticket {
 	return t
 }
 
-// text returns the user's request.
 func (w *World) text(t ticket) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Please work on %s.", ticketName(t.n))
@@ -183,10 +174,9 @@ func (w *World) text(t ticket) string {
 	return b.String()
 }
 
-// ticketName returns the name of ticket n. The model finds the ticket by the name in a request.
+// ticketName returns the name by which the model finds the ticket in a request.
 func ticketName(n int) string { return fmt.Sprintf("TICKET-%06d", n) }
 
-// chance returns the probability of success with the given lessons in the request.
 func (w *World) chance(t ticket, lessons []int) float64 {
 	p := .5 - .17*t.difficulty + modelGap/2
 	if t.model == smallModel {
@@ -198,7 +188,6 @@ func (w *World) chance(t ticket, lessons []int) float64 {
 	return min(max(p, .03), .97)
 }
 
-// succeeds draws the outcome of a ticket with the given lessons in the request.
 func (w *World) succeeds(t ticket, lessons []int) bool {
 	return w.draw("outcome", t) < w.chance(t, lessons)
 }

@@ -50,8 +50,7 @@ func TestEffect(t *testing.T) {
 	}
 }
 
-// The chance of success is between 0.03 and 0.97, and a lesson changes the chance by its effect unless a limit is
-// reached.
+// The limits are 0.03 and 0.97.
 func TestChanceIsWithinLimitsAndChangesByEffect(t *testing.T) {
 	w := NewWorld(1)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -82,8 +81,8 @@ func TestChanceIsWithinLimitsAndChangesByEffect(t *testing.T) {
 	})
 }
 
-// The number of successes matches the chances. The success rates of the sessions with a lesson rank three pairs of
-// lessons in the wrong order, because lessons match tickets of different difficulty.
+// Lessons match tickets of different difficulty, so the raw success rates rank three pairs of lessons in the wrong
+// order.
 func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 	w := NewWorld(3)
 	const n = 20_000
@@ -137,7 +136,7 @@ func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 	}
 }
 
-// The lessons are in effect, match the tickets to which they apply, and match no other text of the agents.
+// The other text is that of the agents.
 func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	w := NewWorld(5)
 	dir := filepath.Join(t.TempDir(), "a", "lessons")

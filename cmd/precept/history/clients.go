@@ -15,9 +15,8 @@ func claudePatterns(e Env) []string {
 	return []string{filepath.Join(dir, "projects", "**", "*.jsonl")}
 }
 
-// readClaude reads a session of Claude Code. A JSON line of the type user or assistant contains a message in the format
-// of the Messages API. A side chain is the conversation of a sub-agent. If a file has entries outside of side chains,
-// the entries of side chains are skipped. The file of a sub-agent has only entries of a side chain, which are read.
+// readClaude reads a session of Claude Code, with messages in the format of the Messages API. A side chain is the
+// conversation of a sub-agent. It is skipped, unless the file has nothing else.
 func readClaude(path string) (conversations []Conversation, skipped, err error) {
 	type entry struct {
 		Type        string          `json:"type"`
@@ -60,8 +59,8 @@ func codexPatterns(e Env) []string {
 	return []string{filepath.Join(dir, "sessions", "**", "*.jsonl"), filepath.Join(dir, "archived_sessions", "*.jsonl")}
 }
 
-// readCodex reads a session of Codex. A JSON line of the type response_item contains an item in the format of the
-// Responses API. Old releases wrote each item directly as a line.
+// readCodex reads a session of Codex, with items in the format of the Responses API. Old releases wrote each item
+// directly as a line.
 func readCodex(path string) (conversations []Conversation, skipped, err error) {
 	type entry struct {
 		Type    string          `json:"type"`
@@ -102,7 +101,7 @@ func qwenPatterns(e Env) []string {
 	}
 }
 
-// readQwen reads a session of Qwen Code. A JSON line contains a message in the format of the Gemini API.
+// readQwen reads a session of Qwen Code, with messages in the format of the Gemini API.
 func readQwen(path string) (conversations []Conversation, skipped, err error) {
 	type part struct {
 		Text    string `json:"text"`
@@ -157,7 +156,7 @@ func readQwen(path string) (conversations []Conversation, skipped, err error) {
 	return listIfNonEmpty(Conversation{ID: baseName(path), Messages: list}), skipped, err
 }
 
-// clinePatterns returns the patterns for the tasks of Cline, and of Roo Code and Kilo Code, which use the same format.
+// clinePatterns includes Roo Code and Kilo Code, which use the format of Cline.
 func clinePatterns(e Env) (patterns []string) {
 	const file = "api_conversation_history.json"
 	for _, editor := range []string{"Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf"} {
@@ -170,7 +169,7 @@ func clinePatterns(e Env) (patterns []string) {
 		filepath.Join(e.Home, ".cline", "data", "tasks", "*", file))
 }
 
-// readCline reads a task of Cline, which is a list of messages in the format of the Messages API.
+// readCline reads a task of Cline, a list of messages in the format of the Messages API.
 func readCline(path string) (conversations []Conversation, skipped, err error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
 	if err != nil {
@@ -192,11 +191,10 @@ func readCline(path string) (conversations []Conversation, skipped, err error) {
 	return listIfNonEmpty(Conversation{ID: filepath.Base(filepath.Dir(path)), Messages: out}), nil, nil
 }
 
-// aiderFile is the name of aider's history file.
 const aiderFile = ".aider.chat.history.md"
 
 func aiderPatterns(e Env) (patterns []string) {
-	for dir := e.WorkDir; ; dir = filepath.Dir(dir) { // aider writes the file into the root directory of the repository
+	for dir := e.WorkDir; ; dir = filepath.Dir(dir) { // aider uses the root directory of the repository
 		patterns = append(patterns, filepath.Join(dir, aiderFile))
 		_, err := os.Stat(filepath.Join(dir, ".git"))
 		if err == nil || dir == filepath.Dir(dir) {
@@ -206,9 +204,8 @@ func aiderPatterns(e Env) (patterns []string) {
 	return append(patterns, filepath.Join(e.Home, aiderFile))
 }
 
-// readAider reads the chats in a history file of aider, which is Markdown. Each chat begins with a heading. A line of
-// the user's request begins with "#### ", and a line of aider's own output with "> ". All other lines are the model's
-// reply.
+// readAider reads aider's Markdown. Each chat begins with a heading. A line of the user's request begins with "#### ",
+// and a line of aider's own output with "> ". All other lines are the model's reply.
 func readAider(path string) (conversations []Conversation, skipped, err error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
 	if err != nil {
@@ -257,7 +254,6 @@ func readAider(path string) (conversations []Conversation, skipped, err error) {
 	return append(all, listIfNonEmpty(chat)...), nil, nil
 }
 
-// listIfNonEmpty returns a list with only the conversation, or nil if the conversation has no items.
 func listIfNonEmpty(c Conversation) []Conversation {
 	if len(c.Messages)+len(c.Input) == 0 {
 		return nil
@@ -265,7 +261,6 @@ func listIfNonEmpty(c Conversation) []Conversation {
 	return []Conversation{c}
 }
 
-// assistantMessage returns a reply in the format of the Chat Completions API.
 func assistantMessage(text string, calls []any) json.RawMessage {
 	fields := map[string]any{"content": text}
 	if len(calls) > 0 {
@@ -274,7 +269,7 @@ func assistantMessage(text string, calls []any) json.RawMessage {
 	return message("assistant", fields)
 }
 
-// plainText returns the content of a JSON string, or any other JSON value as JSON.
+// plainText returns the content of a JSON string, and other JSON values as JSON.
 func plainText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

@@ -10,7 +10,6 @@ import (
 	"precept/cmd/precept/history"
 )
 
-// Find returns the history files of a client, and Open converts a file to transcripts.
 func ExampleFind() {
 	home, err := os.MkdirTemp("", "history")
 	if err != nil {

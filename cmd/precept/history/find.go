@@ -20,7 +20,7 @@ type Client struct {
 	Name string // value of the flag --from
 	// patterns returns glob patterns of the history files.
 	patterns func(e Env) []string
-	// read returns the conversations of one file. skipped is an error that names the unreadable entries.
+	// read returns the conversations of one file. skipped names the unreadable entries.
 	read func(path string) (conversations []Conversation, skipped, err error)
 }
 
@@ -31,7 +31,7 @@ type Env struct {
 	Var     func(name string) string // value of an environment variable, "" if unset
 }
 
-// Conversation is one conversation of a client. Exactly one of Messages and Input is set.
+// Conversation is one conversation of a client, with either Messages or Input.
 type Conversation struct {
 	ID       string
 	Messages []json.RawMessage // in the format of the Chat Completions API or the Messages API
@@ -58,8 +58,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Find returns the client with a name, and the sorted paths of its history files. If there is no file, the error names
-// the searched places.
+// Find returns the client with a name, and the sorted paths of its history files.
 func Find(name string, e Env) (Client, []string, error) {
 	all := Clients()
 	i := slices.IndexFunc(all, func(c Client) bool { return c.Name == name })
@@ -88,7 +87,7 @@ func Find(name string, e Env) (Client, []string, error) {
 	return c, found, nil
 }
 
-// glob returns the files that match a pattern. A component ** matches any number of directories.
+// glob supports a component **, which matches directories at every depth.
 func glob(pattern string) ([]string, error) {
 	root, rest, isRecursive := strings.Cut(pattern, string(filepath.Separator)+"**"+string(filepath.Separator))
 	if !isRecursive {
@@ -116,11 +115,10 @@ func glob(pattern string) ([]string, error) {
 	return found, err
 }
 
-// maxFile is the maximum size of a history file, in bytes.
 const maxFile = 512 << 20
 
-// Open returns the conversations of a history file as JSON lines for detect.ReadTranscripts. skipped is an error with
-// one line for each entry that could not be read; nil if all entries could be read.
+// Open returns the conversations of a history file as JSON lines for detect.ReadTranscripts. skipped has one line for
+// each unreadable entry.
 func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -151,8 +149,6 @@ func (c Client) Open(path string) (r io.Reader, skipped, err error) {
 	return &out, skipped, nil
 }
 
-// eachLine decodes each JSON line of a file, and calls fn with the decoded value. skipped is an error that names the
-// lines that could not be decoded.
 func eachLine[T any](path string, fn func(T)) (skipped, err error) {
 	f, err := os.Open(path) //nolint:gosec // the path is an argument of the user or a history file of the chosen client
 	if err != nil {
@@ -180,17 +176,15 @@ func eachLine[T any](path string, fn func(T)) (skipped, err error) {
 	}
 }
 
-// skippedList describes the skipped entries of a file. list holds the messages about the first maxListedSkips entries,
-// and more is the number of further entries.
+// skippedList describes the first maxListedSkips skipped entries of a file.
 type skippedList struct {
 	list    []string
 	omitted int
 }
 
-// maxListedSkips is the maximum number of skipped entries that an error describes.
+// maxListedSkips is the maximum number of described entries.
 const maxListedSkips = 10
 
-// add adds the message about a skipped entry.
 func (f *skippedList) add(text string) {
 	if len(f.list) < maxListedSkips {
 		f.list = append(f.list, text)
@@ -199,8 +193,6 @@ func (f *skippedList) add(text string) {
 	f.omitted++
 }
 
-// err returns an error with one line for each message, and a line with the number of further entries. If no entry was
-// skipped, err returns nil.
 func (f *skippedList) err() error {
 	if len(f.list) == 0 {
 		return nil
@@ -212,19 +204,16 @@ func (f *skippedList) err() error {
 	return errors.New(text)
 }
 
-// baseName returns the name of a file without its extension.
 func baseName(path string) string {
 	return strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 }
 
-// message returns a message in the format of the Chat Completions API.
 func message(role string, fields map[string]any) json.RawMessage {
 	fields["role"] = role
-	text, _ := json.Marshal(fields) // strings, and maps of JSON values, encode without an error
+	text, _ := json.Marshal(fields) // encodes without an error
 	return text
 }
 
-// call returns an item of tool_calls in the format of the Chat Completions API.
 func call(id, name string, args any) map[string]any {
 	text, ok := args.(string)
 	if !ok {
@@ -234,7 +223,7 @@ func call(id, name string, args any) map[string]any {
 	return map[string]any{"id": id, "type": "function", "function": map[string]any{"name": name, "arguments": text}}
 }
 
-// dataHome returns the directory for data of applications, which has a subdirectory for opencode.
+// dataHome returns the directory with a subdirectory for opencode.
 func (e Env) dataHome() string {
 	if dir := e.Var("XDG_DATA_HOME"); dir != "" {
 		return dir
@@ -242,8 +231,7 @@ func (e Env) dataHome() string {
 	return filepath.Join(e.Home, ".local", "share")
 }
 
-// configHome returns the directory for settings of applications, which has subdirectories for VS Code and for editors
-// that are derived from VS Code.
+// configHome returns the directory with subdirectories for VS Code and for editors derived from it.
 func (e Env) configHome() string {
 	switch runtime.GOOS {
 	case "darwin":

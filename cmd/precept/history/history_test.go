@@ -16,7 +16,6 @@ import (
 	"precept/internal/wire"
 )
 
-// envWithFiles writes files below a new home directory, and returns an environment with this home.
 func envWithFiles(t *testing.T, files map[string]string) history.Env {
 	t.Helper()
 	home := t.TempDir()
@@ -32,8 +31,6 @@ func envWithFiles(t *testing.T, files map[string]string) history.Env {
 	return history.Env{Home: home, WorkDir: filepath.Join(home, "project"), Var: func(string) string { return "" }}
 }
 
-// conversations returns the conversations in the history of a client, each as one line of text, and the error about the
-// skipped entries.
 func conversations(t *testing.T, client string, e history.Env) (lines []string, skipped string) {
 	t.Helper()
 	c, paths, err := history.Find(client, e)
@@ -62,7 +59,7 @@ func conversations(t *testing.T, client string, e history.Env) (lines []string, 
 	return lines, skipped
 }
 
-// outline formats the texts, calls and results of a conversation in one line.
+// outline returns the texts, calls and results of a conversation in one line.
 func outline(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {
@@ -189,7 +186,7 @@ func TestOpenConvertsOpencodeDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() }) // keep the database open while the history is read, as opencode would
+	t.Cleanup(func() { _ = db.Close() }) // open while the history is read
 	if err := sqlitex.ExecuteScript(db, `
 CREATE TABLE message (id text PRIMARY KEY, session_id text NOT NULL, time_created integer NOT NULL, data text NOT NULL);
 CREATE TABLE part (id text PRIMARY KEY, message_id text NOT NULL, session_id text NOT NULL, data text NOT NULL);

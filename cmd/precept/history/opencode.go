@@ -18,7 +18,6 @@ func opencodePatterns(e Env) []string {
 	return []string{filepath.Join(dir, "opencode.db"), filepath.Join(dir, "storage", "session", "*", "ses_*.json")}
 }
 
-// opencodePart is a part of a message of opencode.
 type opencodePart struct {
 	Type    string `json:"type"`
 	Text    string `json:"text"`
@@ -33,7 +32,6 @@ type opencodePart struct {
 	} `json:"state"`
 }
 
-// opencodeMessage is a message of opencode without its parts.
 type opencodeMessage struct {
 	ID      string `json:"id"`
 	Role    string `json:"role"`
@@ -41,8 +39,8 @@ type opencodeMessage struct {
 	parts   []opencodePart
 }
 
-// readOpencode reads sessions of opencode. New releases store all sessions in a SQLite database, and earlier releases
-// store each session in JSON files.
+// readOpencode reads sessions of opencode. New releases store all sessions in a SQLite database, earlier ones each
+// session in JSON files.
 func readOpencode(path string) (conversations []Conversation, skipped, err error) {
 	if filepath.Ext(path) == ".db" {
 		return readOpencodeDB(path)
@@ -50,7 +48,6 @@ func readOpencode(path string) (conversations []Conversation, skipped, err error
 	return readOpencodeFiles(path)
 }
 
-// readOpencodeDB reads all sessions in a SQLite database of opencode.
 func readOpencodeDB(path string) (conversations []Conversation, skipped, err error) {
 	db, err := sqlite.OpenConn(path, sqlite.OpenReadOnly)
 	if err != nil {
@@ -99,8 +96,8 @@ func readOpencodeDB(path string) (conversations []Conversation, skipped, err err
 	return conversations, skipped, err
 }
 
-// readOpencodeFiles reads a session from its JSON files, which are storage/message/SESSION/*.json and
-// storage/part/MESSAGE/*.json. path is the path of the file with the session's metadata.
+// readOpencodeFiles reads storage/message/SESSION/*.json and storage/part/MESSAGE/*.json, given the file with the
+// session's metadata.
 func readOpencodeFiles(path string) (conversations []Conversation, skipped, err error) {
 	storage := filepath.Dir(filepath.Dir(filepath.Dir(path)))
 	id := baseName(path)
@@ -121,7 +118,7 @@ func readOpencodeFiles(path string) (conversations []Conversation, skipped, err 
 	return listIfNonEmpty(Conversation{ID: id, Messages: opencodeMessages(messages)}), skipped, nil
 }
 
-// readFiles decodes the JSON files of a directory in the order of their names, which is the order of their creation.
+// readFiles reads files in the order of their names, which is the order of their creation.
 func readFiles[T any](dir string) (list []T, skipped, err error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	slices.Sort(names)
@@ -140,7 +137,6 @@ func readFiles[T any](dir string) (list []T, skipped, err error) {
 	return list, skipped, err
 }
 
-// opencodeMessages converts messages of opencode to the format of the Chat Completions API.
 func opencodeMessages(messages []*opencodeMessage) (list []json.RawMessage) {
 	for _, m := range messages {
 		var text []string

@@ -18,18 +18,16 @@ import (
 	"precept/internal/session"
 )
 
-// The window holds the ids of the samples that were written most recently. A sample whose id is in the window is not
-// written again. A store delivers a sample twice after Redis has lost its newest data, or when a session continues.
-// Both happen soon after the first delivery, so a bounded window is sufficient.
+// A sample whose id is in the window of recent ids is not written again. A store delivers a sample twice after Redis
+// has lost its newest data, or when a session continues, soon after the first delivery.
 const (
-	windowIDs   = 1 << 18 // maximum number of ids in the window
-	windowFiles = 1000    // maximum number of recent files from which Run loads ids at its start
+	windowIDs   = 1 << 18 // ids in the window
+	windowFiles = 1000    // recent files whose ids Run loads
 )
 
-// rowSize is an estimate of the memory of a row in bytes, without its long strings.
+// rowSize is the estimated memory of a row in bytes, without its long strings.
 const rowSize = 512
 
-// idWindow holds the sample ids that were written most recently.
 type idWindow struct {
 	ids    map[sampleKey]bool
 	order  []sampleKey // ring buffer of the ids
@@ -44,7 +42,7 @@ func keyOf(id string) sampleKey {
 	return sampleKey(sum[:8])
 }
 
-// loadWindow reads the sample ids of the recent files. Files that were deleted or compacted are skipped.
+// loadWindow skips files that were deleted or compacted.
 func loadWindow(ctx context.Context, storage Storage, recent []recentFile) (*idWindow, error) {
 	w := &idWindow{ids: map[sampleKey]bool{}}
 	for _, f := range recent {
@@ -68,7 +66,7 @@ func loadWindow(ctx context.Context, storage Storage, recent []recentFile) (*idW
 	return w, nil
 }
 
-// add adds an id. If the window is full, add evicts the oldest id.
+// add evicts the oldest id of a full window.
 func (w *idWindow) add(k sampleKey) {
 	if w.ids[k] {
 		return
@@ -83,11 +81,11 @@ func (w *idWindow) add(k sampleKey) {
 	w.oldest = (w.oldest + 1) % windowIDs
 }
 
-// batch holds the rows that were read from the store and are not yet written to the lake.
+// batch holds the rows that are not yet written to the lake.
 type batch struct {
 	partitions map[string][]Row   // rows by the folder of their partition
-	ids        map[sampleKey]bool // ids of the samples in the batch
-	positions  map[string]string  // position of each stream after the last row that was read
+	ids        map[sampleKey]bool // ids of the samples
+	positions  map[string]string  // position of each stream after the last row
 	rows       int
 	bytes      int       // estimated memory of the rows
 	firstAdded time.Time // time of the first call of add
@@ -97,7 +95,7 @@ func newBatch() *batch {
 	return &batch{partitions: map[string][]Row{}, ids: map[sampleKey]bool{}, positions: map[string]string{}}
 }
 
-// add adds the samples whose ids are neither in the batch nor in written.
+// add skips samples whose ids are in the batch or in written.
 func (b *batch) add(list []session.StoredSample, written *idWindow, now time.Time) error {
 	if b.firstAdded.IsZero() {
 		b.firstAdded = now
@@ -120,8 +118,8 @@ func (b *batch) add(list []session.StoredSample, written *idWindow, now time.Tim
 	return nil
 }
 
-// files returns the sorted paths of the batch's files, one for each partition. A file name contains the batch number,
-// and a hash of the rows, the batch number and the attempt.
+// files returns the sorted paths of the batch's files, one for each partition. The hash in a name covers the rows, the
+// batch number and the attempt.
 func (b *batch) files(number int64, attempt int) (names []string, err error) {
 	for _, folder := range slices.Sorted(maps.Keys(b.partitions)) {
 		sum := sha256.New()
@@ -137,14 +135,12 @@ func (b *batch) files(number int64, attempt int) (names []string, err error) {
 	return names, nil
 }
 
-// rowsOf returns the rows that belong into the file with the given path.
 func (b *batch) rowsOf(file string) []Row { return b.partitions[path.Dir(file)] }
 
-// encode returns the rows of a file in the Parquet format.
 func (b *batch) encode(file string) ([]byte, error) {
 	var out bytes.Buffer
-	// Omit the column Tenant: readers of Hive partitions take the tenant from the path, and pyarrow rejects a column
-	// that has a different type than the partition key.
+	// Readers of Hive partitions take the tenant from the path, and pyarrow rejects a column with a different type than
+	// the partition key.
 	w, err := NewWriter(&out, parquet.StructTag(`parquet:"-"`, "Tenant"))
 	if err != nil {
 		return nil, err
@@ -159,18 +155,17 @@ func (b *batch) encode(file string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// partitionFolder returns the folder of a row, which has the form date=DATE/tenant=TENANT.
+// partitionFolder returns date=DATE/tenant=TENANT.
 func partitionFolder(r *Row) string {
 	return "date=" + time.UnixMilli(r.CreatedAt).UTC().Format(time.DateOnly) + "/tenant=" + encodeTenant(r.Tenant)
 }
 
-// maxTenantBytes is the maximum size in bytes of an encoded tenant. File systems permit names of up to 255 bytes.
+// maxTenantBytes bounds an encoded tenant. File systems permit names of up to 255 bytes.
 const maxTenantBytes = 200
 
 // encodeTenant encodes a tenant as the value of a partition key. Lower-case letters, digits, '-', '_' and '.' (but no
-// leading '.') are kept. Every other byte becomes %XX, as in Hive and Spark. Capital letters are encoded, too,
-// because some file systems ignore case. An encoded tenant that is longer than maxTenantBytes is cut and ends in a
-// hash of the tenant.
+// leading '.') are kept, and every other byte becomes %XX, as in Hive and Spark. Some file systems ignore case. An
+// encoded tenant that is longer than maxTenantBytes ends in a hash.
 func encodeTenant(tenant string) string {
 	var b []byte
 	for i := range len(tenant) {

@@ -16,13 +16,13 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// bucket stores the files of a lake under a prefix of a bucket, in S3 or in an S3-compatible server.
+// bucket stores the files of a lake in S3 or in an S3-compatible server.
 type bucket struct {
 	client       *minio.Client
 	name, prefix string
 }
 
-// newBucket opens the bucket and prefix in address, which has the form BUCKET/PREFIX.
+// newBucket opens BUCKET/PREFIX.
 func newBucket(address, endpoint string, env func(string) string) (*bucket, error) {
 	name, prefix, _ := strings.Cut(address, "/")
 	if name == "" {
@@ -57,7 +57,6 @@ func newBucket(address, endpoint string, env func(string) string) (*bucket, erro
 // String returns the address as s3://BUCKET/PREFIX.
 func (b *bucket) String() string { return strings.TrimSuffix("s3://"+b.name+"/"+b.prefix, "/") }
 
-// key returns the object key of a file.
 func (b *bucket) key(name string) string { return path.Join(b.prefix, name) }
 
 // Get implements Storage.
@@ -74,7 +73,7 @@ func (b *bucket) Get(ctx context.Context, name string) (data []byte, version str
 	return data, info.ETag, b.wrapError(name, err)
 }
 
-// Put implements Storage. Put sends one request, which makes the write atomic.
+// Put implements Storage with one atomic request.
 func (b *bucket) Put(ctx context.Context, name string, data []byte) error {
 	_, err := b.put(ctx, name, data, minio.PutObjectOptions{})
 	return err
@@ -97,7 +96,7 @@ func (b *bucket) put(ctx context.Context, name string, data []byte, options mini
 	return info.ETag, b.wrapError(name, err)
 }
 
-// wrapError adds the address of the object and, if known, a remedy to an error of the S3 client.
+// wrapError adds the address of the object and a remedy.
 func (b *bucket) wrapError(name string, err error) error {
 	if err == nil {
 		return nil
@@ -129,7 +128,7 @@ func (b *bucket) wrapError(name string, err error) error {
 	return &permanentError{fmt.Errorf("%s: %w; %s", address, err, remedy)}
 }
 
-// permanentError is an error of the S3 server that a retry cannot resolve, such as a missing permission.
+// permanentError is an error of the S3 server that a retry cannot resolve.
 type permanentError struct{ err error }
 
 func (e *permanentError) Error() string { return e.err.Error() }

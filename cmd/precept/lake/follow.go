@@ -1,6 +1,6 @@
-// Package lake copies the samples of a store into a lake. A lake is a set of Parquet files that are partitioned by
-// date and tenant, in a directory or in an S3 bucket. A crash of the process at any point does not make the package
-// write a recent sample id twice. To drain a store means to write all samples that the lake does not have.
+// Package lake copies the samples of a store into a lake: Parquet files that are partitioned by date and tenant, in a
+// directory or in an S3 bucket. A crash at any point does not make the package write a recent sample id twice. To drain
+// a store means to write all samples that the lake does not have.
 package lake
 
 import (
@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	pollInterval = time.Second      // minimum time between two polls
-	pollFactor   = 10               // minimum pause after a poll, as a multiple of the duration of the poll
+	pollInterval = time.Second      // minimum between two polls
+	pollFactor   = 10               // minimum pause after a poll, in durations of the poll
 	maxRetryWait = 30 * time.Second // maximum pause after an error
-	claimTTL     = 30 * time.Second // duration of the lease of a consumer group
-	stopTimeout  = 30 * time.Second // maximum time for writing the last batch at a stop
+	claimTTL     = 30 * time.Second // duration of the lease
+	stopTimeout  = 30 * time.Second // maximum time of the last write
 )
 
 // Options configure a Follower.
@@ -31,35 +31,35 @@ type Options struct {
 	// GroupStore stores the positions and the lease of the group; nil if only one process uses the store.
 	GroupStore GroupStore
 	Group      string // name of the consumer group
-	// Owner is the id of this process in the lease. Processes that exclude each other by LockPath may share an id.
+	// Owner is this process in the lease. Processes that exclude each other by LockPath may share an id.
 	Owner   string
 	Writer  Process // this process, as recorded in the lake
 	Store   string  // id of the store; "" if unknown
 	Storage Storage // storage of the lake
-	// LockPath is a file whose lock keeps other processes on this machine from writing to the lake; "" means no lock.
+	// LockPath is a file whose lock keeps other processes on this machine from writing to the lake; may be empty.
 	LockPath string
 
-	BatchBytes int           // size in bytes at which a batch is written
+	BatchBytes int           // size at which a batch is written
 	BatchAge   time.Duration // age at which a batch is written
-	Once       bool          // Run returns when the samples that are in the store now are written
+	Once       bool          // Run returns when the present samples are written
 
 	Now    func() time.Time
 	Sleep  func(ctx context.Context, d time.Duration) error // waits for d, or returns the error of ctx
 	Report func(text string)                                // receives a line for each batch and for each failure
 }
 
-// Follower copies the samples of a store into a lake. Only one process at a time drains a group.
+// Follower copies the samples of a store into a lake. One process at a time drains a group.
 type Follower struct {
 	options    Options
 	state      *state
-	version    string    // version of the state file, for CompareAndSwap
-	writtenIDs *idWindow // ids of the samples that were written most recently
-	batch      *batch    // samples that are not yet written
+	version    string // version of the state file
+	writtenIDs *idWindow
+	batch      *batch
 	claimedAt  time.Time // time of the last renewal of the lease
 }
 
-// Run copies new samples until ctx ends, and then writes the last batch. If the first poll fails, Run returns its
-// error. After a later error, Run retries, unless the error is permanent.
+// Run copies new samples until ctx ends, and then writes the last batch. It returns an error of the first poll, and
+// retries after a later error that is not permanent.
 func Run(ctx context.Context, o Options) (err error) {
 	f := &Follower{options: o, batch: newBatch()}
 	if o.LockPath != "" {
@@ -79,7 +79,6 @@ func Run(ctx context.Context, o Options) (err error) {
 	return f.follow(ctx)
 }
 
-// prepare acquires the lease, loads the state of the lake, and completes a batch that a crash interrupted.
 func (f *Follower) prepare(ctx context.Context) error {
 	if err := f.waitForClaim(ctx); err != nil {
 		return err
@@ -93,7 +92,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	// After this save, each save of an earlier writer fails, because the version of the state file has changed.
+	// This save changes the version of the state file, so that each save of an earlier writer fails.
 	f.version, loaded.Writer, loaded.Store = version, f.options.Writer, cmp.Or(f.options.Store, loaded.Store)
 	if err := f.saveState(ctx, loaded); err != nil {
 		return err
@@ -109,9 +108,8 @@ func (f *Follower) prepare(ctx context.Context) error {
 	return f.acknowledge(ctx, f.state.Streams)
 }
 
-// saveState replaces the state file, unless another process has replaced the file since this process read it. A request
-// to S3 may return an error although the write succeeded. In this case the file already has the new content, and save
-// succeeds.
+// saveState replaces the state file, unless another process has replaced it. A request to S3 may return an error
+// although the write succeeded; the file then has the new content.
 func (f *Follower) saveState(ctx context.Context, next *state) error {
 	text, err := json.Marshal(next)
 	if err != nil {
@@ -131,10 +129,10 @@ func (f *Follower) saveState(ctx context.Context, next *state) error {
 	return nil
 }
 
-// errFenced reports that another process has replaced the state file since this process read the file.
+// errFenced reports that another process has replaced the state file.
 var errFenced = errors.New("another process has taken over the writing")
 
-// refuseKnownGroup returns an error if the group has acknowledged samples, because a new lake would lack these samples.
+// refuseKnownGroup returns an error if the group has acknowledged samples, which a new lake would lack.
 func (f *Follower) refuseKnownGroup(ctx context.Context) error {
 	if f.options.GroupStore == nil {
 		return nil
@@ -156,8 +154,7 @@ func (f *Follower) completePlanned(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// rebuildBatch builds the batch again from the store, so that a sample that was deleted while the batch waited is not
-// written.
+// rebuildBatch reads the store again, so that a sample that was deleted while the batch waited is not written.
 func (f *Follower) rebuildBatch(ctx context.Context) error {
 	fresh := newBatch()
 	for _, stream := range slices.Sorted(maps.Keys(f.batch.positions)) {
@@ -182,7 +179,7 @@ func (f *Follower) rebuildBatch(ctx context.Context) error {
 	return nil
 }
 
-// follow polls until ctx ends. The pauses between polls grow after each error.
+// follow polls with pauses that grow after each error.
 func (f *Follower) follow(ctx context.Context) error {
 	pause, failed := pollInterval, false
 	for first := true; ; first = false {
@@ -213,13 +210,12 @@ func (f *Follower) follow(ctx context.Context) error {
 	}
 }
 
-// isPermanent reports whether err is permanent, so that a retry cannot succeed.
 func isPermanent(err error) bool {
 	var permanent *permanentError
 	return errors.Is(err, errClaimLost) || errors.Is(err, errFenced) || errors.As(err, &permanent)
 }
 
-// poll adds all new samples to the batch, and writes the batch whenever the batch is large or old enough.
+// poll reads new samples, and writes a batch that is large or old.
 func (f *Follower) poll(ctx context.Context) error {
 	if err := f.claim(ctx); err != nil {
 		return err
@@ -260,7 +256,7 @@ func (f *Follower) poll(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// stop writes the last batch, even though ctx has ended.
+// stop writes the last batch after the end of ctx.
 func (f *Follower) stop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
@@ -270,13 +266,11 @@ func (f *Follower) stop(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// commit writes the batch in four steps: the plan, the Parquet files, the state after the batch, and the positions of
-// the group. Samples that were deleted since poll read them are left out. After an error, the caller may call commit
-// again.
+// commit writes the plan, the Parquet files, the state after the batch, and the positions of the group. Samples that
+// were deleted since poll read them are left out. After an error, the caller may call commit again.
 //
-// A paused process may wake up and write a file after another process has taken over. Therefore a file name contains
-// a hash of the rows, and a file with rows is never replaced by a file with other rows. If an earlier attempt planned
-// a file that the batch no longer contains, commit replaces that file by one without rows.
+// A paused process may write a file after another process has taken over. A file name therefore contains a hash of the
+// rows, and a file with rows is replaced only by one without rows, if the batch no longer contains the file.
 func (f *Follower) commit(ctx context.Context) error {
 	if err := f.claim(ctx); err != nil {
 		return err
@@ -341,7 +335,7 @@ func (f *Follower) commit(ctx context.Context) error {
 	return f.acknowledge(ctx, b.positions)
 }
 
-// acknowledge stores the positions of the group, if processes share the store.
+// acknowledge stores the positions of the group, which only processes that share the store need.
 func (f *Follower) acknowledge(ctx context.Context, positions map[string]string) error {
 	if f.options.GroupStore == nil || len(positions) == 0 {
 		return nil
@@ -349,13 +343,12 @@ func (f *Follower) acknowledge(ctx context.Context, positions map[string]string)
 	return f.options.GroupStore.AckSamples(ctx, f.options.Group, positions)
 }
 
-// errClaimLost reports that another process has the lease of the group.
+// errClaimLost reports that another process has the lease.
 var errClaimLost = errors.New("another process drains the group")
 
-// claimName returns the name of the group's lease.
 func (f *Follower) claimName() string { return "export:" + f.options.Group }
 
-// claim acquires the lease of the group, or renews the lease if it is older than a quarter of claimTTL.
+// claim renews a lease that is older than a quarter of claimTTL.
 func (f *Follower) claim(ctx context.Context) error {
 	now := f.options.Now()
 	if f.options.GroupStore == nil || now.Sub(f.claimedAt) < claimTTL/4 {
@@ -372,8 +365,7 @@ func (f *Follower) claim(ctx context.Context) error {
 	return nil
 }
 
-// waitForClaim acquires the lease of the group. If another process has the lease, waitForClaim waits for the lease to
-// expire, because the process may have been killed.
+// waitForClaim waits for the lease of another process to expire, because the process may have been killed.
 func (f *Follower) waitForClaim(ctx context.Context) error {
 	deadline := f.options.Now().Add(claimTTL + pollInterval)
 	for first := true; ; first = false {
@@ -390,9 +382,9 @@ func (f *Follower) waitForClaim(ctx context.Context) error {
 	}
 }
 
-// releaseClaim ends the lease, so that another process can start without waiting for claimTTL.
+// releaseClaim lets another process start without waiting for claimTTL.
 func (f *Follower) releaseClaim(ctx context.Context) {
 	if f.options.GroupStore != nil {
-		_ = f.options.GroupStore.ReleaseLease(ctx, f.claimName(), f.options.Owner) // otherwise the lease expires after claimTTL
+		_ = f.options.GroupStore.ReleaseLease(ctx, f.claimName(), f.options.Owner) // otherwise it expires
 	}
 }

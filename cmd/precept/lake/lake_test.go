@@ -25,11 +25,11 @@ import (
 	"precept/internal/session"
 )
 
-// memoryStore is an in-memory store with sample streams, one consumer group and one claim.
+// memoryStore has sample streams, one consumer group and one claim, the exclusive right to write.
 type memoryStore struct {
 	streams map[string][]session.StoredSample
 	acked   map[string]string // position of the group, by stream
-	claimed string            // owner of the claim, the exclusive right to write; "" if free
+	claimed string            // owner; "" if free
 }
 
 func (m *memoryStore) add(stream, tenant, id string, at time.Time) {
@@ -57,7 +57,7 @@ func (m *memoryStore) SamplesAfter(_ context.Context, stream, after, until strin
 	}
 	to := min(from+3, end)
 	for _, s := range m.streams[stream][from:to] {
-		if s.Sample.ID != "" { // "" means the sample was deleted
+		if s.Sample.ID != "" { // "" means deleted
 			list = append(list, s)
 		}
 	}
@@ -83,7 +83,7 @@ func (m *memoryStore) AcquireLease(_ context.Context, _, owner string, _ time.Ti
 
 func (m *memoryStore) ReleaseLease(context.Context, string, string) error { m.claimed = ""; return nil }
 
-// memoryStorage is the storage of a lake in memory, so that a test of many crashes does not wait for the disk.
+// memoryStorage lets a test of many crashes not wait for the disk.
 type memoryStorage map[string][]byte
 
 func (m memoryStorage) String() string { return "files" }
@@ -108,11 +108,10 @@ func (m memoryStorage) CompareAndSwap(_ context.Context, name, version string, d
 	return string(data), nil
 }
 
-// interruptedStorage is the storage of a process that is killed: after writesLeft writes, each write fails.
 type interruptedStorage struct {
 	lake.Storage
 	writesLeft int
-	afterWrite bool // whether the first failed write takes effect, as if the process was killed after the write
+	afterWrite bool // the first failed write takes effect, as if the process was killed after it
 }
 
 var errKilled = errors.New("killed")
@@ -137,7 +136,7 @@ func (s *interruptedStorage) write(call func() (string, error)) (string, error) 
 	return "", errKilled
 }
 
-// drain exports all samples of a store that are not yet exported, in files of about batchBytes bytes.
+// drain exports samples in files of about batchBytes bytes.
 func drain(t *testing.T, m *memoryStore, storage lake.Storage, batchBytes int) error {
 	t.Helper()
 	now := time.Unix(0, 0)
@@ -150,12 +149,10 @@ func drain(t *testing.T, m *memoryStore, storage lake.Storage, batchBytes int) e
 	})
 }
 
-// row is a row of a Parquet file, with the only column that the tests read.
 type row struct {
 	SampleID string `parquet:"sample_id"`
 }
 
-// readSamples returns the sorted sample ids in a lake, and the folder of each id.
 func (m memoryStorage) readSamples(t *testing.T) (ids []string, folders map[string]string) {
 	t.Helper()
 	folders = map[string]string{}
@@ -182,7 +179,7 @@ func (m memoryStorage) sampleIDs(t *testing.T) []string {
 	return ids
 }
 
-// newStoreWithSamples returns a store with 24 samples from three tenants and two days, in two streams.
+// newStoreWithSamples returns 24 samples from three tenants and two days, in two streams.
 func newStoreWithSamples() *memoryStore {
 	m := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
 	for i := range 24 {
@@ -192,7 +189,6 @@ func newStoreWithSamples() *memoryStore {
 	return m
 }
 
-// storedIDs returns the sorted ids of all samples in the store.
 func storedIDs(m *memoryStore) (ids []string) {
 	for _, list := range m.streams {
 		for _, s := range list {
@@ -205,7 +201,6 @@ func storedIDs(m *memoryStore) (ids []string) {
 	return ids
 }
 
-// Each sample is in the folder of its day and its tenant.
 func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 	t.Parallel()
 	m, out := newStoreWithSamples(), memoryStorage{}
@@ -228,8 +223,7 @@ func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 	}
 }
 
-// A process is killed before or after each of its writes. The next process completes the lake: the lake has each sample
-// once, except for samples that were deleted in between.
+// A process is killed before or after each of its writes. Samples that were deleted in between are missing.
 func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
@@ -243,7 +237,7 @@ func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 				t.Fatalf("killed at write %d (after the write: %v): err = %v, want %v", writes, after, err, errKilled)
 			}
 			before := out.sampleIDs(t)
-			for _, list := range m.streams { // delete one sample of each stream, unless a file already has it
+			for _, list := range m.streams { // delete a sample of each stream, unless a file has it
 				if i := len(list) / 2; !slices.Contains(before, list[i].Sample.ID) {
 					list[i].Sample.ID = ""
 				}
@@ -259,14 +253,14 @@ func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 	}
 }
 
-// A process is killed after it has written its files, but before the state that ends the batch. If a sample is deleted
-// before the restart, the restarted process removes the sample from these files.
+// A process is killed before the state that ends the batch. The next process removes the sample, which was deleted in
+// between.
 func TestDeletedSampleIsRemovedFromFilesOfUnfinishedBatch(t *testing.T) {
 	t.Parallel()
 	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
 	m.add("s", "secret", "id-1", time.Unix(0, 0))
 	m.add("s", "default", "id-2", time.Unix(0, 0))
-	// The four writes are the state, the plan and both files. The state that ends the batch is not written.
+	// The four writes are the state, the plan and both files.
 	if err := drain(t, m, &interruptedStorage{Storage: out, writesLeft: 4}, 1<<20); !errors.Is(err, errKilled) {
 		t.Fatalf("killed process: err = %v, want %v", err, errKilled)
 	}
@@ -282,7 +276,6 @@ func TestDeletedSampleIsRemovedFromFilesOfUnfinishedBatch(t *testing.T) {
 	}
 }
 
-// A sample that is deleted while its batch waits for --flush-every is not written.
 func TestSampleDeletedWhileBatchWaitsIsNotWritten(t *testing.T) {
 	t.Parallel()
 	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
@@ -308,8 +301,7 @@ func TestSampleDeletedWhileBatchWaitsIsNotWritten(t *testing.T) {
 	}
 }
 
-// A store that lost its newest data adds a sample again at another position. The lake still has the sample once, even
-// after a restart of the export.
+// A store that lost its newest data adds a sample again at a different position.
 func TestSampleAddedAgainToStoreIsSkipped(t *testing.T) {
 	t.Parallel()
 	m, out := newStoreWithSamples(), memoryStorage{}
@@ -326,7 +318,7 @@ func TestSampleAddedAgainToStoreIsSkipped(t *testing.T) {
 	}
 }
 
-// Run refuses an output or a group that does not belong to the export, with a remedy in the error.
+// The error has a remedy.
 func TestRunRefusesOutputOrGroupOfAnotherExport(t *testing.T) {
 	t.Parallel()
 	m, out := newStoreWithSamples(), memoryStorage{}
@@ -354,8 +346,7 @@ func TestRunRefusesOutputOrGroupOfAnotherExport(t *testing.T) {
 	}
 }
 
-// A process that is killed during a batch may leave temporary files of the planned files. The next process removes
-// them.
+// A killed process leaves temporary files of the planned files.
 func TestNextProcessRemovesTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -365,7 +356,6 @@ func TestNextProcessRemovesTemporaryFiles(t *testing.T) {
 	}
 	m := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
 	m.add("s", "default", "id-1", time.Unix(0, 0))
-	// The state and the plan are written, and the file is not.
 	if err := drain(t, m, &interruptedStorage{Storage: out, writesLeft: 2}, 1<<20); !errors.Is(err, errKilled) {
 		t.Fatalf("killed process: err = %v, want %v", err, errKilled)
 	}
@@ -395,7 +385,6 @@ func TestNextProcessRemovesTemporaryFiles(t *testing.T) {
 	}
 }
 
-// Put replaces a file in a directory, and removes the temporary file of a killed process.
 func TestPutReplacesFileInDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -427,8 +416,7 @@ func TestPutReplacesFileInDirectory(t *testing.T) {
 	}
 }
 
-// CompareAndSwap replaces a file in a directory only if the caller has its current version: of two writers with the
-// same version, only the first succeeds.
+// Of two writers with the same version, only the first succeeds.
 func TestCompareAndSwapReplacesOnlyCurrentVersion(t *testing.T) {
 	t.Parallel()
 	out, err := lake.OpenStorage(t.TempDir(), "", func(string) string { return "" })
@@ -454,8 +442,7 @@ func TestCompareAndSwapReplacesOnlyCurrentVersion(t *testing.T) {
 	}
 }
 
-// The folder of a tenant is always in the folder of the day, whatever the name of the tenant. Different tenants have
-// different folders, even on a case-insensitive disk.
+// The folders differ even on a case-insensitive disk.
 func TestTenantNamesGiveSafeAndDistinctFolders(t *testing.T) {
 	t.Parallel()
 	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
@@ -469,7 +456,7 @@ func TestTenantNamesGiveSafeAndDistinctFolders(t *testing.T) {
 	_, folders := out.readSamples(t)
 	distinct := map[string]bool{}
 	for _, folder := range folders {
-		distinct[strings.ToLower(folder)] = true // as on a case-insensitive disk
+		distinct[strings.ToLower(folder)] = true // case-insensitive
 		if path.Dir(folder) != "date=1970-01-01" || len(path.Base(folder)) > 255 || strings.ContainsAny(path.Base(folder), `/\:`) {
 			t.Errorf("got tenant folder %q, want one in date=1970-01-01 with a name of at most 255 bytes without / \\ :", folder)
 		}
@@ -479,11 +466,11 @@ func TestTenantNamesGiveSafeAndDistinctFolders(t *testing.T) {
 	}
 }
 
-// pausedStorage is the storage of a process that is paused once, after writesLeft writes.
+// pausedStorage is paused once, after writesLeft writes.
 type pausedStorage struct {
 	lake.Storage
 	writesLeft int
-	meanwhile  func() // runs while the process is paused
+	meanwhile  func()
 }
 
 func (s *pausedStorage) Put(ctx context.Context, name string, data []byte) error {
@@ -502,8 +489,7 @@ func (s *pausedStorage) wait() {
 	}
 }
 
-// A process is paused before each of its writes, and continues after a second process has written the lake. The lake
-// has each sample once and no deleted sample, and the first process returns an error.
+// A second process writes the lake while the first is paused.
 func TestLakeHasEachSampleOnceAfterPausedProcess(t *testing.T) {
 	t.Parallel()
 	for writes := 0; ; writes++ {
@@ -517,7 +503,7 @@ func TestLakeHasEachSampleOnceAfterPausedProcess(t *testing.T) {
 					list[i].Sample.ID = ""
 				}
 			}
-			m.claimed = "" // the claim of the paused process has expired
+			m.claimed = "" // the claim has expired
 			if err := drain(t, m, out, 5000); err != nil {
 				t.Fatal(err)
 			}

@@ -12,15 +12,14 @@ import (
 	"precept/internal/session"
 )
 
-// Limits of a row group. The writer holds one row group in memory, and so does a reader. Larger groups make the
-// footer smaller, because the footer has an entry for each column of each group.
+// Limits of a row group, which the writer and a reader hold in memory. Larger groups make the footer smaller.
 const (
-	parquetRows  = 65_536    // maximum number of rows
-	parquetBytes = 16 << 20  // maximum size in bytes of the strings
-	parquetPage  = 128 << 10 // maximum size of a page in bytes, before compression
+	parquetRows  = 65_536
+	parquetBytes = 16 << 20  // size of the strings
+	parquetPage  = 128 << 10 // page size before compression
 )
 
-// Row is a sample as a row of a Parquet file. Fields that queries filter by have a column each. The other fields are
+// Row is a sample as a row of a Parquet file. Fields that queries filter by have a column each, and the others are
 // JSON, because their form depends on the family of the sample.
 type Row struct {
 	SampleID     string  `parquet:"sample_id"`
@@ -44,8 +43,8 @@ type Row struct {
 	State        string  `parquet:"state,json"`
 }
 
-// pageCodec is a zstd codec whose window has the size of a page. The default window of the library takes 8 MiB, and
-// the encoder's history twice as much.
+// pageCodec is a zstd codec whose window has the size of a page. The default window takes 8 MiB, and the encoder's
+// history twice as much.
 type pageCodec struct {
 	pzstd.Codec
 	encoder *zstd.Encoder
@@ -59,9 +58,9 @@ func (c *pageCodec) Encode(dst, src []byte) ([]byte, error) {
 // Writer writes samples to a Parquet file, in row groups of bounded size.
 type Writer struct {
 	w     *parquet.GenericWriter[Row]
-	row   [1]Row // reused argument of w.Write
-	rows  int    // number of rows in the open row group
-	bytes int    // size of the strings in the open row group
+	row   [1]Row // reused argument of Write
+	rows  int    // rows in the open row group
+	bytes int    // bytes of the strings in the open row group
 }
 
 // NewWriter returns a Writer that writes one file to out.
@@ -78,7 +77,7 @@ func NewWriter(out io.Writer, extra ...parquet.WriterOption) (*Writer, error) {
 		parquet.CreatedBy("precept", "", ""),
 	}
 	for _, column := range []string{"session", "input", "output", "feedback", "meta", "state"} {
-		options = append(options, parquet.SkipPageBounds(column)) // minimum and maximum of long strings help no query and enlarge the footer
+		options = append(options, parquet.SkipPageBounds(column)) // bounds of long strings enlarge the footer
 	}
 	return &Writer{w: parquet.NewGenericWriter[Row](out, append(options, extra...)...)}, nil
 }
@@ -92,7 +91,6 @@ func (w *Writer) Add(s *session.StoredSample) error {
 	return w.write(&row)
 }
 
-// write appends a row, and flushes the row group if it is full.
 func (w *Writer) write(row *Row) error {
 	w.row[0] = *row
 	if _, err := w.w.Write(w.row[:]); err != nil {
@@ -105,7 +103,6 @@ func (w *Writer) write(row *Row) error {
 	return w.flush()
 }
 
-// toRow converts a sample to a row.
 func toRow(s *session.StoredSample) (Row, error) {
 	row := Row{
 		SampleID: s.Sample.ID, Family: s.Sample.Family, CreatedAt: s.Sample.CreatedAt.UnixMilli(),
@@ -131,12 +128,11 @@ func toRow(s *session.StoredSample) (Row, error) {
 	return row, nil
 }
 
-// size returns the total size of the long strings of a row in bytes. The other fields are small.
+// size returns the size of the long strings. The other fields are small.
 func (r *Row) size() int {
 	return len(r.Input) + len(r.Output) + len(r.Feedback) + len(r.Meta) + len(r.State)
 }
 
-// flush writes the open row group and frees its memory.
 func (w *Writer) flush() error {
 	w.rows, w.bytes, w.row[0] = 0, 0, Row{}
 	if err := w.w.Flush(); err != nil {
@@ -145,7 +141,7 @@ func (w *Writer) flush() error {
 	return nil
 }
 
-// Close writes the last row group and the footer. Without the footer, the file cannot be read.
+// Close writes the last row group and the footer, without which the file cannot be read.
 func (w *Writer) Close() error {
 	if err := w.w.Close(); err != nil {
 		return fmt.Errorf("writing the export: %w", err)
@@ -158,8 +154,8 @@ func toString(v any) string {
 	return s
 }
 
-// toFloat converts a number in the map of a sample to float64. The number is a float64 if the sample was decoded from
-// JSON, and an int if the sample was built in this process. Any other value gives 0.
+// toFloat converts a number, which is a float64 if the sample was decoded from JSON, and an int if it was built in this
+// process.
 func toFloat(v any) float64 {
 	switch n := v.(type) {
 	case float64:

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// statePath is the path of the state file. Readers of Hive partitions skip names that begin with an underscore.
+	// Readers of Hive partitions skip names that begin with an underscore.
 	statePath    = "_precept/state.json"
 	stateVersion = 1
 )
 
 // state is the progress of a lake. Each commit replaces the state file twice: before the first Parquet file, with the
-// planned batch, and after the last Parquet file, without it. After a crash in between, the next process builds the
-// batch again from the same positions. The files get the same names, unless a sample was deleted.
+// planned batch, and after the last one, without it. After a crash in between, the next process builds the batch again
+// from the same positions. The files get the same names, unless a sample was deleted.
 type state struct {
 	Version int               `json:"version"`
 	Store   string            `json:"store,omitempty"` // id of the store whose samples the lake has
@@ -38,7 +38,6 @@ type Process struct {
 	Since time.Time `json:"since"`
 }
 
-// plan describes a batch that is being written.
 type plan struct {
 	Streams map[string]string `json:"streams"`           // position of each stream after the batch
 	Attempt int               `json:"attempt"`           // number of earlier attempts that had other rows
@@ -46,13 +45,13 @@ type plan struct {
 	Emptied []string          `json:"emptied,omitempty"` // files of earlier attempts, to be emptied
 }
 
-// recentFile is a file whose sample ids are loaded into the window at a start.
+// recentFile is a file whose sample ids are loaded into the window.
 type recentFile struct {
 	Path string `json:"path"`
 	Rows int    `json:"rows"`
 }
 
-// loadState reads the state file. If there is no file, loadState returns the state of a new lake and the version "".
+// loadState returns the state of a new lake and the version "" if there is no file.
 func loadState(ctx context.Context, storage Storage, group, store string) (s *state, version string, err error) {
 	s = &state{Version: stateVersion, Store: store, Group: group, Streams: map[string]string{}}
 	text, version, err := storage.Get(ctx, statePath)
@@ -79,8 +78,8 @@ func loadState(ctx context.Context, storage Storage, group, store string) (s *st
 	return s, version, nil
 }
 
-// afterBatch returns the state after the planned batch, which consists of the given files. If the newer files in Recent
-// fill the window, complete drops the older files from Recent.
+// afterBatch returns the state after the planned batch of the given files. Older files are dropped from Recent if the
+// newer ones fill the window.
 func (s *state) afterBatch(files []recentFile) *state {
 	next := *s
 	next.Batch, next.Planned = s.Batch+1, nil

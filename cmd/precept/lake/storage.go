@@ -18,8 +18,7 @@ import (
 	"precept/internal/file"
 )
 
-// Storage is a directory or a bucket that contains the files of a lake. Writes are atomic. Paths are relative and use
-// slashes.
+// Storage is a directory or a bucket with the files of a lake. Writes are atomic. Paths are relative and use slashes.
 type Storage interface {
 	fmt.Stringer
 	// Get returns the content and the version of a file, or an error that wraps fs.ErrNotExist.
@@ -27,16 +26,15 @@ type Storage interface {
 	// Put creates or replaces a file.
 	Put(ctx context.Context, path string, data []byte) error
 	// CompareAndSwap replaces a file that has the given version, and returns the new version. The version "" creates a
-	// file that must not exist. If the file has a different version, CompareAndSwap changes nothing and returns an
-	// error that wraps ErrChanged.
+	// file that must not exist. For a different version, the error wraps ErrChanged.
 	CompareAndSwap(ctx context.Context, path, version string, data []byte) (next string, err error)
 }
 
-// ErrChanged reports that a file does not have the expected version, because another process has written the file.
+// ErrChanged reports that another process has written the file.
 var ErrChanged = errors.New("another process has written the file")
 
 // OpenStorage opens the storage at an address, which is a directory or s3://BUCKET/PREFIX. endpoint is the URL of an
-// S3-compatible server. If endpoint is "", the URL comes from the environment, or else is the URL of AWS.
+// S3-compatible server; the default comes from the environment, or is AWS.
 func OpenStorage(address, endpoint string, env func(string) string) (Storage, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	switch {
@@ -50,7 +48,6 @@ func OpenStorage(address, endpoint string, env func(string) string) (Storage, er
 	return directory(address), nil
 }
 
-// directory is a Storage in a directory of the local file system.
 type directory string
 
 // String returns the path of the directory.
@@ -66,14 +63,13 @@ func (d directory) Get(_ context.Context, name string) (data []byte, version str
 	return data, versionOf(data), err
 }
 
-// versionOf returns the version of a file with the given content.
 func versionOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-// Put implements Storage. The file is synced before the rename. Put also deletes the temporary files of this file
-// that a killed process left.
+// Put implements Storage. The file is synced before the rename. Put also deletes the temporary files that a killed
+// process left.
 func (d directory) Put(_ context.Context, name string, data []byte) error {
 	target := d.path(name)
 	old, _ := filepath.Glob(filepath.Join(escapeGlob(filepath.Dir(target)), "."+filepath.Base(target)+".*"))
@@ -87,9 +83,9 @@ func (d directory) Put(_ context.Context, name string, data []byte) error {
 	return errors.Join(err, syncFolder(filepath.Dir(target)))
 }
 
-// CompareAndSwap implements Storage. A new file is created with a hard link, which fails if another process created
-// the file first. The replacement of an existing file is not atomic: CompareAndSwap does not notice a process on
-// another machine that replaces the file at the same moment.
+// CompareAndSwap implements Storage. A new file is created with a hard link, which fails if another process created the
+// file first. The replacement of an existing file is not atomic: a process on another machine may replace it at the
+// same moment.
 func (d directory) CompareAndSwap(ctx context.Context, name, version string, data []byte) (next string, err error) {
 	_, current, err := d.Get(ctx, name)
 	switch {
@@ -107,7 +103,7 @@ func (d directory) CompareAndSwap(ctx context.Context, name, version string, dat
 		return "", err
 	}
 	err = os.Link(d.path(temporary), d.path(name))
-	if err != nil && !errors.Is(err, fs.ErrExist) { // the file system has no hard links
+	if err != nil && !errors.Is(err, fs.ErrExist) { // no hard links
 		if _, statErr := os.Lstat(d.path(name)); statErr == nil {
 			err = fs.ErrExist
 		} else {
@@ -121,12 +117,12 @@ func (d directory) CompareAndSwap(ctx context.Context, name, version string, dat
 	return versionOf(data), errors.Join(err, syncFolder(filepath.Dir(d.path(name))))
 }
 
-// removeTemporary deletes the temporary files of the named files that a killed process left. No other process may be
-// writing the named files.
+// removeTemporary deletes the temporary files that a killed process left. No other process may be writing the named
+// files.
 func (d directory) removeTemporary(names []string) {
 	for _, name := range names {
 		folder, base := filepath.Split(d.path(name))
-		for _, start := range []string{".", ".."} { // "." for Put, and "." or ".." for CompareAndSwap, which calls Put
+		for _, start := range []string{".", ".."} { // "." for Put, ".." for CompareAndSwap
 			temporary, _ := filepath.Glob(escapeGlob(folder) + start + escapeGlob(base) + ".*")
 			for _, f := range temporary {
 				_ = os.Remove(f)
@@ -135,12 +131,12 @@ func (d directory) removeTemporary(names []string) {
 	}
 }
 
-// escapeGlob returns the glob pattern that matches only path.
+// escapeGlob returns the pattern that matches only path.
 func escapeGlob(path string) string {
 	return strings.NewReplacer("\\", "\\\\", "*", "\\*", "?", "\\?", "[", "\\[").Replace(path)
 }
 
-// syncFolder syncs a directory, so that new and renamed files survive a power failure.
+// syncFolder makes new and renamed files survive a power failure.
 func syncFolder(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -150,8 +146,8 @@ func syncFolder(path string) error {
 	return f.Close()
 }
 
-// lockFile creates a file and locks it. Closing the result releases the lock and keeps the file. If another process
-// has the lock, the error wraps file.ErrLocked. On a system without file locks, lockFile succeeds.
+// lockFile creates and locks a file, which stays after closing the result. If another process has the lock, the error
+// wraps file.ErrLocked. On a system without file locks, lockFile succeeds.
 func lockFile(path string) (io.Closer, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return nil, err
@@ -160,7 +156,7 @@ func lockFile(path string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := file.TryLock(f); errors.Is(err, file.ErrLocked) { // any other error means that the system has no file locks
+	if err := file.TryLock(f); errors.Is(err, file.ErrLocked) { // a different error: the system has no file locks
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil

@@ -15,8 +15,8 @@ import (
 	"precept/configs"
 )
 
-// openAdmin creates the admin server. If no token is configured, openAdmin reads the token from the data directory. If
-// the data directory has no token, openAdmin creates one and shows the login link on the console once.
+// openAdmin creates the admin server. If no token is configured, the token comes from the data directory, or a new
+// token is created and the login link is shown once.
 func (s *Server) openAdmin(registry *prometheus.Registry, dataListener, adminListener net.Listener) error {
 	if len(s.cfg.Admin.Tokens) == 0 {
 		token, created, err := admin.EnsureToken(s.cfg.DataDir, s.options.Tools.Random)
@@ -38,7 +38,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, dataListener, adminLis
 	}
 	s.effective.Store(s.cfg)
 	dataDir := s.cfg.DataDir
-	if s.options.Embedded { // without a directory, the admin server keeps the audit log in memory
+	if s.options.Embedded { // the admin server then keeps the audit log in memory
 		dataDir = ""
 	}
 	v := s.services
@@ -65,24 +65,20 @@ func (s *Server) openAdmin(registry *prometheus.Registry, dataListener, adminLis
 	return nil
 }
 
-// dashboardURL returns the URL of the dashboard, given the URL of the admin listener.
 func (s *Server) dashboardURL(adminURL string) string { return adminURL + s.cfg.Admin.BasePath }
 
-// clearAdminCaches clears the caches of the dashboard after a deletion. During setup, s.admin is nil, and there is
-// nothing to clear.
+// clearAdminCaches does nothing during setup, when s.admin is nil.
 func (s *Server) clearAdminCaches() {
 	if s.admin != nil {
 		s.admin.ClearCaches()
 	}
 }
 
-// prices returns the prices in the effective configuration.
 func (s *Server) prices() admin.Prices {
 	c := s.effective.Load()
 	return admin.Prices{Models: c.PriceTable(), SuccessValue: c.Admin.SessionValue, Currency: c.Currency()}
 }
 
-// access returns the tokens and hosts that the admin server accepts.
 func (s *Server) access(cfg *configs.Config) admin.Access {
 	a := admin.Access{Hosts: cfg.Admin.Hosts, PublicMetrics: cfg.Metrics.Public}
 	for _, t := range cfg.Admin.Tokens {
@@ -97,8 +93,7 @@ func (s *Server) access(cfg *configs.Config) admin.Access {
 	return a
 }
 
-// figures returns the lines about the server's state on the overview page. They report a failed reload, a pending
-// restart, the lessons and the store.
+// figures returns the lines about a failed reload, a pending restart, the lessons and the store.
 func (s *Server) figures(context.Context) (out []admin.Figure) {
 	if fault := s.reload.lastError.get(); fault != "" {
 		out = append(out, admin.Figure{Name: "Configuration", Value: "the previous one stays in effect: " + fault, Bad: true})
@@ -127,10 +122,8 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 	return out
 }
 
-// maxShownFaulty is the maximum number of lesson files with faults that the health page names.
 const maxShownFaulty = 10
 
-// lessonFigures returns the lines about the lessons: the number of active lessons, and lesson files with faults.
 func (s *services) lessonFigures() []admin.Figure {
 	problems := s.lessons.problems.Load()
 	out := []admin.Figure{

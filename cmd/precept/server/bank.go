@@ -14,11 +14,11 @@ import (
 	"precept/store/redis"
 )
 
-// BankTimeout is the maximum time of one operation on the bank, which is the storage of the lessons.
+// BankTimeout is the maximum time of one operation on the bank, the storage of the lessons.
 const BankTimeout = 10 * redisTimeout
 
-// bankURL returns the Redis URL of the lessons, or "" if the lessons are files in a directory. The configured value
-// redis:// selects the Redis of store.url, so that the password need not be configured twice.
+// bankURL returns "" if the lessons are files. The configured value redis:// selects the Redis of store.url, so that
+// the password need not be configured twice.
 func bankURL(cfg *configs.Config) (string, error) {
 	switch {
 	case !IsRedis(cfg.Lessons):
@@ -33,8 +33,8 @@ func bankURL(cfg *configs.Config) (string, error) {
 	)
 }
 
-// LessonsLocation returns the location of the lessons for messages. The location is a directory, or a Redis URL without
-// password and parameters.
+// LessonsLocation returns the location of the lessons for messages: a directory, or a Redis URL without password and
+// parameters.
 func LessonsLocation(cfg *configs.Config) string {
 	if !IsRedis(cfg.Lessons) {
 		return cfg.Lessons
@@ -48,8 +48,7 @@ func LessonsLocation(cfg *configs.Config) string {
 	return scheme + "://" + rest[strings.LastIndex(rest, "@")+1:]
 }
 
-// LessonsError wraps an error of reading the lessons. If the lessons are in Redis, the error names the address and a
-// remedy.
+// LessonsError wraps an error of reading the lessons. For Redis, it names the address and a remedy.
 func LessonsError(cfg *configs.Config, err error) error {
 	if err == nil || !IsRedis(cfg.Lessons) {
 		return err
@@ -57,7 +56,7 @@ func LessonsError(cfg *configs.Config, err error) error {
 	return fmt.Errorf("the lessons in %s cannot be read: %w; %s", LessonsLocation(cfg), err, redisRemedy(cfg.Lessons))
 }
 
-// OpenRedisBank opens the lessons in Redis; nil if the lessons are files in a directory.
+// OpenRedisBank opens the lessons in Redis; nil if they are files.
 func (t *Tools) OpenRedisBank(cfg *configs.Config) (*redis.Bank, error) {
 	url, err := bankURL(cfg)
 	if url == "" || err != nil {
@@ -70,8 +69,7 @@ func (t *Tools) OpenRedisBank(cfg *configs.Config) (*redis.Bank, error) {
 	return b, nil
 }
 
-// OpenStorage opens the storage of the lessons, which is a directory or Redis. The caller calls the returned function
-// to close the storage.
+// OpenStorage opens the storage of the lessons, which the returned function closes.
 func (t *Tools) OpenStorage(cfg *configs.Config) (bank.Storage, func(), error) {
 	storage, err := t.OpenRedisBank(cfg)
 	switch {
@@ -83,8 +81,7 @@ func (t *Tools) OpenStorage(cfg *configs.Config) (bank.Storage, func(), error) {
 	return storage, func() { _ = storage.Close() }, nil
 }
 
-// OpenBank opens the configured lessons for reading and writing. The functions in change set further options, as in
-// NewBank.
+// OpenBank opens the configured lessons for reading and writing, with further options.
 func (t *Tools) OpenBank(cfg *configs.Config, change ...func(*bank.Options)) (b *bank.Bank, closeBank func(), err error) {
 	storage, closeBank, err := t.OpenStorage(cfg)
 	if err != nil {
@@ -93,13 +90,11 @@ func (t *Tools) OpenBank(cfg *configs.Config, change ...func(*bank.Options)) (b 
 	return t.NewBank(storage, append([]func(*bank.Options){withLessonLimit(cfg)}, change...)...), closeBank, nil
 }
 
-// withLessonLimit returns an option that sets limits.tenant_lessons.
 func withLessonLimit(cfg *configs.Config) func(*bank.Options) {
 	return func(o *bank.Options) { o.Limits.TenantLessons = cfg.Limits.TenantLessons }
 }
 
-// NewBank returns the bank of the lessons in storage. A bank checks lessons before it writes them. The functions in
-// change set further options.
+// NewBank returns the bank of the lessons in storage, which checks lessons before it writes them.
 func (t *Tools) NewBank(storage bank.Storage, change ...func(*bank.Options)) *bank.Bank {
 	o := bank.Options{Storage: storage, Now: t.Now, FindSecrets: SecretKinds, Checks: lesson.Checker{Secrets: PrivateKinds}}
 	for _, c := range change {
@@ -108,7 +103,7 @@ func (t *Tools) NewBank(storage bank.Storage, change ...func(*bank.Options)) *ba
 	return bank.New(o)
 }
 
-// SecretKinds returns the kinds of secrets in a text. Personal data is not a secret here, because a lesson may name the
+// SecretKinds returns the kinds of secrets in a text. A lesson may contain personal data, because it may name the
 // person to ask.
 func SecretKinds(text string) []string {
 	r := redact.New(false)

@@ -15,8 +15,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// port is an in-memory listener for a server in a synctest bubble. The clock of a bubble stands still while a goroutine
-// waits for the network, so the server must not use the network.
+// port is a listener in memory, because the clock of a synctest bubble stands still while a goroutine waits for the
+// network.
 type port struct {
 	address net.TCPAddr
 	dialed  chan net.Conn
@@ -40,7 +40,6 @@ func (p *port) Close() error {
 
 func (p *port) Addr() net.Addr { return &p.address }
 
-// ports holds the ports of a server by address.
 type ports map[string]*port
 
 func (p ports) listen(_ context.Context, _, _ string) (net.Listener, error) {
@@ -62,13 +61,12 @@ func (p ports) dial(_ context.Context, _, address string) (net.Conn, error) {
 	}
 }
 
-// bubbleServer is a server in a synctest bubble, whose clock moves to the next timer as soon as all goroutines wait.
+// bubbleServer runs in a bubble, whose clock moves to the next timer as soon as all goroutines wait.
 type bubbleServer struct {
 	*runningServer
 	ports ports
 }
 
-// inBubble starts a server in a synctest bubble, calls test, and stops the server.
 func inBubble(t *testing.T, options map[string]string, test func(*bubbleServer)) {
 	t.Helper()
 	source := flagSource(t, injectAll(options))
@@ -82,7 +80,6 @@ func inBubble(t *testing.T, options map[string]string, test func(*bubbleServer))
 	})
 }
 
-// send sends a request to the server, and returns the status and the body of the response.
 func (b *bubbleServer) send(method, url, body string, header ...string) (status int, answer string) {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), method, url, strings.NewReader(body))
@@ -105,7 +102,6 @@ func (b *bubbleServer) send(method, url, body string, header ...string) (status 
 	return res.StatusCode, string(text)
 }
 
-// An idle server returns memory to the system once a minute.
 func TestIdleServerReturnsMemoryEveryMinute(t *testing.T) {
 	forced := func() uint32 {
 		var m runtime.MemStats

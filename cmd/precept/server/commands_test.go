@@ -22,8 +22,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// The configuration key `lessons` is a directory or a Redis URL. The value redis:// selects the Redis server of the
-// store, and is an error if the store is a SQLite file.
+// redis:// selects the Redis of the store.
 func TestOpenStorageReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 	for _, tc := range []struct{ lessons, store, storage, fault string }{
 		{"bank", "", "bank", ""},
@@ -54,7 +53,7 @@ func TestOpenStorageReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 	}
 }
 
-// OpenBank applies the given limits to the bank. SecretKinds finds only secrets. PrivateKinds also finds personal data.
+// PrivateKinds also finds personal data.
 func TestOpenBankAppliesLimitsAndSecretKindsFindsSecrets(t *testing.T) {
 	cfg := loadConfig(t, flagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
@@ -81,7 +80,6 @@ func TestOpenBankAppliesLimitsAndSecretKindsFindsSecrets(t *testing.T) {
 	}
 }
 
-// lessonText returns the text of the lesson look-first in a directory.
 func lessonText(t *testing.T, dir string) string {
 	t.Helper()
 	r, err := bank.Directory(dir).Read(t.Context())
@@ -91,8 +89,7 @@ func lessonText(t *testing.T, dir string) string {
 	return string(r.Texts["look-first.md"])
 }
 
-// The export of the experiment contains each random assignment of an open session with its propensity, even if no
-// lesson was injected. A session without a matching lesson is not randomized and not exported.
+// A session without a matching lesson is not randomized.
 func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 	for _, tc := range []struct{ name, control, epsilon, holdoutArm, controlArm string }{
 		{"no holdout", "0", "0", "injected", "treated"}, {"every lesson withheld", "0", "1", "withheld", "treated"}, {"every session a control", "1", "0", "", "control"},
@@ -134,8 +131,7 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 				}
 				got[d.Coin+" "+d.Slug] = d.Assigned
 			}
-			// A key is the kind of an assignment followed by a lesson. The assignment "control" applies to the whole
-			// session, so its lesson is empty.
+			// A key is the kind of an assignment and a lesson, or none for the whole session.
 			want := map[string]string{"control ": tc.controlArm, "holdout look-first": tc.holdoutArm}
 			if tc.controlArm == "control" {
 				want = map[string]string{"control ": "control", "control look-first": "control"}
@@ -147,8 +143,6 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 	}
 }
 
-// OpenFiltered opens the configured store read-only, and fails if the store does not exist. OpenStore creates the store
-// if it does not exist.
 func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
 	cfg := loadConfig(t, flagSource(t, nil))
 	tools := testTools()
@@ -177,11 +171,10 @@ func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
 	}
 }
 
-// A panic ends only one run of the distiller, and is reported. The next run follows after the interval. Canceling the
-// context stops the distiller.
+// The next run follows after the interval.
 func TestDistillerPanicEndsOnlyOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := server.Distiller{Options: distill.Options{Now: time.Now}} // without a store the distiller panics
+		d := server.Distiller{Options: distill.Options{Now: time.Now}} // without a store, it panics
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		start, runs := time.Now(), 0

@@ -10,33 +10,32 @@ import (
 	"precept/store/redis"
 )
 
-// lakeGroup is the consumer group of the lake, which is the set of files that precept export --follow writes. An old
-// exchange is deleted only after this group has read its samples.
+// lakeGroup is the consumer group of precept export --follow. An old exchange is deleted only after this group has read
+// its samples.
 const lakeGroup = "lake"
 
-// The pause between two deletions is a tenth of learning.hot, but at least minDeletePause and at most maxDeletePause.
+// The pause between two deletions is a tenth of learning.hot, within these bounds.
 const (
 	minDeletePause  = time.Second
 	maxDeletePause  = 10 * time.Minute
-	hotPollInterval = time.Second // interval between two reads of the key learning.hot
+	hotPollInterval = time.Second
 	releaseTimeout  = time.Second // maximum time to release the lease
 )
 
-// exchangeDeleter is the worker that deletes exchanges that are older than learning.hot and whose samples are in the
-// lake.
+// exchangeDeleter deletes exchanges that are older than learning.hot and whose samples are in the lake.
 type exchangeDeleter struct {
 	backend      Backend
 	config       func() *configs.Config
 	now          func() time.Time
 	log          *slog.Logger
-	warned       bool                   // warn has logged a line
-	redisDeleter *redis.ExchangeDeleter // deletes exchanges under a lease that only one replica of the fleet has; nil if not in use
+	warned       bool
+	redisDeleter *redis.ExchangeDeleter // deletes under the lease of the fleet; nil if not in use
 }
 
-// run deletes old exchanges at intervals until ctx ends. A changed learning.hot takes effect within hotPollInterval.
+// run applies a changed learning.hot within hotPollInterval.
 func (d *exchangeDeleter) run(ctx context.Context) error {
 	defer d.release(context.WithoutCancel(ctx))
-	var next time.Time // time of the next deletion
+	var next time.Time
 	for last := time.Duration(0); ; {
 		hot := d.config().Learning.Hot
 		if hot != last {
@@ -56,8 +55,7 @@ func (d *exchangeDeleter) run(ctx context.Context) error {
 	}
 }
 
-// deleteOld deletes the exchanges that are older than before, if this replica gets the lease. lease is the duration of
-// the lease.
+// deleteOld needs the lease of the fleet.
 func (d *exchangeDeleter) deleteOld(ctx context.Context, before time.Time, lease time.Duration) {
 	db, shared := d.backend.(*redis.Store)
 	if !shared {
@@ -79,19 +77,19 @@ func (d *exchangeDeleter) deleteOld(ctx context.Context, before time.Time, lease
 	}
 }
 
-// release ends the lease. Without release, no replica would delete exchanges for up to 30 minutes after this replica
-// stopped or learning.hot became 0s.
+// release ends the lease. Otherwise no replica would delete exchanges for up to 30 minutes after this replica stopped
+// or learning.hot became 0s.
 func (d *exchangeDeleter) release(ctx context.Context) {
 	if d.redisDeleter == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	_ = d.redisDeleter.Release(ctx) // otherwise the lease expires
+	_ = d.redisDeleter.Release(ctx) // otherwise it expires
 	d.redisDeleter = nil
 }
 
-// warn logs, once, the reason why learning.hot has no effect.
+// warn logs only once.
 func (d *exchangeDeleter) warn(reason string) {
 	if !d.warned {
 		d.log.Warn("learning.hot deletes no exchange", "reason", reason)

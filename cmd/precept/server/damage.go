@@ -6,7 +6,6 @@ import (
 	"precept/internal/session"
 )
 
-// maxDamaged is the maximum number of sessions that one process reports.
 const maxDamaged = 100
 
 // damageReport reports each session with a damaged exchange at most once.
@@ -17,14 +16,12 @@ type damageReport struct {
 	seen map[session.Ref]bool
 }
 
-// DamageReport returns a function that calls report at most once for each session, and for at most maxDamaged
-// sessions.
+// DamageReport returns a function that calls report at most once for each session, and for at most maxDamaged sessions.
 func DamageReport(report func(ref session.Ref, err error)) func(ref session.Ref, err error) {
 	d := &damageReport{report: report, seen: map[session.Ref]bool{}}
 	return d.reportOnce
 }
 
-// reportOnce reports a session, unless the session was reported before or maxDamaged is reached.
 func (d *damageReport) reportOnce(ref session.Ref, err error) {
 	d.mu.Lock()
 	isNew := !d.seen[ref] && len(d.seen) < maxDamaged

@@ -25,21 +25,19 @@ import (
 	"precept/store"
 )
 
-// DistillStore is the store of the distiller, which proposes lessons from closed sessions. The store contains the
-// sessions and the distiller's notes.
+// DistillStore holds the sessions and the notes of the distiller, which proposes lessons from closed sessions.
 type DistillStore interface {
 	distill.Source
 	distill.Notes
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 }
 
-// cachedSource is a DistillStore that reads exchanges through the store, which caches them.
+// cachedSource reads exchanges through the store, which caches them.
 type cachedSource struct {
 	DistillStore
 	store *store.Store
 }
 
-// Exchanges implements distill.Source.
 func (c cachedSource) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	return c.store.Exchanges(ctx, tenant, id)
 }
@@ -55,21 +53,19 @@ type filteredSource struct {
 func (s filteredSource) Tenants(ctx context.Context) ([]string, error) { return s.tenants(ctx) }
 
 // Distiller distils closed sessions into proposed lessons. Each run uses a new distill.Distiller, so that no run
-// inherits the state of an earlier run.
+// inherits state.
 type Distiller struct {
 	Options distill.Options
 	// changed returns the tenants with sessions that were closed since the last call. complete is false if tenants may
 	// be missing. If changed is nil, every run reads all tenants.
 	changed     func() (tenants []string, complete bool)
-	nextFullRun time.Time // time of the next run that reads all tenants
+	nextFullRun time.Time // next run that reads all tenants
 }
 
-// fullRunInterval is the time between two runs that read all tenants. Other runs read only the tenants whose sessions
-// this process has closed. A run over all tenants also finds sessions that another replica closed before the replica
-// stopped.
+// fullRunInterval is the time between two runs that read all tenants, and find sessions that another replica closed
+// before it stopped. Other runs read only the tenants whose sessions this process has closed.
 const fullRunInterval = 24 * time.Hour
 
-// selectTenants sets the tenants that the next run reads.
 func (d *Distiller) selectTenants() {
 	d.Options.Select.Tenants = nil
 	if d.changed == nil {
@@ -83,17 +79,16 @@ func (d *Distiller) selectTenants() {
 	d.Options.Select.Tenants = append([]string{}, names...)
 }
 
-// noteResult makes the next run read all tenants if this run is incomplete. A run is incomplete if it failed or stopped
-// early, if a lesson was refused, or if another process had the claim to a tenant. Without the full run, the remaining
-// sessions would wait for up to fullRunInterval, because changed returns a tenant only once.
+// noteResult makes the next run read all tenants if this run is incomplete: changed returns a tenant only once, and the
+// remaining sessions would wait for up to fullRunInterval.
 func (d *Distiller) noteResult(s distill.Summary, err error) {
 	if err != nil || s.Stopped != "" || len(s.Refused)+len(s.Busy) > 0 {
 		d.nextFullRun = time.Time{}
 	}
 }
 
-// NewDistiller returns a Distiller that reads the sessions of st and writes lessons to storage. Opted-out content is
-// not read.
+// NewDistiller returns a Distiller that reads the sessions of st, without opted-out content, and writes lessons to
+// storage.
 func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func() *sample.OptOut, storage bank.Storage) (*Distiller, error) {
 	var id [8]byte
 	if _, err := io.ReadFull(t.Random, id[:]); err != nil {
@@ -115,17 +110,15 @@ func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func()
 	}}, nil
 }
 
-// fileClaims implements the claims for a SQLite store as file locks next to the database. A claim gives one distiller
-// the exclusive right to a tenant. The system releases the lock of a killed process, so that the next distiller does
-// not wait. fileClaims is not safe for concurrent use.
+// fileClaims implements the claims (the exclusive right of one distiller to a tenant) for SQLite as file locks next to
+// the database. The system releases the lock of a killed process. fileClaims is not safe for concurrent use.
 type fileClaims struct {
 	distill.Notes
 	store string // path of the store
 	held  map[string]*os.File
 }
 
-// withClaims returns the notes of a store with claims. In Redis, a claim is a lease, because the replicas may run on
-// several machines. With SQLite, a claim is a file lock, which ends with its process.
+// withClaims uses leases for Redis, because the replicas may run on several machines, and file locks for SQLite.
 func withClaims(cfg *configs.Config, st distill.Notes) distill.Notes {
 	if IsRedis(cfg.StoreURL()) {
 		return st
@@ -133,14 +126,13 @@ func withClaims(cfg *configs.Config, st distill.Notes) distill.Notes {
 	return &fileClaims{Notes: st, store: cfg.StoreURL(), held: map[string]*os.File{}}
 }
 
-// path returns the path of the lock file for a name.
 func (c *fileClaims) path(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return c.store + "-" + hex.EncodeToString(sum[:6]) + ".lock"
 }
 
-// AcquireLease locks the file for a name, and returns false if another process has the lock. If ReleaseLease in another
-// process deletes the file between opening and locking, Claim tries again.
+// AcquireLease locks the file for a name, and returns false if another process has the lock. If another process deletes
+// the file between opening and locking, AcquireLease tries again.
 func (c *fileClaims) AcquireLease(_ context.Context, name, _ string, _ time.Time, _ time.Duration) (bool, error) {
 	if c.held[name] != nil {
 		return true, nil
@@ -163,7 +155,7 @@ func (c *fileClaims) AcquireLease(_ context.Context, name, _ string, _ time.Time
 			c.held[name] = f
 			return true, nil
 		}
-		_ = f.Close() // the previous holder of the lock has removed the file since OpenFile
+		_ = f.Close() // another process has removed the file since OpenFile
 	}
 }
 
@@ -177,7 +169,7 @@ func (c *fileClaims) ReleaseLease(_ context.Context, name, _ string) error {
 	return errors.Join(os.Remove(f.Name()), f.Close())
 }
 
-// isEvidenceStored reports whether a lesson's evidence refers to a stored session or run of any tenant.
+// isEvidenceStored looks for the session or run in all tenants.
 func isEvidenceStored(st DistillStore, e lesson.Evidence) bool {
 	id, ok := session.ParseID(e.Ref)
 	if !ok || e.Kind != "conversation" && e.Kind != "run" {
@@ -197,8 +189,7 @@ func isEvidenceStored(st DistillStore, e lesson.Evidence) bool {
 	return false
 }
 
-// newJudge returns the configured judge, a model that rates sessions; nil means that built-in rules rate the
-// sessions.
+// newJudge returns the configured model that rates sessions; nil means built-in rules.
 func (t *Tools) newJudge(cfg *configs.Config) (distill.Judge, error) {
 	if cfg.Distill.Judge == "rules" {
 		return nil, nil //nolint:nilnil // without a judge, built-in rules rate the sessions
@@ -210,7 +201,6 @@ func (t *Tools) newJudge(cfg *configs.Config) (distill.Judge, error) {
 	return distill.NewModel(t.judgeClient(cfg), prompts), nil
 }
 
-// judgeClient returns the client options for the API of the configured judge.
 func (t *Tools) judgeClient(cfg *configs.Config) distill.ClientOptions {
 	return distill.ClientOptions{
 		URL: cfg.Distill.Judge, Model: cfg.Distill.Model, Key: cfg.Distill.APIKey.Reveal(),
@@ -219,8 +209,7 @@ func (t *Tools) judgeClient(cfg *configs.Config) distill.ClientOptions {
 	}
 }
 
-// AskPhrases asks the configured judge for trigger phrases of a lesson. The judge sees sentences that resemble the
-// lesson.
+// AskPhrases asks the configured judge for trigger phrases of a lesson, given sentences that resemble the lesson.
 func (t *Tools) AskPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, sentences []string) ([]string, distill.Usage, error) {
 	prompts, err := distill.LoadPrompts(cfg.Distill.Prompts)
 	if err != nil {
@@ -229,13 +218,11 @@ func (t *Tools) AskPhrases(ctx context.Context, cfg *configs.Config, l *lesson.L
 	return distill.AskPhrases(ctx, t.judgeClient(cfg), prompts, l, sentences)
 }
 
-// Once distils the sessions that are new since the last run.
 func (d *Distiller) Once(ctx context.Context) (distill.Summary, error) {
 	return distill.New(d.Options).RunOnce(ctx)
 }
 
-// Follow distils at the given interval until ctx ends, and passes the result of each run to report. A failed run is
-// repeated after the interval.
+// Follow distils at the given interval until ctx ends, and passes each result to report.
 func (d *Distiller) Follow(ctx context.Context, interval time.Duration, report func(distill.Summary, error)) error {
 	for ctx.Err() == nil {
 		d.selectTenants()
@@ -249,7 +236,6 @@ func (d *Distiller) Follow(ctx context.Context, interval time.Duration, report f
 	return nil
 }
 
-// onceWithoutPanic calls Once and returns a panic as an error.
 func (d *Distiller) onceWithoutPanic(ctx context.Context) (sum distill.Summary, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -259,8 +245,7 @@ func (d *Distiller) onceWithoutPanic(ctx context.Context) (sum distill.Summary, 
 	return d.Once(ctx)
 }
 
-// distillerWorker returns the worker of the distiller. After each run, the worker ends the trials of proposed lessons
-// that are due.
+// distillerWorker also ends the trials of proposed lessons that are due, after each run.
 func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *failures) func(context.Context) error {
 	d.changed = gate.learner.ChangedTenants
 	d.Options.Select.ClosedOnly = true
@@ -297,7 +282,7 @@ func SumCounts(m map[string]int) (n int) {
 	return n
 }
 
-// Sleep waits for the duration d. If ctx ends first, Pause returns the error of ctx.
+// Sleep waits for the duration d, or returns the error of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// If the reply of the judge, a model that reads sessions, is not a judgement, the failure is counted with the label
-// step="distill". No label has the name of the session.
+// The judge, a model that reads sessions, replies with no judgement.
 func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -11,7 +11,6 @@ import (
 	"precept/configs"
 )
 
-// A server listens on free ports, replies to its health check, and stops when its context ends.
 func ExampleServer_Run() {
 	dir, err := os.MkdirTemp("", "precept")
 	if err != nil {

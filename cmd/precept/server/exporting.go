@@ -14,18 +14,17 @@ import (
 	"precept/internal/session"
 )
 
-// ExportJob is one export. An export streams its data: memory holds only one page of store rows and one output record
-// at a time.
+// ExportJob is one export. Memory holds only one page of store rows and one output record at a time.
 type ExportJob struct {
 	StoreReader
 	Filter         *sample.Filter
-	Agent, Session string // exported agent, and exported session by name, id or request id; "" exports all
+	Agent, Session string // exported agent, and session by name, id or request id; "" exports all
 	Out            io.Writer
-	OnRead         func()       // called for each sample or session that was read, even if a filter excludes it; may be nil
-	Records        int          // number of records that Write has written: lines of JSON, or rows of a Parquet file
+	OnRead         func()       // called for each sample or session, even a filtered one; may be nil
+	Records        int          // written lines of JSON, or rows of a Parquet file
 	Pairs          PairFeedback // sessions of an export of pairs
 
-	candidates       []session.ID // possible ids, in the tenant candidatesTenant, of a session with the name Session
+	candidates       []session.ID // possible ids of Session in the tenant candidatesTenant
 	candidatesTenant string
 }
 
@@ -33,10 +32,9 @@ type ExportJob struct {
 type PairFeedback struct {
 	Sessions int // sessions with stored exchanges that the filter selects
 	Rated    int // sessions with feedback of a person
-	Pairable int // sessions with a correction or a rejection by a person, without which a session has no pair
+	Pairable int // sessions with a correction or a rejection by a person, which a pair needs
 }
 
-// add counts a session.
 func (f *PairFeedback) add(s *sample.Session) {
 	rated, judged := s.HumanFeedback()
 	f.Sessions++
@@ -48,9 +46,8 @@ func (f *PairFeedback) add(s *sample.Session) {
 	}
 }
 
-// Write writes the selected samples or sessions in a format. "parquet" and "mplp" contain samples, "experiment"
-// contains the random assignments of the experiment, and "preference" contains pairs of answers. Any other format
-// contains chat messages.
+// Write writes the selected samples or sessions in a format: "parquet" and "mplp" contain samples, "experiment" the
+// random assignments of the experiment, "preference" pairs of answers, and the others chat messages.
 func (j *ExportJob) Write(ctx context.Context, format string) error {
 	var err error
 	if format == "parquet" {
@@ -99,15 +96,13 @@ func (j *ExportJob) Samples(ctx context.Context, write func(*session.StoredSampl
 	})
 }
 
-// reportRead calls Seen, if Seen is set.
 func (j *ExportJob) reportRead() {
 	if j.OnRead != nil {
 		j.OnRead()
 	}
 }
 
-// selectsSession reports whether j.Session is empty or identifies a session by its id, its name, or the id of one of
-// its requests. name is a string, or nil if unknown.
+// selectsSession compares j.Session with the session's id, name and request ids. name is a string, or nil if unknown.
 func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool {
 	if j.Session == "" || j.Session == id.String() || j.Session == name {
 		return true
@@ -119,33 +114,31 @@ func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool 
 	return ok && requestSession == id || slices.Contains(j.candidates, id)
 }
 
-// selectsRow reports whether j.Session is empty or identifies the session of a row.
+// selectsRow needs a decoded row for names only.
 func (j *ExportJob) selectsRow(r *session.Row) bool {
 	if j.selectsSession(r.Tenant, r.ID, nil) {
 		return true
 	}
 	if isPlainName(j.Session) && !bytes.Contains(r.Data, []byte(j.Session)) {
-		return false // skip decoding, which takes most of the time of an export of one session
+		return false // skip decoding, which takes most of the time
 	}
 	rec, err := session.Decode(r.ID, r.Data)
 	return err == nil && rec.Identity.Name == j.Session
 }
 
-// isPlainName reports whether an encoded row contains the name unescaped. JSON does not escape letters, digits and
-// the other characters that isPlainName permits.
+// isPlainName reports whether JSON does not escape the name.
 func isPlainName(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:/ ", r)
 	})
 }
 
-// selectsAgent reports whether j.Agent is empty or equals agent.
 func (j *ExportJob) selectsAgent(agent string) bool {
 	return j.Agent == "" || j.Agent == agent
 }
 
-// sessions calls write for each session that began between Filter.From and Filter.To. If the filter has families,
-// qualities or a lesson, at least one sample of the session must match the filter.
+// sessions selects sessions. If the filter has families, qualities or a lesson, at least one sample of the session must
+// match it.
 func (j *ExportJob) sessions(ctx context.Context, write func(*sample.Session) error) error {
 	wanted := *j.Filter
 	wanted.From, wanted.To = time.Time{}, time.Time{}
@@ -166,7 +159,6 @@ func (j *ExportJob) sessions(ctx context.Context, write func(*sample.Session) er
 	})
 }
 
-// transcript returns a session with its stored exchanges and feedback.
 func transcript(ctx context.Context, e StoreReader, r session.Row) (sample.Session, error) {
 	s := sample.Session{Tenant: r.Tenant, ID: r.ID.String(), IsFailure: func(tool, args, text string, isError int8) bool {
 		return detect.Classify(tool, args, text, isError).Outcome == detect.Error
@@ -187,7 +179,7 @@ func transcript(ctx context.Context, e StoreReader, r session.Row) (sample.Sessi
 			Comment:    f.Comment,
 			Correction: f.Correction, Details: f.Details, Turn: f.Turn,
 		}
-		if f.Turn == 0 && !complete { // a text may quote a turn that was not stored, because it was opted out
+		if f.Turn == 0 && !complete { // a text may quote a turn that was opted out
 			rating.Comment, rating.Correction, rating.Details = "", nil, nil
 		}
 		s.Ratings = append(s.Ratings, rating)
@@ -195,8 +187,7 @@ func transcript(ctx context.Context, e StoreReader, r session.Row) (sample.Sessi
 	return s, nil
 }
 
-// hasAllTurns reports whether the exchanges include every turn of a session. An exchange is missing if the turn was
-// opted out, or if the exchange was dropped or has expired. Side requests are not turns.
+// hasAllTurns reports whether no turn of a session was opted out, dropped or has expired. Side requests are not turns.
 func hasAllTurns(r *session.Row, list []sample.Exchange) bool {
 	rec, err := session.Decode(r.ID, r.Data)
 	if err != nil {

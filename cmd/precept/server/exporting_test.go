@@ -13,7 +13,6 @@ import (
 	"precept/internal/session"
 )
 
-// oneSession is a store with one session: its first turns and two entries of feedback.
 type oneSession struct {
 	StoreReader
 	turns int
@@ -33,8 +32,7 @@ func (o oneSession) Feedback(context.Context, string, session.ID) ([]feedback.En
 	}, nil
 }
 
-// If an exchange of a session is missing, an export omits the text of feedback on the session, because the text may be
-// about an opted-out turn. Feedback on one turn keeps its text.
+// The text may be about an opted-out turn. Feedback on one turn keeps its text.
 func TestExportOmitsFeedbackTextIfTurnIsMissing(t *testing.T) {
 	id := session.IDOf("default", session.NamespaceSession, "s")
 	rec := &session.Record{
@@ -56,7 +54,6 @@ func TestExportOmitsFeedbackTextIfTurnIsMissing(t *testing.T) {
 	}
 }
 
-// An export selects rows by the session name, even if JSON escapes the name.
 func TestExportSelectsRowsBySessionName(t *testing.T) {
 	for _, name := range []string{"ci-42", "a <b> & \"c\"", "größe", "src/main.go: 7"} {
 		rec := &session.Record{Identity: session.Identity{
@@ -75,7 +72,7 @@ func TestExportSelectsRowsBySessionName(t *testing.T) {
 	}
 }
 
-// BenchmarkExportOfOneSessionReadsARow measures selectsRow for the row of another session.
+// BenchmarkExportOfOneSessionReadsARow reads the row of a different session.
 func BenchmarkExportOfOneSessionReadsARow(b *testing.B) {
 	rec := &session.Record{Identity: session.Identity{ID: session.ID{7}, Tenant: "default", Name: "ci-42", Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0)}}
 	rec.Facts.Task = strings.Repeat("Fix the build of the parser. ", 10)

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// A named pipe in the place of the ledger file does not prevent a stop: opening the pipe would wait for a writer
-// forever.
+// Opening the pipe would wait for a writer forever.
 func TestLedgerPipeDoesNotBlockStop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "AGENT.md")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -26,7 +25,7 @@ func TestLedgerPipeDoesNotBlockStop(t *testing.T) {
 				t.Error(err)
 			}
 			return
-		default: // the error ENXIO means that no process has the pipe open for reading
+		default: // ENXIO: nobody has the pipe open for reading
 			if w, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); !errors.Is(err, syscall.ENXIO) {
 				t.Errorf("open of the ledger pipe for writing: err = %v, want %v, because the server must not read the pipe", err, syscall.ENXIO)
 				_ = w.Close()

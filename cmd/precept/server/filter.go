@@ -18,7 +18,6 @@ func NewOptOut(cfg *configs.Config) (*sample.OptOut, error) {
 	return sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
 }
 
-// sessionSource reads sessions with their exchanges and feedback.
 type sessionSource interface {
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
@@ -26,15 +25,14 @@ type sessionSource interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// optOutFilter is a view of a store that hides content that was opted out after the content was stored. Exports, the
-// lake, the distiller, backtests and scans of rules files read through an optOutFilter.
+// optOutFilter is a view of a store that hides content that was opted out after it was stored. Exports, the lake, the
+// distiller, backtests and scans of rules files use it.
 type optOutFilter struct {
 	source    sessionSource
-	optOut    func() *sample.OptOut            // returns the current opt-outs
-	onDamaged func(ref session.Ref, err error) // called for a session with a damaged exchange, whose content is hidden
+	optOut    func() *sample.OptOut            // the current opt-outs
+	onDamaged func(ref session.Ref, err error) // called for a session with a damaged exchange, which is hidden
 }
 
-// newOptOutFilter returns a filter of source. damaged may be nil.
 func newOptOutFilter(source sessionSource, optOut func() *sample.OptOut, damaged func(session.Ref, error)) optOutFilter {
 	if damaged == nil {
 		damaged = func(session.Ref, error) {}
@@ -72,7 +70,7 @@ func (f optOutFilter) Exchanges(ctx context.Context, tenant string, id session.I
 	return o.VisibleExchanges(list), err
 }
 
-// Feedback returns the feedback on a session, without texts that may be about an opted-out turn.
+// Feedback omits texts that may be about an opted-out turn.
 func (f optOutFilter) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	entries, err := f.source.Feedback(ctx, tenant, id)
 	if err != nil || len(entries) == 0 {
@@ -85,8 +83,7 @@ func (f optOutFilter) Feedback(ctx context.Context, tenant string, id session.ID
 	return late.VisibleFeedback(entries), nil
 }
 
-// lateOptOut returns the opt-outs of a session that were made after its content was stored; nil if an exchange of the
-// session is damaged.
+// lateOptOut returns the opt-outs of a session after its content was stored; nil if an exchange is damaged.
 func (f optOutFilter) lateOptOut(ctx context.Context, tenant string, id session.ID) (*store.LateOptOut, error) {
 	o := f.optOut()
 	var list []sample.Exchange
@@ -101,11 +98,10 @@ func (f optOutFilter) lateOptOut(ctx context.Context, tenant string, id session.
 	return store.NewLateOptOut(o, &row, list), errors.Join(err, failed)
 }
 
-// sampleFilter returns a function that reports whether a sample is not opted out. The function also removes feedback
-// texts from the sample that may be about an opted-out turn. The samples of a session are adjacent, so the function
-// keeps the opt-outs of the last session.
+// sampleFilter returns a function that reports whether a sample is not opted out, and removes feedback texts that may
+// be about an opted-out turn. The samples of a session are adjacent, so only the opt-outs of the last session are kept.
 func (f optOutFilter) sampleFilter() func(ctx context.Context, s *session.StoredSample) (permitted bool, err error) {
-	var last session.Ref // session to which late belongs
+	var last session.Ref
 	var late *store.LateOptOut
 	return func(ctx context.Context, s *session.StoredSample) (bool, error) {
 		o := f.optOut()
@@ -126,7 +122,6 @@ func (f optOutFilter) sampleFilter() func(ctx context.Context, s *session.Stored
 	}
 }
 
-// filteredReader is an Evidence without opted-out content.
 type filteredReader struct {
 	rowCounter
 	optOutFilter
@@ -134,8 +129,8 @@ type filteredReader struct {
 	samples Walker
 }
 
-// filterOptedOut returns a view of a store without opted-out content. optOut returns the current opt-outs. damaged is
-// called for a session with a damaged exchange, whose content is hidden; damaged may be nil.
+// filterOptedOut hides opted-out content. damaged is called for a session with a damaged exchange, whose content is
+// hidden, and may be nil.
 func filterOptedOut(e UnfilteredReader, optOut func() *sample.OptOut, damaged func(session.Ref, error)) StoreReader {
 	return filteredReader{e, newOptOutFilter(e, optOut, damaged), e}
 }
@@ -151,14 +146,13 @@ func (e filteredReader) EachSample(ctx context.Context, tenant string, since, un
 	})
 }
 
-// filteredStreams is the source of a lake. It reads through an optOutFilter.
+// filteredStreams is the source of a lake.
 type filteredStreams struct {
 	lake.Source
 	filter optOutFilter
 }
 
-// FilterOptedOutStreams returns a view of a store's samples without opted-out samples. The arguments are those of
-// filterOptedOut.
+// FilterOptedOutStreams returns a view of a store's samples without opted-out samples.
 func FilterOptedOutStreams(db CommandStore, optOut func() *sample.OptOut, damaged func(session.Ref, error)) lake.Source {
 	return filteredStreams{db, newOptOutFilter(db, optOut, damaged)}
 }

@@ -14,13 +14,11 @@ import (
 	"precept/store/storetest"
 )
 
-// fleetKeys is the content of fleet.json.
 type fleetKeys struct {
 	Store, Salt string
 	Secret      string `json:"tenant_secret"`
 }
 
-// readFleetKeys returns the copy of the fleet keys in the data directory of a server.
 func readFleetKeys(t *testing.T, source *server.Source) (keys fleetKeys) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(loadConfig(t, source).DataDir, "fleet.json"))
@@ -33,8 +31,6 @@ func readFleetKeys(t *testing.T, source *server.Source) (keys fleetKeys) {
 	return keys
 }
 
-// Replicas (servers with the same Redis) share the salt of the random decisions, the secret of tenant names, the
-// lessons and the report.
 func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	m := newRecordingModel(t)
@@ -92,10 +88,8 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 }
 
-// A server that starts without Redis serves requests and reports the degraded state. It injects no lesson. The reason
-// is that the salt decides which sessions get a lesson, and that the other replicas may have a different salt. When
-// Redis is available, the server gets the fleet keys (salt and secret). With its copy of the keys, the next start
-// injects lessons without Redis.
+// The salt decides which sessions get a lesson, and the other replicas may have a different salt. Once Redis was
+// available, the server has a copy of the keys for the next start.
 func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
@@ -139,7 +133,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	if readFleetKeys(t, source) != known {
 		t.Errorf("restart without Redis: got copy of the keys %+v, want %+v", readFleetKeys(t, source), known)
 	}
-	if err := redis.Start(); err != nil { // the stop writes the exchanges of the outbox to Redis
+	if err := redis.Start(); err != nil { // the stop needs Redis
 		t.Fatal(err)
 	}
 	if err := restarted.stopAndWait(); err != nil {
@@ -165,8 +159,7 @@ func TestFleetKeysOfAnotherStoreAreNotUsed(t *testing.T) {
 	}
 }
 
-// An unavailable bank in Redis does not prevent a start: the log reports the fault, and the lessons take effect when
-// Redis is available.
+// The log reports the fault.
 func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
@@ -216,8 +209,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	}
 }
 
-// The replica with the lease deletes old exchanges from Redis. It releases the lease when a reload sets learning.hot to
-// 0s, and when it stops, so that another replica can take the lease at once.
+// The lease is for the deletion of old exchanges. It ends when a reload sets learning.hot to 0s, and at a stop.
 func TestReplicaReleasesLeaseForOldExchanges(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "store.url": redis.URL()}))

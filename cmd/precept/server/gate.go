@@ -16,8 +16,7 @@ import (
 	"precept/proxy"
 )
 
-// trialGate ends the trials of proposed lessons in the mode distill.gate: auto. In this mode, a proposed lesson starts
-// a trial without the approval of a person.
+// trialGate ends the trials that proposed lessons start without approval in the mode distill.gate: auto.
 type trialGate struct {
 	log     *slog.Logger
 	lessons *library
@@ -25,11 +24,11 @@ type trialGate struct {
 	proxy   *proxy.Proxy
 }
 
-// endTrials ends the planned trials that the automatic gate has started. A lesson is approved if the planned
-// evaluation proves that the lesson helps. A lesson without a proof is retired, and its counters are kept. A lesson
-// that is proven to harm stays in the bank, because the chooser, which selects lessons, rarely picks it. If the
-// interval that is valid at any time shows harm, the lesson is retired even before the evaluation, because further
-// sessions would only do harm. Trials that a person started are not changed.
+// endTrials ends the planned trials that the automatic gate has started. A lesson that is proven to help is approved,
+// and a lesson without a proof is retired. A lesson that is proven to harm stays, because the chooser rarely picks it.
+//
+// If the interval that is valid at any time shows harm, the lesson is retired before the evaluation. Trials that a
+// person started are not changed.
 func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -60,10 +59,8 @@ func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 	return errs
 }
 
-// isHarmful reports whether a verdict says that a lesson harms.
 func isHarmful(v report.Verdict) bool { return v == report.Harms || v == report.ProvenHarms }
 
-// endTrial approves, retires or keeps a lesson, depending on the verdict of its trial.
 func (g *trialGate) endTrial(ctx context.Context, d *Distiller, slug string, v report.Verdict) error {
 	a := lesson.Retire
 	switch v {
@@ -71,7 +68,7 @@ func (g *trialGate) endTrial(ctx context.Context, d *Distiller, slug string, v r
 		a = lesson.Approve
 	case report.TrialHarms, report.Invalid:
 		return nil
-	default: // the lesson is not proven to help, or the interval shows harm
+	default: // no proof, or the interval shows harm
 	}
 	_, err := d.Options.Bank.Act(ctx, slug, bank.Decision{Action: a, By: distill.AutoGate})
 	if errors.Is(err, bank.ErrNoLesson) {

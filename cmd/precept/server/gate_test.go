@@ -22,15 +22,13 @@ import (
 	"precept/store/sqlite"
 )
 
-// The planned evaluation ends a trial that the automatic gate (distill.gate: auto) started, in each style of block. A
-// lesson that helps becomes active, a lesson that harms stays on trial, and a lesson without a finding is archived. If
-// the always-valid interval shows harm before the evaluation, the lesson is archived early. The measurements are kept
-// in each case. Trials with too few picks and trials that a user started are not changed.
+// The trials were started by distill.gate: auto. A harmful lesson stays on trial, but is archived if the always-valid
+// interval shows harm before the evaluation. Trials with too few picks and trials of a user are not changed.
 func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		for name, tc := range map[string]struct {
-			with, without int   // numbers of successes in 200 sessions with the lesson and in 200 without it
-			picks         int64 // planned picks
+			with, without int
+			picks         int64
 			startedBy     string
 			want          lesson.State
 		}{
@@ -70,8 +68,7 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	}
 }
 
-// The verdict of an ended trial determines the state of the lesson. Benched and likely harms are predictions of the
-// chooser, and do not count as proof.
+// Benched and likely harms are predictions of the chooser, not proof.
 func TestVerdictOfEndedTrialDeterminesState(t *testing.T) {
 	for verdict, want := range map[report.Verdict]lesson.State{
 		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,
@@ -89,14 +86,13 @@ func TestVerdictOfEndedTrialDeterminesState(t *testing.T) {
 	}
 }
 
-// gateFixture holds the tools and the configuration of a test of the automatic gate.
 type gateFixture struct {
 	*testing.T
 	tools *Tools
 	cfg   *configs.Config
 }
 
-// newGate returns a gate whose lesson directory has the lesson on-trial. style is the value of inject.style.
+// newGate returns a fixture with the lesson on-trial. style is inject.style.
 func newGate(t *testing.T, style string) *gateFixture {
 	t.Helper()
 	cfg := configs.Default()
@@ -107,7 +103,6 @@ func newGate(t *testing.T, style string) *gateFixture {
 	return &gateFixture{T: t, tools: tools, cfg: cfg}
 }
 
-// begin starts a trial of the lesson, as an action of the given author.
 func (g *gateFixture) begin(author string, picks int64) *lesson.Lesson {
 	g.Helper()
 	b, done, err := g.tools.OpenBank(g.cfg)
@@ -122,8 +117,8 @@ func (g *gateFixture) begin(author string, picks int64) *lesson.Lesson {
 	return r.Lesson
 }
 
-// storeSessions stores the counts of 400 rewarded sessions of the trial, half of them with the lesson. with and without
-// are the numbers of successes in each half.
+// storeSessions stores 400 rewarded sessions, half of them with the lesson. with and without are the numbers of
+// successes in each half.
 func (g *gateFixture) storeSessions(l *lesson.Lesson, with, without int) {
 	g.Helper()
 	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.tools.Now})
@@ -145,7 +140,7 @@ func (g *gateFixture) storeSessions(l *lesson.Lesson, with, without int) {
 			reward = 1
 		}
 		s := session.Settlement{Tenant: "default", To: session.SettledState{Rewarded: true, Reward: reward, Tier: 1}}
-		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // the first bytes distinguish the ids
+		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // the first bytes distinguish ids
 		s.Deltas = append(append(a.ClosingDeltas(), bandit.Contribution(&a, reward, 1)...), a.TrialEntries(s.ID.String(), reward)...)
 		settlements[i] = s
 	}
@@ -154,7 +149,7 @@ func (g *gateFixture) storeSessions(l *lesson.Lesson, with, without int) {
 	}
 }
 
-// open sets up a server that accepts no requests, and returns its services, its trial gate and a distiller.
+// open sets up a server that accepts no requests.
 func (g *gateFixture) open() (*services, *trialGate, *Distiller) {
 	g.Helper()
 	s := New(Options{Tools: *g.tools, Config: g.cfg, Console: io.Discard})
@@ -175,7 +170,6 @@ func (g *gateFixture) open() (*services, *trialGate, *Distiller) {
 	return v, &trialGate{log: s.log, lessons: v.lessons, learner: v.learner, proxy: v.proxy}, d
 }
 
-// state returns the state of the lesson in the bank or in the archive.
 func (g *gateFixture) state() lesson.State {
 	g.Helper()
 	b, done, err := g.tools.OpenBank(g.cfg)
@@ -197,7 +191,6 @@ func (g *gateFixture) state() lesson.State {
 	return archived[0].State
 }
 
-// row returns the row of the lesson in the report of a server.
 func (g *gateFixture) row(v *services) report.Row {
 	g.Helper()
 	r, err := v.Report(g.Context(), admin.ReportQuery{Tenant: "default"})
@@ -207,18 +200,17 @@ func (g *gateFixture) row(v *services) report.Row {
 	return r.Lessons[0]
 }
 
-// The distiller of a server reads all tenants at the start, once a day, and after a run that stopped early. Other runs
-// read only the tenants whose sessions have changed.
+// All tenants are read at the start, once a day, and after a run that stopped early.
 func TestDistillerReadsChangedTenants(t *testing.T) {
 	now := time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)
 	var names []string
 	d := Distiller{Options: distill.Options{Now: func() time.Time { return now }}, changed: func() ([]string, bool) { return names, len(names) < 3 }}
 	for _, tc := range []struct {
 		when    string
-		changed []string        // tenants whose sessions have changed
-		before  distill.Summary // result of the previous run
-		later   time.Duration   // since the previous case
-		all     bool            // all tenants are read
+		changed []string
+		before  distill.Summary
+		later   time.Duration // time since the previous case
+		all     bool          // all tenants are read
 	}{
 		{when: "at the start", all: true},
 		{when: "without a change"},

@@ -15,20 +15,19 @@ import (
 	"precept/store/sqlite"
 )
 
-// accountInterval is the minimum time between two reads of the account and of the store's row counts. The account
-// counts all exchanges by result.
+// accountInterval is the minimum time between two reads of the account (which counts all exchanges by result) and of
+// the store's row counts.
 const accountInterval = 5 * time.Second
 
-// health provides the data of the health page. health caches the account and the store's row counts for
-// accountInterval.
+// health caches the data of the health page for accountInterval.
 type health struct {
 	services *services
 	server   *Server
 	started  time.Time
-	outbox   string // path of the outbox; "" if there is none
+	outbox   string // "" without an outbox
 
 	mu        sync.Mutex
-	readAt    time.Time // time of the last read of account and stored
+	readAt    time.Time
 	account   admin.Account
 	storeInfo admin.StoreInfo
 }
@@ -65,8 +64,6 @@ func (h *health) read(ctx context.Context) admin.Health {
 	return page
 }
 
-// refresh returns the account and the store's row counts. refresh reads both again if the last read is at least
-// accountInterval old.
 func (h *health) refresh(ctx context.Context) (admin.Account, admin.StoreInfo) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,8 +75,7 @@ func (h *health) refresh(ctx context.Context) (admin.Account, admin.StoreInfo) {
 	return h.account, h.storeInfo
 }
 
-// readAccount returns the account in the outbox. Balanced is false if the sum of the counts by result is not the number
-// of admitted exchanges.
+// readAccount sets Balanced to false if the sum of the counts by result is not the number of admitted exchanges.
 func (h *health) readAccount() admin.Account {
 	a := admin.Account{Balanced: true}
 	a.Dropped = map[string]int64{}
@@ -97,7 +93,6 @@ func (h *health) readAccount() admin.Account {
 	return a
 }
 
-// readStoreCounts sets the row counts in h.stored and h.account from the store.
 func (h *health) readStoreCounts(ctx context.Context) {
 	counts := h.services.durable
 	if counts == nil {
@@ -117,7 +112,6 @@ func (h *health) readStoreCounts(ctx context.Context) {
 	}
 }
 
-// backendKind returns the name of a backend's kind: sqlite, memory or redis.
 func backendKind(b Backend) string {
 	switch b.(type) {
 	case *sqlite.Store:
@@ -138,8 +132,8 @@ type Build struct {
 	Go       string `json:"go"`
 }
 
-// version is set by the linker with -X precept/cmd/precept/server.version=v1.2.3, so that a binary that is built
-// without a Git directory, as in a container image, has a version.
+// version is set by the linker with -X precept/cmd/precept/server.version=v1.2.3, for a binary that is built without a
+// Git directory.
 var version string
 
 // ReadBuild returns the version of this binary.
@@ -151,12 +145,10 @@ func ReadBuild() Build {
 	return buildOf(version, info)
 }
 
-// shortRevision is the number of hex digits of a commit that a version shows.
 const shortRevision = 12
 
-// buildOf returns the version of a binary. stamped is the version that the linker set, and info is Go's build
-// information. Build.Version is the first of these that exists: stamped, the module version, "devel-" with the commit,
-// and "(devel)".
+// buildOf returns the first version of stamped (by the linker), the module version, "devel-" with the commit, and
+// "(devel)".
 func buildOf(stamped string, info *debug.BuildInfo) Build {
 	b := Build{Version: stamped, Go: info.GoVersion}
 	for _, s := range info.Settings {
@@ -169,7 +161,7 @@ func buildOf(stamped string, info *debug.BuildInfo) Build {
 			b.Modified = s.Value == "true"
 		}
 	}
-	const unknown = "(devel)" // Go's module version of a binary without a version
+	const unknown = "(devel)" // Go's version of a binary without one
 	if b.Version == "" && info.Main.Version != unknown {
 		b.Version = info.Main.Version
 	}

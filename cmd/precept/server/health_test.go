@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// buildOf returns the version of the linker, else of the module, else of the commit.
 func TestBuildVersionPrefersLinkerThenModuleThenCommit(t *testing.T) {
 	const revision = "0123456789abcdef0123456789abcdef01234567"
 	commit := []debug.BuildSetting{{Key: "vcs.revision", Value: revision}, {Key: "vcs.modified", Value: "true"}}

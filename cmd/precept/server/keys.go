@@ -21,42 +21,41 @@ import (
 )
 
 const (
-	redisTimeout    = time.Second      // maximum time that a start or a command waits for Redis
-	confirmInterval = time.Second      // interval at which a server without confirmed keys asks Redis for the keys
-	compareInterval = 15 * time.Second // interval at which a server compares its keys with the keys in Redis
-	keyCopyFile     = "fleet.json"     // name of the file with the copy of the keys, in the data directory
-	saltName        = "salt"           // name of the salt in a metaStore
+	redisTimeout    = time.Second      // maximum wait of a start or a command
+	confirmInterval = time.Second      // pause between requests for unconfirmed keys
+	compareInterval = 15 * time.Second // pause between comparisons with the keys in Redis
+	keyCopyFile     = "fleet.json"
+	saltName        = "salt"
 )
 
 // metaStore is a store of named values.
 type metaStore interface {
-	// InitMeta returns the value of key. If key has no value yet, InitMeta stores value first.
+	// InitMeta returns the value of key, which is stored first if there is none.
 	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
-// keyPair holds the salt of the random assignments and the secret of tenant names. A random assignment is the decision
-// to inject or to withhold a lesson. All replicas on one store share the pair. With a different salt, a session would
-// get a different assignment. With a different secret, the API key of a client would belong to a different tenant. A
-// start without Redis uses the copy of the pair in the data directory.
+// keyPair holds the salt of the random assignments and the secret of tenant names, which all replicas on one store
+// share. With a different salt, a session would get a different assignment. With a different secret, a client's API key
+// would belong to a different tenant.
+//
+// A start without Redis uses the copy in the data directory.
 type keyPair struct {
 	StoreHash string `json:"store"` // hash of the store's address; a copy is valid only for this store
 	Salt      string `json:"salt"`
 	Secret    string `json:"tenant_secret"`
 }
 
-// keys holds the key pair of a server. If the store is in Redis, all replicas use the pair in Redis.
 type keys struct {
 	pair keyPair
-	// confirmed is false for a new pair that Redis has not confirmed yet. confirmed is true for a copy of the pair in
-	// Redis, and for a store that replicas do not share.
+	// isConfirmed is false for a new pair that Redis has not confirmed yet.
 	isConfirmed bool
 
-	isFleet bool   // replicas share the keys, and the worker of follow checks them
-	path    string // path of the copy in the data directory
+	isFleet bool // replicas share the keys
+	path    string
 	store   metaStore
 }
 
-// openKeys reads the keys from the store, or creates them. If store is nil, the keys are lost when the server stops.
+// openKeys reads or creates the keys. Without a store, they are lost when the server stops.
 func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaStore, log *slog.Logger) (*keys, error) {
 	if store != nil && IsRedis(cfg.StoreURL()) {
 		return agreeOnKeys(ctx, tools, cfg, store, log)
@@ -80,7 +79,6 @@ func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaS
 	return k, nil
 }
 
-// newKey returns 16 random bytes in hexadecimal.
 func (t *Tools) newKey() (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(t.Random, b[:]); err != nil {
@@ -89,9 +87,8 @@ func (t *Tools) newKey() (string, error) {
 	return hex.EncodeToString(b[:]), nil
 }
 
-// agreeOnKeys returns the keys of the fleet, which are the pair in Redis. If Redis has no pair yet, agreeOnKeys stores
-// the copy in the data directory or, without a copy, a new pair in Redis. If Redis does not answer, agreeOnKeys returns
-// the copy or a new pair that is not confirmed.
+// agreeOnKeys returns the pair in Redis. If Redis has none, it stores the copy in the data directory, or a new pair. If
+// Redis does not answer, it returns the copy or a new, unconfirmed pair.
 func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaStore, log *slog.Logger) (*keys, error) {
 	k := &keys{isFleet: true, store: store, path: filepath.Join(cfg.DataDir, keyCopyFile)}
 	sum := sha256.Sum256([]byte(cfg.StoreURL()))
@@ -125,8 +122,8 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 	return k, nil
 }
 
-// agree stores the pair in Redis if Redis has none, and then adopts the stored pair. changed reports whether the
-// adopted pair is newly confirmed or differs from the previous pair.
+// agree stores the pair in Redis if Redis has none, and then adopts the stored pair. changed reports whether the pair
+// is newly confirmed or different.
 func (k *keys) agree(ctx context.Context) (changed bool, err error) {
 	next := k.pair
 	for name, value := range map[string]*string{saltName: &next.Salt, "tenant-secret": &next.Secret} {
@@ -157,7 +154,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 			}
 			changed, err := k.agree(ctx)
 			if err != nil || !changed {
-				continue // if Redis is unreachable, the writer of the store logs the error
+				continue // the writer of the store logs the error
 			}
 			k.writeCopy(log)
 			if err := p.Rekey(k.pair.Salt, []byte(k.pair.Secret)); err != nil {
@@ -168,8 +165,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 	}
 }
 
-// writeCopy writes the copy of the keys. If the copy cannot be written, writeCopy only logs a warning, although the
-// next start then needs Redis.
+// writeCopy only logs a failure, although the next start then needs Redis.
 func (k *keys) writeCopy(log *slog.Logger) {
 	b, err := json.Marshal(k.pair) //nolint:gosec // only this program may read the file, which contains the secret
 	if err == nil {
@@ -183,7 +179,7 @@ func (k *keys) writeCopy(log *slog.Logger) {
 	}
 }
 
-// readKeyCopy returns the copy of the keys. If the copy has no salt or no secret, the result is the zero pair.
+// readKeyCopy returns the zero pair for an incomplete copy.
 func readKeyCopy(path string) (k keyPair, err error) {
 	b, err := os.ReadFile(path)
 	if err == nil {

@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	ledgerInterval      = time.Second      // interval between two reads of the ledger file
-	ledgerRetryInterval = 10 * time.Minute // time after which entries that were not accepted are proposed again
-	ledgerBatch         = 100              // maximum number of proposals in one call
+	ledgerInterval      = time.Second
+	ledgerRetryInterval = 10 * time.Minute // pause before refused entries are proposed again
+	ledgerBatch         = 100
 )
 
-// ledgerWorker returns a worker that proposes the entries of the ledger file as lessons, at the start and after each
-// change of the file. The ledger file (key ledger.file) is an AGENT.md that lists the failures of a project. As with
-// all lessons from programs, the bank checks the proposals.
+// ledgerWorker proposes the entries of the ledger file (an AGENT.md with the failures of a project) as lessons, at the
+// start and after each change. The bank checks the proposals.
 func ledgerWorker(cfg *configs.Config, lessons *library) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(ledgerInterval)
@@ -55,8 +54,7 @@ func ledgerWorker(cfg *configs.Config, lessons *library) func(context.Context) e
 	}
 }
 
-// proposeEntries proposes the entries that are not in the bank yet. hasRemaining is true if entries remain, because the
-// bank failed or accepts no more proposals for now.
+// proposeEntries proposes new entries. hasRemaining is true if the bank failed or accepts no more proposals for now.
 func proposeEntries(ctx context.Context, cfg *configs.Config, lessons *library, text []byte) (hasRemaining bool, err error) {
 	all := ledger.Lessons(text)
 	if len(all) == 0 {

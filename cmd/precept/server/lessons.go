@@ -24,44 +24,42 @@ import (
 )
 
 const (
-	indexTimeout    = 10 * time.Second // maximum time for writing the index of the lesson directory (_index.md)
-	historyTimeout  = time.Minute      // maximum time of one pass of the worker that historyWorker returns
-	historyInterval = 10 * time.Second // time between two passes, unless a lesson file changes earlier
+	indexTimeout    = 10 * time.Second // maximum time to write _index.md
+	historyTimeout  = time.Minute      // maximum time of one pass of historyWorker
+	historyInterval = 10 * time.Second // pause between passes, unless a lesson file changes
 )
 
-// library holds the book of lessons in effect, and updates it when the lessons change. The lessons are files in a
-// directory or values in Redis.
+// library holds the book of lessons in effect, from a directory or Redis.
 type library struct {
 	log        *slog.Logger
 	failures   *failures
 	now        func() time.Time
-	source     string // value of the configuration key lessons
-	location   string // location of the lessons for messages; see LessonsLocation
-	fileEvents bool   // watch the lesson directory with file events of the kernel
+	source     string // value of the key lessons
+	location   string // see LessonsLocation
+	fileEvents bool   // watch the directory with events of the kernel
 
 	book        atomic.Pointer[lesson.Book]
-	problems    atomic.Int64                     // number of lesson files with faults, which have no effect
-	faultyFiles atomic.Pointer[[]lesson.Problem] // lesson files with faults
-	readError   atomicString                     // error and remedy while the lessons cannot be read; "" otherwise
+	problems    atomic.Int64                     // number of files with faults
+	faultyFiles atomic.Pointer[[]lesson.Problem] // files with faults, which have no effect
+	readError   atomicString                     // error and remedy while the lessons cannot be read
 
-	redis   *redis.Bank // nil if the lessons are files in a directory
+	redis   *redis.Bank // nil if the lessons are files
 	storage bank.Storage
 	bank    *bank.Bank
-	parsed  *lesson.ParseCache              // cache of parsed lessons, shared by writer and the watcher
-	counts  func(slug string) lesson.Counts // successes and failures of a lesson for the index; set by setCountsFunc
+	parsed  *lesson.ParseCache
+	counts  func(slug string) lesson.Counts // counts for the index; set by setCountsFunc
 
-	edited  chan struct{} // receives a value after a change of the lesson directory; capacity 1
+	edited  chan struct{} // receives a value after a change of the directory; capacity 1
 	history history
 }
 
-// history is the state of the worker that historyWorker returns, which writes the audit log of the lessons. A caution
-// is a lesson that is shown to the model as a warning. A lesson becomes a caution when sessions with the lesson have
-// lower rewards than sessions without the lesson.
+// history is the state of historyWorker. A caution is a lesson that is shown to the model as a warning, because
+// sessions with it have lower rewards than sessions without it.
 type history struct {
 	lastDirectory *lesson.Book      // lessons in the directory at the last pass
-	lastBook      *lesson.Book      // lastBook in effect at the last pass
+	lastBook      *lesson.Book      // lessons in effect at the last pass
 	unfinished    bool              // the last pass did not record all edits
-	cautions      map[string]string // content hashes, by slug, of the lessons that the audit log shows as cautions; nil until the log is read
+	cautions      map[string]string // content hashes of cautions, by slug, in the audit log; nil until the log is read
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, redisBank *redis.Bank, events bool, f *failures) *library {
@@ -78,7 +76,7 @@ func newLibrary(tools Tools, cfg *configs.Config, redisBank *redis.Bank, events 
 	return l
 }
 
-// open loads the lessons, and returns the worker that reloads them after changes.
+// open loads the lessons, and returns the worker that reloads them.
 func (l *library) open(ctx context.Context) func(context.Context) error {
 	if l.redis != nil {
 		ctx, cancel := context.WithTimeout(ctx, redisTimeout)
@@ -108,14 +106,13 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 	return watcher.Run
 }
 
-// warnIfMissing logs a warning if the lesson directory does not exist.
 func (l *library) warnIfMissing() {
 	if _, err := os.Stat(l.source); errors.Is(err, fs.ErrNotExist) {
 		l.log.Warn("the lesson directory does not exist; create the directory, or correct lessons", "lessons", l.source)
 	}
 }
 
-// loadFirst activates the lessons that were read at the start. If err is not nil, the book is empty.
+// loadFirst activates the lessons of the start, none after an error.
 func (l *library) loadFirst(b *lesson.Book, problems []lesson.Problem, err error) {
 	if err != nil {
 		b = lesson.NewBook(nil)
@@ -124,7 +121,6 @@ func (l *library) loadFirst(b *lesson.Book, problems []lesson.Problem, err error
 	l.activate(b, problems)
 }
 
-// activate puts a book into effect, and logs the lesson files with faults.
 func (l *library) activate(b *lesson.Book, problems []lesson.Problem) {
 	b.Prepare()
 	old := l.book.Swap(b)
@@ -148,8 +144,7 @@ func (l *library) activate(b *lesson.Book, problems []lesson.Problem) {
 	}
 }
 
-// logReadability logs a message when the lessons become unreadable or readable again. text is the error, or "" if the
-// lessons were read. b is the book in effect.
+// logReadability logs a change of the error text, which is "" if the lessons were read.
 func (l *library) logReadability(text string, b *lesson.Book) {
 	before := l.readError.get()
 	l.readError.set(text)
@@ -164,7 +159,6 @@ func (l *library) logReadability(text string, b *lesson.Book) {
 	}
 }
 
-// remedy returns the advice for the user when the lessons cannot be read.
 func (l *library) remedy() string {
 	if l.redis == nil {
 		return "make the directory readable, or correct the key lessons"
@@ -172,8 +166,7 @@ func (l *library) remedy() string {
 	return redisRemedy(l.source)
 }
 
-// redisRemedy returns the advice for the user when the lessons in Redis cannot be read. source is the value of the
-// configuration key lessons.
+// redisRemedy returns the remedy for an unreadable Redis at the key lessons.
 func redisRemedy(source string) string {
 	if source == "redis://" {
 		return "start Redis, or correct store.url"
@@ -181,8 +174,7 @@ func redisRemedy(source string) string {
 	return "start Redis, or correct the key lessons"
 }
 
-// countActive returns the number of lessons that may be injected. For example, candidates, archived lessons and
-// superseded lessons are not injected.
+// countActive omits, for example, candidates, archived and superseded lessons.
 func countActive(b *lesson.Book, now time.Time) (n int) {
 	for _, l := range b.Lessons() {
 		if state, _ := b.StateAt(l.Slug, now); state.IsActive() {
@@ -192,8 +184,7 @@ func countActive(b *lesson.Book, now time.Time) (n int) {
 	return n
 }
 
-// reindex writes the index file of the lesson directory. A failure is logged only at the level debug, because the
-// lesson directory may be read-only.
+// reindex logs a failure only at the level debug, because the directory may be read-only.
 func (l *library) reindex() {
 	ctx, cancel := context.WithTimeout(context.Background(), indexTimeout)
 	defer cancel()
@@ -202,9 +193,8 @@ func (l *library) reindex() {
 	}
 }
 
-// historyWorker returns the worker that records two kinds of changes in the audit log of the lessons: manual edits of
-// lesson files, and lessons that become cautions or stop being cautions. All other changes go through the bank, which
-// logs them itself.
+// historyWorker records manual edits of lesson files, and lessons that become or stop being cautions, in the audit log.
+// The bank logs all other changes.
 func (l *library) historyWorker(learner *learn.Learner, p *proxy.Proxy) func(context.Context) error {
 	return func(ctx context.Context) error {
 		tick := time.NewTicker(historyInterval)
@@ -226,7 +216,6 @@ func (l *library) historyWorker(learner *learn.Learner, p *proxy.Proxy) func(con
 	}
 }
 
-// recordEdits records the manual edits since the last pass.
 func (l *library) recordEdits(ctx context.Context) error {
 	book := l.book.Load()
 	if l.redis != nil || book == l.history.lastBook && !l.history.unfinished {
@@ -243,7 +232,6 @@ func (l *library) recordEdits(ctx context.Context) error {
 	return nil
 }
 
-// recordCautions records the lessons that became cautions, or stopped being cautions, since the last pass.
 func (l *library) recordCautions(ctx context.Context, learner *learn.Learner, p *proxy.Proxy) error {
 	if l.history.cautions == nil {
 		logged, err := l.bank.LoggedCautions(ctx)
@@ -265,7 +253,7 @@ func (l *library) recordCautions(ctx context.Context, learner *learn.Learner, p 
 		}
 		advice := trial.Arm(strings.TrimSuffix(string(shown.Arm), ".caution"))
 		if better, worse := beliefs.CautionEvidence(advice); !shown.Caution && !presentation.NoCautions && better+worse == 0 {
-			continue // the counts are not loaded yet, so the lesson only seems to have stopped being a caution
+			continue // the counts are not loaded yet
 		}
 		r := beliefs.TrialCounters().Stats(advice).Rewards
 		t := bank.CautionChange{Slug: current.Slug, Hash: current.ContentHash, Caution: shown.Caution, SessionsWith: int64(r.M1), SessionsWithout: int64(r.M0)}
@@ -280,13 +268,12 @@ func (l *library) recordCautions(ctx context.Context, learner *learn.Learner, p 
 	if len(changes) == 0 {
 		return nil
 	}
-	l.history.cautions = nil // the next pass reads the log again
+	l.history.cautions = nil // read the log again
 	return l.bank.RecordCautionChanges(ctx, changes)
 }
 
-// setCountsFunc sets the function that returns the counts for the index: the successes and failures of the sessions
-// with the current text of a lesson. The function counts the sessions of the lesson's tenant or, if the lesson has
-// none, of the default tenant.
+// setCountsFunc counts successes and failures of the current text for the index, in the lesson's tenant or else the
+// default tenant.
 func (l *library) setCountsFunc(learner *learn.Learner, p *proxy.Proxy) {
 	l.counts = func(slug string) lesson.Counts {
 		current, ok := l.book.Load().Get(slug)

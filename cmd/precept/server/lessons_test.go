@@ -21,7 +21,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// recordingModel is a model that records the last request.
 type recordingModel struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -42,8 +41,7 @@ func newRecordingModel(t *testing.T) *recordingModel {
 	return m
 }
 
-// newSessionSees starts a session of an agent with a user message, and reports whether the request that reaches the
-// model contains a text.
+// newSessionSees reports whether the model sees a text in a new session with the message.
 func (m *recordingModel) newSessionSees(s *runningServer, agent, message, text string) bool {
 	s.t.Helper()
 	status, answer := send(s.t, http.MethodPost, s.dataURL+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
@@ -56,15 +54,14 @@ func (m *recordingModel) newSessionSees(s *runningServer, agent, message, text s
 	return strings.Contains(m.last, text)
 }
 
-// injectAll returns the options of a server that injects every matching lesson, and extra options.
+// injectAll returns the options with which every matching lesson is injected.
 func injectAll(extra map[string]string) map[string]string {
 	out := map[string]string{"admin.tokens": "[token]", "bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	maps.Copy(out, extra)
 	return out
 }
 
-// A lesson that an agent proposes waits for approval. After the approval, only this agent gets the lesson, until it is
-// retired.
+// Only this agent gets the lesson, until it is retired.
 func TestLessonOfAgentWaitsForApproval(t *testing.T) {
 	m := newRecordingModel(t)
 	s := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1"})))
@@ -107,8 +104,7 @@ func TestLessonOfAgentWaitsForApproval(t *testing.T) {
 	}
 }
 
-// The server reads new entries of the ledger, the file AGENT.md with the failures of a project. An entry becomes a
-// quarantined lesson or, with ledger.trust: own, a lesson that its agent gets at once.
+// The ledger AGENT.md lists the failures of a project. With ledger.trust: own, its agent gets the lesson at once.
 func TestLedgerEntryBecomesLesson(t *testing.T) {
 	for _, trust := range []string{"quarantined", "own"} {
 		t.Run(trust, func(t *testing.T) {
@@ -157,7 +153,7 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 	}
 }
 
-// A corrupt database file is renamed unchanged, and replaced by a new database.
+// The old file is unchanged.
 func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	source := flagSource(t, map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"})
 	path := loadConfig(t, source).StoreURL()
@@ -191,8 +187,7 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	}
 }
 
-// Without a server, a command opens the bank with OpenBank. An action changes the state of a lesson, or returns an
-// error for an unknown lesson. OpenBank refuses lessons: redis:// if the store is a file.
+// An unknown lesson is an error, and so is lessons: redis:// for a store in a file.
 func TestBankChangesLessonsWithoutServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -213,7 +208,7 @@ func TestBankChangesLessonsWithoutServer(t *testing.T) {
 	if err != nil || r.Lesson.State != lesson.Paused {
 		t.Errorf("pause: got lesson %+v, error %v, want state %q, no error", r.Lesson, err, lesson.Paused)
 	}
-	cfg.Lessons = "redis://" // the Redis of the store, but the store is a file
+	cfg.Lessons = "redis://" // redis:// means the store, which is a file
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
 		t.Errorf("lessons: redis:// with a store in a file: err = %v, want an error with redis://host:6379/0", err)
 	}

@@ -26,7 +26,6 @@ import (
 	"precept/internal/sample"
 )
 
-// startModel starts an upstream that replies to every chat request at once, and returns its URL.
 func startModel(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +37,6 @@ func startModel(t *testing.T) string {
 	return s.URL + "/v1"
 }
 
-// send sends a request to a server, and returns the status and the body of the response.
 func send(t *testing.T, method, url string, header map[string]string, body string) (status int, answer string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -60,7 +58,6 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 	return res.StatusCode, string(b)
 }
 
-// sendSession sends one chat request of a session, and feedback on the session.
 func (s *runningServer) sendSession(agent, name, text, feedback string) {
 	s.t.Helper()
 	header := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
@@ -72,8 +69,7 @@ func (s *runningServer) sendSession(agent, name, text, feedback string) {
 	}
 }
 
-// A served session is measured, reported, stored and exported. The admin API returns the injections of the server's
-// report, and after the stop a command exports the sessions from the store.
+// After the stop, a command exports the sessions from the store.
 func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -137,7 +133,7 @@ func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	checkParquet(t, cfg, exportLines(t, cfg, "mplp", nil))
 }
 
-// addConfigFile adds a configuration file to a source, and returns a function that writes the file.
+// addConfigFile returns a function that writes the configuration file.
 func addConfigFile(t *testing.T, source *server.Source) (write func(text string)) {
 	t.Helper()
 	source.File = filepath.Join(t.TempDir(), "precept.yaml")
@@ -149,7 +145,6 @@ func addConfigFile(t *testing.T, source *server.Source) (write func(text string)
 	}
 }
 
-// loadConfig returns the configuration of a source.
 func loadConfig(t *testing.T, source *server.Source) *configs.Config {
 	t.Helper()
 	cfg, err := source.Load()
@@ -159,15 +154,13 @@ func loadConfig(t *testing.T, source *server.Source) *configs.Config {
 	return cfg
 }
 
-// exportLines returns the lines of the export that writeExport returns.
 func exportLines(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) []string {
 	t.Helper()
 	out := writeExport(t, cfg, format, change)
 	return slices.DeleteFunc(strings.Split(out, "\n"), func(s string) bool { return s == "" })
 }
 
-// writeExport returns an export from the store of a stopped server. The store must have five sessions with one sample
-// each. change alters the job before it runs, unless change is nil.
+// writeExport returns an export from the store, which must have five sessions with one sample each. change may be nil.
 func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) string {
 	t.Helper()
 	tools := testTools()
@@ -191,7 +184,6 @@ func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*
 	return out.String()
 }
 
-// checkParquet fails the test unless an export as Parquet has the samples of the JSON lines.
 func checkParquet(t *testing.T, cfg *configs.Config, lines []string) {
 	t.Helper()
 	raw := writeExport(t, cfg, "parquet", nil)
@@ -219,7 +211,7 @@ func checkParquet(t *testing.T, cfg *configs.Config, lines []string) {
 	}
 }
 
-// The error about a port in use names the configuration key, and comes before the server creates the data directory.
+// The data directory does not exist yet.
 func TestPortInUseIsReportedWithKey(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -239,8 +231,7 @@ func TestPortInUseIsReportedWithKey(t *testing.T) {
 	}
 }
 
-// A server that is not embedded reports its addresses in the log, in run.json and to the service manager, which also
-// gets the state STOPPING. A failure of the service manager does not prevent a start.
+// A failure of the service manager does not prevent a start.
 func TestServerReportsAddresses(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprint("service manager fails: ", fails), func(t *testing.T) {

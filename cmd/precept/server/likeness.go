@@ -15,17 +15,15 @@ import (
 	"precept/internal/session"
 )
 
-// Intervals of the likeness worker.
 const (
-	trafficInterval     = time.Hour   // interval between two reads of the captured sessions
-	fewSessionsInterval = time.Minute // interval between two reads while there are too few sessions
-	likePollInterval    = time.Second // interval between two checks for a changed book or configuration
+	trafficInterval     = time.Hour   // pause between reads of the captured sessions
+	fewSessionsInterval = time.Minute // pause while there are too few sessions
+	likePollInterval    = time.Second // pause between checks for changes
 )
 
-// likenessWorker is the worker that compiles the lessons for matching by likeness. It runs in the background, so that
-// no request waits for a compilation. By likeness, a lesson also matches words that resemble the lesson. The thresholds
-// come from the words in captured sessions, which are called the traffic. Until the traffic is read, lessons match
-// exactly only.
+// likenessWorker compiles the lessons for matching by likeness (words that resemble the lesson), so that no request
+// waits. The thresholds come from the words in captured sessions, the traffic. Until it is read, lessons match exactly
+// only.
 type likenessWorker struct {
 	lessons  *library
 	reader   StoreReader // nil if the store is in memory
@@ -33,15 +31,13 @@ type likenessWorker struct {
 	lastRead atomic.Pointer[trafficRead] // nil means not read yet
 }
 
-// trafficRead is the traffic of the captured sessions, and the time at which they were read.
 type trafficRead struct {
 	at      time.Time
 	traffic *lesson.Traffic
 }
 
-// recentTraffic returns the traffic. recentTraffic reads the captured sessions again if the traffic is older than
-// trafficInterval or, while there are too few sessions, fewSessionsInterval. The worker and the admin pages share the
-// traffic.
+// recentTraffic reads the captured sessions again after trafficInterval or, while there are too few sessions,
+// fewSessionsInterval. The worker and the admin pages share the traffic.
 func (l *likenessWorker) recentTraffic(ctx context.Context) (*lesson.Traffic, error) {
 	now, every := l.lessons.now(), fewSessionsInterval
 	r := l.lastRead.Load()
@@ -59,8 +55,8 @@ func (l *likenessWorker) recentTraffic(ctx context.Context) (*lesson.Traffic, er
 	return traffic, nil
 }
 
-// ReadTraffic reads the newest captured sessions, up to lesson.MaxLikeSessions. If visit is not nil, ReadTraffic calls
-// visit with each session and the queries that the matcher would get.
+// ReadTraffic reads the newest captured sessions, up to lesson.MaxLikeSessions. It calls visit, if not nil, with each
+// session and its queries.
 func ReadTraffic(ctx context.Context, e StoreReader, now time.Time, visit func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
 	traffic := lesson.NewTraffic()
 	err := newestFirst(now, func(since, until time.Time) error {
@@ -86,9 +82,8 @@ func ReadTraffic(ctx context.Context, e StoreReader, now time.Time, visit func(*
 	return traffic, nil
 }
 
-// run compiles the book for matching by likeness after each change of the book, the traffic or match.like_rate. If
-// match.like is off, or if no lesson of the book has like: true, run removes the likeness from the book and reads no
-// sessions.
+// run compiles the book after each change of the book, the traffic or match.like_rate. If match.like is off, or if no
+// lesson has like: true, it removes the likeness and reads no sessions.
 func (l *likenessWorker) run(ctx context.Context) error {
 	if l.reader == nil {
 		return nil
@@ -117,8 +112,8 @@ func (l *likenessWorker) run(ctx context.Context) error {
 	return nil
 }
 
-// useLikeness replaces the book by a copy that matches by likeness, unless the book is such a copy already and neither
-// the traffic nor the rate has changed. A book that is replaced during the compilation is compiled at the next call.
+// useLikeness replaces the book by a copy that matches by likeness, unless nothing has changed. A book that is replaced
+// during the compilation is compiled at the next call.
 func (l *library) useLikeness(t *lesson.Traffic, rate float64, changed bool) {
 	b := l.book.Load()
 	if b.MatchesByLikeness() && !changed {
@@ -130,7 +125,6 @@ func (l *library) useLikeness(t *lesson.Traffic, rate float64, changed bool) {
 	}
 }
 
-// newMeaning returns the matcher by meaning, which compares embeddings.
 func newMeaning(cfg *configs.Config, likeWorker *likenessWorker, f *failures) (*meaning.Matcher, error) {
 	embeddings := cfg.Match.Embeddings
 	return meaning.New(meaning.Options{
@@ -138,7 +132,7 @@ func newMeaning(cfg *configs.Config, likeWorker *likenessWorker, f *failures) (*
 			URL: cfg.AllUpstreams()[embeddings.Upstream], Model: embeddings.Model, Key: embeddings.APIKey.Reveal(),
 			HTTP: &http.Client{
 				Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment},
-				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // the texts of conversations are sent only to the configured host
+				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // texts go only to the configured host
 			},
 		},
 		Book: likeWorker.lessons.book.Load, Rate: func() float64 { return likeWorker.config().Match.LikeRate }, Wait: Sleep,

@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// newLogger returns the logger of the server, and its level, which a reload can change.
+// newLogger also returns the level, which a reload can change.
 func newLogger(w io.Writer, c configs.Log) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	setLevel(level, c.Level)
@@ -27,7 +27,7 @@ func newLogger(w io.Writer, c configs.Log) (*slog.Logger, *slog.LevelVar) {
 	return slog.New(slog.NewTextHandler(w, options)), level
 }
 
-// setLevel sets the level with the given name. An unknown name changes nothing.
+// setLevel ignores an unknown name.
 func setLevel(v *slog.LevelVar, name string) {
 	var level slog.Level
 	if level.UnmarshalText([]byte(name)) == nil {
@@ -35,29 +35,26 @@ func setLevel(v *slog.LevelVar, name string) {
 	}
 }
 
-// logAlways writes a log line regardless of the configured level, because other programs wait for the line.
+// logAlways ignores the level, because other programs wait for the line.
 func logAlways(ctx context.Context, log *slog.Logger, now time.Time, msg string, args ...any) {
 	r := slog.NewRecord(now, slog.LevelInfo, msg, 0)
 	r.Add(args...)
-	_ = log.Handler().Handle(ctx, r) // an error of the log itself cannot be logged
+	_ = log.Handler().Handle(ctx, r) // an error of the log cannot be logged
 }
 
-// failures counts and logs the failed steps that do not make a request fail.
+// failures counts and logs failed steps that do not make a request fail.
 type failures struct {
 	log      *slog.Logger
 	metrics  *proxy.Metrics
 	logLimit *limiter
 }
 
-// report counts a failed step, and logs at most one line for each step in logInterval. Steps that fail because the
-// store is unavailable share one line a minute. A step that a stop interrupts is not a failure, because the next start
-// repeats the step.
+// report logs at most one line for each step in logInterval. Steps that fail because the store is unavailable share one
+// line a minute. A step that a stop interrupts is not a failure, because the next start repeats it.
 func (f *failures) report(step label.Step, err error) { f.reportEvery(step, logInterval, err) }
 
-// logInterval is the usual interval between two log lines of a step.
 const logInterval = 10 * time.Second
 
-// reportEvery is like report, but logs at most one line for each step in each interval.
 func (f *failures) reportEvery(step label.Step, interval time.Duration, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -80,20 +77,17 @@ func (f *failures) reportEvery(step label.Step, interval time.Duration, err erro
 	}
 }
 
-// storeRecovered logs that the store accepts writes again.
 func (f *failures) storeRecovered() {
 	f.log.Info("the store is available again; the outbox is being delivered")
 	f.logLimit.endLongPause(label.StepStore)
 }
 
-// outboxRecovered logs that the outbox accepts exchanges again.
 func (f *failures) outboxRecovered() {
 	f.log.Info("the outbox takes exchanges again")
 	f.logLimit.endLongPause(label.StepOutbox)
 }
 
-// reportPanic counts and logs a step that panicked. The log line has the request id and the kind of the panic. The line
-// omits the panic value, which may contain content of the request.
+// reportPanic omits the panic value, which may contain content of the request.
 func (f *failures) reportPanic(step label.Step, value any) {
 	f.metrics.FailedOpen(step)
 	if !f.logLimit.allow(step) {
@@ -106,23 +100,20 @@ func (f *failures) reportPanic(step label.Step, value any) {
 	log.Error("a step panicked; requests continue without it", "step", step, "panic", redact.SafePanicText(value))
 }
 
-// limiter limits the log lines of each step to one in an interval.
+// limiter permits one log line of each step in an interval.
 type limiter struct {
 	now  func() time.Time
 	mu   sync.Mutex
 	last map[label.Step]time.Time
 }
 
-// newLimiter returns a limiter that has permitted no line yet.
 func newLimiter(now func() time.Time) *limiter {
 	return &limiter{now: now, last: map[label.Step]time.Time{}}
 }
 
-// allow calls allowEvery with logInterval.
 func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, logInterval) }
 
-// allowEvery reports whether a line of the step may be logged, because the last permitted line is at least as old as
-// interval. If so, the limiter records the time.
+// allowEvery permits and records a line of the step if the last one is at least as old as interval.
 func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,8 +125,7 @@ func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 	return true
 }
 
-// endLongPause shortens the pause after the last line of a step from one minute to logInterval, so that a new failure
-// soon after a recovery is logged.
+// endLongPause lets a new failure soon after a recovery be logged.
 func (l *limiter) endLongPause(step label.Step) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,7 +20,6 @@ import (
 	"precept/store"
 )
 
-// countActive counts active lessons and lessons on trial, except superseded and expired ones.
 func TestCountActiveOmitsSupersededAndExpiredLessons(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	book := lesson.NewBook([]*lesson.Lesson{
@@ -36,9 +35,8 @@ func TestCountActiveOmitsSupersededAndExpiredLessons(t *testing.T) {
 	}
 }
 
-// Each failure of a step is counted. The log has at most one line per step in ten seconds. For an unavailable store and
-// for a failed outbox (step spool), the log has at most one line in a minute. A step that a stop interrupts has not
-// failed.
+// The log has at most one line per step in ten seconds, and for an unavailable store or outbox in a minute. A step that
+// a stop interrupts has not failed.
 func TestFailuresAreCountedAndLoggedAtLimitedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
@@ -63,7 +61,7 @@ func TestFailuresAreCountedAndLoggedAtLimitedRate(t *testing.T) {
 		}
 		output.Reset()
 		f.storeRecovered()
-		f.report("write", unavailable) // logged: the recovery shortens the pause of a minute
+		f.report("write", unavailable) // the recovery shortens the pause
 		time.Sleep(logInterval)
 		f.report("write", unavailable)
 		f.report("write", unavailable)

@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// unwritableDir returns the path of a data directory that even root cannot create, because its parent is a file.
+// unwritableDir returns a directory that even root cannot create, because its parent is a file.
 func unwritableDir(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
@@ -22,8 +22,7 @@ func unwritableDir(t *testing.T) string {
 	return filepath.Join(file, "data")
 }
 
-// Without a writable data directory, the server forwards requests and injects lessons with an in-memory store. The log,
-// the dashboard and the metrics report the missing store, and an export gets status 503.
+// An export gets status 503.
 func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := t.TempDir()
@@ -62,7 +61,6 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 	}
 }
 
-// A token that cannot be stored is valid until the server stops. The next start creates another token.
 func TestTokenThatCannotBeStoredIsValidUntilStop(t *testing.T) {
 	source := flagSource(t, map[string]string{"data_dir": unwritableDir(t)})
 	s := startServer(t, source, handleSignals)
@@ -82,8 +80,6 @@ func TestTokenThatCannotBeStoredIsValidUntilStop(t *testing.T) {
 	}
 }
 
-// With a store in Redis and an unwritable data directory, precept has no outbox and no copy of the fleet keys, but
-// stores the exchanges in Redis.
 func TestExchangesAreStoredInRedisWithoutWritableDataDirectory(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	source := flagSource(t, injectAll(map[string]string{

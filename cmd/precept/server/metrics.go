@@ -61,10 +61,9 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 	})
 }
 
-// samplesMetric is the name of the metric that counts exchanges and samples.
 const samplesMetric, samplesHelp = "precept_samples_total", "Exchanges and samples, by result. A sample that later feedback changes counts again."
 
-// RegisterBuild registers the metric precept_build_info, whose labels hold the version of the binary.
+// RegisterBuild registers precept_build_info, whose labels hold the version.
 func RegisterBuild(reg prometheus.Registerer) {
 	b := ReadBuild()
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
@@ -73,7 +72,7 @@ func RegisterBuild(reg prometheus.Registerer) {
 	}, func() float64 { return 1 })
 }
 
-// RegisterReload registers the metrics of the last reload. The names follow Prometheus and Alertmanager.
+// RegisterReload registers the metrics of the last reload, with the names of Prometheus and Alertmanager.
 func RegisterReload(reg prometheus.Registerer, r *reloadStatus) {
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "precept_config_last_reload_successful",
@@ -101,7 +100,7 @@ func RegisterLearning(reg prometheus.Registerer, t *learn.Metrics) {
 		func() float64 { return float64(t.Unsampled.Load()) })
 }
 
-// counterRegistrar returns a function that registers a counter. The counter has the value of the atomic integer v.
+// counterRegistrar returns a function that registers a counter with the value v.
 func counterRegistrar(reg prometheus.Registerer) func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
 	return func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
 		promauto.With(reg).NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
@@ -109,7 +108,6 @@ func counterRegistrar(reg prometheus.Registerer) func(name, help string, labels 
 	}
 }
 
-// newTracer returns a tracer that sends spans to the configured collector.
 func newTracer(cfg *configs.Config, f *failures) (*trace.Tracer, error) {
 	headers, err := cfg.Otel.Header()
 	if err != nil {
@@ -135,7 +133,6 @@ func RegisterSpans(reg prometheus.Registerer, t *trace.Tracer) {
 	}
 }
 
-// countingCache is a cache that counts its hits and misses.
 type countingCache interface {
 	Hits() int64
 	Misses() int64

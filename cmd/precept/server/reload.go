@@ -9,14 +9,14 @@ import (
 	"precept/configs"
 )
 
-// reloadStatus holds the result of the last reload, for the dashboard and the metrics.
+// reloadStatus is the result of the last reload, for the dashboard and the metrics.
 type reloadStatus struct {
-	lastError   atomicString // error of the last reload; "" if the reload succeeded
+	lastError   atomicString // "" if the reload succeeded
 	pendingKeys atomicString // changed keys that need a restart, separated by spaces
-	succeededAt atomic.Int64 // Unix time in nanoseconds of the last successful reload, or of the start
+	succeededAt atomic.Int64 // Unix nanoseconds of the last success, or of the start
 }
 
-// atomicString is a string that is safe for concurrent use. The zero value is the empty string.
+// atomicString is safe for concurrent use.
 type atomicString struct{ text atomic.Pointer[string] }
 
 func (a *atomicString) set(text string) { a.text.Store(&text) }
@@ -28,7 +28,7 @@ func (a *atomicString) get() string {
 	return ""
 }
 
-// reloadConfig reads the configuration again. If any part rejects it, the previous configuration stays in effect.
+// reloadConfig keeps the previous configuration if a part rejects the new one.
 func (s *Server) reloadConfig() {
 	if s.options.Source == nil {
 		return
@@ -39,14 +39,13 @@ func (s *Server) reloadConfig() {
 	}
 }
 
-// errEmptyConfig rejects an empty configuration file. While an editor writes the file, the file may be empty for a
-// moment. The server would then use the defaults and send the requests of agents, with their keys, to other upstreams.
+// errEmptyConfig rejects an empty file, which an editor may leave for a moment. The server would use the defaults and
+// send the requests of agents, with their keys, to other upstreams.
 var errEmptyConfig = errors.New(
 	"the configuration file is empty; write {} if nothing is to be configured",
 )
 
-// applyReload applies the changed keys that need no restart. If one part of the server rejects the new configuration,
-// applyReload restores the previous configuration in all parts.
+// applyReload applies the changed keys that need no restart, in all parts of the server or in none.
 func (s *Server) applyReload() error {
 	read, err := s.options.Source.Load()
 	if err != nil {
@@ -71,7 +70,7 @@ func (s *Server) applyReload() error {
 	return nil
 }
 
-// apply makes each part of the server that supports reloads use a configuration.
+// apply reaches the parts of the server that support reloads.
 func (s *Server) apply(next *configs.Config) error {
 	optOut, err := NewOptOut(next)
 	if err != nil {
@@ -88,7 +87,6 @@ func (s *Server) apply(next *configs.Config) error {
 	return s.admin.SetAccess(s.access(next))
 }
 
-// catchPanic calls step, and returns a panic as an error.
 func catchPanic(step func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

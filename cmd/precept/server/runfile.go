@@ -22,7 +22,7 @@ import (
 	"precept/internal/file"
 )
 
-// RunFile is the content of <data_dir>/run.json, which has the addresses of the server that runs on the data directory.
+// RunFile is the content of <data_dir>/run.json, with the addresses of the running server.
 type RunFile struct {
 	PID        int    `json:"pid"`
 	DataURL    string `json:"data"`
@@ -30,8 +30,7 @@ type RunFile struct {
 	CloseAfter string `json:"close_after,omitempty"` // reward.close_after of the server
 }
 
-// CloseAfter returns the age at which sessions close: the setting of the data directory's running server or, without
-// a server, the configured setting.
+// CloseAfter returns the age at which sessions close: of the running server or, without one, as configured.
 func CloseAfter(cfg *configs.Config) time.Duration {
 	if r, err := ReadRunFile(cfg.DataDir); err == nil {
 		if age, err := time.ParseDuration(r.CloseAfter); err == nil && age > 0 {
@@ -44,7 +43,7 @@ func CloseAfter(cfg *configs.Config) time.Duration {
 // RunFilePath returns the path of run.json.
 func RunFilePath(dataDir string) string { return filepath.Join(dataDir, "run.json") }
 
-// WriteRunFile writes run.json. The write is atomic, because programs read the file as soon as the file exists.
+// WriteRunFile writes run.json atomically, because programs read it as soon as it exists.
 func WriteRunFile(dataDir string, r RunFile) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -53,12 +52,10 @@ func WriteRunFile(dataDir string, r RunFile) error {
 	return file.Write(RunFilePath(dataDir), 0o600, b, []byte("\n"))
 }
 
-// removeRunFile removes run.json at a clean stop.
 func removeRunFile(dataDir string) { _ = os.Remove(RunFilePath(dataDir)) }
 
-// ReadRunFile returns the run file of a data directory. The data directory may come from a foreign repository.
-// Therefore ReadRunFile returns an error unless the process is alive and the addresses belong to this machine. The
-// process may still be another program, so the caller must check that a precept answers.
+// ReadRunFile returns the run file of a data directory, which may come from a foreign repository: the process must be
+// alive, and the addresses must belong to this machine. The caller must check that a precept answers.
 func ReadRunFile(dataDir string) (RunFile, error) {
 	var r RunFile
 	b, err := os.ReadFile(RunFilePath(dataDir))
@@ -79,8 +76,7 @@ func ReadRunFile(dataDir string) (RunFile, error) {
 	return r, nil
 }
 
-// isLocal reports whether a URL consists of http, an IP address of this machine, and a port. The server writes only
-// URLs of this form.
+// isLocal reports whether a URL consists of http, an IP address of this machine, and a port, as the server writes.
 func isLocal(address string) bool {
 	text, isHTTP := strings.CutPrefix(address, "http://")
 	at, err := netip.ParseAddrPort(text)
@@ -94,7 +90,7 @@ func isLocal(address string) bool {
 	})
 }
 
-// UserRun is the content of a user's run file, which describes the user's newest server.
+// UserRun is the content of a user's run file, about the newest server.
 type UserRun struct {
 	PID      int    `json:"pid"`
 	DataURL  string `json:"data"`
@@ -104,26 +100,25 @@ type UserRun struct {
 	Config   string `json:"config,omitempty"`  // absolute path of the configuration file
 }
 
-// UserRunPath returns the path of the user's run file, in XDG_RUNTIME_DIR, XDG_STATE_HOME or ~/.local/state; "" if
-// there is no home directory.
+// UserRunPath returns the path of the user's run file, in XDG_RUNTIME_DIR, XDG_STATE_HOME or ~/.local/state; "" without
+// a home directory.
 func UserRunPath(env func(string) (string, bool)) string {
 	return userPath(env, "run.json", "state", "XDG_RUNTIME_DIR", "XDG_STATE_HOME")
 }
 
-// UserDataDir returns the data directory that `precept run` uses if no server runs, in XDG_DATA_HOME or
-// ~/.local/share; "" if there is no home directory.
+// UserDataDir returns the data directory of `precept run` without a server, in XDG_DATA_HOME or ~/.local/share; ""
+// without a home directory.
 func UserDataDir(env func(string) (string, bool)) string {
 	return userPath(env, "data", "share", "XDG_DATA_HOME")
 }
 
 // TrustPath returns the path of the user's list of accepted configuration files, in XDG_STATE_HOME or ~/.local/state;
-// "" if there is no home directory.
+// "" without a home directory.
 func TrustPath(env func(string) (string, bool)) string {
 	return userPath(env, "trusted", "state", "XDG_STATE_HOME")
 }
 
-// HoldsData reports whether a directory contains precept's store or admin token, and is therefore not the data
-// directory of another program.
+// HoldsData reports whether a directory contains precept's store or admin token.
 func HoldsData(dir string) bool {
 	return slices.ContainsFunc([]string{"precept.db", admin.TokenFile}, func(name string) bool {
 		info, err := os.Lstat(filepath.Join(dir, name))
@@ -131,8 +126,8 @@ func HoldsData(dir string) bool {
 	})
 }
 
-// MakeDataDir creates a data directory. A new directory, and an empty directory below the working directory, gets a
-// .gitignore, because the directory will contain a token.
+// MakeDataDir creates a data directory. A new one, and an empty one below the working directory, gets a .gitignore,
+// because it will contain a token.
 func MakeDataDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err == nil && (len(entries) > 0 || !filepath.IsLocal(dir)) {
@@ -147,10 +142,9 @@ func MakeDataDir(dir string) error {
 	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600)
 }
 
-// restrictData removes the access of other users to precept's files in a data directory. The files contain
-// conversations and a token, and a restored backup often has other modes.
+// restrictData removes the access of other users. A restored backup often has other modes.
 func restrictData(dir string, log *slog.Logger) {
-	if runtime.GOOS == "windows" { // on Windows, the mode of a file says nothing about other users
+	if runtime.GOOS == "windows" { // the mode says nothing about other users
 		return
 	}
 	entries, _ := os.ReadDir(dir) // the lock has reported an unreadable directory
@@ -176,9 +170,7 @@ func restrictData(dir string, log *slog.Logger) {
 	}
 }
 
-// userPath returns the path of one of the user's files for precept. The file is below the directory in the first
-// variable with an absolute path or, without such a variable, below ~/.local/kind. The result is "" if there is no home
-// directory.
+// userPath returns a path below the first absolute variable, or else below ~/.local/kind; "" without a home directory.
 func userPath(env func(string) (string, bool), name, kind string, variables ...string) string {
 	for _, v := range variables {
 		if dir, _ := env(v); filepath.IsAbs(dir) {
@@ -195,8 +187,7 @@ func userPath(env func(string) (string, bool), name, kind string, variables ...s
 	return filepath.Join(home, ".local", kind, "precept", name)
 }
 
-// ReadUserRunFile returns the content of the user's run file. ok is false if the file is missing or its process has
-// ended.
+// ReadUserRunFile returns the user's run file; ok is false if it is missing or its process has ended.
 func ReadUserRunFile(env func(string) (string, bool)) (r UserRun, ok bool) {
 	b, err := os.ReadFile(UserRunPath(env))
 	if err != nil || json.Unmarshal(b, &r) != nil || r.DataURL == "" || r.DataDir == "" {
@@ -205,21 +196,19 @@ func ReadUserRunFile(env func(string) (string, bool)) (r UserRun, ok bool) {
 	return r, isAlive(r.PID)
 }
 
-// isAlive reports whether a process exists.
 func isAlive(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil || pid <= 0 {
 		return false
 	}
-	if runtime.GOOS == "windows" { // FindProcess has returned an error if the process has ended
+	if runtime.GOOS == "windows" { // FindProcess reports an ended process
 		return true
 	}
 	err = p.Signal(syscall.Signal(0))
 	return err == nil || errors.Is(err, os.ErrPermission)
 }
 
-// writeUserRunFile writes the user's run file with mode 0600. writeUserRunFile makes the paths in r absolute and
-// removes the password from a Redis URL. With an empty path, writeUserRunFile does nothing.
+// writeUserRunFile uses mode 0600, makes the paths absolute, and removes the password from a Redis URL.
 func writeUserRunFile(path string, r UserRun) error {
 	if path == "" {
 		return nil
@@ -253,7 +242,7 @@ func writeUserRunFile(path string, r UserRun) error {
 	return file.Write(path, 0o600, b, []byte("\n"))
 }
 
-// removeUserRunFile removes the run file at a clean stop, unless another server has replaced the file.
+// removeUserRunFile keeps the file of another server.
 func removeUserRunFile(path string) {
 	b, err := os.ReadFile(path)
 	var r UserRun

@@ -9,8 +9,7 @@ import (
 	"precept/configs"
 )
 
-// ReadRunFile accepts only addresses of this machine and a running process, so that a run file in a foreign repository
-// cannot redirect requests to another machine.
+// A run file in a foreign repository could redirect requests.
 func TestReadRunFileAcceptsOnlyAddressesOfThisMachine(t *testing.T) {
 	t.Parallel()
 	dir, local := t.TempDir(), "http://127.0.0.1:1"
@@ -35,8 +34,7 @@ func TestReadRunFileAcceptsOnlyAddressesOfThisMachine(t *testing.T) {
 	}
 }
 
-// MakeDataDir writes a .gitignore into a new or empty data directory below the working directory, but not into a
-// directory with other files.
+// The directory is below the working directory. A directory with other files gets none.
 func TestMakeDataDirWritesGitignore(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"empty", "foreign"} {
@@ -62,7 +60,6 @@ func TestMakeDataDirWritesGitignore(t *testing.T) {
 	}
 }
 
-// CloseAfter returns the reward.close_after of a server that runs on the data directory, or else the configured one.
 func TestCloseAfterPrefersRunningServer(t *testing.T) {
 	cfg := &configs.Config{DataDir: t.TempDir(), Reward: configs.Reward{CloseAfter: 24 * time.Hour}}
 	if got := CloseAfter(cfg); got != 24*time.Hour {

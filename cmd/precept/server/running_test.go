@@ -19,7 +19,6 @@ import (
 	"precept/internal/sample"
 )
 
-// getPage returns a page of the admin listener, requested with a token.
 func (s *runningServer) getPage(path string) string {
 	s.t.Helper()
 	status, body := send(s.t, http.MethodGet, s.adminURL+path, map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}, "")
@@ -29,8 +28,7 @@ func (s *runningServer) getPage(path string) string {
 	return body
 }
 
-// postAdmin posts to the admin listener and returns the body of the response. It fails the test unless the status is
-// 2xx.
+// postAdmin fails the test unless the status is 2xx.
 func (s *runningServer) postAdmin(path, body string) string {
 	s.t.Helper()
 	status, answer := send(s.t, http.MethodPost, s.adminURL+path, map[string]string{"Authorization": "Bearer token", "Content-Type": "application/json"}, body)
@@ -40,9 +38,8 @@ func (s *runningServer) postAdmin(path, body string) string {
 	return answer
 }
 
-// Actions of an operator on a running server take effect: a rating counts, the dashboard finds the stored sessions, and
-// a forgotten session is in no list and no export. A command exports the same lines from the store, except those of the
-// forgotten session.
+// A rating counts, and a forgotten session is in no list and no export. A command exports the same lines from the
+// store.
 func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -101,20 +98,19 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 		if err := (&server.ExportJob{StoreReader: e, Filter: &sample.Filter{}, Out: &out}).Write(t.Context(), format); err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.Lines(out.String()) { // without s-3, which is forgotten
+		for line := range strings.Lines(out.String()) { // without the forgotten s-3
 			if !strings.Contains(served, line) {
 				t.Errorf("server's export as %s lacks line %s of the command's export", format, line)
 			}
 		}
-		// No lesson matched in the forgotten session, so the session has no line in the experiment.
+		// No lesson matched in the forgotten session.
 		if fewer := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); fewer < 0 || format != "experiment" && fewer != 1 {
 			t.Errorf("export as %s after the deletion of a session with one turn: got %d fewer lines, want 1 (experiment: at least 0)", format, fewer)
 		}
 	}
 }
 
-// After a reload opts an agent out, its exchanges are neither stored nor exported. After a reload removes the opt-out,
-// they are stored and exported again.
+// Exchanges of an opted-out agent are neither stored nor exported.
 func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"}))
 	write := addConfigFile(t, source)
@@ -152,8 +148,7 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	}
 }
 
-// A change that a reload cannot apply is shown on the overview and has no effect until a restart. A viewer token in the
-// same file is valid at once, and invalid after it is removed.
+// The overview shows the change. A viewer token in the same file is valid at once.
 func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	source := flagSource(t, map[string]string{"upstream": startModel(t), "admin.tokens": "[token]"})
 	write := addConfigFile(t, source)
@@ -191,8 +186,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	}
 }
 
-// A turn sends a span to the configured collector with the configured headers. If the collector refuses the span, the
-// metrics count a dropped span, the log has one line, and the request succeeds.
+// If the collector refuses the span, the request succeeds.
 func TestSpansAreSentToCollector(t *testing.T) {
 	var refuses atomic.Bool
 	spans := make(chan string, 100)
@@ -243,8 +237,7 @@ func TestSpansAreSentToCollector(t *testing.T) {
 	}
 }
 
-// A server replaces the run.json of a crashed server. A missing lesson directory is logged, and read once it exists. If
-// a lesson file becomes invalid, the previous text of the lesson stays in effect until the file is removed.
+// If a lesson file becomes invalid, the previous text stays in effect.
 func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := filepath.Join(t.TempDir(), "later")
@@ -292,8 +285,6 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	}
 }
 
-// The overview counts the requests of an unsupported API. Without requests of an unsupported API, the overview has no
-// line about unsupported APIs.
 func TestOverviewCountsRequestsOfUnsupportedAPIs(t *testing.T) {
 	l := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": startModel(t)})))
 	const want = "2 POST requests were forwarded without lessons and samples"

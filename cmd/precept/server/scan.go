@@ -11,8 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// maxScannedSessions is the maximum number of sessions that ScanRules reads. Rules files are files such as CLAUDE.md
-// and AGENTS.md.
+// maxScannedSessions bounds the sessions in which ScanRules finds files such as CLAUDE.md and AGENTS.md.
 const maxScannedSessions = 2000
 
 // ScanRules finds the rules files in the newest captured sessions of a tenant.
@@ -42,7 +41,7 @@ func ScanRules(ctx context.Context, e StoreReader, tenant string, now time.Time)
 	return &scan, nil
 }
 
-// headPassages returns the passages before the first response of a session; nil if x is not the first exchange.
+// headPassages returns nil if x is not the first exchange.
 func headPassages(x *sample.Exchange) []wire.Passage {
 	if x.FirstNew != 0 {
 		return nil

@@ -10,7 +10,6 @@ import (
 	"precept/internal/session"
 )
 
-// manySessions is a store with count copies of a session, all at the time now.
 type manySessions struct {
 	StoreReader
 	row   session.Row
@@ -34,7 +33,6 @@ func (m manySessions) Exchanges(context.Context, string, session.ID) ([]sample.E
 	return []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"fix the build"}`)}}}, nil
 }
 
-// ScanRules reads at most maxScannedSessions sessions, and returns no error if there are more.
 func TestScanRulesReadsBoundedNumberOfSessions(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	id := session.IDOf("default", session.NamespaceSession, "s")

@@ -22,18 +22,16 @@ import (
 	"precept/store/redis"
 )
 
-// RegistryStorage stores the registry, which is the list of registered sections. A registered section is a section of a
-// rules file (CLAUDE.md, AGENTS.md) whose effect is measured. The registry is a file in the lesson directory or, if the
-// lessons are in Redis, a value in Redis.
+// RegistryStorage stores the registry, the list of sections of rules files (CLAUDE.md, AGENTS.md) whose effect is
+// measured: a file in the lesson directory, or a value in Redis next to the lessons.
 type RegistryStorage struct {
 	path      string
-	redisBank *redis.Bank // the Redis that stores the lessons; nil if the registry is a file
-	// unused holds the paths of registry files that an earlier configuration may have written. If the registry is in
-	// Redis, such a file has no effect, and open logs a warning.
+	redisBank *redis.Bank // nil if the registry is a file
+	// unused holds the paths of registry files of an earlier configuration, which have no effect.
 	unused []string
 }
 
-// OpenRegistry opens the storage of the registry. The caller calls the returned function to close the storage.
+// OpenRegistry opens the storage of the registry, which the returned function closes.
 func (t *Tools) OpenRegistry(cfg *configs.Config) (*RegistryStorage, func(), error) {
 	redisBank, err := t.OpenRedisBank(cfg)
 	if err != nil {
@@ -46,7 +44,7 @@ func (t *Tools) OpenRegistry(cfg *configs.Config) (*RegistryStorage, func(), err
 	}, nil
 }
 
-// newRegistryStorage returns the storage of the registry. redisBank is nil if the lessons are files in a directory.
+// newRegistryStorage uses Redis unless redisBank is nil.
 func newRegistryStorage(cfg *configs.Config, redisBank *redis.Bank) *RegistryStorage {
 	s := &RegistryStorage{path: rules.Path(cfg.Lessons), redisBank: redisBank}
 	if redisBank != nil {
@@ -55,7 +53,7 @@ func newRegistryStorage(cfg *configs.Config, redisBank *redis.Bank) *RegistrySto
 	return s
 }
 
-// ReadRegistry returns the registry, for a command that reports the measurements in the store.
+// ReadRegistry returns the registry, for a command.
 func (t *Tools) ReadRegistry(ctx context.Context, cfg *configs.Config) (*rules.Registry, error) {
 	s, closeStorage, err := t.OpenRegistry(cfg)
 	if err != nil {
@@ -74,8 +72,7 @@ func (t *Tools) ReadRegistry(ctx context.Context, cfg *configs.Config) (*rules.R
 	return rules.Parse("the registry in Redis", raw)
 }
 
-// Update replaces the registered sections by the result of change. If another program changes the registry at the same
-// time, Update calls change again with the newer sections.
+// Update replaces the registered sections. If another program changes them at the same time, Update calls change again.
 func (s *RegistryStorage) Update(ctx context.Context, change func(list []rules.RegisteredSection) ([]rules.RegisteredSection, error)) error {
 	if s.redisBank == nil {
 		return rules.Update(s.path, change)
@@ -101,8 +98,7 @@ func (s *RegistryStorage) Update(ctx context.Context, change func(list []rules.R
 	}
 }
 
-// Now returns the time at which a measurement begins or ends. If the registry is in Redis, Now returns the time of
-// Redis, because the clocks of machines differ. Otherwise Now returns local.
+// Now returns the time of Redis, because the clocks of machines differ, or local for a file.
 func (s *RegistryStorage) Now(ctx context.Context, local time.Time) (time.Time, error) {
 	if s.redisBank == nil {
 		return local, nil
@@ -112,30 +108,29 @@ func (s *RegistryStorage) Now(ctx context.Context, local time.Time) (time.Time, 
 	return s.redisBank.Now(ctx)
 }
 
-// Intervals of the worker of sections.
 const (
-	registryPollInterval = time.Second              // interval between two checks for a changed registry
-	registryDelay        = 3 * registryPollInterval // time after which all replicas have read a change of the registry in Redis
-	maxAdvancePause      = time.Minute              // maximum time between two calls of judge
-	advancePauseFactor   = 100                      // pause after a call of judge, as a multiple of its duration
+	registryPollInterval = time.Second              // pause between checks for a changed registry
+	registryDelay        = 3 * registryPollInterval // after it, all replicas have read a change in Redis
+	maxAdvancePause      = time.Minute              // maximum pause between calls of advanceMeasurements
+	advancePauseFactor   = 100                      // pause after a call, in durations of the call
 )
 
-// sections holds the registered sections that are in effect, and starts and ends their measurements.
+// sections holds the registered sections in effect.
 type sections struct {
 	log         *slog.Logger
 	now         func() time.Time
 	storage     *RegistryStorage
-	maxMeasured func() int // returns the maximum number of sections that are measured at the same time
+	maxMeasured func() int // maximum number of measured sections
 	failures    *failures
 	learner     *learn.Learner
 	proxy       *proxy.Proxy // set after the proxy is created
 	registry    atomic.Pointer[rules.Registry]
 
-	fileInfo fs.FileInfo // file info of the registry file at the last read; nil if there was no file
-	text     []byte      // content of the registry in Redis at the last read; nil before the first read
+	fileInfo fs.FileInfo // file at the last read; nil without a file
+	text     []byte      // registry in Redis at the last read; nil before
 }
 
-// open reads the registry at the start. If the registry cannot be read, no section is measured.
+// open reads the registry. After an error, no section is measured.
 func (s *sections) open(ctx context.Context) {
 	for _, path := range s.storage.unused {
 		if _, err := os.Stat(path); err == nil {
@@ -146,8 +141,8 @@ func (s *sections) open(ctx context.Context) {
 	s.reload(ctx, func(read, _ *rules.Registry) *rules.Registry { return read })
 }
 
-// reload reads the registry if it has changed. adjust gets the new and the previous registry, and returns the registry
-// that takes effect. If the registry cannot be read, the previous registry stays in effect.
+// reload reads a changed registry, and applies the result of adjust. If the registry cannot be read, the previous one
+// stays in effect.
 func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.Registry) *rules.Registry) {
 	readChanged := s.readFile
 	if s.storage.redisBank != nil {
@@ -162,7 +157,7 @@ func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.R
 	}
 }
 
-// readFile reads the registry file if the file has changed. The result is nil if the file has not changed.
+// readFile returns nil if the file has not changed.
 func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 	info, err := os.Stat(s.storage.path)
 	if errors.Is(err, fs.ErrNotExist) && s.fileInfo == nil {
@@ -182,8 +177,8 @@ func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 	return read, nil
 }
 
-// readRedis reads the registry in Redis if the registry has changed. The result is nil if the registry has not changed.
-// Other replicas need up to registryDelay to read a change, so readRedis delays the effect of the change.
+// readRedis returns nil if the registry has not changed. Other replicas need up to registryDelay to read a change, so
+// its effect is delayed.
 func (s *sections) readRedis(ctx context.Context) (*rules.Registry, error) {
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
@@ -204,7 +199,6 @@ func (s *sections) readRedis(ctx context.Context) (*rules.Registry, error) {
 	return read.Delay(registryDelay), nil
 }
 
-// run reloads the registry and calls judge at intervals until ctx ends.
 func (s *sections) run(ctx context.Context) error {
 	ticker := time.NewTicker(registryPollInterval)
 	defer ticker.Stop()
@@ -229,15 +223,13 @@ func (s *sections) run(ctx context.Context) error {
 	}
 }
 
-// advanceMeasurements ends the measurements of the sections that have a verdict, and starts the measurements of the
-// next sections in the queue.
+// advanceMeasurements ends measurements with a verdict, and starts the next ones in the queue.
 func (s *sections) advanceMeasurements(ctx context.Context) error {
 	list := slices.Clone(s.registry.Load().Sections)
 	if !slices.ContainsFunc(list, func(r rules.RegisteredSection) bool { return r.State == rules.Measuring || r.State == rules.Queued }) {
 		return nil
 	}
-	// Verdicts come from the only tenant or, if there are several, from the default tenant. Another tenant may have a
-	// different rules file, and its verdict would end the measurement for all tenants.
+	// The verdict of a tenant with a different rules file would end the measurement for all tenants.
 	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: cmp.Or(s.learner.OnlyTenant(), "default"), SkipOpenCount: true, Rules: s.registry.Load(), Config: s.proxy.ChooserConfig(), Inject: s.proxy.InjectionConfig()})
 	if err != nil {
 		return err
@@ -268,8 +260,7 @@ func (s *sections) advanceMeasurements(ctx context.Context) error {
 	})
 }
 
-// endsMeasurement reports whether the verdict of a report row ends the measurement of its section. A planned trial
-// ends only with its evaluation.
+// endsMeasurement reports whether a row is final. A planned trial ends only with its evaluation.
 func endsMeasurement(r *report.Row) bool {
 	if r.Trial != "" {
 		return r.Trial == "ended"

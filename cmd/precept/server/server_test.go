@@ -26,7 +26,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// console records the output of a server to its console: the log and the login link.
 type console struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -44,35 +43,30 @@ func (c *console) contains(text string) bool {
 	return strings.Contains(c.b.String(), text)
 }
 
-// String returns the whole output.
 func (c *console) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.b.String()
 }
 
-// count returns the number of occurrences of text in the output.
 func (c *console) count(text string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Count(c.b.String(), text)
 }
 
-// runningServer is a server whose Run is active in a goroutine.
 type runningServer struct {
 	t                 *testing.T
 	server            *server.Server
-	dataURL, adminURL string // base URLs of the two listeners
+	dataURL, adminURL string
 	stop              context.CancelFunc
 	runErr            chan error
 	console           console
 }
 
-// testTools returns the system clock and random source.
 func testTools() server.Tools { return server.Tools{Now: time.Now, Random: rand.Reader} }
 
-// startServer runs a server in this process, and waits until it is ready. The server ignores signals unless change sets
-// Embedded to false.
+// startServer waits until the server is ready. It ignores signals unless change sets Embedded to false.
 func startServer(t *testing.T, source *server.Source, change ...func(*server.Options)) *runningServer {
 	t.Helper()
 	cfg, err := source.Load()
@@ -102,19 +96,19 @@ func startServer(t *testing.T, source *server.Source, change ...func(*server.Opt
 	return l
 }
 
-// stopAndWait stops the server and returns the error of Run. A second stop has no effect.
+// stopAndWait stops the server twice; the second stop has no effect.
 func (s *runningServer) stopAndWait() error {
 	s.stop()
 	s.stop()
 	return <-s.runErr
 }
 
-// flagSource returns a configuration source without a file: free ports, new directories and extra keys.
+// flagSource has free ports, new directories and extra keys.
 func flagSource(t *testing.T, extra map[string]string) *server.Source {
 	t.Helper()
 	flags := map[string]string{
 		"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data_dir": t.TempDir(), "lessons": t.TempDir(),
-		"limits.lookup_timeout": "10s", // on a busy machine, a session whose look-up takes 45 ms is excluded
+		"limits.lookup_timeout": "10s", // on a busy machine, a look-up of 45 ms excludes a session
 	}
 	maps.Copy(flags, extra)
 	return &server.Source{Parse: func(file []byte) (*configs.Config, error) {
@@ -122,7 +116,6 @@ func flagSource(t *testing.T, extra map[string]string) *server.Source {
 	}}
 }
 
-// get sends a GET request with a bearer token, and returns the status.
 func get(t *testing.T, url, token string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -140,7 +133,7 @@ func get(t *testing.T, url, token string) int {
 	return res.StatusCode
 }
 
-// eventually waits up to a minute until ok returns true. state describes the awaited state in the failure message.
+// eventually waits up to a minute. state describes the awaited state.
 func eventually(t *testing.T, state string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
@@ -150,8 +143,7 @@ func eventually(t *testing.T, state string, ok func() bool) {
 	}
 }
 
-// Two servers run in one process and leave no goroutine behind. A third server cannot use the data directory of the
-// first until the first has stopped.
+// A third server cannot use the data directory of the first until it has stopped.
 func TestTwoServersRunInOneProcess(t *testing.T) {
 	firstSource := flagSource(t, map[string]string{"admin.tokens": "[first]"})
 	first, second := startServer(t, firstSource), startServer(t, flagSource(t, map[string]string{"admin.tokens": "[second]"}))
@@ -178,7 +170,6 @@ func TestTwoServersRunInOneProcess(t *testing.T) {
 	}
 }
 
-// Run returns ErrCut if the stop cuts a stream at limits.drain_timeout.
 func TestStopThatCutsStreamReturnsErrCut(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "data: {}\n\n")
@@ -196,8 +187,6 @@ func TestStopThatCutsStreamReturnsErrCut(t *testing.T) {
 	}
 }
 
-// After a panic in a reload, the old configuration stays in effect, the log has the panic, and the next reload
-// succeeds.
 func TestReloadSurvivesPanic(t *testing.T) {
 	source := flagSource(t, nil)
 	write := addConfigFile(t, source)
@@ -226,8 +215,7 @@ func TestReloadSurvivesPanic(t *testing.T) {
 	}
 }
 
-// The first start prints the login link of the dashboard and the variable for agents. Later starts print the address of
-// the dashboard without a token. Both addresses have the path prefix admin.base_path.
+// Both addresses have the path prefix admin.base_path.
 func TestOnlyFirstStartPrintsLoginLinkAndAgentVariable(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.base_path": "/tools/precept"})
 	cfg, err := source.Load()

@@ -27,23 +27,21 @@ import (
 	"precept/store"
 )
 
-// Limits of the dashboard's scans of stored sessions.
 const (
-	surveyTimeout       = 2 * time.Second // maximum time of a survey, which counts the sessions of the page /breakdown
-	maxSurveySessions   = 100_000         // maximum number of sessions in a survey
-	maxScanDays         = 90              // maximum age of a session in any scan, in days
-	backtestTimeout     = 5 * time.Second // maximum time of a backtest
-	maxBacktestSessions = 2000            // maximum number of sessions in a backtest
+	surveyTimeout       = 2 * time.Second // maximum time of a survey, for the page /breakdown
+	maxSurveySessions   = 100_000
+	maxScanDays         = 90 // maximum age of a session in a scan
+	backtestTimeout     = 5 * time.Second
+	maxBacktestSessions = 2000
 )
 
-// services provides the data of the admin pages from the parts of the running server. services implements interfaces of
-// package admin.
+// services provides the data of the admin pages from the running server.
 type services struct {
 	tools           Tools
 	failures        *failures
 	backend         Backend
-	durable         CommandStore // the backend; nil if the backend is in memory
-	reader          StoreReader  // view of the backend without opted-out content; nil if the backend is in memory
+	durable         CommandStore // nil if the backend is in memory
+	reader          StoreReader  // backend without opted-out content; nil if in memory
 	store           *store.Store
 	archive         *store.Archive
 	learner         *learn.Learner
@@ -51,10 +49,10 @@ type services struct {
 	sections        *sections
 	likeness        *likenessWorker
 	proxy           *proxy.Proxy
-	nearestCache    nearestCache // cache of the method Nearest
+	nearestCache    nearestCache
 	openings        learn.OpeningIndex
 	learningEnabled bool   // learning.enabled at the start
-	memoryReason    string // reason why the store is in memory; "" if the store is durable
+	memoryReason    string // why the store is in memory; "" if it is durable
 }
 
 // Report implements admin.Reporter.
@@ -67,7 +65,7 @@ func (s *services) Report(ctx context.Context, q admin.ReportQuery) (report.Repo
 	if err != nil {
 		return r, err
 	}
-	if err := Annotate(ctx, &r, s.durable, q.Tenant); err != nil { // without the opinions, the report is still valid
+	if err := Annotate(ctx, &r, s.durable, q.Tenant); err != nil { // the report is valid without opinions
 		s.failures.report(label.StepOpinions, err)
 	}
 	return r, nil
@@ -76,7 +74,7 @@ func (s *services) Report(ctx context.Context, q admin.ReportQuery) (report.Repo
 // Rules implements admin.RulesReader.
 func (s *services) Rules() *rules.Registry { return s.sections.registry.Load() }
 
-// Annotate adds the judges' opinions about a tenant's lessons to a report. Annotate does nothing if notes is nil.
+// Annotate adds the judges' opinions about a tenant's lessons to a report, if notes is not nil.
 func Annotate(ctx context.Context, r *report.Report, notes distill.NoteReader, tenant string) error {
 	if notes == nil {
 		return nil
@@ -133,7 +131,6 @@ func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) erro
 	return j.Write(ctx, e.Format)
 }
 
-// cachedReader reads exchanges through the cache of the store.
 type cachedReader struct {
 	UnfilteredReader
 	store *store.Store
@@ -195,8 +192,8 @@ func (s *services) Act(
 	return r.Lesson, err
 }
 
-// rewardedCounts returns the numbers of rewarded sessions in which a lesson was injected, and in which it was withheld.
-// The result is nil if the lesson is unknown or archived.
+// rewardedCounts returns the numbers of rewarded sessions in which a lesson was injected and withheld; nil if it is
+// unknown or archived.
 func (s *services) rewardedCounts(slug string) *[2]int64 {
 	book := s.lessons.book.Load()
 	l, ok := book.Get(slug)
@@ -208,11 +205,10 @@ func (s *services) rewardedCounts(slug string) *[2]int64 {
 	return &[2]int64{int64(r.M1), int64(r.M0)}
 }
 
-// errStopScan ends a scan of sessions that has reached its limit. A scan is not a failure if its error is errStopScan.
+// errStopScan ends a scan of sessions that has reached its limit. It is not a failure.
 var errStopScan = errors.New("enough sessions were read")
 
-// Survey implements admin.Surveyor. Survey reads the newest sessions first, until surveyTimeout has passed or
-// maxSurveySessions are read.
+// Survey implements admin.Surveyor. It reads the newest sessions first, until surveyTimeout or maxSurveySessions.
 func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, error) {
 	now := s.tools.Now()
 	if s.durable == nil {
@@ -255,8 +251,7 @@ func (s *services) ScanRules(ctx context.Context, tenant string) (*rules.Scan, e
 	return ScanRules(ctx, s.reader, tenant, s.tools.Now())
 }
 
-// Nearest implements admin.Surveyor. Nearest returns the lessons that nearly matched in a session, and the reasons why
-// the lessons did not match.
+// Nearest implements admin.Surveyor. It returns the lessons that nearly matched in a session, and why they did not.
 func (s *services) Nearest(ctx context.Context, tenant, name string, matched []string) ([]backtest.Reason, error) {
 	list, err := s.archive.VisibleExchanges(ctx, tenant, name)
 	if err != nil {
@@ -272,24 +267,23 @@ func (s *services) Nearest(ctx context.Context, tenant, name string, matched []s
 }
 
 const (
-	nearestTimeout   = 500 * time.Millisecond // maximum time of one computation of Nearest
-	maxCachedReasons = 64                     // maximum number of results in a nearestCache
+	nearestTimeout   = 500 * time.Millisecond
+	maxCachedReasons = 64
 )
 
-// nearestCache caches the results of services.Nearest. The dashboard reloads the page of an open session often, and the
-// result is usually the same.
+// nearestCache caches the results of services.Nearest, because the dashboard often reloads the page of an open session.
 type nearestCache struct {
 	mu      sync.Mutex
 	reasons map[nearKey][]backtest.Reason
 }
 
-// nearKey is the key of a cached result. A new exchange, a changed book or a new match changes the key.
+// nearKey changes with a new exchange, a changed book or a new match.
 type nearKey struct {
 	tenant, session, book, matched string
 	exchanges                      int
 }
 
-// get returns the cached result for a key. If there is none, get calls compute and caches its result.
+// get calls compute on a miss.
 func (n *nearestCache) get(key nearKey, compute func() ([]backtest.Reason, error)) ([]backtest.Reason, error) {
 	n.mu.Lock()
 	list, ok := n.reasons[key]
@@ -310,7 +304,6 @@ func (n *nearestCache) get(key nearKey, compute func() ([]backtest.Reason, error
 	return list, nil
 }
 
-// Backtest implements admin.Surveyor.
 func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error) {
 	if s.reader == nil {
 		return backtest.Result{}, errors.New("no session is stored, because precept runs from memory; restart precept with a writable data directory")
@@ -343,14 +336,12 @@ func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson
 	return run.Results()[0], nil
 }
 
-// LikenessOf returns the options for a backtest that also matches lessons by likeness, that is, by words that resemble
-// the lesson.
+// LikenessOf returns the options for a backtest that also matches words that resemble a lesson.
 func LikenessOf(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic) backtest.LikenessConfig {
 	return backtest.LikenessConfig{OtherLessons: book.Lessons(), Traffic: t, Rate: cfg.Match.LikeRate, Inject: cfg.Match.Like == configs.LikeOn}
 }
 
-// newestFirst calls walk for the last day, and then for earlier and earlier periods, up to maxScanDays ago. The length
-// of the periods doubles. newestFirst returns the first error of walk.
+// newestFirst calls walk for the last day, and then for earlier periods of doubled length, up to maxScanDays ago.
 func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 	const day = 24 * time.Hour
 	until, oldest := now.Add(time.Minute), now.Add(-maxScanDays*day)
@@ -367,8 +358,7 @@ func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 	return nil
 }
 
-// CapturedSession returns a session with its exchanges, in the order of turns, for a backtest. The result is nil if the
-// session has no stored exchanges.
+// CapturedSession returns a session with its exchanges, for a backtest; nil without stored exchanges.
 func CapturedSession(ctx context.Context, e StoreReader, r session.Row, a session.SettledState) (*backtest.Session, error) {
 	exchanges, err := e.Exchanges(ctx, r.Tenant, r.ID)
 	if err != nil || len(exchanges) == 0 {

@@ -23,18 +23,17 @@ import (
 )
 
 // setup creates the parts of the server and starts nothing. Each step registers its cleanup with onStop and its
-// goroutines with work. Later, serve starts the workers.
+// goroutines with addWorker.
 //
 // setup is one long function on purpose, like the setup of Prometheus Alertmanager. Nearly every step needs values of
-// earlier steps, such as metrics, backend, store and learner. Smaller functions would share these values in the
-// fields of a wide struct. The order of the steps would then be harder to see. Here, the scopes of the variables
-// enforce the order.
+// earlier steps. Smaller functions would share them in the fields of a wide struct, and the order of the steps would be
+// harder to see.
 //
 //nolint:funlen,gocognit // see above
 func (s *Server) setup(ctx context.Context, dataListener, adminListener net.Listener) error {
 	tools, cfg, log := s.options.Tools, s.cfg, s.log
 
-	// Create the metrics and the failure log first, because every later step uses them.
+	// Every later step uses the metrics and the failure log.
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := proxy.NewMetrics(registry)
@@ -46,8 +45,8 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		)
 	})
 
-	// Lock the data directory, so that no second precept writes to it. precept also starts if the directory cannot be
-	// written, for example on a full disk, because requests of agents do not need the disk.
+	// Lock the data directory against a second precept. Agents do not need the disk, so precept also starts if the
+	// directory cannot be written.
 	if filepath.IsLocal(cfg.DataDir) {
 		_ = MakeDataDir(cfg.DataDir) // adds a .gitignore below the working directory; sqlite.Lock reports a failure
 	}
@@ -60,7 +59,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		return lockErr
 	}
 
-	// Open the lessons in Redis; fleetBank is nil if the lessons are files in a directory.
+	// fleetBank is nil if the lessons are files.
 	fleetBank, err := tools.OpenRedisBank(cfg)
 	if err != nil {
 		return err
@@ -69,8 +68,8 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		s.onStop("lessons in Redis", fleetBank.Close)
 	}
 
-	// Open the backend: SQLite, Redis or, if the data directory cannot be written, memory. Later, closing the store
-	// also closes the backend. If setup fails before the store is open, the cleanup closes the backend itself.
+	// Open the backend: SQLite, Redis or, if the data directory cannot be written, memory. Closing the store also
+	// closes the backend. If setup fails before, the cleanup closes it.
 	opened, err := openBackend(ctx, tools, cfg, lockErr, failures)
 	if err != nil {
 		return err
@@ -79,13 +78,13 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	closeStore := backend.Close
 	s.onStop("store", func() error { return closeStore() })
 
-	// Read or create the salt of the random assignments and the secret of tenant names. All replicas share both.
+	// All replicas share the salt of the random assignments and the secret of tenant names.
 	keys, err := openKeys(ctx, tools, cfg, opened.durable, log)
 	if err != nil {
 		return err
 	}
 
-	// Open the store, which holds the sessions in memory and the outbox in front of the backend.
+	// The store holds the sessions in memory and the outbox in front of the backend.
 	storeOptions, err := tools.StoreOptions(cfg, backend)
 	if err != nil {
 		return err
@@ -119,7 +118,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		RegisterCache(registry, "exchanges", exchanges)
 		storeOptions.Exchanges = exchanges
 	}
-	var embeddings *meaning.Matcher // set below; nil means no embeddings
+	var embeddings *meaning.Matcher // nil: no embeddings
 	if cfg.Match.Embeddings.Upstream != "" {
 		storeOptions.Hooks.OnRecorded = func(x *sample.Exchange) { embeddings.Offer(x) }
 	}
@@ -128,7 +127,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		return fmt.Errorf("open the store: %w", err)
 	}
 	closeStore = st.Close
-	var evidence StoreReader // the stored sessions without opted-out content; nil if the backend is in memory
+	var evidence StoreReader // without opted-out content; nil if the backend is in memory
 	if opened.durable != nil {
 		evidence = filterOptedOut(cachedReader{opened.durable, st}, st.OptOut, tools.OnDamaged)
 	}
@@ -138,7 +137,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	RegisterStore(registry, st)
 	s.addWorker("recorder", st.Run)
 
-	// Open the learner. Its worker stops after the recorder, so that the learner also learns from the last exchanges.
+	// The learner stops after the recorder, so that it learns from the last exchanges.
 	learnOptions := tools.LearnOptions(cfg, backend)
 	learnOptions.Memory, learnOptions.Deliverer, learnOptions.Touches, learnOptions.Exchanges = st, st, st, st
 	learnOptions.Guard, learnOptions.OnFailure = st.Guard(), failures.report
@@ -150,28 +149,24 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	s.addWorker("learner", func(ctx context.Context) error { return learner.Run(ctx, st.Done()) })
 	s.addWorker("fleet follower", func(ctx context.Context) error { return learner.Follow(ctx, learn.FollowInterval) })
 
-	// Load the lessons and watch them for changes. While the lessons cannot be read, precept forwards requests
-	// unchanged.
+	// While the lessons cannot be read, precept forwards requests unchanged.
 	lessons := newLibrary(tools, cfg, fleetBank, !s.options.PollOnly, failures)
 	s.addWorker("lesson watcher", lessons.open(ctx))
 
-	// Read the registered sections, which are sections of rules files (CLAUDE.md, AGENTS.md) whose effect is
-	// measured. The worker starts and ends the measurements.
+	// Registered sections of rules files (CLAUDE.md, AGENTS.md) are measured.
 	sectionsWorker := &sections{log: log, now: tools.Now, storage: newRegistryStorage(cfg, fleetBank), maxMeasured: func() int { return s.effective.Load().Rules.AtOnce }, failures: failures, learner: learner}
 	sectionsWorker.open(ctx)
 	s.addWorker("sections of rules files", sectionsWorker.run)
 
-	// Delete old exchanges whose samples are in the lake, which is the set of files that precept export --follow
-	// writes.
+	// Delete old exchanges that precept export --follow has copied.
 	deleter := &exchangeDeleter{backend: backend, config: s.effective.Load, now: tools.Now, log: log}
 	s.addWorker("old exchanges", deleter.run)
 
-	// Compile the lessons for matching by likeness, in which a lesson also matches words that resemble the lesson.
-	// The thresholds come from captured sessions.
+	// By likeness, a lesson also matches words that resemble it.
 	likeWorker := &likenessWorker{lessons: lessons, reader: evidence, config: s.effective.Load}
 	s.addWorker("likeness", likeWorker.run)
 
-	// Compute embeddings of lessons and user words, if an embeddings API is configured.
+	// Embeddings of lessons and user words need a configured API.
 	var matches func(session.ID) []lesson.Resemblance
 	if cfg.Match.Embeddings.Upstream != "" {
 		if embeddings, err = newMeaning(cfg, likeWorker, failures); err != nil {
@@ -185,12 +180,10 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		matches = embeddings.Matches
 	}
 
-	// Follow the ledger file. Its entries become proposed lessons.
 	if cfg.Ledger.File != "" {
 		s.addWorker("ledger follower", ledgerWorker(cfg, lessons))
 	}
 
-	// Create the tracer, if a collector is configured.
 	var tracer *trace.Tracer
 	if cfg.Otel.Endpoint != "" {
 		if tracer, err = newTracer(cfg, failures); err != nil {
@@ -200,8 +193,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		s.addWorker("tracer", tracer.Run)
 	}
 
-	// Open the counts of consulted lessons, which are lessons that matched. If opened.notice is set, the backend is in
-	// memory, and the counts are in memory, too.
+	// Count the lessons that matched, in memory if opened.notice says that the backend is in memory.
 	countsFile := filepath.Join(cfg.DataDir, "consulted.json")
 	if opened.notice != "" {
 		countsFile = ""
@@ -216,7 +208,6 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	}
 	s.addWorker("counts of consulted lessons", consulted.Run)
 
-	// Create the proxy, which is the handler of the data listener.
 	s.proxy, err = proxy.New(proxy.Options{
 		Config: cfg, Store: st, Tally: &st.Metrics, Chooser: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.bank, Consultations: consulted, Meaning: matches,
 		Rules: sectionsWorker.registry.Load, Pending: sharedBackend[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
@@ -235,11 +226,11 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		s.addWorker("keys of the fleet", keys.follow(s.proxy, log))
 	}
 
-	// Let the index of the lesson directory show the successes and failures of each lesson.
+	// The index of the lesson directory shows successes and failures.
 	lessons.setCountsFunc(learner, s.proxy)
 	s.addWorker("history of the lessons", lessons.historyWorker(learner, s.proxy))
 
-	// Create the distiller, and the gate that ends the trials of its proposals.
+	// The gate ends the trials of the distiller's proposals.
 	if opened.durable != nil && cfg.Distill.Enabled {
 		distiller, err := tools.NewDistiller(cfg, cachedSource{opened.durable, st}, st.OptOut, lessons.storage) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
 		if err != nil {
@@ -249,7 +240,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		s.addWorker("distiller", distillerWorker(cfg, distiller, gate, failures))
 	}
 
-	// Create the admin server, which is the handler of the admin listener, and the services behind its pages.
+	// The services answer the pages of the admin server.
 	s.services = &services{
 		tools: tools, failures: failures, backend: backend, durable: opened.durable, reader: evidence, store: st, archive: st.Archive(rewardDefinition(cfg)),
 		learner: learner, lessons: lessons, sections: sectionsWorker, likeness: likeWorker, proxy: s.proxy, memoryReason: opened.notice, learningEnabled: cfg.Learning.Enabled,

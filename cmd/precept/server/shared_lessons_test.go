@@ -10,8 +10,7 @@ import (
 	"precept/configs"
 )
 
-// The watcher of the lesson directory and the writer of the bank parse each file once, however the configuration spells
-// the directory.
+// The configuration may spell the directory differently.
 func TestWatcherAndWriterShareParsedLessons(t *testing.T) {
 	dir := t.TempDir()
 	text := `---

@@ -17,10 +17,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// handleSignals is an option that lets a server handle the signals of the process.
 func handleSignals(o *server.Options) { o.Embedded = false }
 
-// sendSignal sends a signal to this process.
 func sendSignal(t *testing.T, s os.Signal) {
 	t.Helper()
 	self, err := os.FindProcess(os.Getpid())
@@ -32,8 +30,7 @@ func sendSignal(t *testing.T, s os.Signal) {
 	}
 }
 
-// During the drain delay after a signal, /readyz returns 503 and the server still serves requests. A second signal ends
-// the delay, and the stop succeeds despite an idle connection.
+// A second signal ends the delay of /readyz 503, and the stop succeeds despite an idle connection.
 func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
 	s := startServer(t, flagSource(t, map[string]string{"upstream": startModel(t), "limits.drain_delay": "1h"}), handleSignals)
 	idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.dataURL, "http://"))
@@ -56,8 +53,7 @@ func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
 	s.stop()
 }
 
-// During limits.drain_timeout, /readyz of the admin listener returns 503, and the data listener accepts no connections.
-// The server lets an open stream finish, unless a second signal cuts the stream.
+// During limits.drain_timeout, /readyz returns 503, and the data listener accepts no connections.
 func TestStreamFinishesUnlessSecondSignalCutsIt(t *testing.T) {
 	for _, secondSignal := range []bool{false, true} {
 		end := make(chan struct{})
@@ -102,7 +98,6 @@ func TestStreamFinishesUnlessSecondSignalCutsIt(t *testing.T) {
 	}
 }
 
-// openStream sends a streaming request to the server, and returns the body of the response.
 func (s *runningServer) openStream() io.Reader {
 	s.t.Helper()
 	transport := &http.Transport{}
@@ -118,8 +113,7 @@ func (s *runningServer) openStream() io.Reader {
 	return res.Body
 }
 
-// A reload applies the whole file or nothing. The log, the health page and the metrics report a fault until a reload
-// succeeds. The log names the changed settings that need a restart.
+// The log, the health page and the metrics report a fault until a reload succeeds.
 func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
 	write := addConfigFile(t, source)
@@ -129,7 +123,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 		_, body := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 		return body
 	}
-	// reload returns the metrics of the last reload: its success, and the time of the last successful one.
+	// The metrics are of the last reload.
 	reload := func() (successful string, lastSuccess float64) {
 		_, body := send(t, http.MethodGet, s.adminURL+"/metrics", map[string]string{"Authorization": "Bearer token"}, "")
 		m := regexp.MustCompile(`(?ms)^precept_config_last_reload_success_timestamp_seconds (\S+)$.*^precept_config_last_reload_successful (\S+)$`).FindStringSubmatch(body)
@@ -180,7 +174,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 			t.Errorf("the log lacks %q", text)
 		}
 	}
-	// SIGHUP reloads the file, even without a change.
+	// SIGHUP reloads the file without a change.
 	reloadCount := func() int { return s.console.count("configuration reloaded") }
 	before := reloadCount()
 	sendSignal(t, syscall.SIGHUP)

@@ -16,25 +16,23 @@ import (
 	"precept/internal/file"
 )
 
-// pollInterval is the interval at which the whole configuration file is read and compared. On some file systems, a
-// rename or a replaced symbolic link does not change the file time, so the content is compared. The cost is a few
-// kilobytes a second.
+// pollInterval is the interval at which the whole configuration file is compared. On some file systems, a rename or a
+// replaced symbolic link does not change the file time.
 const pollInterval = 500 * time.Millisecond
 
-// missingPolls is the number of polls without a file after which the file counts as missing. When an editor replaces
-// the file, the file is missing for a shorter time.
+// missingPolls is the number of polls without a file after which it counts as missing. An editor replaces a file
+// faster.
 const missingPolls = 4
 
 // Source reads the configuration at the start and at each reload.
 type Source struct {
-	File  string                                     // path of the configuration file; "" for none
-	Parse func(file []byte) (*configs.Config, error) // parses the file, and applies flags and environment variables
+	File  string                                     // "" for none
+	Parse func(file []byte) (*configs.Config, error) // also applies flags and environment variables
 
 	lastSum atomic.Pointer[[sha256.Size]byte] // SHA-256 of the file at the last read, valid or not; nil after a failed read
 }
 
-// FileError reports that the configuration file is missing or unreadable. Load returns other errors for invalid
-// content.
+// FileError reports that the configuration file is missing or unreadable.
 type FileError struct{ error }
 
 // Load reads the configuration.
@@ -44,7 +42,7 @@ func (s *Source) Load() (*configs.Config, error) {
 	}
 	b, err := os.ReadFile(s.File)
 	if err != nil {
-		s.lastSum.Store(nil) // when the file is back, watch reports it, also with the old content
+		s.lastSum.Store(nil) // watch then reports the file when it is back, also with the old content
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, FileError{fmt.Errorf(
@@ -63,16 +61,17 @@ func (s *Source) Load() (*configs.Config, error) {
 	return s.Parse(b)
 }
 
-// isEmpty reports whether the file was empty when Load read it last.
+// isEmpty looks at the last read.
 func (s *Source) isEmpty() bool {
 	sum := s.lastSum.Load()
 	return sum != nil && *sum == sha256.Sum256(nil)
 }
 
-// watch returns a worker that sends on changed when the content of the file differs from the content that Load read
-// last. A change counts when two reads in a row agree, because a single read may see an unfinished write. Read errors
-// are ignored: the file may be in replacement, or it may be a pipe, such as a shell's <(command), which only Load
-// reads, once. The worker calls missing when missingPolls polls in a row found no file.
+// watch returns a worker that sends on changed when the file differs from the content that Load read last. Two reads in
+// a row must agree, because one may see an unfinished write.
+//
+// Read errors are ignored: the file may be in replacement, or a pipe, such as a shell's <(command), which only Load
+// reads. After missingPolls polls without a file, the worker calls missing.
 func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if s.File == "" {
@@ -81,7 +80,7 @@ func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Con
 		ticker := time.NewTicker(pollInterval)
 		defer ticker.Stop()
 		var last [sha256.Size]byte
-		missingCount := 0 // number of polls in a row that found no file
+		missingCount := 0 // polls in a row without a file
 		for {
 			select {
 			case <-ctx.Done():
@@ -102,7 +101,7 @@ func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Con
 			}
 			select {
 			case changed <- struct{}{}:
-			default: // a signal is already pending
+			default: // a signal is pending
 			}
 		}
 	}

@@ -21,11 +21,10 @@ import (
 	"precept/proxy"
 )
 
-// serve starts the workers and serves both listeners until there is a reason to stop. Then serve runs the cleanups in
-// the reverse order of their registration: data server, run.json, admin server, workers, and the resources that setup
-// opened.
+// serve starts the workers and serves both listeners until there is a reason to stop. The cleanups then run in reverse
+// order: data server, run.json, admin server, workers, and the resources of setup.
 func (s *Server) serve(ctx context.Context, dataListener, adminListener net.Listener) error {
-	stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1) // two channels, because in one, many SIGHUPs could leave no room for a SIGTERM
+	stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1) // in one channel, many SIGHUPs could leave no room for a SIGTERM
 	if !s.options.Embedded {
 		signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
 		signal.Notify(reload, syscall.SIGHUP)
@@ -33,7 +32,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 		defer signal.Stop(reload)
 	}
 
-	// Start the workers. Their context continues when ctx ends, because the workers stop after the listeners.
+	// The workers stop after the listeners, so their context outlives ctx.
 	workCtx, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWorkers()
 	var wg sync.WaitGroup
@@ -57,12 +56,10 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 		})
 	}
 
-	// Serve the admin listener.
 	adminServer := s.httpServer(s.admin)
 	s.onStop("admin server", adminServer.Close)
 	wg.Go(func() { failed <- serveOn(adminServer, adminListener) })
 
-	// Serve the data listener.
 	if !s.options.Embedded {
 		s.onStop("run.json", func() error {
 			removeRunFile(s.cfg.DataDir)
@@ -96,9 +93,8 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	return err
 }
 
-// waitForStop waits for a reason to stop: the end of ctx, a signal, or the failure of a worker or listener. waitForStop
-// returns the error of the failed worker or listener. Until then, waitForStop reloads the configuration when it
-// changes, and returns memory of an idle server to the system.
+// waitForStop waits for the end of ctx, a signal, or the failure of a worker or listener, whose error it returns. Until
+// then, it reloads a changed configuration, and returns memory of an idle server to the system.
 func (s *Server) waitForStop(
 	ctx context.Context, stop, reload <-chan os.Signal, changed <-chan struct{}, failed <-chan error,
 ) error {
@@ -124,9 +120,9 @@ func (s *Server) waitForStop(
 	}
 }
 
-// announce reports the addresses of both listeners on the console, in the log and in the run files.
+// announce reports the addresses on the console, in the log and in the run files.
 func (s *Server) announce(ctx context.Context, dataURL, adminURL string) {
-	debug.FreeOSMemory() // return the memory that only the start needed to the system
+	debug.FreeOSMemory() // memory that only the start needed
 	if s.showsLinks {
 		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", dataURL, dataURL)
 	}
@@ -160,7 +156,6 @@ func (s *Server) announce(ctx context.Context, dataURL, adminURL string) {
 	}
 }
 
-// notify sends a state to the service manager, if there is one.
 func (s *Server) notify(ctx context.Context, state string) {
 	if s.options.Notify == nil {
 		return
@@ -170,7 +165,6 @@ func (s *Server) notify(ctx context.Context, state string) {
 	}
 }
 
-// listenTCP opens a TCP listener. The error names the configuration key.
 func listenTCP(ctx context.Context, key, address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
@@ -184,7 +178,7 @@ func listenTCP(ctx context.Context, key, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// listenError returns the error of a listener with its remedy.
+// listenError adds a remedy.
 func listenError(key string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%s: %w; choose a port above 1023, or give precept the right to bind the port (on Linux CAP_NET_BIND_SERVICE)", key, err)
@@ -192,17 +186,15 @@ func listenError(key string, err error) error {
 	return fmt.Errorf("%s: %w; choose an address of this machine", key, err)
 }
 
-// httpServer returns a server with the configured timeouts.
 func (s *Server) httpServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: s.cfg.Limits.HeaderTimeout,
 		IdleTimeout:       idleConnTimeout,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // net/http logs errors of clients, which are common and need no action
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // errors of clients are common and need no action
 	}
 }
 
-// serveOn serves until the server is closed. A closed server is no error.
 func serveOn(server *http.Server, l net.Listener) error {
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
@@ -210,8 +202,7 @@ func serveOn(server *http.Server, l net.Listener) error {
 	return nil
 }
 
-// localURL returns the URL at which this machine reaches a listener. If the listener accepts connections on all
-// addresses, the URL contains the loopback address.
+// localURL returns the loopback address for a listener on all addresses.
 func localURL(a net.Addr) string {
 	address, err := netip.ParseAddrPort(a.String())
 	if err != nil {

@@ -25,8 +25,7 @@ import (
 	"precept/store/storetest"
 )
 
-// closingModel starts a model that closes each connection after its response, because an open connection would stop the
-// clock of a synctest bubble.
+// closingModel closes each connection, because an open one would stop the clock of a synctest bubble.
 func closingModel(t *testing.T, content string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +38,6 @@ func closingModel(t *testing.T, content string) string {
 	return s.URL + "/v1"
 }
 
-// sendTurn sends a chat request of an agent with a user message.
 func (b *bubbleServer) sendTurn(agent, text string) {
 	b.t.Helper()
 	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)
@@ -48,16 +46,14 @@ func (b *bubbleServer) sendTurn(agent, text string) {
 	}
 }
 
-// advance advances the clock of the bubble, and waits until all goroutines are idle.
 func advance(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// funcName returns the name of a function as in a stack trace.
 func funcName(f any) string { return runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name() }
 
-// All workers of a server start, and end with the server, which goleak checks.
+// goleak checks the end.
 func TestWorkersStartAndStop(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()
@@ -83,8 +79,7 @@ func TestWorkersStartAndStop(t *testing.T) {
 	})
 }
 
-// checkGoroutines starts a server, fails the test unless each function soon runs in at least the given number of
-// goroutines, and stops the server.
+// checkGoroutines waits until each function runs in the given number of goroutines.
 func checkGoroutines(t *testing.T, source *server.Source, functions map[string]int) {
 	t.Helper()
 	s := startServer(t, source)
@@ -105,7 +100,7 @@ func checkGoroutines(t *testing.T, source *server.Source, functions map[string]i
 	}
 }
 
-// Two seconds after a new lesson file is written, the dashboard and the index (_index.md) have the lesson.
+// The dashboard and the index (_index.md) have the lesson.
 func TestNewLessonTakesEffectWithinTwoSeconds(t *testing.T) {
 	lessons := t.TempDir()
 	inBubble(t, map[string]string{"lessons": lessons}, func(b *bubbleServer) {
@@ -121,8 +116,7 @@ func TestNewLessonTakesEffectWithinTwoSeconds(t *testing.T) {
 	})
 }
 
-// A /lesson command in a model's reply adds a lesson while the server runs, not only when it stops. Only the agent of
-// the session gets the lesson.
+// Only the agent of the session gets the lesson of a /lesson command.
 func TestCommandInReplyIsExecutedWhileServerRuns(t *testing.T) {
 	inBubble(t, map[string]string{
 		"upstream": closingModel(t, "/lesson grep first: Use grep before you read."), "writ.enabled": "true", "writ.trust": "own",
@@ -139,8 +133,7 @@ func TestCommandInReplyIsExecutedWhileServerRuns(t *testing.T) {
 	})
 }
 
-// The counts of consulted lessons are written while the server runs, so that a crash loses at most a few seconds. The
-// next start reads the counts, or restarts at zero if the file is damaged.
+// A crash loses at most a few seconds. A damaged file restarts the counts at zero.
 func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 	data, lessons := t.TempDir(), t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -170,8 +163,7 @@ func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 	}
 }
 
-// If the start panics, Run returns an error with the panic and releases the data directory, so that the next start
-// succeeds.
+// The next start succeeds.
 func TestPanicDuringStartReleasesDataDirectory(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
 	cfg := loadConfig(t, source)
@@ -189,7 +181,7 @@ func TestPanicDuringStartReleasesDataDirectory(t *testing.T) {
 	}
 }
 
-// panickingReader is a random source that panics when the store creates its secrets.
+// panickingReader is the random source with which the store creates its secrets.
 type panickingReader struct{}
 
 func (panickingReader) Read([]byte) (int, error) { panic("thrown by the test") }

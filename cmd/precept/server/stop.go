@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// cleanup is a function that undoes one step of the start.
 type cleanup struct {
-	name string // name of the step in the log
+	name string
 	stop func() error
 }
 
@@ -20,7 +19,6 @@ func (s *Server) onStop(name string, f func() error) {
 	s.cleanups = append(s.cleanups, cleanup{name, f})
 }
 
-// stop runs each registered cleanup once, the last one first.
 func (s *Server) stop() error {
 	var errs error
 	for len(s.cleanups) > 0 {
@@ -34,7 +32,7 @@ func (s *Server) stop() error {
 	return errs
 }
 
-// countRequests returns a handler that calls h, and counts the calls that have not returned.
+// countRequests counts the calls of h that have not returned.
 func (s *Server) countRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.group.Add(1)
@@ -45,10 +43,10 @@ func (s *Server) countRequests(h http.Handler) http.Handler {
 	})
 }
 
-// drain closes the data listener and waits for its streams. For limits.drain_delay, drain still accepts requests, so
-// that load balancers see the 503 of /readyz before connections are refused. Then drain waits up to
-// limits.drain_timeout for open streams to end. A second signal ends both waits. cut reports whether streams were
-// still open at the end and were cut.
+// drain closes the data listener and waits for its streams. For limits.drain_delay, it still accepts requests, so that
+// load balancers see the 503 of /readyz before connections are refused. Open streams then get limits.drain_timeout.
+//
+// A second signal ends both waits. cut reports whether streams were cut.
 func (s *Server) drain(ctx context.Context, dataServer *http.Server, stop <-chan os.Signal) (cut bool) {
 	s.proxy.Drain()
 	waitCtx, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
@@ -61,13 +59,13 @@ func (s *Server) drain(ctx context.Context, dataServer *http.Server, stop <-chan
 		}
 	})
 	if ctx.Err() == nil {
-		_ = Sleep(waitCtx, s.cfg.Limits.DrainDelay) // a second signal ends the pause
+		_ = Sleep(waitCtx, s.cfg.Limits.DrainDelay) // a second signal ends it
 	}
 	drainCtx, cancel := context.WithTimeout(waitCtx, s.cfg.Limits.DrainTimeout)
 	defer cancel()
 	if dataServer.Shutdown(drainCtx) != nil {
-		cut = s.requests.n.Load() > 0 // connections without a request are not cut streams
-		_ = dataServer.Close()        // Shutdown has already failed, so an error of Close adds nothing
+		cut = s.requests.n.Load() > 0 // a connection without a request is no stream
+		_ = dataServer.Close()        // Shutdown has already failed
 	}
 	stopWaiting()
 	signalWait.Wait()
@@ -75,7 +73,7 @@ func (s *Server) drain(ctx context.Context, dataServer *http.Server, stop <-chan
 	return cut
 }
 
-// waitInFlight waits up to CutWait for the handlers of cut streams. A handler records its exchange before it returns.
+// waitInFlight waits up to CutWait for handlers, which record their exchanges before they return.
 func (s *Server) waitInFlight() {
 	ended := make(chan struct{})
 	go func() {

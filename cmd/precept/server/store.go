@@ -43,7 +43,7 @@ type StoreReader interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// UnfilteredReader is an Evidence that includes opted-out content. Its session rows contain the opt-outs.
+// UnfilteredReader is a StoreReader that includes opted-out content, and session rows with the opt-outs.
 type UnfilteredReader interface {
 	StoreReader
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
@@ -56,14 +56,14 @@ type Walker interface {
 }
 
 // rowCounter counts the rows of a store. A dead letter is a session or exchange that learning skips after a panic.
-// Unsampled returns the number of exchanges without a sample.
+// CountUnsampled counts exchanges without a sample.
 type rowCounter interface {
 	Stats(ctx context.Context) (map[string]int64, error)
 	DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error)
 	CountUnsampled(ctx context.Context) (int64, error)
 }
 
-// CommandStore is the store that a command opens. The command closes the store.
+// CommandStore is the store that a command opens and closes.
 type CommandStore interface {
 	StoreReader
 	Backend
@@ -83,12 +83,11 @@ type FilteredStore struct {
 	io.Closer
 }
 
-// openSessionFinder finds the sessions that are not closed.
 type openSessionFinder interface {
 	DueSessions(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }
 
-// OpenFiltered opens the configured store for reading. The returned store hides opted-out content.
+// OpenFiltered opens the configured store for reading, without opted-out content.
 func (t *Tools) OpenFiltered(ctx context.Context, cfg *configs.Config) (FilteredStore, error) {
 	optOut, err := NewOptOut(cfg)
 	if err != nil {
@@ -101,14 +100,14 @@ func (t *Tools) OpenFiltered(ctx context.Context, cfg *configs.Config) (Filtered
 	return FilteredStore{filterOptedOut(st, func() *sample.OptOut { return optOut }, t.OnDamaged), st, st}, nil
 }
 
-// OpenUnfiltered opens the configured store for reading. The returned store does not hide opted-out content. Therefore
-// callers read only data without content of sessions, such as counters, or filter the content themselves.
+// OpenUnfiltered opens the configured store for reading, with opted-out content. Callers read only data such as
+// counters, or filter the content themselves.
 func (t *Tools) OpenUnfiltered(ctx context.Context, cfg *configs.Config) (CommandStore, error) {
 	return t.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: true})
 }
 
-// OpenStore opens the configured store for a command. The options apply only to SQLite. OpenStore sets the path, the
-// clock and the feedback limit in the options.
+// OpenStore opens the configured store for a command. The options apply only to SQLite, and get the path, the clock and
+// the feedback limit.
 func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Options) (CommandStore, error) {
 	if IsRedis(cfg.StoreURL()) {
 		return t.openRedisStore(ctx, cfg)
@@ -121,8 +120,7 @@ func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Opt
 	return db, nil
 }
 
-// StoreID returns the id of a store, which is a hash of the store's salt. If the store has no salt yet, StoreID writes
-// a new salt.
+// StoreID returns the id of a store, a hash of its salt, which is written if it is missing.
 func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db CommandStore) (string, error) {
 	salt, ok, err := db.Meta(ctx, saltName)
 	if err != nil {
@@ -146,7 +144,7 @@ func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db CommandStor
 	return hex.EncodeToString(sum[:6]), nil
 }
 
-// openRedisStore opens the configured Redis for a command. Unlike a server, a command fails if Redis does not answer.
+// openRedisStore fails if Redis does not answer, unlike a server.
 func (t *Tools) openRedisStore(ctx context.Context, cfg *configs.Config) (CommandStore, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: t.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
@@ -160,16 +158,15 @@ func (t *Tools) openRedisStore(ctx context.Context, cfg *configs.Config) (Comman
 	return db, nil
 }
 
-// openedBackend is the result of openBackend.
 type openedBackend struct {
 	backend       Backend
-	durable       CommandStore // the backend; nil if the backend is in memory
-	notice        string       // reason why the backend is in memory; "" if the backend is durable
+	durable       CommandStore // nil if the backend is in memory
+	notice        string       // why the backend is in memory; "" if it is durable
 	isUnavailable bool         // the backend does not answer, or stores nothing
 }
 
-// openBackend opens the backend of a server. unwritable is the error if the data directory cannot be written. If
-// unwritable is nil, the server has locked the data directory.
+// openBackend opens the backend of a server. unwritable is the error of the data directory; if it is nil, the server
+// has locked the directory.
 func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritable error, f *failures) (openedBackend, error) {
 	if IsRedis(cfg.StoreURL()) {
 		if unwritable != nil {
@@ -208,8 +205,8 @@ func openMemory(cause error, f *failures) openedBackend {
 	return openedBackend{backend: store.NullBackend{}, notice: cause.Error(), isUnavailable: true}
 }
 
-// openRedis opens the backend of a fleet, which is the set of replicas on one Redis. If Redis does not answer within
-// redisTimeout, the server starts and connects later.
+// openRedis opens the backend of a fleet of replicas. If Redis does not answer within redisTimeout, the server starts
+// and connects later.
 func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failures) (openedBackend, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: tools.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
@@ -222,7 +219,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 		o.isUnavailable = true
 		f.metrics.FailedOpen(label.StepStore)
 		f.log.Error("the store is not available; precept starts without the store and retries", "error", err)
-		f.logLimit.allow(label.StepStore) // the line above counts, so that the next failed step does not log a second line at once
+		f.logLimit.allow(label.StepStore) // the line above counts, so that no second line follows at once
 		return o, nil
 	}
 	if layout, err := db.Layout(ctx); err == nil {
@@ -234,8 +231,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 	return o, nil
 }
 
-// EvictionPolicy returns the policy by which a full Redis deletes keys. EvictionPolicy returns "" if Redis deletes
-// none, or if the store is not in Redis. A failed read has its own message.
+// EvictionPolicy returns the policy by which a full Redis deletes keys, or "" if none are deleted.
 func EvictionPolicy(ctx context.Context, backend Backend) string {
 	db, ok := backend.(*redis.Store)
 	if !ok {
@@ -245,8 +241,8 @@ func EvictionPolicy(ctx context.Context, backend Backend) string {
 	return policy
 }
 
-// warnLayout logs a warning if a store in Redis must be migrated to shards, or if an older release has written sessions
-// outside of the shards. A shard is a part of a store whose keys are in one slot of a Redis cluster.
+// warnLayout warns of a store in Redis that must be migrated to shards (parts whose keys are in one slot of a Redis
+// cluster), or into which an older release has written.
 func warnLayout(log *slog.Logger, l redis.Layout) {
 	switch {
 	case l.Moving:
@@ -260,8 +256,7 @@ func warnLayout(log *slog.Logger, l redis.Layout) {
 	}
 }
 
-// sharedBackend returns the backend as the interface T if replicas share the backend, that is, if it is in Redis.
-// Otherwise shared returns nil.
+// sharedBackend returns nil unless the backend is in Redis, which replicas share.
 func sharedBackend[T any](backend any) (role T) {
 	if db, ok := backend.(*redis.Store); ok {
 		role, _ = any(db).(T)
@@ -288,7 +283,7 @@ func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	}, err
 }
 
-// tenantSessions returns the maximum number of sessions that one tenant may have in memory; 0 means no limit.
+// tenantSessions returns the maximum number of sessions of a tenant in memory; 0 means no limit.
 func tenantSessions(cfg *configs.Config) int {
 	if n := cfg.Limits.TenantSessions; n > 0 || cfg.Tenancy == "single" {
 		return n
@@ -304,7 +299,6 @@ func (t *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options
 	}
 }
 
-// rewardDefinition returns the configured definition of a reward.
 func rewardDefinition(cfg *configs.Config) feedback.Definition {
 	return feedback.Definition{Tiers: Tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment, CloseAfter: cfg.Reward.CloseAfter}
 }
@@ -320,7 +314,7 @@ func Tiers(names []string) (out []int) {
 // OutboxPath returns the path of the outbox.
 func OutboxPath(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, "outbox.db") }
 
-// outboxOf returns the path of the outbox, or "" if the server stores no exchanges and has no outbox.
+// outboxOf returns "" for a server that stores no exchanges.
 func outboxOf(cfg *configs.Config, backend Backend) string {
 	if _, volatile := backend.(store.NullBackend); volatile || !cfg.Learning.Enabled {
 		return ""
@@ -328,8 +322,8 @@ func outboxOf(cfg *configs.Config, backend Backend) string {
 	return OutboxPath(cfg)
 }
 
-// deliverInterval returns the maximum time that new turns wait in the outbox. With SQLite, turns wait, because larger
-// batches are faster. With Redis, turns do not wait, because the other replicas must see them at once.
+// deliverInterval returns the maximum time that new turns wait in the outbox. With SQLite, larger batches are faster.
+// With Redis, the other replicas must see turns at once.
 func deliverInterval(cfg *configs.Config) time.Duration {
 	if IsRedis(cfg.StoreURL()) {
 		return 0
@@ -343,8 +337,7 @@ func IsLocked(dataDir string) bool {
 	return err != nil && !errors.Is(err, sqlite.ErrReadOnly)
 }
 
-// CheckWritable returns the reason why an existing data directory cannot be written; nil if the directory is writable
-// or missing.
+// CheckWritable returns the reason why an existing data directory cannot be written.
 func CheckWritable(dataDir string) error {
 	if err := checkLock(dataDir); errors.Is(err, sqlite.ErrReadOnly) {
 		return err
@@ -352,14 +345,14 @@ func CheckWritable(dataDir string) error {
 	return nil
 }
 
-// checkLock takes and releases the lock of an existing data directory. A missing directory is no error.
+// checkLock takes and releases the lock. A missing directory is no error.
 func checkLock(dataDir string) error {
 	if _, err := os.Stat(dataDir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	lock, err := sqlite.Lock(dataDir)
 	if err == nil {
-		_ = lock.Close() // the lock was only taken to see whether it is free
+		_ = lock.Close() // the lock was only a check
 	}
 	return err
 }

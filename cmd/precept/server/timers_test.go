@@ -21,8 +21,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// exchangeBytes sends bytes on a new connection, and returns the response and the time until the server closed the
-// connection.
+// exchangeBytes uses a new connection, and returns the time until the server closed it.
 func (b *bubbleServer) exchangeBytes(sent string) (answer string, open time.Duration) {
 	b.t.Helper()
 	c, err := b.ports.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.dataURL, "http://"))
@@ -41,7 +40,7 @@ func (b *bubbleServer) exchangeBytes(sent string) (answer string, open time.Dura
 	return string(text), time.Since(start)
 }
 
-// An idle connection is closed after limits.header_timeout during a request, and after two minutes between requests.
+// The limits are limits.header_timeout during a request, and two minutes between requests.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	inBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbleServer) {
 		if answer, open := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || open != 7*time.Second {
@@ -54,8 +53,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// A saved configuration takes effect within two seconds, even after an hour without a change, and even if the file had
-// the same text before. A faulty configuration is reported and changes nothing.
+// The file may have had the same text before. A faulty configuration is reported and changes nothing.
 func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 	source := flagSource(t, nil)
 	write := addConfigFile(t, source)
@@ -91,7 +89,6 @@ func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 	})
 }
 
-// After a reload sets the retention, sessions older than the retention are deleted.
 func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": closingModel(t, "done"), "reward.close_after": "1s"}))
 	write := addConfigFile(t, source)
@@ -129,7 +126,7 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	})
 }
 
-// The distiller of a server reads only closed sessions, and its proposals are quarantined.
+// Its proposals are quarantined.
 func TestDistillerProposesFromClosedSessions(t *testing.T) {
 	lessons := t.TempDir()
 	proposedStates := func(t *testing.T) (states []lesson.State) {
@@ -173,7 +170,6 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 	})
 }
 
-// The health page reads the count of admitted requests at most once in five seconds.
 func TestHealthCountsAreCachedForFiveSeconds(t *testing.T) {
 	inBubble(t, map[string]string{"upstream": closingModel(t, "done")}, func(b *bubbleServer) {
 		admittedCount := func() string {
@@ -193,7 +189,7 @@ func TestHealthCountsAreCachedForFiveSeconds(t *testing.T) {
 	})
 }
 
-// For a wildcard listener, the server reports an address that is reachable from this machine.
+// The server is on this machine.
 func TestWildcardListenerIsReportedWithReachableAddress(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		s := startServer(t, flagSource(t, map[string]string{"listen": address}))
@@ -206,8 +202,6 @@ func TestWildcardListenerIsReportedWithReachableAddress(t *testing.T) {
 	}
 }
 
-// An action of an operator rewrites the index (_index.md) with the current successes and failures of each lesson's
-// sessions.
 func TestIndexHasCurrentSessionCounts(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")

@@ -13,10 +13,9 @@ import (
 	"precept/internal/session"
 )
 
-// writeTrials writes one line for each random assignment of a session or a pick, which is a selected lesson. The
-// assignment of a session decides whether the session is a control session, which gets no lesson. The assignment of a
-// pick decides whether the lesson is injected or withheld. For a control session, writeTrials also writes a line for
-// each matching lesson.
+// writeTrials writes one line for each random assignment: of a session, which may be a control session without lessons,
+// and of a pick, whose lesson is injected or withheld. For a control session, it also writes a line for each matching
+// lesson.
 func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) error {
 	f := j.Filter
 	return j.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.SettledState) error {
@@ -42,8 +41,8 @@ func (j *ExportJob) writeTrials(ctx context.Context, lines *sample.Exporter) err
 	})
 }
 
-// assignmentOf returns the assignment of a session, which holds its random decisions and picks. For a closed session,
-// this is the frozen assignment, on which the counters are based. For an open session, this is the current assignment.
+// assignmentOf returns the random decisions and picks of a session. For a closed session they are frozen, as the basis
+// of the counters.
 func assignmentOf(r session.Row, a session.SettledState) (*trial.Assignment, error) {
 	if len(a.Frozen) > 0 {
 		var as trial.Assignment
@@ -59,7 +58,7 @@ func assignmentOf(r session.Row, a session.SettledState) (*trial.Assignment, err
 	return &record.Assignment, nil
 }
 
-// runName returns the name of the run if the row is a run, and "" if the row is a session.
+// runName returns "" for a session.
 func runName(r session.Row) string {
 	if rec, err := session.Decode(r.ID, r.Data); err == nil && rec.Unit.IsRun {
 		return rec.Identity.Name
@@ -67,8 +66,7 @@ func runName(r session.Row) string {
 	return ""
 }
 
-// trialsOf returns one entry for each random assignment of a session, and for each matching lesson of a control
-// session. The result is empty if the session is excluded from the experiment or had no match.
+// trialsOf returns nothing if the session is excluded from the experiment or had no match.
 func trialsOf(r session.Row, a session.SettledState, as *trial.Assignment) []sample.Trial {
 	if as.Excluded || !as.Decided {
 		return nil
@@ -118,7 +116,7 @@ func trialsOf(r session.Row, a session.SettledState, as *trial.Assignment) []sam
 	return out
 }
 
-// outcomesOf returns the outcomes that were measured after a pick. Outcomes exist once the session has closed.
+// outcomesOf returns outcomes once the session has closed.
 func outcomesOf(w *trial.Measurement) (out []sample.TrialOutcome) {
 	for o := range trial.OutcomeCount {
 		if y, ok := w.Value(o); ok {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// welcome returns a handler that answers a browser at the path / of the data listener with the address of the dashboard
-// and the base URL for agents. All other requests go to next, because their paths belong to the upstream. A foreign
-// Host header gets no address, because another site could rebind its name to this listener.
+// welcome answers a browser at the path / of the data listener with the addresses of the dashboard and for agents. All
+// other paths belong to the upstream. A foreign Host header gets no address, because another site could rebind its name
+// to this listener.
 func welcome(dataURL, dashboardURL string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || r.URL.Path != "/" || !strings.Contains(r.Header.Get("Accept"), "text/html") {
@@ -28,7 +28,6 @@ func welcome(dataURL, dashboardURL string, next http.Handler) http.Handler {
 	})
 }
 
-// isLoopback reports whether a Host header names the loopback interface.
 func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// A browser at the path / of the data listener gets the address of the dashboard and the base URL for agents. A foreign
-// host gets no address. Every other request is forwarded.
+// A foreign host gets no address, and other requests are forwarded.
 func TestBrowserOnDataListenerGetsAddresses(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "the upstream got "+r.URL.Path)

@@ -13,8 +13,7 @@ import (
 	"precept/configs"
 )
 
-// A worker that panics restarts after a pause, until its context ends. The log does not contain the panic text. A
-// worker that returns an error does not restart.
+// The log does not contain the panic text.
 func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
@@ -58,8 +57,6 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 	})
 }
 
-// release returns free memory to the system only if the server has allocated less than maxIdleAlloc since the last
-// call.
 func TestMemoryIsReleasedOnlyWhenIdle(t *testing.T) {
 	forced := func() uint32 {
 		var m runtime.MemStats
