@@ -25,7 +25,6 @@ func TestUpliftObjectiveGainsMoreThanRawOnHardSessions(t *testing.T) {
 	}
 }
 
-// The lesson becomes harmful.
 func TestFadingEvidenceDropsLessonThatBecomesHarmful(t *testing.T) {
 	w := newWorld(3, false, "drift")
 	w.lessons[0].effect, w.lessons[1].effect, w.lessons[2].effect = 0.15, 0, 0

@@ -9,9 +9,9 @@ import (
 // maxUnitMatches bounds the matches of a run of many sessions, because a contribution is linear in the matches.
 const maxUnitMatches = 512
 
-// DecideShared decides like Decide, for one of several sessions that share an assignment (a run and its agents). The
-// result given holds earlier picks of lessons that match again, and fresh holds the new picks. spent is the number of
-// picks of this session: limits apply to each session alone, and do not depend on the coins.
+// DecideShared decides like Decide, for one of several sessions that share an assignment (a run and its agents). given
+// holds earlier picks of lessons that match again, and fresh holds the new picks. spent is the number of picks of this
+// session: limits apply to each session alone, and do not depend on the coins.
 //
 // A lesson that matched before without a pick stays without a pick. An earlier pick of a different text of the lesson
 // is not in given, because its arm does not measure the text that would be inserted.

@@ -87,7 +87,8 @@ func isLater(a, b Entry) bool {
 	return a.tieBreaker() > b.tieBreaker()
 }
 
-// tieBreaker is the hash and the id, so that two entries of one rater with the same time and hash have a fixed order.
+// tieBreaker returns the hash and the id, so that two entries of one rater with the same time and hash have a fixed
+// order.
 func (e *Entry) tieBreaker() string {
 	if e.Hash != "" {
 		return e.Hash + e.ID

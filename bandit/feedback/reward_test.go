@@ -60,7 +60,6 @@ func drawEntries(t *rapid.T) []feedback.Entry {
 	}), 0, 12).Draw(t, "entries")
 }
 
-// The number is exactly the same.
 func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		es := drawEntries(t)

@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// plannedTrials includes trials of listed lessons without a rewarded session.
+// plannedTrials returns all planned trials, also of listed lessons without a rewarded session.
 func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, PlannedTrials) {
 	var all []PlannedTrial
 	known := map[[2]string]bool{}
@@ -103,7 +103,7 @@ func (p *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
 	return Unproven
 }
 
-// picksToEvaluation returns 0 without a planned trial.
+// picksToEvaluation returns the number of picks until the evaluation, 0 without a planned trial.
 func (r *Row) picksToEvaluation(l Lesson) int64 {
 	pos := slices.IndexFunc(r.PlannedTrials, func(k PlannedTrial) bool { return k.name == l.Trial })
 	if pos < 0 || r.Trial != running {

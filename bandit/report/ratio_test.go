@@ -131,7 +131,7 @@ func TestValidAssignmentsRaiseNoAlarm(t *testing.T) {
 	}
 }
 
-// The number of rewards does not change.
+// A lesson shifts rewards to a different tier, and their number does not change.
 func TestUnevenTierSharesFailReportingCheck(t *testing.T) {
 	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
@@ -190,7 +190,7 @@ func TestRatioIsAnEValue(t *testing.T) {
 	}
 }
 
-// Each session without a reward has the least or the most favourable one.
+// Each session without a reward gets the least or the most favourable one.
 func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	rewarded := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
 	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: rewarded(10, 60), Y: [2]float64{5, 45}}

@@ -109,8 +109,8 @@ type RewardAtClose struct {
 	Tier int     `json:"tier,omitempty"`
 }
 
-// FlipControl flips the control coin once: with the probability control the session gets no lessons. It reports whether
-// this call flipped the coin.
+// FlipControl flips the control coin once; control is the probability that the session gets no lessons. It reports
+// whether this call flipped the coin.
 func (a *Assignment) FlipControl(salt, session string, control float64) bool {
 	if a.Decided {
 		return false

@@ -242,7 +242,7 @@ func tierField(field string, injected bool, tier int, eps float64) string {
 // picks were all withheld.
 const anyPrefix = "any."
 
-// tiers is the number of tiers, and tier 0 for rewards of unknown source.
+// tiers is the number of tiers, including tier 0 for rewards of unknown source.
 const tiers = 4
 
 // CountRewards counts the rewards in deltas, for the comparison with RefitEvery.

@@ -122,7 +122,7 @@ func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 	}
 }
 
-// The trial finds the effect in about 80% of the runs, and without an effect one in about 5%.
+// The trial finds the effect in about 80% of the runs. Without an effect, it finds one in about 5%.
 func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 	const runs = 300
 	n := trial.PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
@@ -166,7 +166,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	}
 }
 
-// A trial may end at a half-width. It does not begin again when the interval becomes wider. Inherit copies the end.
+// A trial may end at a half-width. It does not begin again when the interval becomes wider, or after Inherit.
 func TestTrialByWidthStaysEnded(t *testing.T) {
 	c := trial.NewCounters()
 	addRewards := func(n int, eps float64) {
@@ -274,7 +274,7 @@ func TestPlannedEntryContainsZAndSide(t *testing.T) {
 	})
 }
 
-// So do an excluded session, the reward NaN, and a pick without a random choice.
+// An excluded session, the reward NaN, and a pick without a random choice add no entry, either.
 func TestPicksOutsideTrialAddNoEntry(t *testing.T) {
 	a := sessionWithPick(0.5, true, 0.5)
 	if got := a.TrialEntries("s", 1); got != nil {
@@ -293,7 +293,7 @@ func TestPicksOutsideTrialAddNoEntry(t *testing.T) {
 	}
 }
 
-// The name of the trial and the arm follow.
+// The name of the trial and the arm decide between equal starts.
 func TestEvaluationsAreOrderedByStart(t *testing.T) {
 	c := trial.NewCounters()
 	var want []string

@@ -9,8 +9,8 @@ type Progress struct {
 	TrialEnded bool // the trial has the requested width or number of picks
 }
 
-// Progress returns the state of an arm. The trial ends at the half-width until (0: no limit), or after the picks of the
-// trial named planned (empty: none). open is the number of rewarded picks that are not in the counters yet.
+// Progress returns the state of an arm. until is the half-width at which its trial ends (0: no limit), planned is the
+// name of its planned trial (empty: none), and open is the number of rewarded picks that are not in the counters yet.
 func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p Progress) {
 	if s := c.sumsOf(string(k), false); k != "" && s != nil {
 		s.mu.Lock()

@@ -45,7 +45,7 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 	}
 }
 
-// 100 rewarded picks are needed.
+// The estimate needs 100 rewarded picks.
 func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		picks  int

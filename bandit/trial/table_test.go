@@ -8,7 +8,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// The map has an array for each row.
 func TestTableContainsValuesOfArrays(t *testing.T) {
 	type key struct {
 		group uint8

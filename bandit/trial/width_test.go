@@ -24,7 +24,6 @@ func TestHalfWidthsEqualThoseInDocumentation(t *testing.T) {
 	}
 }
 
-// The interval is tuned for n sessions.
 func TestIntervalIsNarrowestAtItsTuning(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Float64Range(100, 1e5).Draw(t, "n")
@@ -61,7 +60,7 @@ func TestMomentsAreMeanAndVariance(t *testing.T) {
 	}
 }
 
-// An interval needs 50 rewarded sessions with 5 in each arm, a verdict 50 in each arm.
+// An interval needs 50 rewarded sessions with 5 in each arm. A verdict needs 50 in each arm.
 func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	for _, tc := range []struct {
 		n, injected, withheld float64
@@ -149,7 +148,7 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	}
 }
 
-// An interval within 3 points of 0 is an exception.
+// An interval within 3 points of 0 concludes the arm all the same.
 func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, tc := range []struct {
@@ -164,7 +163,7 @@ func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 	}
 }
 
-// At most 5% of the lessons may have such an interval at 1,000 evaluations.
+// At most 5% of the lessons may have an interval that excludes 0 in 1,000 evaluations.
 func TestIntervalRarelyExcludesZeroWithoutEffect(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1)) //nolint:gosec // tests repeat
 	const runs = 400

@@ -46,7 +46,7 @@ func tuneCollector(env func(string) (string, bool)) {
 }
 
 // afterCollection sets GOGC after each garbage collection: the runtime calls the cleanup of an unreachable object after
-// a collection. It stops if GOGC is no longer last, because another caller has changed it.
+// a collection. It stops when GOGC differs from last, because another caller has changed it.
 func (b collectorBounds) afterCollection(last int) {
 	next, ok := b.followHeap(last)
 	if !ok {

@@ -49,7 +49,6 @@ func collectUntil(t *testing.T, want string, accept func(percent uint64) bool) u
 	return 0
 }
 
-// growth returns a percentage.
 func TestGrowthLimitFallsWithLiveHeap(t *testing.T) {
 	for live, want := range map[uint64]int{0: 250, 10: 250, 19: 250, 24: 183, 36: 88, 48: 41, 64: 31, 80: 25, 200: 25, 4000: 25} {
 		if got := serverBounds().growth(live << 20); got != want {

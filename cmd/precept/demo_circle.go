@@ -199,7 +199,8 @@ func (c *circle) verdicts(ctx context.Context, printf func(string, ...any)) (row
 	return rows, attackDeliveries, nil
 }
 
-// printCircleRows explains why a lesson may have two rows, one for each presentation.
+// printCircleRows prints and returns the rows of the two lessons. A lesson may have two rows, one for each
+// presentation.
 func printCircleRows(lessons []report.Row, printf func(string, ...any)) (rows []demoEffect) {
 	explained := false // a row of an earlier presentation is among the rows
 	for i := range lessons {

@@ -335,18 +335,18 @@ func sectionLesson(file string, s *rules.Section, text string, keywords []string
 	return l
 }
 
-// In runes.
+// Limits of a title, in runes.
 const (
 	preferredTitle = 100 // a longer sentence is cut at the end of a clause
 	maxTitle       = 200 // maximum of every lesson
 )
 
 var (
-	// A nested list, or the next paragraph of a bullet, begins.
+	// listItem matches the start of a nested list, or of the next paragraph of a bullet.
 	listItem = regexp.MustCompile(`\n\s*\n|\n\s*(?:[-*+]|\d{1,9}[.)])\s`)
-	// Without the capital letter, an abbreviation such as "e.g." would end the sentence.
+	// sentenceEnd has a capital letter, because an abbreviation such as "e.g." would end the sentence.
 	sentenceEnd = regexp.MustCompile(`[.!?]\s+\p{Lu}`)
-	// A sentence is not cut before a condition (unless, if, except), because it would have a different meaning.
+	// clauseEnd is no condition (unless, if, except), without which a sentence has a different meaning.
 	clauseEnd = regexp.MustCompile(`; |: | [-–—] | \(| because | so that | since `)
 )
 

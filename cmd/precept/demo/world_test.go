@@ -136,7 +136,7 @@ func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 	}
 }
 
-// The other text is that of the agents.
+// The lessons match no other text of the agents.
 func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	w := NewWorld(5)
 	dir := filepath.Join(t.TempDir(), "a", "lessons")

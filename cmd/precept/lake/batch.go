@@ -164,8 +164,10 @@ func partitionFolder(r *Row) string {
 const maxTenantBytes = 200
 
 // encodeTenant encodes a tenant as the value of a partition key. Lower-case letters, digits, '-', '_' and '.' (but no
-// leading '.') are kept, and every other byte becomes %XX, as in Hive and Spark. Some file systems ignore case. An
-// encoded tenant that is longer than maxTenantBytes ends in a hash.
+// leading '.') are kept, and every other byte becomes %XX, as in Hive and Spark.
+//
+// Capital letters are encoded, because some file systems ignore case. An encoded tenant that is longer than
+// maxTenantBytes ends in a hash.
 func encodeTenant(tenant string) string {
 	var b []byte
 	for i := range len(tenant) {

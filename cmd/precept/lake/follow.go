@@ -58,8 +58,8 @@ type Follower struct {
 	claimedAt  time.Time // time of the last renewal of the lease
 }
 
-// Run copies new samples until ctx ends, and then writes the last batch. It returns an error of the first poll, and
-// retries after a later error that is not permanent.
+// Run copies new samples until ctx ends, and then writes the last batch. If the first poll fails, Run returns its
+// error. After a later error, Run retries unless the error is permanent.
 func Run(ctx context.Context, o Options) (err error) {
 	f := &Follower{options: o, batch: newBatch()}
 	if o.LockPath != "" {

@@ -12,8 +12,8 @@ import (
 type Source interface {
 	// SampleStreams returns the position of the newest sample of each stream.
 	SampleStreams(ctx context.Context) (map[string]string, error)
-	// SamplesAfter returns the next samples of a stream, without deleted ones: from the position after to the position
-	// until or, if until is "", to the end. last is the position that was reached; at the end, it equals after.
+	// SamplesAfter returns the next samples of a stream, without deleted ones, between the positions after and until
+	// ("": the end). last is the position that was reached; it equals after at the end.
 	SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error)
 }
 

@@ -18,8 +18,8 @@ const (
 )
 
 // state is the progress of a lake. Each commit replaces the state file twice: before the first Parquet file, with the
-// planned batch, and after the last one, without it. After a crash in between, the next process builds the batch again
-// from the same positions. The files get the same names, unless a sample was deleted.
+// planned batch, and after the last one, without it. After a crash in between, the next process builds the batch again,
+// in files of the same names unless a sample was deleted.
 type state struct {
 	Version int               `json:"version"`
 	Store   string            `json:"store,omitempty"` // id of the store whose samples the lake has

@@ -55,7 +55,7 @@ func (d *exchangeDeleter) run(ctx context.Context) error {
 	}
 }
 
-// deleteOld needs the lease of the fleet.
+// deleteOld deletes old exchanges if this replica has the lease of the fleet.
 func (d *exchangeDeleter) deleteOld(ctx context.Context, before time.Time, lease time.Duration) {
 	db, shared := d.backend.(*redis.Store)
 	if !shared {

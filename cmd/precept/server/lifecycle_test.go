@@ -211,7 +211,7 @@ func checkParquet(t *testing.T, cfg *configs.Config, lines []string) {
 	}
 }
 
-// The data directory does not exist yet.
+// The error comes before the data directory is created.
 func TestPortInUseIsReportedWithKey(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

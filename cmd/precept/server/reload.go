@@ -70,7 +70,7 @@ func (s *Server) applyReload() error {
 	return nil
 }
 
-// apply reaches the parts of the server that support reloads.
+// apply changes the parts of the server that support reloads.
 func (s *Server) apply(next *configs.Config) error {
 	optOut, err := NewOptOut(next)
 	if err != nil {

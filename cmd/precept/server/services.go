@@ -283,7 +283,7 @@ type nearKey struct {
 	exchanges                      int
 }
 
-// get calls compute on a miss.
+// get returns the cached result, or else the result of compute.
 func (n *nearestCache) get(key nearKey, compute func() ([]backtest.Reason, error)) ([]backtest.Reason, error) {
 	n.mu.Lock()
 	list, ok := n.reasons[key]

@@ -153,7 +153,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	lessons := newLibrary(tools, cfg, fleetBank, !s.options.PollOnly, failures)
 	s.addWorker("lesson watcher", lessons.open(ctx))
 
-	// Registered sections of rules files (CLAUDE.md, AGENTS.md) are measured.
+	// Measure the registered sections of rules files (CLAUDE.md, AGENTS.md).
 	sectionsWorker := &sections{log: log, now: tools.Now, storage: newRegistryStorage(cfg, fleetBank), maxMeasured: func() int { return s.effective.Load().Rules.AtOnce }, failures: failures, learner: learner}
 	sectionsWorker.open(ctx)
 	s.addWorker("sections of rules files", sectionsWorker.run)
@@ -162,11 +162,11 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	deleter := &exchangeDeleter{backend: backend, config: s.effective.Load, now: tools.Now, log: log}
 	s.addWorker("old exchanges", deleter.run)
 
-	// By likeness, a lesson also matches words that resemble it.
+	// Compile the lessons for matching by likeness, that is, by words that resemble a lesson.
 	likeWorker := &likenessWorker{lessons: lessons, reader: evidence, config: s.effective.Load}
 	s.addWorker("likeness", likeWorker.run)
 
-	// Embeddings of lessons and user words need a configured API.
+	// Compute embeddings of lessons and user words, if an API is configured.
 	var matches func(session.ID) []lesson.Resemblance
 	if cfg.Match.Embeddings.Upstream != "" {
 		if embeddings, err = newMeaning(cfg, likeWorker, failures); err != nil {
@@ -226,11 +226,11 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		s.addWorker("keys of the fleet", keys.follow(s.proxy, log))
 	}
 
-	// The index of the lesson directory shows successes and failures.
+	// Show successes and failures in the index of the lesson directory.
 	lessons.setCountsFunc(learner, s.proxy)
 	s.addWorker("history of the lessons", lessons.historyWorker(learner, s.proxy))
 
-	// The gate ends the trials of the distiller's proposals.
+	// Create the distiller, and the gate that ends the trials of its proposals.
 	if opened.durable != nil && cfg.Distill.Enabled {
 		distiller, err := tools.NewDistiller(cfg, cachedSource{opened.durable, st}, st.OptOut, lessons.storage) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
 		if err != nil {
@@ -240,7 +240,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		s.addWorker("distiller", distillerWorker(cfg, distiller, gate, failures))
 	}
 
-	// The services answer the pages of the admin server.
+	// Create the services, which answer the pages of the admin server.
 	s.services = &services{
 		tools: tools, failures: failures, backend: backend, durable: opened.durable, reader: evidence, store: st, archive: st.Archive(rewardDefinition(cfg)),
 		learner: learner, lessons: lessons, sections: sectionsWorker, likeness: likeWorker, proxy: s.proxy, memoryReason: opened.notice, learningEnabled: cfg.Learning.Enabled,

@@ -30,7 +30,7 @@ func sendSignal(t *testing.T, s os.Signal) {
 	}
 }
 
-// A second signal ends the delay of /readyz 503, and the stop succeeds despite an idle connection.
+// A second signal ends the drain delay, and the stop succeeds despite an idle connection.
 func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
 	s := startServer(t, flagSource(t, map[string]string{"upstream": startModel(t), "limits.drain_delay": "1h"}), handleSignals)
 	idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.dataURL, "http://"))

@@ -61,14 +61,14 @@ func (s *Source) Load() (*configs.Config, error) {
 	return s.Parse(b)
 }
 
-// isEmpty looks at the last read.
+// isEmpty reports whether Load last read an empty file.
 func (s *Source) isEmpty() bool {
 	sum := s.lastSum.Load()
 	return sum != nil && *sum == sha256.Sum256(nil)
 }
 
-// watch returns a worker that sends on changed when the file differs from the content that Load read last. Two reads in
-// a row must agree, because one may see an unfinished write.
+// watch returns a worker that reports on changed when the file differs from the content that Load read last. Two reads
+// in a row must agree, because one may see an unfinished write.
 //
 // Read errors are ignored: the file may be in replacement, or a pipe, such as a shell's <(command), which only Load
 // reads. After missingPolls polls without a file, the worker calls missing.

@@ -53,7 +53,7 @@ func advance(d time.Duration) {
 
 func funcName(f any) string { return runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name() }
 
-// goleak checks the end.
+// goleak checks that the workers end.
 func TestWorkersStartAndStop(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()

@@ -189,7 +189,7 @@ func TestHealthCountsAreCachedForFiveSeconds(t *testing.T) {
 	})
 }
 
-// The server is on this machine.
+// The address is reachable from this machine.
 func TestWildcardListenerIsReportedWithReachableAddress(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		s := startServer(t, flagSource(t, map[string]string{"listen": address}))
