@@ -80,12 +80,12 @@ func TestCountedBeliefDependsOnlyOnCounters(t *testing.T) {
 	}
 	want := mixed.PosteriorFromCounters(k)
 	if got := turned.PosteriorFromCounters(k); got != want {
-		t.Errorf("rewards in another order: Counted = %+v, want %+v", got, want)
+		t.Errorf("rewards in another order: PosteriorFromCounters = %+v, want %+v", got, want)
 	}
 	before := mixed.Posterior(k)
 	mixed.AddProvisional(assignmentInjectingA(0.5), 1, 1)
 	if got := mixed.PosteriorFromCounters(k); got != want {
-		t.Errorf("after the reward of an open session: Counted = %+v, want %+v", got, want)
+		t.Errorf("after the reward of an open session: PosteriorFromCounters = %+v, want %+v", got, want)
 	}
 	if got := mixed.Posterior(k); got == before {
 		t.Errorf("after the reward of an open session: Posterior = %+v, want a change", got)

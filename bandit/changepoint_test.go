@@ -58,7 +58,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 		t.Errorf("Posterior = %+v, want a mean of at most 0", p)
 	}
 	if p := c.PosteriorFromCounters(lesson("a")); p.Mean > 0 {
-		t.Errorf("Counted = %+v, want a mean of at most 0", p)
+		t.Errorf("PosteriorFromCounters = %+v, want a mean of at most 0", p)
 	}
 	// The last 3 of 20 days have a mean residual of 0.07 instead of 0.1.
 	c = bandit.New()

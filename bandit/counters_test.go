@@ -262,7 +262,7 @@ func TestCautionNeedsMoreHarmThanChance(t *testing.T) {
 	}{{1, 0, 0.5, false}, {3, 0, 1.5, false}, {8, 0, 4, false}, {15, 0, 7.5, false}, {30, 0, 15, true}, {100, 24, 26, false}, {100, 20, 30, false}, {100, 15, 40, true}, {100, 40, 15, false}, {0, 0, 0, false}, {-1, 0, 5, false}} {
 		b, w := publish(tc.n, tc.better, tc.worse)
 		if (w > b) != tc.caution {
-			t.Errorf("%+v: Published = %v, %v, want worse > better: %v", tc, b, w, tc.caution)
+			t.Errorf("%+v: CautionEvidence = %v, %v, want worse > better: %v", tc, b, w, tc.caution)
 		}
 	}
 }

@@ -60,11 +60,11 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 		c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 	}
 	if chooser, counted, evaluated := c.Posterior(k).TrialEnded, c.PosteriorFromCounters(k).TrialEnded, c.TrialCounters().Evaluations()[0].Evaluated; !chooser || counted || evaluated {
-		t.Errorf("40 closed and 20 open sessions: Posterior.TrialEnded = %v, Counted.Reached = %v, Evaluated = %v, want true, false, false", chooser, counted, evaluated)
+		t.Errorf("40 closed and 20 open sessions: Posterior.TrialEnded = %v, PosteriorFromCounters.TrialEnded = %v, Evaluated = %v, want true, false, false", chooser, counted, evaluated)
 	}
 	copied := c.Clone()
 	if e := copied.TrialCounters().Evaluations()[0]; copied.PosteriorFromCounters(k).TrialEnded || e.Rewarded != 40 {
-		t.Errorf("clone: Counted.Reached = %v, Rewarded = %d, want false, 40", copied.PosteriorFromCounters(k).TrialEnded, e.Rewarded)
+		t.Errorf("clone: PosteriorFromCounters.TrialEnded = %v, Rewarded = %d, want false, 40", copied.PosteriorFromCounters(k).TrialEnded, e.Rewarded)
 	}
 	reloaded := bandit.New()
 	reloaded.Inherit(c)

@@ -140,7 +140,7 @@ func TestMeanBeforeUsesOnlyEarlierDays(t *testing.T) {
 			allDays.PosteriorFromCounters(
 				lesson("a"),
 			); got != want {
-			t.Fatalf("clone: Counted = %+v, want %+v", got, want)
+			t.Fatalf("clone: PosteriorFromCounters = %+v, want %+v", got, want)
 		}
 	})
 	if got := bandit.New().MeanBefore(lesson("a"), 100); got != 0.01 {
@@ -164,7 +164,7 @@ func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, "7.2"
 	if p := c.Posterior(k); !p.TrialEnded || !one.Rewarded() {
-		t.Fatalf("two of two rewarded picks: belief = %+v, want Reached = true", p)
+		t.Fatalf("two of two rewarded picks: belief = %+v, want TrialEnded = true", p)
 	}
 	reloaded := bandit.New()
 	reloaded.Inherit(c)
@@ -174,7 +174,7 @@ func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
 	}
 	reloaded.DropProvisional(one)
 	if p := reloaded.Posterior(k); p.TrialEnded {
-		t.Errorf("one of two rewards withdrawn: belief = %+v, want Reached = false", p)
+		t.Errorf("one of two rewards withdrawn: belief = %+v, want TrialEnded = false", p)
 	}
 	reloaded.DropProvisional(two)
 	empty := bandit.New()

@@ -27,7 +27,7 @@ func TestTrialKeepsItsHoldoutUntilWidthIsReached(t *testing.T) {
 				t.Fatalf("pick after the end of the trial = %+v, want an epsilon other than 0.5", p)
 			}
 			if ended > 0 && !c.Posterior(k).TrialEnded {
-				t.Fatal("after the end of the trial: Reached = false, want true")
+				t.Fatal("after the end of the trial: TrialEnded = false, want true")
 			}
 		}
 		y := 0.0
@@ -42,6 +42,6 @@ func TestTrialKeepsItsHoldoutUntilWidthIsReached(t *testing.T) {
 	}
 	k.Until = 0
 	if p := c.Posterior(k); p.TrialEnded || cfg.NextEpsilon(k, p) != 0.5 {
-		t.Errorf("trial without a width: Reached = %v, next epsilon = %v, want false, 0.5", p.TrialEnded, cfg.NextEpsilon(k, p))
+		t.Errorf("trial without a width: TrialEnded = %v, next epsilon = %v, want false, 0.5", p.TrialEnded, cfg.NextEpsilon(k, p))
 	}
 }

@@ -140,7 +140,7 @@ func TestReceiptSetsIDTimeAndHash(t *testing.T) {
 		t.Errorf(`entries = %+v and %+v, want ids made-1 and mine, the time of the post, and different content hashes; generated %d ids, want 1`, a.Entry, b.Entry, n)
 	}
 	if a.HasSenderID || !b.HasSenderID {
-		t.Errorf("Keyed = %t for a generated id and %t for an id of the sender, want false and true", a.HasSenderID, b.HasSenderID)
+		t.Errorf("HasSenderID = %t for a generated id and %t for an id of the sender, want false and true", a.HasSenderID, b.HasSenderID)
 	}
 }
 

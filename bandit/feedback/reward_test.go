@@ -119,7 +119,7 @@ func TestDecisiveReturnsLatestEntryOfEachRater(t *testing.T) {
 	}
 	for want, tiers := range map[string][]int{"map[bob:true new:true]": nil, "map[implicit:true]": {3}, "map[]": {1}} {
 		if got := fmt.Sprint(feedback.DecisiveIDs(es, tiers)); got != want {
-			t.Errorf("tiers %v: Decisive = %s, want %s", tiers, got, want)
+			t.Errorf("tiers %v: DecisiveIDs = %s, want %s", tiers, got, want)
 		}
 	}
 }

@@ -21,24 +21,24 @@ func TestRowPredictsDateOfVerdict(t *testing.T) {
 		t.Errorf("in %v weeks: Expected = %q, want %s or %s", *r.Weeks, r.Expected, day, next)
 	}
 	if r.NeedsSessions < r.NeedsPicks || len(r.Speedups) != 2 || !strings.HasPrefix(r.Speedups[0], "a trial, in ") || r.Speedups[1] != "more traffic" {
-		t.Errorf("NeedsSessions = %d, Sooner = %q, want at least %d sessions, and a trial and more traffic", r.NeedsSessions, r.Speedups, r.NeedsPicks)
+		t.Errorf("NeedsSessions = %d, Speedups = %q, want at least %d sessions, and a trial and more traffic", r.NeedsSessions, r.Speedups, r.NeedsPicks)
 	}
 	trial := rowOfLessonA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Speedups) != 1 {
-		t.Errorf("in a trial: NeedsPicks = %d, Sooner = %q, want fewer than %d picks and one item", trial.NeedsPicks, trial.Speedups, r.NeedsPicks)
+		t.Errorf("in a trial: NeedsPicks = %d, Speedups = %q, want fewer than %d picks and one item", trial.NeedsPicks, trial.Speedups, r.NeedsPicks)
 	}
 	if unmatched := rowOfLessonA(t, bandit.New()); unmatched.Expected != "" || !strings.Contains(strings.Join(unmatched.Speedups, "; "), "no closed session has matched") {
-		t.Errorf(`lesson without a match: Expected = %q, Sooner = %q, want no date and "no closed session has matched"`, unmatched.Expected, unmatched.Speedups)
+		t.Errorf(`lesson without a match: Expected = %q, Speedups = %q, want no date and "no closed session has matched"`, unmatched.Expected, unmatched.Speedups)
 	}
 	unrewarded := bandit.New()
 	addArmSessions(unrewarded, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, unrewarded1: 800, unrewarded0: 200})
 	if r := rowOfLessonA(t, unrewarded); !strings.Contains(strings.Join(r.Speedups, "; "), "more feedback: 33%") {
-		t.Errorf("a third of the sessions rewarded: Sooner = %q, want more feedback: 33%%", r.Speedups)
+		t.Errorf("a third of the sessions rewarded: Speedups = %q, want more feedback: 33%%", r.Speedups)
 	}
 	helps := bandit.New()
 	addArmSessions(helps, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
 	if r := rowOfLessonA(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Speedups != nil {
-		t.Errorf("verdict %s: Expected = %q, NeedsSessions = %d, Sooner = %q, want none", r.Verdict, r.Expected, r.NeedsSessions, r.Speedups)
+		t.Errorf("verdict %s: Expected = %q, NeedsSessions = %d, Speedups = %q, want none", r.Verdict, r.Expected, r.NeedsSessions, r.Speedups)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestExpectedDateUsesPickRateOfBenchedLesson(t *testing.T) {
 		t.Errorf("row = %+v, want verdict %s, epsilon 0.5 and Weeks of at least 10*NeedsPicks/PerWeek", r, report.Benched)
 	}
 	if len(r.Speedups) == 0 || !strings.HasPrefix(r.Speedups[0], "a trial") {
-		t.Errorf("Sooner = %q, want a trial first", r.Speedups)
+		t.Errorf("Speedups = %q, want a trial first", r.Speedups)
 	}
 	if rate := float64(r.NeedsPicks) / *r.Weeks; float64(r.NeedsSessions) < float64(r.NeedsPicks)*r.PerWeek/rate {
 		t.Errorf("%d picks at %v a week: NeedsSessions = %d, want at least %v", r.NeedsPicks, rate, r.NeedsSessions, float64(r.NeedsPicks)*r.PerWeek/rate)

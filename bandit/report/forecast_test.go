@@ -144,7 +144,7 @@ func TestForecastUsesActiveText(t *testing.T) {
 		in.Chooser = beliefInArm{arms[0]}
 		r := report.Build(in)
 		if f, err := r.Forecast("old", report.Goal{Picks: 10}); err != nil || f.BelievedEffect != 0.5 {
-			t.Errorf("%s active: err = %v, Believed = %v, want 0.5", arms[0], err, f.BelievedEffect)
+			t.Errorf("%s active: err = %v, BelievedEffect = %v, want 0.5", arms[0], err, f.BelievedEffect)
 		}
 	}
 }

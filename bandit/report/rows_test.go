@@ -41,7 +41,7 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 		}
 		r := rowOfLessonA(t, counters, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: tc.eps}} })
 		if !slices.Equal(r.Speedups, tc.want) {
-			t.Errorf("%s: Sooner = %q, want %q", name, r.Speedups, tc.want)
+			t.Errorf("%s: Speedups = %q, want %q", name, r.Speedups, tc.want)
 		}
 		want := math.Ceil(float64(r.NeedsPicks) * float64(int(r.Rewarded)+tc.others) / float64(r.Rewarded))
 		if math.Abs(float64(r.NeedsSessions)-want) > 1 {
@@ -52,7 +52,7 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 	addArmSessions(old, "a", armSessions{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
 	r := rowOfLessonA(t, old, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
 	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Speedups, []string{"more traffic"}) {
-		t.Errorf("without recent sessions: Weeks = %v, Expected = %q, Sooner = %q, want nil, no date and more traffic", r.Weeks, r.Expected, r.Speedups)
+		t.Errorf("without recent sessions: Weeks = %v, Expected = %q, Speedups = %q, want nil, no date and more traffic", r.Weeks, r.Expected, r.Speedups)
 	}
 }
 

@@ -82,13 +82,13 @@ func TestCoinsOfTwoLessonsAreIndependent(t *testing.T) {
 func TestNormalReturnsQuantiles(t *testing.T) {
 	for _, tc := range []struct{ u, want float64 }{{0.5, 0}, {0.975, 1.959964}, {0.025, -1.959964}, {0.8413447, 1}} {
 		if got := trial.NormalQuantile(tc.u); math.Abs(got-tc.want) > 1e-5 {
-			t.Errorf("Normal(%v) = %v, want %v", tc.u, got, tc.want)
+			t.Errorf("NormalQuantile(%v) = %v, want %v", tc.u, got, tc.want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		u := float64(rapid.Uint64Range(0, 1<<53-1).Draw(t, "u")) / (1 << 53)
 		if z := trial.NormalQuantile(u); math.IsInf(z, 0) || math.IsNaN(z) || math.Abs(z) > 9 {
-			t.Fatalf("Normal(%v) = %v, want a finite number from -9 to 9", u, z)
+			t.Fatalf("NormalQuantile(%v) = %v, want a finite number from -9 to 9", u, z)
 		}
 	})
 }

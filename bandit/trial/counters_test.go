@@ -35,7 +35,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	}
 	s := c.Stats("a@1")
 	if s.Maxima.LogEHelps < 5 || s.Maxima.LogEHarms > 0.1 || s.Maxima.ProvenAt != now.Unix() || s.Maxima.MaxAbove < 5 {
-		t.Fatalf("Proof = %+v, want LogEHelps >= 5, LogEHarms <= 0.1, ProvenAt = %d and MaxAbove >= 5", s.Maxima, now.Unix())
+		t.Fatalf("Maxima = %+v, want LogEHelps >= 5, LogEHarms <= 0.1, ProvenAt = %d and MaxAbove >= 5", s.Maxima, now.Unix())
 	}
 	if p := c.Progress("a@1", 0, "", 0); !p.Proven || !p.Concluded {
 		t.Errorf("Progress of a proven lesson = %+v, want Proven and Concluded", p)
@@ -52,7 +52,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	}
 	other.MergeMaxima(all)
 	if o := other.Stats("a@1"); o.Maxima.LogEHelps != s.Maxima.LogEHelps || o.Maxima.LogEHarms != s.Maxima.LogEHarms || o.Maxima.ProvenAt != s.Maxima.ProvenAt || o.Maxima.MaxAbove != s.Maxima.MaxAbove {
-		t.Errorf("Proof after Raise = %+v, want %+v", o.Maxima, s.Maxima)
+		t.Errorf("Maxima after MergeMaxima = %+v, want %+v", o.Maxima, s.Maxima)
 	}
 	other.MergeMaxima(done[0]) // has only sums, which MergeMaxima ignores
 	if other.Stats("a@1").N != 0 {
@@ -250,14 +250,14 @@ func TestNumbersOfRewardsAndClosingsAreNetOfCorrections(t *testing.T) {
 	a := sampleAssignment()
 	ds := slices.Concat(a.ClosingDeltas(), a.ClosingDeltas(), a.Contribution(1, 1))
 	if trial.CountRewards(ds) != 1 || trial.CountClosed(ds) != 2 {
-		t.Errorf("CountRewards = %d, Closed = %d, want 1, 2", trial.CountRewards(ds), trial.CountClosed(ds))
+		t.Errorf("CountRewards = %d, CountClosed = %d, want 1, 2", trial.CountRewards(ds), trial.CountClosed(ds))
 	}
 	if n := trial.CountRewards(slices.Concat(ds, trial.Negate(a.Contribution(1, 1)))); n != 0 {
 		t.Errorf("after the reward was withdrawn: CountRewards = %d, want 0", n)
 	}
 	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.FixedScale}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.FixedScale})
 	if trial.CountRewards(ds) != 1 || trial.CountClosed(ds) != 2 {
-		t.Errorf("after counters of an arm with the same names were added: CountRewards = %d, Closed = %d, want 1, 2", trial.CountRewards(ds), trial.CountClosed(ds))
+		t.Errorf("after counters of an arm with the same names were added: CountRewards = %d, CountClosed = %d, want 1, 2", trial.CountRewards(ds), trial.CountClosed(ds))
 	}
 	if got := trial.ScopePrefixLen(ds); got < 1 || ds[0].Key.Scope != ds[got-1].Key.Scope || got < len(ds) && ds[got].Key.Scope == ds[0].Key.Scope {
 		t.Errorf("ScopePrefixLen = %d, want the number of leading deltas with the first scope", got)

@@ -148,7 +148,7 @@ func TestDiscoveryBarsMatchBenjaminiHochberg(t *testing.T) {
 		}
 		bar, next := c.DiscoveryBars()
 		if math.Abs(bar-want) > 1e-12 || math.Abs(next-0.05*float64(found+1)/float64(max(tests, 1))) > 1e-12 {
-			t.Fatalf("p-values %v of %d tests: Proof = %v, %v, want %v, %v", ps, tests, bar, next, want, 0.05*float64(found+1)/float64(max(tests, 1)))
+			t.Fatalf("p-values %v of %d tests: DiscoveryBars = %v, %v, want %v, %v", ps, tests, bar, next, want, 0.05*float64(found+1)/float64(max(tests, 1)))
 		}
 	})
 }

@@ -54,10 +54,10 @@ func TestModelIsIncludedWithEnoughPicksAndSign(t *testing.T) {
 		addModelPicks(r, c, "in@1", "a", 600, 0.5)
 		addModelPicks(r, c, "in@1", "b", tc.picks, tc.effect)
 		if got := seenByModel(c, "in@1", 1); !got["a"] || got["b"] != tc.want {
-			t.Errorf("%s on model b: Seen(1) = %v, want true for model a and %v for model b", tc.name, got, tc.want)
+			t.Errorf("%s on model b: IncludesModel(1) = %v, want true for model a and %v for model b", tc.name, got, tc.want)
 		}
 		if tc.picks >= trial.MinPicks && !seenByModel(c, "in@1", 0)["b"] {
-			t.Errorf("%s on model b: Seen(0) = false for model b, want true from %d picks on", tc.name, trial.MinPicks)
+			t.Errorf("%s on model b: IncludesModel(0) = false for model b, want true from %d picks on", tc.name, trial.MinPicks)
 		}
 	}
 }

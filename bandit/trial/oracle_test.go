@@ -284,11 +284,11 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 			t.Fatalf("strata = [], want one with %v assigned sessions", assigned)
 		}
 		if len(got.All.AnyInjected) != len(anyStrata) {
-			t.Fatalf("All.Any = %+v, want %d strata", got.All.AnyInjected, len(anyStrata))
+			t.Fatalf("All.AnyInjected = %+v, want %d strata", got.All.AnyInjected, len(anyStrata))
 		}
 		for _, s := range got.All.AnyInjected {
 			if want := anyStrata[s.Eps]; want == nil || s != *want {
-				t.Fatalf("stratum in All.Any = %+v, want %+v", s, want)
+				t.Fatalf("stratum in All.AnyInjected = %+v, want %+v", s, want)
 			}
 		}
 	})

@@ -118,7 +118,7 @@ func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 		}
 		for _, arm := range []trial.Arm{"in@1", "new@1"} {
 			if one.NewMeasurement(arm, 0.2, every, from) != other.NewMeasurement(arm, 0.2, every, from) {
-				t.Errorf("%s: Watch(%s) = %+v, want %+v", name, arm, other.NewMeasurement(arm, 0.2, every, from), one.NewMeasurement(arm, 0.2, every, from))
+				t.Errorf("%s: NewMeasurement(%s) = %+v, want %+v", name, arm, other.NewMeasurement(arm, 0.2, every, from), one.NewMeasurement(arm, 0.2, every, from))
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
 	}
 	var b trial.Assignment
 	if err := json.Unmarshal(data, &b); err != nil || !reflect.DeepEqual(a.ClosingDeltas(), b.ClosingDeltas()) {
-		t.Errorf("after loading: error = %v and Closing = %+v, want nil and %+v", err, b.ClosingDeltas(), a.ClosingDeltas())
+		t.Errorf("after loading: error = %v and ClosingDeltas = %+v, want nil and %+v", err, b.ClosingDeltas(), a.ClosingDeltas())
 	}
 	var old trial.Assignment
 	if err := json.Unmarshal([]byte(`{"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true}]}`), &old); err != nil {

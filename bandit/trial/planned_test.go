@@ -158,7 +158,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 		}
 	}
 	if c.Progress("a@1", 0, "", 100).TrialEnded || c.Progress("b@1", 0, name, 0).TrialEnded || !c.Progress("b@1", 0, name, 60).TrialEnded {
-		t.Errorf("Reached = %v without a trial, %v for b without open picks and %v for b with 60 open picks; want false, false and true",
+		t.Errorf("TrialEnded = %v without a trial, %v for b without open picks and %v for b with 60 open picks; want false, false and true",
 			c.Progress("a@1", 0, "", 100).TrialEnded, c.Progress("b@1", 0, name, 0).TrialEnded, c.Progress("b@1", 0, name, 60).TrialEnded)
 	}
 	if l := c.Clone().Evaluations(); len(l) != 1 || l[0].Rewarded != 40 {

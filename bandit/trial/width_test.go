@@ -76,7 +76,7 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 		{100, 50, 50, true, true},
 	} {
 		if shown, claimed := trial.EnoughForInterval(tc.n, tc.injected, tc.withheld), trial.EnoughForVerdict(tc.injected, tc.withheld); shown != tc.shown || claimed != tc.claimed {
-			t.Errorf("%+v: EnoughForInterval = %v and Claimable = %v, want %v and %v", tc, shown, claimed, tc.shown, tc.claimed)
+			t.Errorf("%+v: EnoughForInterval = %v and EnoughForVerdict = %v, want %v and %v", tc, shown, claimed, tc.shown, tc.claimed)
 		}
 	}
 }
