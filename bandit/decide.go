@@ -85,7 +85,7 @@ const startBase, baseWeight = 0.5, 10
 // overshoot. With late rewards the oscillation grows until the chooser is no better than chance, even if only a tenth
 // of all sessions are open.
 //
-// The report is unaffected, because any centre that is fixed before the coin is valid.
+// The report is unaffected, because every centre that is fixed before the coin is valid.
 const damping = 0.65
 
 // recordMatches records and returns the actions that are new to the session. A forced action is not a match.

@@ -31,7 +31,7 @@ type configFlags struct {
 
 const projectFile = "precept.yaml"
 
-// flagValue accepts any text, because configs.Parse checks all keys together.
+// flagValue accepts every text, because configs.Parse checks all keys together.
 type flagValue struct {
 	key    *configs.KeyInfo
 	values map[string]string
