@@ -50,7 +50,8 @@ func Negate(ds []Delta) []Delta {
 	return out
 }
 
-// Round rounds to the precision of the counters, so that a record is identical after a round trip through every encoding.
+// Round rounds to the precision of the counters, so that a record is identical after a round trip through every
+// encoding.
 func Round(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0
