@@ -17,7 +17,6 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglob
 
 type obj = map[string]any
 
-// tb is the common part of testing.TB and rapid.T.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -37,7 +36,6 @@ const (
 
 func forms() []wireForm { return []wireForm{plainChat, partsChat, claude, responses, references} }
 
-// entry is an item of a conversation, independent of the dialect.
 type entry struct {
 	kind        string // user, answer, call, result
 	text        string // user message, answer, arguments of the call, or output of the result
@@ -47,13 +45,13 @@ type entry struct {
 	hasReminder bool // a reminder of the agent precedes the user message
 }
 
-// agent simulates an agent, which keeps its own history without the inserted blocks.
+// agent simulates an agent, whose own history does not contain the inserted blocks.
 type agent struct {
 	form             wireForm
 	history          []entry
-	userMessageCount int // number of user messages
-	callCount        int // number of tool calls
-	answerCount      int // number of answers, for their ids
+	userMessageCount int
+	callCount        int
+	answerCount      int
 }
 
 func (a *agent) addUserMessage(text string, hasReminder bool) {
@@ -89,7 +87,6 @@ func (a *agent) dialect() wire.Dialect {
 	return wire.Chat
 }
 
-// body returns a request with the whole history in the format of the agent.
 func (a *agent) body() []byte {
 	var list []obj
 	key := "messages"
@@ -205,8 +202,8 @@ func (a *agent) responsesItems() []obj {
 	return list
 }
 
-// cachedMessages returns the messages of a body as a prefix cache compares them. Text parts are joined;
-// cache_control and reminders, which agents move between messages, are left out.
+// cachedMessages returns the messages as a prefix cache compares them: text parts joined, cache_control and reminders
+// left out.
 func cachedMessages(t tb, body []byte) []string {
 	t.Helper()
 	var b struct {
@@ -249,8 +246,7 @@ func flatten(m obj) obj {
 	return out
 }
 
-// joinText returns the text parts of a message, without reminders, as one string. If the message has other parts,
-// joinText returns a list of these parts followed by the string.
+// joinText returns the text parts without reminders as one string, after any other parts.
 func joinText(list []any) any {
 	var s strings.Builder
 	var others []any
@@ -270,7 +266,6 @@ func joinText(list []any) any {
 	return append(others, s.String())
 }
 
-// testSession is a session of one agent behind an injector.
 type testSession struct {
 	meaning  []lesson.Resemblance // Input.MeaningMatches of each turn
 	t        tb
@@ -295,8 +290,7 @@ func newTestSession(t tb, form wireForm, cfg Config, book *lesson.Book, name str
 	}
 }
 
-// send sends the history as the next turn. It checks that the messages of the previous request to the upstream are
-// a prefix of the new messages.
+// send sends the history as the next turn, and checks that the previous request's messages are a prefix.
 func (s *testSession) send() Plan {
 	s.t.Helper()
 	p := s.sendBody(s.agent.body())
@@ -318,7 +312,6 @@ func (s *testSession) sendBody(body []byte) Plan {
 	return p
 }
 
-// plan plans one turn and splices the edits into body, without the prefix check of send.
 func (s *testSession) plan(body []byte) Plan {
 	s.t.Helper()
 	s.now = s.now.Add(time.Second)
@@ -335,13 +328,12 @@ func (s *testSession) plan(body []byte) Plan {
 		s.t.Fatalf("spliced body =\n%s\nwant only insertions into\n%s", s.body, body)
 	}
 	if (p.SkipReason == "") != (len(p.Edits) > 0) {
-		s.t.Fatalf("plan has Skip = %q and %d edits, want either a skip reason or edits", p.SkipReason, len(p.Edits))
+		s.t.Fatalf("plan has SkipReason %q and %d edits, want either a skip reason or edits", p.SkipReason, len(p.Edits))
 	}
 	s.sent = cachedMessages(s.t, s.body)
 	return p
 }
 
-// addsOnly reports whether all bytes of body occur in changed, in the same order.
 func addsOnly(body, changed []byte) bool {
 	for i := range body {
 		at := bytes.IndexByte(changed, body[i])
@@ -353,10 +345,8 @@ func addsOnly(body, changed []byte) bool {
 	return true
 }
 
-// endTurn ends the turn with a complete reply.
 func (s *testSession) endTurn() { s.rec.AddReply(&wire.Reply{Complete: true}) }
 
-// restart replaces the session with a copy decoded from its row, as after a restart of the process.
 func (s *testSession) restart() {
 	s.t.Helper()
 	row, err := s.rec.Row(func(s string) (string, bool) { return s, true })
@@ -378,12 +368,10 @@ func (s *testSession) restore(data []byte) {
 	s.rec = rec
 }
 
-// upstream returns the messages of the newest request to the upstream, one per line.
 func (s *testSession) upstream() string { return strings.Join(s.sent, "\n") }
 
 func newBook(lessons ...*lesson.Lesson) *lesson.Book { return lesson.NewBook(lessons) }
 
-// activeLesson returns an active lesson with one keyword.
 func activeLesson(slug, keyword, advice string) *lesson.Lesson {
 	return &lesson.Lesson{
 		Slug: slug, Title: "About " + slug + ".", Advice: advice, State: lesson.Active, Confidence: 0.5,
@@ -392,7 +380,6 @@ func activeLesson(slug, keyword, advice string) *lesson.Lesson {
 	}
 }
 
-// injectAll returns a configuration that injects each matching lesson.
 func injectAll() Config {
 	return Config{Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}}
 }

@@ -8,8 +8,8 @@ import (
 	"precept/inject/writ"
 )
 
-// Each answer stays in all later requests of the session, so the answers of a session have a maximum size. The first
-// answer beyond the maximum becomes a notice.
+// Answers stay in all later requests, so their total size is limited. The first answer above the limit becomes a
+// notice.
 func TestAnswersOfASessionAreLimited(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
 	s.agent.addUserMessage("Fix it.", false)

@@ -5,10 +5,8 @@ import (
 	"precept/internal/session"
 )
 
-// insertAnswers inserts the results of the agent's /lesson commands before the user's message or, without a new
-// message, at the top of the first tool result. No coin is flipped for an answer, because an answer is not a lesson.
-// Control sessions get answers, too. If there is no spot for an answer in this turn, the answer waits for a later
-// turn.
+// insertAnswers inserts the results of the agent's /lesson commands. Control sessions get answers, too. An answer that
+// finds no spot waits for a later turn.
 func (w *work) insertAnswers() {
 	advertise := w.in.cfg.AdvertiseCommands && w.input.ReadsCommands && !w.rec.Mailbox.Offered
 	if len(w.rec.Mailbox.Answers) == 0 && !advertise {
@@ -29,11 +27,10 @@ func (w *work) insertAnswers() {
 	}
 }
 
-// maxAnswerBytes is the maximum size in bytes of all answers of a session. Each answer stays in all later requests and
-// in the stored session, so an agent that lists the lessons in every turn would send more and more.
+// maxAnswerBytes limits the answers of a session, because each answer stays in all later requests.
 const maxAnswerBytes = 128 << 10
 
-// answerText returns the waiting answers, or a short notice in their place if the session has no room for them.
+// answerText returns the waiting answers, or a short notice if the session has no room for them.
 func (w *work) answerText() string {
 	if len(w.rec.Mailbox.Answers) == 0 {
 		return ""
@@ -54,7 +51,6 @@ func (w *work) answerText() string {
 	return ""
 }
 
-// answerSpot returns the spot at which an answer to /lesson commands is inserted.
 func (w *work) answerSpot() (spot, bool) {
 	if at, ok := w.newestMessageSpot(false); ok {
 		return at, true

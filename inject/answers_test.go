@@ -11,8 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// newTurnRequests returns two requests of one conversation in a dialect. The newest message is a user message in the
-// first and a tool result in the second.
+// newTurnRequests returns two requests of one conversation: the newest message is a user message, then a tool result.
 func newTurnRequests(d wire.Dialect) (text, result string) {
 	switch d {
 	case wire.Messages:
@@ -27,13 +26,10 @@ func newTurnRequests(d wire.Dialect) (text, result string) {
 	}
 }
 
-// escapeJSON returns s with the escapes of a JSON string.
 func escapeJSON(s string) string {
 	return strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(s)
 }
 
-// The first turn gets the hint about /lesson commands before the user message. The next turn gets the answers to
-// commands before its tool result, and the hint at its earlier position. A retry inserts both again.
 func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		h := newHop("s", inject.Advice)
@@ -44,7 +40,7 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 			t.Errorf("%s: the request is\n%s\nwant the hint about commands once, before the user message", d, first)
 		}
 		h.rec.Mailbox.Answers = []string{"[one answer]\n", "[another]\n"}
-		again := h.sendThrough(t, lesson.NewBook(nil), d, text) // a retry of the same turn: the session has no new message
+		again := h.sendThrough(t, lesson.NewBook(nil), d, text) // a retry of the same turn
 		if again != first || len(h.rec.Mailbox.Answers) != 2 {
 			t.Errorf("%s: retry of the first turn =\n%s\nwant\n%s\nwaiting answers: got %d, want 2", d, again, first, len(h.rec.Mailbox.Answers))
 		}
@@ -58,8 +54,6 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 	}
 }
 
-// Lessons match the system prompt only if the configuration names the agent. The block is inserted before the user
-// message.
 func TestSystemPromptIsSearchedForNamedAgentsOnly(t *testing.T) {
 	const body = `{"model":"m","messages":[{"role":"system","content":"You deploy it."},{"role":"user","content":"begin"}]}`
 	for pattern, searched := range map[string]bool{"": false, "*": true, "coder": true, "CO*": true, "code?": true, "writer": false, "[": false} {
@@ -75,7 +69,6 @@ func TestSystemPromptIsSearchedForNamedAgentsOnly(t *testing.T) {
 	}
 }
 
-// The token estimate of a presented lesson is a quarter of the bytes of its lines, rounded up.
 func TestTokenEstimateIsAQuarterOfTheBytes(t *testing.T) {
 	l := &lesson.Lesson{Slug: "ask-first", Title: "Ask first", Advice: strings.Repeat("Ask whoever knows. ", 60), State: lesson.Active}
 	text := l.Text()

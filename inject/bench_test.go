@@ -9,8 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// BenchmarkPlan measures Plan in a turn of a tool loop, with 256 KB of history, two earlier blocks, and 1,000 lessons
-// of which none matches the new items. Parsing is not measured.
+// BenchmarkPlan plans a turn with 256 KB of history, two earlier blocks, and 1,000 lessons that do not match.
 func BenchmarkPlan(b *testing.B) {
 	var all []*lesson.Lesson
 	for i := range 1000 {

@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// sessionCategory returns the class of a session for which a baseline reward is estimated: "agent|model family|length
-// class of the first message". These three facts are known before the first coin, so no lesson can affect the category.
+// sessionCategory returns "agent|model family|length class of the first message". A baseline reward is estimated for
+// each category. Its parts are known before the first random decision, so no lesson can affect them.
 func sessionCategory(rec *session.Record, req *wire.Request) string {
 	size := 0
 	for _, w := range req.NewUserTexts() {
@@ -18,8 +18,7 @@ func sessionCategory(rec *session.Record, req *wire.Request) string {
 	return trial.Category(shorten(rec.Identity.Agent), shorten(modelFamily(req.Model)), lengthClass(size))
 }
 
-// lengthClass returns the class of a message of size bytes. Typical messages of the classes are a question (s), a task
-// (m), a specification (l) and a document (xl).
+// Typical messages are a question (s), a task (m), a specification (l) and a document (xl).
 func lengthClass(size int) string {
 	switch {
 	case size < 100:
@@ -32,8 +31,7 @@ func lengthClass(size int) string {
 	return "xl"
 }
 
-// modelFamily returns the name of a model without vendor, version and date. For "vendor/claude-opus-4-8" it returns
-// "claude-opus".
+// modelFamily returns "claude-opus" for "vendor/claude-opus-4-8".
 func modelFamily(model string) string {
 	model = strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 	model, _, _ = strings.Cut(model, ":")
@@ -45,7 +43,7 @@ func modelFamily(model string) string {
 	return strings.Join(parts[:end], "-")
 }
 
-// shorten returns the first 48 bytes of s, because a client chooses s, and the result becomes part of a counter's name.
+// shorten limits s, because a client chooses s, and the result becomes part of a counter's name.
 func shorten(s string) string {
 	const limit = 48
 	return strings.ToValidUTF8(s[:min(len(s), limit)], "")

@@ -12,7 +12,6 @@ import (
 	"precept/internal/wire"
 )
 
-// hop is one precept process in a chain of proxies, with the state of one session.
 type hop struct {
 	injector *inject.Injector
 	rec      *session.Record
@@ -51,8 +50,6 @@ func chainBook(slugs ...string) *lesson.Book {
 	return lesson.NewBook(all)
 }
 
-// Two chained precepts with the same lesson insert it once. The second precept inserts only lessons that the first
-// does not have.
 func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 	result := `make: *** No rule to make target 'x'.  Stop.\nExit code 2`
 	bodies := map[wire.Dialect][]string{
@@ -89,7 +86,6 @@ func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 	}
 }
 
-// A block that the user quotes, or that is incomplete, does not count as an insertion of another precept.
 func TestQuotedBlockIsNotAnInsertion(t *testing.T) {
 	block := `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [shared] About shared\n  | Look twice.\nEnd of lessons.\n\n`
 	for _, text := range []string{
@@ -106,7 +102,6 @@ func TestQuotedBlockIsNotAnInsertion(t *testing.T) {
 	}
 }
 
-// Only one of two chained precepts warns of a loop.
 func TestChainedProxiesWarnOnceAboutALoop(t *testing.T) {
 	call := func(id string) string {
 		return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"bash","arguments":"{\"command\":\"make x\"}"}}]},{"role":"tool","tool_call_id":"` + id + `","content":"boom\nExit code 2"}`

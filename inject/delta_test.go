@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// A user may send the same words after two replies. With previous_response_id, the second request is a new turn, and
-// the provider has stored the block of the first.
+// With previous_response_id, equal words after a reply are a new turn. The provider already has the block of the first
+// turn.
 func TestRepeatedMessageAfterNewReplyStartsNewTurn(t *testing.T) {
 	s := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
 	s.plan([]byte(`{"model":"m","input":"hello"}`))
@@ -24,8 +24,6 @@ func TestRepeatedMessageAfterNewReplyStartsNewTurn(t *testing.T) {
 	}
 }
 
-// In a conversation of the responses API, equal input after a complete reply is a new turn, and equal input without a
-// reply is a retry.
 func TestRepeatedInputIsRetryOnlyUntilReplyIsComplete(t *testing.T) {
 	s := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
 	body := []byte(`{"model":"m","conversation":"conv_1","input":[{"role":"user","content":"continue"}]}`)
@@ -39,12 +37,11 @@ func TestRepeatedInputIsRetryOnlyUntilReplyIsComplete(t *testing.T) {
 	}
 }
 
-// A provider stores the list of a request, but not the instructions. A block in the instructions is inserted into every
-// request, and a block in a system message of the list only once.
+// Providers store the list of a request, but not the instructions.
 func TestInstructionsBlockIsInsertedIntoEveryDeltaRequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first, next string
-		edits       int // of the next request
+		edits       int // edits of the next request
 	}{
 		"instructions in both requests":       {`"instructions":"Be good.","input":"please deploy"`, `"instructions":"Be good.",`, 1},
 		"no system prompt":                    {`"input":"please deploy"`, ``, 1},

@@ -9,8 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// similarBook returns a book with 200 captured sessions and one lesson. The lesson is similar to similarWords, but does
-// not match them exactly. allowsSimilarity says whether the lesson sets like.
+// similarBook returns a book with 200 captured sessions, and a lesson that is similar to similarWords without an exact
+// match.
 func similarBook(allowsSimilarity bool) *lesson.Book {
 	traffic := lesson.NewTraffic()
 	for i := range lesson.LikeSessions {
@@ -21,7 +21,6 @@ func similarBook(allowsSimilarity bool) *lesson.Book {
 	return newBook(l).WithLikeness(traffic, 0.005)
 }
 
-// injectBySimilarity returns a configuration that also injects similarity matches.
 func injectBySimilarity() Config {
 	c := injectAll()
 	c.InjectByLikeness = true
@@ -30,8 +29,7 @@ func injectBySimilarity() Config {
 
 const similarWords = "why do stale entries stay in the cache?"
 
-// A similarity match is a sentence that resembles a lesson but contains none of its phrases. The pick of such a match
-// has a separate arm, with the suffix ~like.
+// The arm of a similarity match has the suffix ~like.
 func TestSimilarityMatchHasSeparateArm(t *testing.T) {
 	s := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
 	s.agent.addUserMessage(similarWords, false)
@@ -71,7 +69,7 @@ func TestSimilarityRequiresSettingAndLessonOptIn(t *testing.T) {
 	}
 }
 
-// Matches by meaning are found in the background, after a request was sent. The lesson is inserted in the next turn.
+// Matches by meaning are found in the background, after a request was sent.
 func TestSimilarityMatchDuringATurnIsInsertedAtTheNextTurn(t *testing.T) {
 	s := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
 	s.agent.addUserMessage("go", false)

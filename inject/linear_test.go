@@ -17,14 +17,12 @@ import (
 	"precept/internal/wire"
 )
 
-// shape generates requests of one form and any size.
 type shape struct {
 	name    string
 	dialect wire.Dialect
 	body    func(n int) string
 }
 
-// repeatNumbered joins n copies of piece with commas, and replaces %d in each copy with its index.
 func repeatNumbered(n int, piece string) string {
 	var b strings.Builder
 	for i := range n {
@@ -36,8 +34,7 @@ func repeatNumbered(n int, piece string) string {
 	return b.String()
 }
 
-// requestWithCalls returns a request with n calls and their results. If interleaved is true, each call is followed by
-// its result; otherwise all calls precede all results. idFormat is the format of the call ids.
+// If interleaved is true, each result follows its call; otherwise the results follow all calls.
 func requestWithCalls(d wire.Dialect, n int, idFormat string, interleaved bool) string {
 	call, result := `{"id":"`+idFormat+`","type":"function","function":{"name":"sh","arguments":"{\"command\":\"make %d\"}"}}`, `{"role":"tool","tool_call_id":"`+idFormat+`","content":"make: *** [all] Error 2\nboom"}`
 	before, open, end := `{"role":"user","content":"go"}`, `{"role":"assistant","tool_calls":[`, `]}`
@@ -60,7 +57,7 @@ func requestWithCalls(d wire.Dialect, n int, idFormat string, interleaved bool) 
 	list := before + "," + open + repeatNumbered(n, call) + end + "," + wrap(repeatNumbered(n, result))
 	if interleaved {
 		list = before + "," + repeatNumbered(n, open+call+end+","+wrap(result))
-		list = strings.ReplaceAll(list, "make ", "make all #") // each call is different, with a long common prefix
+		list = strings.ReplaceAll(list, "make ", "make all #") // different calls with a long common prefix
 	}
 	return `{"` + key + `":[` + list + `]}`
 }
@@ -121,7 +118,6 @@ func shapes() []shape {
 	return all
 }
 
-// pipeline processes requests with one injector and one book of lessons.
 type pipeline struct {
 	injector *inject.Injector
 	book     *lesson.Book
@@ -140,8 +136,7 @@ func newPipeline() pipeline {
 	}
 }
 
-// process processes a request twice: first with a history that is new to the parser and the threader, then with a known
-// history.
+// process processes a request twice: with a new history, then with a known history.
 func (p pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 	t.Helper()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -174,7 +169,7 @@ func (p pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 	}
 }
 
-// minDuration returns the shortest duration of several calls of work with a request of size n.
+// minDuration returns the shortest duration of several runs with a request of size n.
 func (p pipeline) minDuration(t testing.TB, s shape, n int) time.Duration {
 	t.Helper()
 	body := []byte(s.body(n))
@@ -188,9 +183,8 @@ func (p pipeline) minDuration(t testing.TB, s shape, n int) time.Duration {
 	return shortest
 }
 
-// Linear cost means that a request four times as long takes four times as long, not sixteen times. The test allows
-// twice that time plus 5 ms for caches, other processes and the scheduler, and measures up to six times before it
-// fails.
+// With linear cost, a request four times as long takes four times as long. The test allows twice that plus 5 ms, and
+// measures up to six times.
 func TestCostIsLinear(t *testing.T) {
 	const n, times, allowed = 1500, 4, 8
 	if testing.Short() {

@@ -10,19 +10,18 @@ import (
 	"precept/internal/session"
 )
 
-// maxLoops is the maximum number of loops that are found in one session.
 const maxLoops = 32
 
-// loop is a loop in the new content: the agent repeats a call and gets the same result.
+// loop is a repetition in the new content: the agent repeats a call and gets the same result.
 type loop struct {
 	detect.Loop
 
-	spot    spot // spot of the warning
-	isFirst bool // the loop is the first loop of the session
+	spot    spot
+	isFirst bool // first loop of the session
 }
 
-// findLoops stores the loops in the new content in w.loops and in the session's record. It returns the number of loops
-// that no earlier turn found. A loop whose warning is withheld is recorded as well, so that the loop is counted once.
+// findLoops returns the number of new loops. A loop without a warning is recorded as well, so that the loop is counted
+// once.
 func (w *work) findLoops() (newLoops int64) {
 	state := &w.rec.Lessons.Loops
 	for _, l := range w.detectLoops(state) {
@@ -37,7 +36,7 @@ func (w *work) findLoops() (newLoops int64) {
 			state.WarnedCalls = make(map[string]bool)
 		}
 		state.WarnedCalls[l.CallID], w.rec.State.Dirty = true, true
-		if hasWarning { // another precept between the agent and this one has inserted the warning
+		if hasWarning { // a precept between the agent and this one has inserted the warning
 			continue
 		}
 		if !l.IsSecondWarning {
@@ -50,9 +49,8 @@ func (w *work) findLoops() (newLoops int64) {
 	return newLoops
 }
 
-// insertWarnings inserts a warning for each found loop at the top of the loop's newest result. One coin per session
-// decides whether the session gets warnings, so that their benefit can be measured. A loop that continues after its
-// warning gets a second warning with a different text.
+// insertWarnings inserts a warning at the top of each loop's newest result. A loop that continues gets a second,
+// different warning.
 func (w *work) insertWarnings() {
 	for _, l := range w.loops {
 		text := loopWarning(l.Loop)
@@ -62,8 +60,7 @@ func (w *work) insertWarnings() {
 	}
 }
 
-// detectLoops returns the loops in the new content. A delta request does not contain the history, so the detector then
-// uses its state from the previous turn.
+// A delta request does not contain the history, so the detector then uses its state from the previous turn.
 func (w *work) detectLoops(state *session.LoopState) []detect.Loop {
 	if !w.input.Request.Delta {
 		state.DeltaState = nil
@@ -74,8 +71,8 @@ func (w *work) detectLoops(state *session.LoopState) []detect.Loop {
 	return loops
 }
 
-// loopSpot returns the spot at the top of the loop's newest result. hasWarning reports whether the result already
-// contains a warning. ok is false if no block can be inserted at this spot.
+// loopSpot returns the top of the loop's newest result. hasWarning reports whether the result already contains a
+// warning.
 func (w *work) loopSpot(l detect.Loop) (at spot, hasWarning, ok bool) {
 	if l.CallID == "" {
 		return spot{}, false, false
@@ -89,8 +86,8 @@ func (w *work) loopSpot(l detect.Loop) (at spot, hasWarning, ok bool) {
 	return spot{}, false, false
 }
 
-// decideWarning reports whether the coin of the session permits a loop warning of the given number of tokens. The coin
-// is flipped at the first loop, and applies to all warnings of the session.
+// decideWarning makes one random decision per session, at the first loop, so that the benefit of warnings can be
+// measured.
 func (w *work) decideWarning(tokens int, isFirst bool) bool {
 	slug := trial.LoopArm.Slug()
 	var pick trial.Pick

@@ -12,7 +12,7 @@ import (
 
 const loopMark = "[LOOP DETECTED]"
 
-// A loop counts once and causes two warnings: at the second equal failure, and two failures later.
+// The warnings follow the second equal failure, and two failures later.
 func TestLoopCountsOnceAndWarnsTwice(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
@@ -55,8 +55,6 @@ func TestRetryCountsNoSecondLoop(t *testing.T) {
 	}
 }
 
-// A loop warning and a lesson belong to the same tool result. The warning is inserted before the lesson, also when both
-// are inserted again.
 func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 	for _, form := range forms() {
 		s := newTestSession(t, form, injectAll(), newBook(), "s")
@@ -66,7 +64,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		s.addCallWithResult("make", "omega", true)
 		s.send()
 		s.endTurn()
-		s.book = newBook(activeLesson("fix", "omega", "Look.")) // a new lesson
+		s.book = newBook(activeLesson("fix", "omega", "Look."))
 		s.addCallWithResult("make", "omega", true)
 		p := s.send()
 		if len(p.Edits) != 2 || p.Edits[0].Item != p.Edits[1].Item || !strings.HasPrefix(p.Edits[0].Text, loopMark) {
@@ -83,8 +81,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 	}
 }
 
-// The loop warning is part of the experiment. It is not inserted if the random decision withholds it, nor in a control
-// session. The loops are still counted.
+// Loops without a warning are still counted.
 func TestLoopWarningIsWithheldByHoldoutAndControl(t *testing.T) {
 	for _, tc := range []struct {
 		name             string
@@ -115,8 +112,7 @@ func TestLoopWarningIsWithheldByHoldoutAndControl(t *testing.T) {
 	}
 }
 
-// A delta request contains only the new items. A loop is still found, because the session keeps the state of the
-// detection.
+// A delta request contains only new items, so the session keeps the state of the detection.
 func TestLoopIsFoundAcrossDeltaRequests(t *testing.T) {
 	s := newTestSession(t, responses, injectAll(), newBook(), "s")
 	s.plan([]byte(`{"model":"m","input":"build"}`))

@@ -16,25 +16,24 @@ import (
 )
 
 const (
-	maxMatched   = 128           // maximum number of lessons that can match in one session
-	trialEpsilon = trial.Epsilon // probability of withholding in a trial whose plan sets none
+	maxMatched   = 128           // lessons that can match in one session
+	trialEpsilon = trial.Epsilon // probability of withholding if a trial sets none
 )
 
-// spot is a position in the request at which a block can be inserted, with the anchor for later turns.
+// spot is a position for a block, with the anchor by which later turns find the position.
 type spot struct {
 	item, block int
 	anchor      wire.Anchor
 }
 
-// matchedLesson is a lesson that matched in this turn and may be chosen.
 type matchedLesson struct {
 	line   line
 	action bandit.Action
 	spot   spot
 }
 
-// insertLessons matches the lessons with the new content, picks some of the matches, and inserts the injected picks.
-// New content at which no block can be inserted is not matched, so that its lessons can match in a later turn.
+// insertLessons matches the new content, picks lessons, and inserts the picks that are not withheld. Content without a
+// spot for a block is not matched, so that its lessons can match in a later turn.
 func (w *work) insertLessons() {
 	if w.input.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
 		return
@@ -84,12 +83,11 @@ func (w *work) insertLessons() {
 	w.recordMatches(matches, picks)
 }
 
-// meaningKey is the key of the spot for lessons that match by meaning, in the map of spots by call id. No call has
-// this id.
+// meaningKey is the key for lessons that match by meaning. No call has this id.
 const meaningKey = "\x00meaning"
 
-// matchByMeaning returns hits for the lessons that match earlier words of the session by meaning, except the lessons in
-// matched. It adds the spot of these hits to spots: before the user's words, or at the top of the first tool result.
+// matchByMeaning returns the lessons that match earlier words of the session by meaning. Their spot, before the user's
+// words or at the top of the first tool result, is added to spots.
 func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[string]spot) (hits []lesson.Hit) {
 	if len(w.input.MeaningMatches) == 0 || q.LimitExceeded {
 		return nil
@@ -108,9 +106,8 @@ func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[s
 	return hits
 }
 
-// wasMatched reports whether the lesson of a hit matched earlier in the session, exactly or by likeness. It also
-// returns true if the unit of the session has picked the lesson by the other kind of match, because each kind has its
-// own arm.
+// wasMatched reports whether the lesson matched earlier in the session, or was picked by the unit for a different kind
+// of match. Exact matches and matches by likeness have separate arms.
 func (w *work) wasMatched(h *lesson.Hit) (matched bool) {
 	slug, otherSlug := h.Lesson.Slug, trial.LikenessSlug(h.Lesson.Slug)
 	if slices.Contains(w.rec.Lessons.Matched, slug) || slices.Contains(w.rec.Lessons.Matched, otherSlug) {
@@ -123,8 +120,7 @@ func (w *work) wasMatched(h *lesson.Hit) (matched bool) {
 	return matched
 }
 
-// otherPreceptSlugs returns the slugs of the lessons that another precept, between the agent and this one, has inserted
-// into the request.
+// otherPreceptSlugs returns the lessons that a precept between the agent and this one has inserted.
 func otherPreceptSlugs(req *wire.Request) map[string]bool {
 	if !bytes.Contains(req.Body, []byte("(Advice from earlier runs")) && !bytes.Contains(req.Body, []byte("[KNOWN PITFALLS from earlier runs")) {
 		return nil
@@ -151,8 +147,7 @@ func otherPreceptSlugs(req *wire.Request) map[string]bool {
 	return slugs
 }
 
-// buildQuery returns the matcher's input for the turn, and the spots for blocks by the id of the tool call. The spot
-// for matches in the user's words has the key "".
+// buildQuery also returns the spots for blocks by the id of the tool call. Matches in the user's words have the key "".
 func (w *work) buildQuery() (lesson.Query, map[string]spot) {
 	claim := &w.input.Claim
 	q := lesson.Query{
@@ -195,8 +190,7 @@ func (w *work) buildQuery() (lesson.Query, map[string]spot) {
 	return q, spots
 }
 
-// callByID returns the tool call with an id. A delta request contains only the results of calls, so the call then comes
-// from an earlier reply.
+// A delta request contains only results, so the call may come from an earlier reply.
 func (w *work) callByID(id string) wire.Call {
 	if c, ok := w.input.Request.CallOf(id); ok {
 		return c
@@ -204,14 +198,13 @@ func (w *work) callByID(id string) wire.Call {
 	return w.rec.Thread.Calls[id]
 }
 
-// earlierCall returns the tool call of an earlier reply.
 func (w *work) earlierCall(id string) (wire.Call, bool) {
 	c, ok := w.rec.Thread.Calls[id]
 	return c, ok
 }
 
-// action returns the lesson as an action of the bandit, with the lesson's planned trial. The action's parent is the arm
-// of the first lesson in l.Supersedes that the book contains.
+// action returns the lesson as an action of the bandit. The parent is the first lesson of l.Supersedes that the book
+// contains.
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	a := bandit.Action{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
@@ -226,17 +219,15 @@ func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	return a
 }
 
-// present returns the current presentation of the lesson; see Config.Present.
 func (w *work) present(l *lesson.Lesson) Presentation {
 	return w.in.cfg.Present(l, w.input.Book.Text(l), w.input.Beliefs)
 }
 
-// estimateTokens estimates the number of tokens of a text from its length in bytes.
+// estimateTokens assumes four bytes per token.
 func estimateTokens(bytes int) int { return (bytes + 3) / 4 }
 
-// availableBytes returns the number of bytes that the new picks may take within the budgets of a block and of the
-// session. The number decides whether a lesson is inserted, but never shortens its text. Withheld picks count like
-// injected picks, so that the number does not depend on a coin.
+// availableBytes returns the size that the new picks may take in the block and the session. Withheld picks count like
+// injected picks, so that the size does not depend on a random decision.
 func (w *work) availableBytes(matches []matchedLesson) int {
 	remaining := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.totalFrameBytes(matches)
 	if remaining <= 0 {
@@ -245,8 +236,8 @@ func (w *work) availableBytes(matches []matchedLesson) int {
 	return remaining
 }
 
-// totalFrameBytes returns the number of bytes of the fixed lines of the blocks. There is one block for each spot, and
-// at most one block for each pick.
+// totalFrameBytes returns the size of the blocks without their lessons. There is a block for each spot, and at most one
+// for each pick.
 func (w *work) totalFrameBytes(matches []matchedLesson) int {
 	spots := make(map[spot]bool, 1)
 	for i := range matches {
@@ -255,8 +246,8 @@ func (w *work) totalFrameBytes(matches []matchedLesson) int {
 	return min(len(spots), w.in.cfg.Bandit.K) * w.in.cfg.Style.frameBytes()
 }
 
-// decide picks among the actions, flips the coins of the new picks, stores the picks in the session's unit, and returns
-// the picks of the turn. A session of a unit also gets the matching picks of the unit's other sessions.
+// decide chooses lessons, makes their random decisions, stores both in the session's unit, and returns the picks of the
+// turn. A session also gets the matching picks of the unit's other sessions.
 func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	w.rec.State.Dirty = true
 	cfg := w.in.cfg.Bandit
@@ -281,8 +272,7 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	return picks
 }
 
-// insertPicks inserts one block at each spot, with the injected picks of the spot. Injected and withheld picks count
-// against the byte budget of the session.
+// insertPicks inserts one block at each spot. Withheld picks also count against the session's byte budget.
 func (w *work) insertPicks(matches []matchedLesson, picks []trial.Pick) {
 	var spotOrder []spot
 	lines := make(map[spot][]line)
@@ -319,7 +309,6 @@ func (w *work) insertPicks(matches []matchedLesson, picks []trial.Pick) {
 	}
 }
 
-// pickOf returns the pick of a lesson. ok is false for a lesson without a pick.
 func pickOf(picks []trial.Pick, slug string) (pick trial.Pick, ok bool) {
 	i := slices.IndexFunc(picks, func(p trial.Pick) bool { return p.Slug == slug })
 	if i < 0 {
@@ -328,8 +317,8 @@ func pickOf(picks []trial.Pick, slug string) (pick trial.Pick, ok bool) {
 	return picks[i], true
 }
 
-// recordMatches adds each lesson that matched in this turn to the plan, with its state: injected, withheld, control
-// (the session is a control session) or matched (not picked).
+// recordMatches adds each matching lesson to the plan with its state: injected, withheld, control, or matched (not
+// picked).
 func (w *work) recordMatches(matches []matchedLesson, picks []trial.Pick) {
 	control := false
 	w.withUnitRecord(func(u *session.Record) { control = u.Assignment.Control })

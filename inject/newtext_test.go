@@ -15,8 +15,7 @@ import (
 	"precept/internal/wire"
 )
 
-// BenchmarkNewText measures requests with half a megabyte of new text: in the results of many calls, in one user
-// message, and in one result.
+// BenchmarkNewText measures half a megabyte of new text, spread differently over the messages.
 func BenchmarkNewText(b *testing.B) {
 	code := "func main() {\n\tfmt.Println(\"hello, world\")\n\tfor i := range 10 {\n\t\twork(i) // and so on, as code goes\n\t}\n}\n"
 	q := func(s string) string { x, _ := json.Marshal(s); return string(x) }

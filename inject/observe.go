@@ -9,10 +9,9 @@ import (
 	"precept/internal/session"
 )
 
-// observe counts the loops, errors and corrections in the new content of a turn, and adds the counts to the sums of the
-// session's unit. It runs before the picks of the turn, so that the content that triggers a pick is not an outcome of
-// the pick. It also runs after the upstream refused an insertion of the session. Only treated sessions can be refused,
-// so leaving out their outcomes would bias the comparison. observe never reads the result of a coin.
+// observe adds the loops, errors and corrections in the new content to the sums of the session's unit. The call
+// precedes the turn's picks, so that the content that triggers a pick is not an outcome of the pick. Refused sessions
+// are also observed: only treated sessions are refused, so leaving them out would bias the comparison.
 func (w *work) observe() {
 	if w.plan.Kind == session.Retry {
 		return
@@ -42,7 +41,6 @@ func (w *work) observe() {
 	})
 }
 
-// measuredSlugs returns the slugs of the picks whose outcomes are measured.
 func (w *work) measuredSlugs() (slugs []string) {
 	w.withUnitRecord(func(u *session.Record) {
 		for i := range u.Assignment.Picks {
@@ -54,7 +52,7 @@ func (w *work) measuredSlugs() (slugs []string) {
 	return slugs
 }
 
-// findNewErrors returns the tool errors in this request that no earlier request of the session contained.
+// findNewErrors returns the tool errors that no earlier request of the session contained.
 func (w *work) findNewErrors() (out []lesson.ErrorText) {
 	for _, found := range w.input.Request.NewResults() {
 		r := found.Result
@@ -69,7 +67,6 @@ func (w *work) findNewErrors() (out []lesson.ErrorText) {
 	return out
 }
 
-// countCorrections returns the number of times that the user corrects or rejects the agent's work in the new content.
 func (w *work) countCorrections() (n int64) {
 	for _, s := range w.input.Results.Signals(w.input.Request, w.earlierCall) {
 		if s.Tier == detect.TierImplicit && (s.Feeling == detect.Correction || s.Feeling == detect.Rejection) {
@@ -79,7 +76,7 @@ func (w *work) countCorrections() (n int64) {
 	return n
 }
 
-// recurredSlugs returns the slugs whose lesson is about one of the errors. Such a lesson did not prevent the error.
+// recurredSlugs returns the lessons about one of the errors, which they did not prevent.
 func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out []string) {
 	if len(toolErrors) == 0 || w.input.Book == nil {
 		return nil
@@ -109,8 +106,7 @@ func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out
 	return out
 }
 
-// startMeasuring starts the measurement of the outcomes of new picks. Their coins are already flipped, but do not
-// affect the measurement, which is derived from closed sessions and from the sums of the session before the pick.
+// startMeasuring starts the measurement of new picks, regardless of their random decisions.
 func (w *work) startMeasuring(u *session.Record, picks []trial.Pick) {
 	u.RecordActivity(w.input.Now)
 	for i := range picks {
@@ -119,8 +115,7 @@ func (w *work) startMeasuring(u *session.Record, picks []trial.Pick) {
 	}
 }
 
-// outcomes returns the outcomes that are measured for a lesson or a section. The outcome trial.Recurrence means that an
-// error occurred again, and is measured only for lessons about an error.
+// outcomes includes trial.Recurrence (an error occurred again) only for lessons about an error.
 func (w *work) outcomes(slug string) trial.OutcomeSet {
 	set := trial.NewOutcomeSet(trial.Errors, trial.Corrections, trial.Turns, trial.Tokens, trial.Seconds)
 	if !w.in.cfg.NoLoopDetection {

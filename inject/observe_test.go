@@ -9,14 +9,13 @@ import (
 	"precept/internal/wire"
 )
 
-// newErrorLesson returns a lesson whose only trigger is an error pattern.
 func newErrorLesson(slug, pattern string) *lesson.Lesson {
 	l := activeLesson(slug, "", "Look.")
 	l.Trigger.Keywords, l.Trigger.ErrorPatterns = nil, []string{pattern}
 	return l
 }
 
-// outcomesAtClose returns the outcomes of the pick of slug as they would be if the session closed now.
+// outcomesAtClose returns the outcomes of the pick as if the session closed now.
 func (s *testSession) outcomesAtClose(t *testing.T, slug string) trial.Measurement {
 	t.Helper()
 	a := s.rec.Assignment.Clone()
@@ -28,15 +27,12 @@ func (s *testSession) outcomesAtClose(t *testing.T, slug string) trial.Measureme
 	return p.Measurement
 }
 
-// endTurnWithUsage ends a turn with a complete reply with the given token usage.
 func (s *testSession) endTurnWithUsage(input, output int) {
 	s.rec.AddReply(&wire.Reply{Complete: true, Usage: wire.Usage{Input: input, Output: output}})
 	s.rec.RecordActivity(s.now)
 }
 
-// The outcomes of a pick (errors, tokens and others) are counted from the pick on. The failed call that triggers the
-// pick does not count, and each later failed call counts once. The outcomes of an injected and of a withheld pick are
-// counted equally.
+// The failed call that triggers the pick does not count. Each later failed call counts once.
 func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 	for _, form := range forms() {
 		var seen [2]trial.Measurement
@@ -50,7 +46,7 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 			step := func(cmd, out string, failed bool) {
 				s.addCallWithResult(cmd, out, failed)
 				s.send()
-				s.send() // a retry changes nothing
+				s.send() // a retry
 				s.restart()
 				s.now = s.now.Add(time.Second)
 				s.endTurnWithUsage(200, 20)
@@ -81,8 +77,7 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 	}
 }
 
-// A session is observed to its end, even after the upstream refused a request with a block. If the later failures of
-// such sessions were not counted, the lesson would seem better than it is.
+// Without the later failures of refused sessions, the lesson would seem better than it is.
 func TestRefusedSessionIsObservedToItsEnd(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(newErrorLesson("wait", "omega lock")), "s")
 	s.agent.addUserMessage("build", false)
@@ -101,8 +96,7 @@ func TestRefusedSessionIsObservedToItsEnd(t *testing.T) {
 	}
 }
 
-// A recurrence is a later occurrence of the error that a lesson is about. It is measured for a distilled lesson, which
-// is about an error, but not for other lessons that match by keyword.
+// A recurrence is a later occurrence of the error that a lesson is about. Only distilled lessons are about an error.
 func TestRecurrenceIsMeasuredForDistilledLesson(t *testing.T) {
 	distilled := activeLesson("distilled", "omega", "Look.")
 	distilled.Approval.Source = "distill"

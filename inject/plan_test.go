@@ -13,7 +13,6 @@ import (
 	"precept/internal/wire"
 )
 
-// insertedSlugs returns the slugs of all lessons that a plan inserts, earlier and new ones, sorted.
 func insertedSlugs(p *Plan) (slugs []string) {
 	for _, e := range p.Edits {
 		for line := range strings.Lines(e.Text) {
@@ -65,15 +64,14 @@ func TestSuccessfulToolResultMatchesNoLesson(t *testing.T) {
 	s.send()
 	for i := range 10 {
 		s.endTurn()
-		s.addCallWithResult(fmt.Sprint("step ", i), "deploy", false) // the keyword is in a result that is not an error
+		s.addCallWithResult(fmt.Sprint("step ", i), "deploy", false) // not an error result
 		if p := s.send(); len(p.Edits) != 1 {
 			t.Fatalf("turn %d: got %d edits, want 1, the earlier block", i, len(p.Edits))
 		}
 	}
 }
 
-// A harness wraps the user's request in a template. The text of the template matches no lesson, and the block is
-// inserted before the whole message.
+// A harness wraps the user's request in a template. The block precedes the whole message.
 func TestLessonsMatchUserRequestNotItsTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	for _, form := range []wireForm{plainChat, partsChat, claude, responses} {
@@ -91,7 +89,6 @@ func TestLessonsMatchUserRequestNotItsTemplate(t *testing.T) {
 	}
 }
 
-// If a harness wrote the newest user message, the earlier request of the user is matched without its template.
 func TestEarlierRequestIsMatchedWithoutItsTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
@@ -103,7 +100,6 @@ func TestEarlierRequestIsMatchedWithoutItsTemplate(t *testing.T) {
 	}
 }
 
-// A message that consists of a template without a user request matches no lesson.
 func TestTemplateWithoutRequestMatchesNoLesson(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-template", "omega", "y")), "s")
 	s.agent.addUserMessage("This is the Qwen Code. We are setting up the context for our chat.\nThe folder is omega.", false)
@@ -148,7 +144,6 @@ func TestErrorBlockIsInsertedAtTheFailedParallelResult(t *testing.T) {
 	}
 }
 
-// The first request of a session may contain a history. Only its newest message is matched and gets a block.
 func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 	b := newBook(activeLesson("old", "alpha", "x"), activeLesson("new", "beta", "y"))
 	s := newTestSession(t, plainChat, injectAll(), b, "s")
@@ -161,15 +156,14 @@ func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 	}
 }
 
-// A message was sent without a block, and a matching lesson is added later. The message stays unchanged, so that the
-// prompt cache of the provider stays valid.
+// The message stays unchanged, so that the provider's prompt cache stays valid.
 func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
 	s.agent.addUserMessage("deploy", false)
 	if p := s.send(); p.SkipReason != SkipNoMatch {
-		t.Errorf("Skip = %q, want %q", p.SkipReason, SkipNoMatch)
+		t.Errorf("SkipReason = %q, want %q", p.SkipReason, SkipNoMatch)
 	}
-	s.book = newBook(activeLesson("deploy", "deploy", "x")) // a new lesson
+	s.book = newBook(activeLesson("deploy", "deploy", "x"))
 	if p := s.send(); p.Kind != session.Retry || len(p.Edits) != 0 {
 		t.Errorf("plan of a retry = %+v, want no edits", p)
 	}
@@ -183,8 +177,7 @@ func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	}
 }
 
-// Fifty lessons match. The blocks and picks of the session stay within the limits, and a lesson that did not fit is not
-// inserted later.
+// A lesson that did not fit is not inserted later.
 func TestManyMatchesStayWithinLimits(t *testing.T) {
 	var all []*lesson.Lesson
 	for i := range 50 {
@@ -209,7 +202,7 @@ func TestManyMatchesStayWithinLimits(t *testing.T) {
 	}
 }
 
-// A different lesson matches in each of nine turns. The session gets twice K lessons, with K = 3.
+// A session gets at most twice K lessons.
 func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 	var all []*lesson.Lesson
 	for i := range 9 {
@@ -241,10 +234,10 @@ func TestSkipReasonIsReported(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newTestSession(t, plainChat, tc.cfg, newBook(activeLesson("a", "deploy", "x")), "s")
-			for range 2 { // the next turn has the same skip reason
+			for range 2 {
 				s.agent.addUserMessage(tc.words, false)
 				if p := s.send(); p.SkipReason != tc.want {
-					t.Errorf("Skip = %q, want %q", p.SkipReason, tc.want)
+					t.Errorf("SkipReason = %q, want %q", p.SkipReason, tc.want)
 				}
 				s.endTurn()
 				s.agent.addAnswer("ok")
@@ -258,17 +251,16 @@ func TestSkipReasonIsReported(t *testing.T) {
 			return []byte(`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"` + text + `"}]}`)
 		}
 		if p := s.plan(storedTurnBody("deploy")); p.SkipReason != "" {
-			t.Fatalf("Skip = %q, want an inserted block", p.SkipReason)
+			t.Fatalf("SkipReason = %q, want an inserted block", p.SkipReason)
 		}
 		s.endTurn()
 		if p := s.plan(storedTurnBody("go on")); p.SkipReason != SkipEarlier {
-			t.Errorf("Skip = %q, want %q", p.SkipReason, SkipEarlier)
+			t.Errorf("SkipReason = %q, want %q", p.SkipReason, SkipEarlier)
 		}
 	})
 }
 
-// A withheld lesson is picked but not inserted. It counts against the byte budget of the session like an inserted
-// lesson, so that the budget does not depend on the random decision.
+// The budget must not depend on the random decision.
 func TestWithheldLessonUsesBudget(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Epsilon = 1
@@ -283,7 +275,6 @@ func TestWithheldLessonUsesBudget(t *testing.T) {
 	}
 }
 
-// A control session records its matches, but no lesson is picked or inserted.
 func TestControlSessionGetsNoLesson(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Control = 1
@@ -291,7 +282,7 @@ func TestControlSessionGetsNoLesson(t *testing.T) {
 	s.agent.addUserMessage("deploy", false)
 	p := s.send()
 	if p.SkipReason != SkipControl || len(p.Edits) != 0 || len(p.Picks) != 0 || p.Lessons[0].State != "control" {
-		t.Errorf(`plan = %+v, want Skip %q, no edit, no pick, and the lesson in state "control"`, p, SkipControl)
+		t.Errorf(`plan = %+v, want SkipReason %q, no edit, no pick, and the lesson in state "control"`, p, SkipControl)
 	}
 }
 
@@ -312,7 +303,6 @@ func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	}
 }
 
-// The family of a model is its name without provider, version and date.
 func TestModelFamilyHasNoVersionAndNoProvider(t *testing.T) {
 	for model, want := range map[string]string{
 		"claude-opus-4-8": "claude-opus", "anthropic/claude-sonnet-4-5-20250929": "claude-sonnet", "gpt-4o-mini-2024-07-18": "gpt-4o-mini",
@@ -329,7 +319,7 @@ func TestInjectOffSkipsTheRequest(t *testing.T) {
 	s.claim.InjectOff = true
 	s.agent.addUserMessage("deploy", false)
 	if p := s.send(); p.SkipReason != SkipOff || len(p.Edits) != 0 {
-		t.Errorf("plan = %+v, want skip %q and no edit", p, SkipOff)
+		t.Errorf("plan = %+v, want SkipReason %q and no edit", p, SkipOff)
 	}
 	s.claim.InjectOff = false
 	s.endTurn()
@@ -340,19 +330,17 @@ func TestInjectOffSkipsTheRequest(t *testing.T) {
 	}
 }
 
-// The upstream refused a request with a block, and accepted the request without the block. The session gets no more
-// blocks, but stays in the experiment.
 func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
 	s.agent.addUserMessage("deploy", false)
 	s.send()
 	s.injector.RecordRefusal(s.rec)
 	s.restart()
-	s.sent = nil // the upstream received the turn without the block
+	s.sent = nil // the upstream accepted the turn only without the block
 	s.agent.addAnswer("ok")
 	s.agent.addUserMessage("again", false)
 	if p := s.send(); p.SkipReason != SkipRefused || len(p.Edits) != 0 || s.rec.Assignment.Excluded || !s.rec.Assignment.Refused || len(s.rec.Assignment.Picks) != 1 {
-		t.Errorf("plan = %+v, assignment = %+v, want Skip %q, no edit, and an assignment with one pick that is refused, not excluded",
+		t.Errorf("plan = %+v, assignment = %+v, want SkipReason %q, no edit, and an assignment with one pick that is refused, not excluded",
 			p, s.rec.Assignment, SkipRefused)
 	}
 }
@@ -362,11 +350,10 @@ func TestExcludedSessionGetsNoLesson(t *testing.T) {
 	s.rec.Assignment.Excluded = true
 	s.agent.addUserMessage("deploy", false)
 	if p := s.send(); p.SkipReason != SkipExcluded || len(p.Edits) != 0 || len(p.Matched) != 0 {
-		t.Errorf("plan = %+v, want skip %q, no edit and no match", p, SkipExcluded)
+		t.Errorf("plan = %+v, want SkipReason %q, no edit and no match", p, SkipExcluded)
 	}
 }
 
-// A session that becomes excluded keeps its earlier blocks, byte for byte, and gets no new block.
 func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
 	s.agent.addUserMessage("deploy", false)
@@ -380,8 +367,7 @@ func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
 	}
 }
 
-// In a compaction, the agent replaces the history by a summary. The earlier lessons are then inserted before the newest
-// message, with the text that they had before.
+// A compaction replaces the history by a summary. The lessons keep their earlier text.
 func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
 	s.agent.addUserMessage("deploy", false)
@@ -417,8 +403,6 @@ func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 	s.assertBounds(injectAll())
 }
 
-// A sub-agent sends its own history under the session name of the main agent. The block of the main agent keeps its
-// place.
 func TestMainAgentKeepsItsBlockAfterSubAgentWithSameName(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
 	s.agent.addUserMessage("deploy", false)
@@ -440,8 +424,7 @@ func TestMainAgentKeepsItsBlockAfterSubAgentWithSameName(t *testing.T) {
 	}
 }
 
-// A delta request holds only the new items, because the provider keeps the history. The block of a turn is inserted
-// into the delta request of that turn and its repetitions, but not into later delta requests. A request with the full
+// The provider keeps the history, so a block is sent only in the delta request of its turn. A request with the full
 // list gets all blocks.
 func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 	cfg := injectAll()
@@ -471,7 +454,6 @@ func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 	if p = s.plan(delta(`[{"role":"user","content":"go on"}]`)); len(p.Edits) != 0 {
 		t.Fatalf("plan of the next turn = %+v, want no edit: the provider has the blocks", p)
 	}
-	// A request with the full list needs both blocks again.
 	p = s.plan([]byte(`{"model":"m","input":[{"role":"user","content":"please deploy"},
 		{"type":"function_call","call_id":"call_1","name":"bash","arguments":"{}"},
 		{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}, {"role":"user","content":"go on"}]}`))
@@ -480,11 +462,10 @@ func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 	}
 }
 
-// A caution is a lesson that is shown as an approach to avoid. A lesson becomes a caution if its sessions are more
-// often worse than expected, unless inject.cautions is off.
+// A caution is a lesson that is shown as an approach to avoid.
 func TestLessonWithMoreHarmThanBenefitBecomesCaution(t *testing.T) {
 	l := activeLesson("a", "deploy", "x")
-	l.FailureCount, l.SuccessCount = 9, 1 // counts in the file have no effect
+	l.FailureCount, l.SuccessCount = 9, 1 // counts in the file are ignored
 	for _, tc := range []struct {
 		better, worse float64
 		want          bool
@@ -503,7 +484,7 @@ func TestLessonWithMoreHarmThanBenefitBecomesCaution(t *testing.T) {
 	}
 }
 
-// fixedCounts is a chooser with fixed counts of sessions above (better) and below (worse) expectation.
+// fixedCounts has fixed counts of sessions above (better) and below (worse) expectation.
 type fixedCounts struct {
 	*bandit.Chooser
 	better, worse float64
@@ -511,8 +492,7 @@ type fixedCounts struct {
 
 func (p fixedCounts) CautionEvidence(trial.Arm) (better, worse float64) { return p.better, p.worse }
 
-// A lesson supersedes two lessons, of which the book contains only the second. The parent of the lesson is the arm of
-// this second lesson.
+// The book contains only the second of two superseded lessons, which is then the parent.
 func TestActionOfTrialLessonHasParentArm(t *testing.T) {
 	old, l := activeLesson("old", "unused", "x"), activeLesson("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}
@@ -528,6 +508,6 @@ func TestNilBookMatchesNoLesson(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), nil, "s")
 	s.agent.addUserMessage("deploy", false)
 	if p := s.send(); p.SkipReason != SkipNoMatch {
-		t.Errorf("plan without a book = %+v, want Skip %q", p, SkipNoMatch)
+		t.Errorf("plan without a book = %+v, want SkipReason %q", p, SkipNoMatch)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// manyLessons returns a book of ten lessons of different lengths, each with its own keyword.
 func manyLessons(edition string) *lesson.Book {
 	var all []*lesson.Lesson
 	for i := range 10 {
@@ -27,8 +26,7 @@ func manyLessons(edition string) *lesson.Book {
 	return newBook(all...)
 }
 
-// The main property of an injector: in any conversation, the messages that the upstream received in one turn are a
-// prefix of the messages in the next turn.
+// In any conversation, the messages of one turn are a prefix of the messages of the next turn.
 func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 	first, second := manyLessons("one"), manyLessons("two")
 	rapid.Check(t, func(t *rapid.T) {
@@ -61,12 +59,12 @@ func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 				s.endTurn()
 				s.agent.addAnswer("Done.")
 				s.agent.addUserMessage(keywords.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
-			case "interrupt": // no reply, then another user message
+			case "interrupt": // the user interrupts the reply
 				if form == claude {
-					continue // the lesson would be added to a message that was already sent
+					continue // the message was already sent without this lesson
 				}
 				s.agent.addUserMessage("and "+keywords.Draw(t, "words"), false)
-			case "retry": // sends the same request again
+			case "retry":
 			case "repeat":
 				s.endTurn()
 			case "restart":
@@ -89,7 +87,6 @@ func (s *testSession) addCallWithResult(cmd, keyword string, fails bool) {
 	s.agent.addResult(id, out, fails)
 }
 
-// assertBounds fails the test if the blocks and picks of the session exceed the limits of cfg.
 func (s *testSession) assertBounds(cfg Config) {
 	s.t.Helper()
 	inserted := 0

@@ -7,31 +7,28 @@ import (
 	"precept/inject/lesson"
 )
 
-// Presentation is the form in which a lesson is shown, and the arm that measures this form. Each form has its own arm,
-// because sessions with different texts must not be counted together.
+// Presentation is the form in which a lesson is shown. Each form has its own arm (treatment), because sessions with
+// different texts must not be counted together.
 type Presentation struct {
 	Arm         trial.Arm
 	Caution     bool
 	Tokens      int // estimated tokens of one injection
-	adviceLimit int // maximum bytes of advice; negative if not even the title fits
+	adviceLimit int // maximum bytes; negative if not even the title fits
 }
 
-// armEvidence has counts from closed sessions.
 type armEvidence interface {
-	// CautionEvidence returns the sums of the rewards of the arm's sessions above and below the rewards of the sessions
-	// that matched without the lesson. Both sums are 0 unless the difference passes a statistical test.
+	// CautionEvidence returns two sums over the arm's sessions: how far rewards were above, and below, the rewards of
+	// sessions without the lesson. Both are 0 unless the difference is significant.
 	CautionEvidence(arm trial.Arm) (better, worse float64)
-	// TrialBegan reports whether the arm has a rewarded pick in the planned trial with this name.
+	// TrialBegan reports whether the planned trial has a session with a reward.
 	TrialBegan(arm trial.Arm, name string) bool
 }
 
-// Present returns the current presentation of a lesson. Unless p is nil, the counts of p decide whether the advice is
-// presented as a caution. Claims of success in the lesson's file are ignored.
+// Present returns the current presentation of a lesson. If p is not nil, the evidence of p may turn advice into a
+// caution; counts in the lesson's file are ignored.
 //
-// The default presentation shows the full text as advice, or as a caution if the file has the outcome failure. Its arm
-// is the slug with a hash of the text. Any other presentation adds a suffix to the arm, so that no two presentations
-// share an arm. A planned trial measures one presentation. From the first rewarded pick of the trial, the counts change
-// nothing until a person decides about the lesson.
+// The arm of full text as advice is the slug with a hash of the text. Every other presentation adds a suffix. After the
+// first reward in a planned trial, the presentation stays until a person decides about the lesson.
 func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p armEvidence) Presentation {
 	budget := c.BudgetBytes
 	if budget <= 0 {
@@ -44,8 +41,7 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p armEvidence) Pres
 	if c.Placement == InSystem {
 		s.Arm += ".system"
 	}
-	// The lesson is shortened as if it were alone in its block, because the other lessons of the block must not change
-	// its text.
+	// Shorten the lesson as if it were alone in its block: other lessons must not change its text.
 	rendered := line{text: text}
 	if room := budget - c.Style.frameBytes(); rendered.size(maxAdvice) > room {
 		s.adviceLimit = rendered.adviceLimitFor(room)
@@ -66,13 +62,11 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p armEvidence) Pres
 	return s
 }
 
-// cautionSuffix is the arm suffix of a lesson that is shown as a caution although its file does not have the outcome
-// failure.
+// cautionSuffix marks a caution whose file does not have the outcome failure.
 const cautionSuffix = ".caution"
 
-// isCautionByCounts reports whether the counts of adviceArm, the arm of the lesson as advice, make the lesson a
-// caution. If the planned trial already has a rewarded pick, the presentation of that pick remains. A change would
-// interrupt the trial and start a second one that no person has planned.
+// isCautionByCounts reports whether evidence makes the lesson a caution. A planned trial keeps its presentation,
+// because a change would start a second, unplanned trial.
 func isCautionByCounts(adviceArm trial.Arm, trialName string, p armEvidence) bool {
 	switch {
 	case trialName != "" && p.TrialBegan(adviceArm, trialName):
@@ -84,8 +78,7 @@ func isCautionByCounts(adviceArm trial.Arm, trialName string, p armEvidence) boo
 	return worse > better
 }
 
-// Block returns the exact block of a session in which only this lesson is inserted. It returns "" if not even the title
-// fits.
+// Block returns the block of a session with only this lesson, or "" if not even the title fits.
 func (c Config) Block(l *lesson.Lesson, text *lesson.Text, p armEvidence) string {
 	s := c.Present(l, text, p)
 	if s.adviceLimit < 0 {

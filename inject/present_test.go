@@ -11,7 +11,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonLines returns the lines of a lesson in a block.
 func lessonLines(block, slug string) string {
 	var out []string
 	in := false
@@ -26,8 +25,7 @@ func lessonLines(block, slug string) string {
 	return strings.Join(out, "\n")
 }
 
-// One arm is one treatment: an injected lesson has the same text whatever other lessons match. Other matches decide
-// only whether the lesson fits.
+// An injected lesson has the same text whatever other lessons match. Other matches decide only whether the lesson fits.
 func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 	long := strings.Repeat("Read what it says before you go on. ", 30)
 	first, injected, notFitting := map[string]string{}, 0, 0
@@ -66,7 +64,6 @@ func TestLessonTextDoesNotDependOnOtherMatches(t *testing.T) {
 	}
 }
 
-// The arm of a lesson names its text and each option that changes how the text is presented.
 func TestPresentationIsPartOfTheArm(t *testing.T) {
 	l := activeLesson("a", "deploy", "x")
 	l.ContentHash = "0123456789abcdef"
@@ -101,14 +98,13 @@ func TestPresentationIsPartOfTheArm(t *testing.T) {
 	}
 }
 
-// A lesson that becomes a caution starts a new arm. A negative belief about the advice does not make the belief about
-// the caution negative.
+// A negative belief about the advice does not make the belief about the caution negative.
 func TestCautionStartsANewArm(t *testing.T) {
 	c := bandit.New()
 	l := activeLesson("a", "deploy", "x")
 	text := l.Text()
 	advice := Config{}.Present(l, &text, c)
-	for i := range 300 { // sessions fail with the lesson and succeed without it
+	for i := range 300 { // fails with the lesson, succeeds without it
 		a := trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: "a", Arm: advice.Arm, Eps: 0.2, Injected: i%5 > 0, Centre: 0.5, Offset: 0.7}}}
 		y := 0.0
 		if !a.Picks[0].Injected {
@@ -127,9 +123,8 @@ func TestCautionStartsANewArm(t *testing.T) {
 	}
 }
 
-// The counts of a planned trial do not make a lesson a caution, neither during the trial nor after its end, until a
-// person decides about the lesson. A trial that began as a caution stays one. Without a planned number of picks, the
-// counts decide.
+// The presentation changes only after a person decides about the lesson. Without a planned number of picks, the counts
+// decide.
 func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
 	c := bandit.New()
 	l := activeLesson("a", "deploy", "x")

@@ -10,8 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// The fixed parts of a block. Golden tests compare the parts, because a changed byte invalidates the prompt
-// cache of every live session.
+// The fixed parts of a block. A changed byte invalidates the prompt cache of every live session; golden tests prevent
+// this.
 const (
 	adviceHead   = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n"
 	adviceEnd    = "End of lessons.\n\n"
@@ -21,20 +21,18 @@ const (
 	linePrefix   = "  | "
 )
 
-// maxAdvice is the maximum number of bytes of a lesson's advice in a block.
 const maxAdvice = lesson.MaxAdvice
 
-// line is one lesson in a block: a line with the title, and the indented lines of the advice.
+// line is one lesson in a block: its title, and its indented advice.
 type line struct {
 	text        *lesson.Text
 	caution     bool
-	adviceLimit int // maximum bytes of advice
+	adviceLimit int // maximum bytes
 }
 
-// fullSize returns the number of bytes of the lesson in a block.
 func (l *line) fullSize() int { return l.size(l.adviceLimit) }
 
-// frameBytes returns the number of bytes of the fixed lines of a block, including the line before the cautions.
+// frameBytes returns the size of a block without lessons.
 func (s Style) frameBytes() int {
 	if s == Pitfalls {
 		return len(pitfallsHead) + len(cautionsHead) + len(pitfallsEnd)
@@ -42,7 +40,7 @@ func (s Style) frameBytes() int {
 	return len(adviceHead) + len(cautionsHead) + len(adviceEnd)
 }
 
-// size returns the number of bytes of the lesson in a block, with the advice truncated to limit bytes.
+// size returns the size of the lesson in a block, with limit bytes of advice.
 func (l *line) size(limit int) int {
 	n := len("- [] \n") + len(l.text.Slug) + len(l.text.Title)
 	for _, part := range l.text.Lines(limit) {
@@ -51,14 +49,12 @@ func (l *line) size(limit int) int {
 	return n
 }
 
-// adviceLimitFor returns the largest number of bytes of advice with which the lesson fits into size bytes. The result
-// is negative if not even the title fits.
+// adviceLimitFor returns how much advice fits if the lesson has size bytes; negative if not even the title fits.
 func (l *line) adviceLimitFor(size int) int {
 	return sort.Search(maxAdvice+1, func(n int) bool { return l.size(n) > size }) - 1
 }
 
-// block renders a block with the lessons in the order of their slugs, and the cautions after the other lessons. A block
-// contains no counts, scores or dates, because the text of a lesson must be identical in every session.
+// block renders a block without counts, scores or dates, because a lesson's text must be identical in every session.
 func (s Style) block(lines []line) string {
 	lines = slices.Clone(lines)
 	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.text.Slug, b.text.Slug) })
@@ -92,7 +88,7 @@ func (l *line) write(b *strings.Builder, limit int) {
 	}
 }
 
-// LessonLines returns the lines of the lesson slug in a rendered block, or "" if the block does not contain the lesson.
+// LessonLines returns the lines of one lesson in a rendered block, or "".
 func LessonLines(block, slug string) string {
 	head := "- [" + slug + "] "
 	start := strings.Index("\n"+block, "\n"+head)

@@ -63,7 +63,7 @@ func TestBlockDoesNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// For any title and advice, each line of a block is a fixed line, or begins with "- [slug]" or with linePrefix.
+// Each line is a fixed line, or begins with "- [slug]" or linePrefix.
 func TestLessonTextCannotForgeBlockLines(t *testing.T) {
 	fixed := map[string]bool{}
 	for _, s := range []string{adviceHead, adviceEnd, pitfallsHead, pitfallsEnd, cautionsHead} {

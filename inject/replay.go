@@ -7,8 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// reinsertBlocks inserts the blocks of earlier turns again, each at its anchor. It sets AnchorRemoved in a block whose
-// anchor is missing.
+// reinsertBlocks inserts the blocks of earlier turns, each at its anchor.
 func (w *work) reinsertBlocks() {
 	for i := range w.rec.Lessons.Blocks {
 		b := &w.rec.Lessons.Blocks[i]
@@ -16,7 +15,7 @@ func (w *work) reinsertBlocks() {
 			continue
 		}
 		if w.plan.Kind == session.Repeat && w.input.Request.Delta && !b.Anchor.IsInstructions() {
-			b.Turn = w.rec.Thread.Turns // the repeated turn is a turn of its own, and the block moves to this turn
+			b.Turn = w.rec.Thread.Turns // the repeated turn counts as a new turn, and its block moves along
 		}
 		item, block, ok := w.findBlock(b)
 		if !ok {
@@ -32,9 +31,9 @@ func (w *work) reinsertBlocks() {
 	}
 }
 
-// Replay returns the plan for a side request that repeats the history of a session. The plan inserts the session's
-// blocks again, so that the request begins with the text in the provider's cache. No coin is flipped, and the request
-// does not count as a turn. The caller holds the lock of the record.
+// Replay returns the plan for a side request that repeats the history of a session, with the session's blocks, so that
+// the request begins with the text in the provider's cache. The request does not count as a turn. The caller holds the
+// lock of the record.
 func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 	p := Plan{Kind: session.Repeat}
 	w := work{in: in, rec: rec, input: input, plan: &p}
@@ -47,10 +46,9 @@ func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 	return p
 }
 
-// needsInsertion reports whether the block has to be inserted into this request. A request with the full history needs
-// every block. The provider of a delta request has stored the history with its blocks. A delta request therefore needs
-// a block only if the agent repeats the request into which the block was first inserted. A block in the instructions is
-// due in each request, because the provider does not store instructions.
+// needsInsertion reports whether this request lacks the block. With a delta request, the provider has the history with
+// its blocks, so only a repetition of the block's first request lacks the block. Instructions are not stored, so a
+// block in the instructions is always due.
 func (w *work) needsInsertion(b *session.Block) bool {
 	if !w.input.Request.Delta || b.Anchor.IsInstructions() {
 		return true
@@ -65,9 +63,8 @@ func (w *work) needsInsertion(b *session.Block) bool {
 	return false
 }
 
-// findBlock returns the position of a block. If the anchor of the block was missing in the previous turn, only the
-// former index is searched. Otherwise every turn of a sub-agent with the same session name and other messages would
-// search its whole list.
+// findBlock returns the position of a block. If the anchor was missing in the previous turn, only its former index is
+// searched. Otherwise a sub-agent with the main agent's session name would cause a full search in every turn.
 func (w *work) findBlock(b *session.Block) (item, block int, ok bool) {
 	if b.AnchorRemoved && b.Anchor.CallID == "" && b.Anchor.Role != wire.RoleSystem {
 		i := b.Anchor.Index
@@ -78,9 +75,8 @@ func (w *work) findBlock(b *session.Block) (item, block int, ok bool) {
 	return w.input.Request.Find(b.Anchor)
 }
 
-// findRewritten returns the position of a block whose message the agent has rewritten, such as a first message with
-// retrieved text that differs in every turn. If the other messages have their old indices, the block stays at the index
-// of its message, with a new anchor.
+// findRewritten finds a block whose message the agent has rewritten, such as a first message with retrieved text. If
+// the other messages kept their indices, the block stays at its index with a new anchor.
 func (w *work) findRewritten(b *session.Block) (item, block int, ok bool) {
 	i, req := b.Anchor.Index, w.input.Request
 	if b.AnchorRemoved || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {
@@ -108,12 +104,11 @@ func (w *work) setAnchorRemoved(b *session.Block, removed bool) {
 	}
 }
 
-// maxReinserted is the maximum number of blocks that reinsertCompacted inserts in one session.
+// maxReinserted limits the blocks that reinsertCompacted inserts in one session.
 const maxReinserted = 16
 
-// reinsertCompacted inserts the blocks that the agent removed with a compaction of the history. They precede the newest
-// user message. The text is the original one even if the lesson has been edited since, because the edited lesson is a
-// different arm.
+// reinsertCompacted inserts blocks that a compaction removed, before the newest user message. An edited lesson keeps
+// its original text, because the edited lesson is a different arm.
 func (w *work) reinsertCompacted() {
 	if w.input.Request.Delta {
 		return
@@ -140,11 +135,9 @@ func (w *work) reinsertCompacted() {
 	}
 }
 
-// wordsSpot returns the spot for lessons that the user's words triggered.
 func (w *work) wordsSpot() (spot, bool) { return w.newestMessageSpot(w.in.cfg.Placement == InSystem) }
 
 // newestMessageSpot returns the spot before the newest user message or, with inSystem, at the end of the system prompt.
-// ok is false if the message is not new, or if no stable anchor leads to the spot.
 func (w *work) newestMessageSpot(inSystem bool) (spot, bool) {
 	item := w.input.Request.LastUser()
 	if item < 0 || !w.rec.IsNewItem(w.input.Request, item) {
@@ -156,14 +149,14 @@ func (w *work) newestMessageSpot(inSystem bool) (spot, bool) {
 	return w.wordsSpotOf(item)
 }
 
-// wordsSpotOf returns the spot before the user's words in an item. For wire.System, it returns the end of the system
-// prompt. It reports whether the spot has a stable anchor.
+// wordsSpotOf returns the spot before the user's words or, for wire.System, at the end of the system prompt. The bool
+// reports whether the anchor is stable.
 func (w *work) wordsSpotOf(item int) (spot, bool) {
 	anchor := w.input.Request.AnchorAt(item, "")
 	return spot{item, -1, anchor}, w.isStableAnchor(item, -1, anchor)
 }
 
-// firstResultSpot returns the top of the first new tool result of an item at which a block can be inserted.
+// firstResultSpot returns the top of the first new tool result that can take a block.
 func (w *work) firstResultSpot(item int) (spot, bool) {
 	for _, r := range w.input.Request.Item(item).Results {
 		if at, ok := w.resultSpot(item, r.Block, r.CallID); ok {
@@ -173,8 +166,6 @@ func (w *work) firstResultSpot(item int) (spot, bool) {
 	return spot{}, false
 }
 
-// resultSpot returns the spot at the top of a tool result. ok is false if the result is not new, or if no stable anchor
-// leads to the spot.
 func (w *work) resultSpot(item, block int, callID string) (spot, bool) {
 	if callID == "" || !w.rec.IsNewResult(w.input.Request, item, callID) {
 		return spot{}, false
@@ -183,8 +174,7 @@ func (w *work) resultSpot(item, block int, callID string) (spot, bool) {
 	return spot{item, block, anchor}, w.isStableAnchor(item, block, anchor)
 }
 
-// isStableAnchor reports whether a search for the anchor finds the position for which the anchor was made. Every later
-// turn finds the block by this search.
+// isStableAnchor reports whether later turns will find this position by the anchor.
 func (w *work) isStableAnchor(item, block int, a wire.Anchor) bool {
 	i, b, ok := w.input.Request.Find(a)
 	return ok && i == item && b == block

@@ -11,20 +11,18 @@ import (
 	"precept/internal/wire"
 )
 
-// headSection is a registered section of a rules file in the head of the request. The head holds the system prompt and
-// the messages before the first answer, see wire.Request.Head.
+// headSection is a registered section of a rules file, found in the head of the request (wire.Request.Head).
 type headSection struct {
 	section *rules.RegisteredSection
 	lines   []string
-	passage int // index of the passage of the head that contains the section
+	passage int // index in the head
 	span    rules.Span
-	cut     bool // the unit's coin decided to cut; false means that the coin decided to keep the section, or is not flipped yet
+	cut     bool // the random decision removes the section; false also before the decision
 }
 
-// cutSections plans the deletion of the registered sections whose coin decided to cut. The coin of a section is flipped
-// in the first turn of the unit with the section, if the unit started after the measurement began. Every later request
-// repeats the decision. A section that the request does not contain exactly once is kept. All sections are kept if the
-// head has more than rules.MaxHead bytes.
+// cutSections plans the removal of rules sections. A section's random decision is made in the unit's first turn with
+// the section, if the unit started after the measurement began, and holds for all later requests. A section stays
+// unless the request contains exactly one copy, and all sections stay in a head that is too long.
 func (w *work) cutSections() {
 	registry := w.input.Rules
 	if registry == nil || len(registry.Sections) == 0 || w.input.Claim.RulesOff || w.rec.State.NoDeletions {
@@ -54,8 +52,7 @@ func (w *work) cutSections() {
 	w.planCuts(located, head)
 }
 
-// removableSections returns the sections whose coin decided to cut, and the sections whose coin may be flipped in this
-// turn.
+// removableSections returns the sections that are cut, and sections without a decision that may get one in this turn.
 func (w *work) removableSections(registry *rules.Registry) (found []headSection) {
 	mayFlip := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.input.NoLearning && !w.isExcluded()
 	w.withUnitRecord(func(u *session.Record) {
@@ -72,12 +69,11 @@ func (w *work) removableSections(registry *rules.Registry) (found []headSection)
 	return found
 }
 
-// mayFlipSections reports whether the coins of sections may be flipped for a unit. A unit whose control coin was
-// flipped first belongs to the comparison of treated and control units, and keeps all sections.
+// mayFlipSections returns false for a unit in the comparison of control and treatment, which keeps all sections.
 func mayFlipSections(a *trial.Assignment) bool { return !a.Decided || a.HasMeasuredRules && !a.Control }
 
-// dropEmptyingSections removes the sections of each passage in which the deletion of all found sections would leave a
-// part without text. Some APIs refuse an empty part.
+// dropEmptyingSections drops a passage's sections from found if their removal could leave an empty part. Some APIs
+// refuse an empty part.
 func dropEmptyingSections(found []headSection, head []wire.Passage) []headSection {
 	empties := make([]bool, len(head))
 	for i := range head {
@@ -92,9 +88,8 @@ func dropEmptyingSections(found []headSection, head []wire.Passage) []headSectio
 	return slices.DeleteFunc(found, func(s headSection) bool { return empties[s.passage] })
 }
 
-// locate finds the section in the head, and reports whether the head contains the section exactly once. A user may
-// quote a section, so a match in a user message counts only inside of the frame that an agent writes around a rules
-// file.
+// locate reports whether the head contains the section exactly once. A user may quote a section, so in a user message
+// the section counts only inside the frame that an agent writes around a rules file.
 func (s *headSection) locate(head []wire.Passage) bool {
 	count := 0
 	for i := range head {
@@ -110,7 +105,7 @@ func (s *headSection) locate(head []wire.Passage) bool {
 	return count == 1
 }
 
-// flipSections flips the coins of the sections without a coin, stores the coins in the unit, and sets the field cut.
+// flipSections makes and stores the random decisions of sections that have none.
 func (w *work) flipSections(found []headSection) {
 	var picks []trial.Pick
 	for i := range found {
@@ -123,13 +118,13 @@ func (w *work) flipSections(found []headSection) {
 	if len(picks) == 0 {
 		return
 	}
-	var earlier []trial.Pick // coins that another session of the unit has flipped since removableSections
+	var earlier []trial.Pick // decisions of other sessions since removableSections
 	w.withUnitRecord(func(u *session.Record) {
 		a := &u.Assignment
 		if !a.Decided {
 			a.HasMeasuredRules = true
 		}
-		if !a.HasMeasuredRules { // another session of the unit has flipped the control coin since removableSections
+		if !a.HasMeasuredRules { // another session has decided about control since removableSections
 			picks = nil
 			return
 		}
@@ -157,8 +152,8 @@ func (w *work) flipSections(found []headSection) {
 	}
 }
 
-// planCuts adds the deletions of the cut sections to the plan. A heading without remaining content is deleted, too. If
-// the deletions would leave a part of a passage empty, the passage keeps all its sections.
+// planCuts plans the removal of sections, and of headings that lose all their content. A passage keeps its sections if
+// a part would be empty.
 func (w *work) planCuts(found []headSection, head []wire.Passage) {
 	for i := range head {
 		var cuts []rules.Span

@@ -19,10 +19,10 @@ const (
 	styleSection = "## Style\n\nUse tabs.\n"
 )
 
-// rulesFile is a system prompt with a rules file that has both sections.
+// rulesFile is a system prompt that contains both sections.
 const rulesFile = "You are an agent.\nInstructions from: /shop/AGENTS.md\n# Shop\nA shop.\n\n" + testSection + "\n" + styleSection + "\n## Last\nx"
 
-// newMeasuringRegistry returns a registry of sections that are measured since noon.
+// newMeasuringRegistry returns sections that are measured since noon.
 func newMeasuringRegistry(t *testing.T, texts ...string) *rules.Registry {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), rules.RegistryName)
@@ -45,7 +45,6 @@ func newMeasuringRegistry(t *testing.T, texts ...string) *rules.Registry {
 	return r
 }
 
-// sectionSession is a session whose requests may have a rules file in the system prompt.
 type sectionSession struct {
 	t        *testing.T
 	injector *Injector
@@ -58,8 +57,6 @@ type sectionSession struct {
 	noLearning bool
 }
 
-// newSectionSession returns a new session with the given probability of control. Its rules file may have the sections
-// of the registry.
 func newSectionSession(t *testing.T, name string, control float64, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	id := session.IDOf("default", session.NamespaceSession, name)
@@ -69,8 +66,7 @@ func newSectionSession(t *testing.T, name string, control float64, registry *rul
 	}
 }
 
-// send plans a request and returns the system prompt that the upstream gets, and the plan. The messages alternate
-// between user and assistant.
+// send returns the system prompt that the upstream gets. The messages alternate between user and assistant.
 func (s *sectionSession) send(system string, messages ...string) (string, Plan) {
 	s.t.Helper()
 	s.now = s.now.Add(time.Second)
@@ -88,7 +84,6 @@ func (s *sectionSession) send(system string, messages ...string) (string, Plan) 
 	return sent.Head()[0].Text, p
 }
 
-// sendBody plans a request, and returns the body that the upstream gets and the plan.
 func (s *sectionSession) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
 	s.t.Helper()
 	req, err := wire.Parse(d, body)
@@ -103,7 +98,7 @@ func (s *sectionSession) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
 	return out, p
 }
 
-// promptAfterCuts returns rulesFile without the sections that the session withholds.
+// promptAfterCuts returns rulesFile without the withheld sections.
 func promptAfterCuts(r *sectionSession) string {
 	text := rulesFile
 	for _, p := range r.rec.Assignment.Picks {
@@ -114,8 +109,6 @@ func promptAfterCuts(r *sectionSession) string {
 	return text
 }
 
-// Each measured section is cut in about half of the sessions, independently of the other section. All requests of a
-// session have the same sections.
 func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, styleSection)
 	prompts := map[string]int{}
@@ -126,7 +119,7 @@ func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
 			t.Fatalf("session %d: picks = %+v, cuts = %v, prompt = %q, want 2 picks and the prompt without the withheld sections", i, p.Picks, p.Cuts, first)
 		}
 		prompts[first]++
-		for range 2 { // the next turn, and a retry of the turn
+		for range 2 { // next turn, and retry
 			if next, p := s.send(rulesFile, "a", "b", "c"); next != first || len(p.Picks) != 0 {
 				t.Fatalf("session %d: next prompt = %[3]q, want %[2]q", i, first, next)
 			}
@@ -142,7 +135,7 @@ func TestSectionsAreCutIndependentlyForTheWholeSession(t *testing.T) {
 	}
 }
 
-// newCutSession returns a session in whose first request both sections were cut.
+// newCutSession returns a session whose first request lost both sections.
 func newCutSession(t *testing.T, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	for i := range 100 {
@@ -162,7 +155,7 @@ func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 		name   string
 		run    func() *sectionSession
 		prompt string
-		picks  int // picks of the session after the request
+		picks  int // picks after the request
 	}{
 		{"section occurs twice", func() *sectionSession { return newSession("x") }, rulesFile + "\n" + testSection + "\n" + styleSection, 0},
 		{"section was edited", func() *sectionSession { return newSession("x") }, strings.NewReplacer("tests.", "test.", "tabs", "blanks").Replace(rulesFile), 0},
@@ -210,7 +203,6 @@ func TestSectionIsKeptIfItMustNotBeCut(t *testing.T) {
 	}
 }
 
-// The sessions of a run share one random decision for each section.
 func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, styleSection)
 	for i := range 20 {
@@ -224,7 +216,6 @@ func TestSessionsOfARunShareSectionAssignments(t *testing.T) {
 	}
 }
 
-// After a person stops the measurement, open sessions keep their cuts, and new sessions get the whole file.
 func TestSectionStaysCutInOpenSessionsAfterStop(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection, styleSection)
 	s := newCutSession(t, registry)
@@ -269,12 +260,11 @@ func TestExcludedSessionKeepsItsCuts(t *testing.T) {
 	before := promptAfterCuts(s)
 	s.rec.Assignment.Excluded = true
 	if got, p := s.send(rulesFile, "a", "b", "c"); got != before || p.SkipReason != SkipExcluded {
-		t.Errorf("prompt = %q, Skip = %q, want %q and %q", got, p.SkipReason, before, SkipExcluded)
+		t.Errorf("prompt = %q, SkipReason = %q, want %q and %q", got, p.SkipReason, before, SkipExcluded)
 	}
 }
 
-// A session with a measured section has Assignment.Rules set, whether it is control or not, and takes no part in the
-// comparison of treated and control sessions.
+// Such a session takes no part in the comparison of treated and control sessions.
 func TestSessionWithMeasuredSectionSetsAssignmentRules(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection)
 	for _, control := range []float64{0, 1} {
@@ -282,7 +272,7 @@ func TestSessionWithMeasuredSectionSetsAssignmentRules(t *testing.T) {
 		with.send(rulesFile, "a")
 		without.send("You are an agent.", "a")
 		if !with.rec.Assignment.HasMeasuredRules || without.rec.Assignment.HasMeasuredRules {
-			t.Errorf("control %v: Assignment.Rules = %t with a section and %t without, want true and false", control, with.rec.Assignment.HasMeasuredRules, without.rec.Assignment.HasMeasuredRules)
+			t.Errorf("control %v: HasMeasuredRules = %t with a section, %t without; want true, false", control, with.rec.Assignment.HasMeasuredRules, without.rec.Assignment.HasMeasuredRules)
 		}
 	}
 }

@@ -8,12 +8,11 @@ import (
 	"precept/internal/redact"
 )
 
-// maxWarningArgs is the maximum length in bytes of the call's arguments in a warning.
+// maxWarningArgs is the length of the quoted arguments in bytes.
 const maxWarningArgs = 300
 
-// loopWarning returns the block that warns the model of a loop. The text depends on l only, so that all replicas insert
-// the same bytes. The quoted call cannot contain a line that ends or begins a block. Secrets and personal data in the
-// arguments are redacted, because the block is stored with the session.
+// loopWarning depends on l only, so that all replicas insert identical bytes. The quoted call cannot contain a line
+// that ends or begins a block. Arguments are redacted, because the block is stored.
 func loopWarning(l detect.Loop) string {
 	var b strings.Builder
 	if l.IsSecondWarning {
@@ -62,7 +61,6 @@ func loopWarning(l detect.Loop) string {
 	return b.String()
 }
 
-// quotedCall returns the tool of a call and the beginning of its arguments, redacted.
 func quotedCall(l detect.Loop) string {
 	const redactedBytes = 16 * maxWarningArgs // arguments may be as long as a file
 	args := detect.CanonicalArgs(l.Args)

@@ -66,7 +66,6 @@ func TestWarningNamesCallAndReason(t *testing.T) {
 	assertGolden(t, "warnings.txt", b.String())
 }
 
-// Block markers in a tool name or in arguments neither end the warning nor start another block.
 func TestWarningQuotesToolNameAndArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.String().Draw(t, "tool")
@@ -76,7 +75,7 @@ func TestWarningQuotesToolNameAndArguments(t *testing.T) {
 			t.Fatalf("warning = %q, want two brackets of each kind and four line ends", w)
 		}
 		if w != loopWarning(detect.Loop{Tool: tool, Args: args}) {
-			t.Fatal("two calls of Warning with equal arguments returned different texts")
+			t.Fatal("two calls of loopWarning with equal arguments returned different texts")
 		}
 	})
 }

@@ -1,13 +1,11 @@
-// Package backtest reports in which captured sessions a lesson would have matched, by which words,
-// and the reward of those sessions. The search uses the matcher's input: the user's new words and
-// the new tool errors of each exchange.
+// Package backtest reports in which captured sessions a lesson would have matched, by which words, and the reward of
+// those sessions. The input is the matcher's: new words of the user and new tool errors.
 //
-// The contract: a Run keeps counts and a few names instead of sessions, so that a million sessions fit into memory. The
-// result depends only on the lessons and the sessions.
+// The contract: an Evaluator keeps counts and a few names, so that a million sessions fit into memory. The result
+// depends only on the lessons and the sessions.
 //
-// The hazard: the mean reward of the sessions in which a lesson matches is not an effect of the
-// lesson, because a lesson about failing builds matches in sessions whose builds fail. Only the holdout
-// measures the effect.
+// The hazard: the mean reward of the matching sessions is not an effect of the lesson. A lesson about failing builds
+// matches in sessions whose builds fail. Only the holdout (sessions without the lesson) measures the effect.
 package backtest
 
 import (
@@ -24,12 +22,11 @@ import (
 type Session struct {
 	Tenant, Name string
 	Exchanges    []sample.Exchange // in order
-	Rewarded     bool              // the session has a reward
-	Reward       float64           // 0 to 1; valid only if Rewarded is true
+	Rewarded     bool
+	Reward       float64 // 0 to 1; only if Rewarded
 }
 
-// SessionCount is a trigger of a lesson with the number of sessions in which it occurred. In Near.MissingConditions, it
-// is a missing condition.
+// SessionCount is a trigger of a lesson, or in NearMissCounts a missing condition, with its number of sessions.
 type SessionCount struct {
 	Text     string `json:"word"`
 	Sessions int    `json:"sessions"`
@@ -82,20 +79,18 @@ type MeanRewards struct {
 	RewardedUnmatched int      `json:"told_rest"`  // number of rewarded sessions without a match
 }
 
-// maxExamples is the maximum number of example sessions of a lesson.
 const maxExamples = 10
 
-// Evaluator counts the matches of lessons over sessions. A Run is not safe for concurrent use.
+// Evaluator counts the matches of lessons over sessions. An Evaluator is not safe for concurrent use.
 type Evaluator struct {
 	book             *lesson.Book
 	likeness         likenessState
 	tagger           *lesson.Tagger
 	counts           map[string]*lessonCount // by slug
 	keywords         []multiWordKeyword      // for near misses
-	sessionsByTenant map[string]sessionTally // by tenant; the key "" holds the sum of all tenants
+	sessionsByTenant map[string]sessionTally // by tenant; "" holds the sum
 }
 
-// sessionTally counts sessions, and sums the rewards of rewarded sessions.
 type sessionTally struct {
 	count, rewarded int
 	rewards         float64
@@ -116,14 +111,14 @@ func (t *sessionTally) mean() *float64 {
 	return new(t.rewards / float64(t.rewarded))
 }
 
-// matchedSessions holds the sessions with a match, or with a near miss, of one lesson.
+// matchedSessions holds a lesson's sessions with a match or a near miss.
 type matchedSessions struct {
 	sessions sessionTally
-	words    map[string]int // number of sessions by trigger, or by missing condition
-	examples []string       // names of the first sessions
+	words    map[string]int // number of sessions by trigger or missing condition
+	examples []string       // first sessions
 }
 
-// add adds a session. When the counts have reached the limit of different words, new words are ignored.
+// add ignores new words above the limit of different words.
 func (m *matchedSessions) add(s *Session, words map[string]bool, limit int) {
 	m.sessions.add(s)
 	for w := range words {
@@ -136,14 +131,13 @@ func (m *matchedSessions) add(s *Session, words map[string]bool, limit int) {
 	}
 }
 
-// lessonCount is the state of a run for one lesson.
 type lessonCount struct {
-	lesson              *lesson.Lesson // as given to New; matched as a copy without roles (see withoutRoles)
+	lesson              *lesson.Lesson // as given to New; the book has a copy without roles (see withoutRoles)
 	matches, nearMisses matchedSessions
 	likenessCounts      LikenessCounts
 }
 
-// New returns a run over lessons in any state. A nil tagger adds no tags to the texts.
+// New returns an evaluator for lessons in all states. The tagger may be nil.
 func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Evaluator {
 	r := &Evaluator{tagger: tagger, counts: map[string]*lessonCount{}, sessionsByTenant: map[string]sessionTally{}}
 	bare := make([]*lesson.Lesson, 0, len(lessons))
@@ -156,8 +150,7 @@ func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Evaluator {
 	return r
 }
 
-// withoutRoles returns an active copy of a lesson whose targets have no role and no skill, because stored sessions do
-// not contain them.
+// withoutRoles returns an active copy without roles and skills, which stored sessions do not contain.
 func withoutRoles(l *lesson.Lesson) *lesson.Lesson {
 	c := &lesson.Lesson{Slug: l.Slug, Title: l.Title, State: lesson.Active, Form: l.Form, Trigger: l.Trigger, Scope: l.Scope}
 	c.Trigger.Targets = nil
@@ -224,7 +217,7 @@ func (r *Evaluator) ResultOf(slug string) Result {
 	return out
 }
 
-// sortWords returns the words with their counts, the most frequent first.
+// sortWords returns the most frequent words first.
 func sortWords(counts map[string]int) []SessionCount {
 	out := []SessionCount{}
 	for _, w := range slices.Sorted(maps.Keys(counts)) {
@@ -234,7 +227,7 @@ func sortWords(counts map[string]int) []SessionCount {
 	return out
 }
 
-// Results returns the results of all lessons, in the order of their slugs.
+// Results returns the results by slug.
 func (r *Evaluator) Results() []Result {
 	out := make([]Result, 0, len(r.counts))
 	for _, slug := range slices.Sorted(maps.Keys(r.counts)) {
@@ -243,11 +236,11 @@ func (r *Evaluator) Results() []Result {
 	return out
 }
 
-// Sessions returns the number of sessions that were added.
+// Sessions returns the number of added sessions.
 func (r *Evaluator) Sessions() int { return r.sessionsByTenant[""].count }
 
-// Matches returns the number of sessions in which a lesson matched, and the number of sessions of its tenant
-// or, for a lesson without a tenant, of all tenants. Matches implements lesson.Checker.Backtest.
+// Matches returns the numbers of sessions with a match, and of the lesson's tenant (without a tenant: of all tenants).
+// Matches implements lesson.Checker.Backtest.
 func (r *Evaluator) Matches(l *lesson.Lesson) (matched, sessions int) {
 	o := r.ResultOf(l.Slug)
 	return o.Matched, o.Sessions

@@ -16,7 +16,6 @@ func lessonWithKeywords(slug string, words ...string) *lesson.Lesson {
 	return &lesson.Lesson{Slug: slug, State: lesson.Quarantined, Trigger: lesson.Trigger{Keywords: words}}
 }
 
-// userExchange returns an exchange of the agent coder with one user message.
 func userExchange(dialect, words string) sample.Exchange {
 	text, _ := json.Marshal(words)
 	return sample.Exchange{Dialect: dialect, Agent: "coder", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":` + string(text) + `}`)}}
@@ -41,7 +40,7 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 	if w := r.Rewards; *w.MeanMatched != 1 || w.RewardedMatched != 10 || *w.MeanUnmatched != 0.5 || w.RewardedUnmatched != 10 {
 		t.Errorf("mean rewards = %+v, want 1 over 10 rewarded sessions with a match, and 0.5 over 10 others", w)
 	}
-	if r := run.ResultOf("c-d"); r.Matched != 5 || r.Sessions != 20 { // a lesson of a tenant is tested only on sessions of that tenant
+	if r := run.ResultOf("c-d"); r.Matched != 5 || r.Sessions != 20 { // only sessions of the lesson's tenant count
 		t.Errorf("ResultOf(c-d) = %+v, want matches in 5 of the 20 sessions of acme", r)
 	}
 	if r := run.ResultOf("nobody"); r.Matched != 0 || r.Rewards.MeanMatched != nil {
@@ -49,8 +48,7 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 	}
 }
 
-// A near miss is a session that contains a phrase, or all words of a phrase, but does not match: another condition of
-// the lesson failed, or the words are not in the order of the phrase. The result counts the reasons.
+// A near miss contains a phrase, or all words of a phrase, but does not match.
 func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	l := lessonWithKeywords("a-b", "load more")
 	l.Trigger.NotKeywords = []string{"dry run"}
@@ -71,7 +69,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 			t.Errorf("reasons of the near misses = %s, want a reason with %q", reasons, want)
 		}
 	}
-	for i := range 100 { // a near miss has one reason for each phrase
+	for i := range 100 { // one reason for each phrase
 		l.Trigger.Keywords = append(l.Trigger.Keywords, fmt.Sprintf("gap between %d", i))
 	}
 	run = backtest.New([]*lesson.Lesson{l}, nil)
@@ -93,8 +91,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 }
 
-// Queries reads the three dialects, finds the tool of an error by the call in an earlier reply, and leaves out the text
-// of the assistant.
+// The tool of an error comes from the call in an earlier reply. The assistant's text is left out.
 func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 	raw := func(items ...string) (out []json.RawMessage) {
 		for _, i := range items {
@@ -123,7 +120,6 @@ func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 	}
 }
 
-// Queries leaves out the template of a harness, as in a live turn, and messages without a user request.
 func TestQueriesLeaveOutTemplates(t *testing.T) {
 	const preamble = "This is the Qwen Code. We are setting up the context for our chat.\nToday is a Friday."
 	xs := []sample.Exchange{userExchange("chat", preamble), userExchange("chat", "<task>\nuser words\n</task>\n\n# Keep a list")}
@@ -132,7 +128,6 @@ func TestQueriesLeaveOutTemplates(t *testing.T) {
 	}
 }
 
-// A Run keeps the names of at most ten matching sessions of a lesson.
 func TestRunKeepsTenExamples(t *testing.T) {
 	run := backtest.New([]*lesson.Lesson{lessonWithKeywords("a-b", "load more")}, nil)
 	s := backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{userExchange("chat", "load more")}}
@@ -145,7 +140,6 @@ func TestRunKeepsTenExamples(t *testing.T) {
 	}
 }
 
-// Unreadable parts of a session are skipped, and the other parts are searched.
 func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 	cut := userExchange("chat", "load more")
 	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"it was cut he`)}, cut.New...)
@@ -167,8 +161,7 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 	}
 }
 
-// The form of a lesson's file decides how a backtest reads its phrases: only in the gptme form does a * between blanks
-// match one word.
+// Only in the gptme form does a * between blanks match one word.
 func TestPhrasesAreReadInFormOfTheirLessonFile(t *testing.T) {
 	for form, want := range map[lesson.Form]int{lesson.FormGptme: 1, lesson.FormAIP11: 0} {
 		l := lessonWithKeywords("a-b", "killed at * seconds")

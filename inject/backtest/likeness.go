@@ -7,25 +7,23 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxSentenceBytes is the maximum number of bytes of a sentence in an example.
 const maxSentenceBytes = 300
 
 // LikenessConfig configures matches by likeness in a Run.
 type LikenessConfig struct {
-	OtherLessons []*lesson.Lesson // the other lessons of the bank; they compete, because a text matches only the lesson that it resembles most
+	OtherLessons []*lesson.Lesson // of the bank; they compete, because a text matches only the most similar lesson
 	Traffic      *lesson.Traffic
 	Rate         float64 // match.like_rate
-	Inject       bool    // match.like is on, so that lessons with like: true are injected
+	Inject       bool    // match.like: lessons with like: true are injected
 }
 
-// likenessState is the state of a run for matches by likeness.
 type likenessState struct {
-	book     *lesson.Book // nil means matches by likeness are not counted
-	sessions int          // captured sessions from which the thresholds are computed
+	book     *lesson.Book // nil: matches by likeness are not counted
+	sessions int          // for the thresholds
 }
 
-// EnableLikeness makes the run also count matches by likeness, in the sessions that are added later. With too few
-// captured sessions, no lesson matches by likeness.
+// EnableLikeness also counts matches by likeness in sessions that are added later, if there are enough captured
+// sessions.
 func (r *Evaluator) EnableLikeness(config LikenessConfig) {
 	all := make([]*lesson.Lesson, 0, len(config.OtherLessons)+len(r.counts))
 	for _, c := range r.counts {
@@ -43,7 +41,6 @@ func (r *Evaluator) EnableLikeness(config LikenessConfig) {
 	}
 }
 
-// countLikenessMatches counts a session for the lessons that match by likeness only.
 func (r *Evaluator) countLikenessMatches(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
 	if r.likeness.book == nil {
 		return
@@ -65,7 +62,7 @@ func (r *Evaluator) countLikenessMatches(queries []lesson.Query, fired map[strin
 	}
 }
 
-// add counts a session, and keeps the examples with the highest scores.
+// add keeps the examples with the highest scores.
 func (l *LikenessCounts) add(s *Session, r *lesson.Resemblance) {
 	l.Sessions++
 	l.Examples = append(l.Examples, LikenessExample{s.Name, firstBytes(r.Window, maxSentenceBytes), r.Words, r.Score, r.Threshold})

@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-// endpointLesson returns a lesson that is similar to similarSentence, and whose two phrases do not occur in it.
+// endpointLesson is similar to similarSentence, which has none of its phrases.
 func endpointLesson() *lesson.Lesson {
 	return &lesson.Lesson{
 		Slug: "keep-old-endpoints", Title: "Keep the old endpoint beside the new one.", State: lesson.Quarantined,
@@ -20,9 +20,8 @@ func endpointLesson() *lesson.Lesson {
 
 const similarSentence = "We want the orders endpoint to be called purchases, please rename it."
 
-// runWithSimilarity backtests lessons on sessions of one sentence each: the given sentences, and enough sentences about
-// opening hours for similarity matches. A similarity match is a sentence that resembles a lesson but has none of its
-// phrases.
+// runWithSimilarity backtests lessons on sessions of one sentence each, and adds enough sentences about opening hours
+// for similarity matches.
 func runWithSimilarity(tested []*lesson.Lesson, by backtest.LikenessConfig, sentences ...string) *backtest.Evaluator {
 	var sessions []*backtest.Session
 	for i := range lesson.LikeSessions {

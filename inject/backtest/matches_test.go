@@ -15,7 +15,7 @@ import (
 	"precept/internal/sample"
 )
 
-// runBacktest returns the result of a backtest of one lesson over sessions with one user message each.
+// runBacktest evaluates a lesson over sessions with one user message each.
 func runBacktest(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backtest.Result {
 	run := backtest.New([]*lesson.Lesson{l}, tagger)
 	for i, w := range words {
@@ -24,8 +24,7 @@ func runBacktest(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backt
 	return run.ResultOf(l.Slug)
 }
 
-// A captured session names its agent, but not its role or skill. So a target by role or skill is assumed to match. One
-// matching target suffices.
+// A captured session names its agent, but not its role or skill. One matching target suffices.
 func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -50,8 +49,7 @@ func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 	}
 }
 
-// Only the first and the last 32 KiB of a long message are searched. Truncated items and exchanges of an unknown
-// dialect are skipped.
+// Truncated items and exchanges of an unknown dialect are skipped.
 func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	filler := strings.Repeat("some other words ", 64<<10/17)
 	for _, tc := range []struct {
@@ -79,8 +77,7 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	}
 }
 
-// A lesson may match only if the agent has a tool, but the tool definitions of a request are not stored. So the lesson
-// matches a session that called the tool, before or after the phrase.
+// The tool definitions of a request are not stored, so a call of the tool counts, before or after the phrase.
 func TestLessonThatNeedsAToolMatchesSessionsThatCalledIt(t *testing.T) {
 	l := lessonWithKeywords("a-b", "load more")
 	l.Trigger.Tools = []string{"browser_*"}
@@ -97,21 +94,19 @@ func TestLessonThatNeedsAToolMatchesSessionsThatCalledIt(t *testing.T) {
 	}
 }
 
-// A phrase counts once per session, however many turns contain it.
 func TestPhraseCountsOncePerSession(t *testing.T) {
 	l := lessonWithKeywords("a-b", "load more", "page id", "never said")
 	run := backtest.New([]*lesson.Lesson{l}, nil)
 	if r := run.ResultOf("a-b"); r.Sessions != 0 || r.Matched != 0 || r.Rewards.MeanUnmatched != nil || len(r.SilentTriggers) != 3 {
-		t.Errorf("result without a session = %+v, want zeros and three phrases in Silent", r)
+		t.Errorf("result without a session = %+v, want zeros and three phrases in SilentTriggers", r)
 	}
 	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{userExchange("chat", "load more"), userExchange("chat", "the page id"), userExchange("chat", "load more")}})
 	r := run.ResultOf("a-b")
 	if want := []backtest.SessionCount{{Text: "load more", Sessions: 1}, {Text: "page id", Sessions: 1}}; r.Matched != 1 || !slices.Equal(r.Words, want) || !slices.Equal(r.SilentTriggers, []string{"never said"}) {
-		t.Errorf(`result = %+v, want one match, words %+v, and "never said" in Silent`, r, want)
+		t.Errorf(`result = %+v, want one match, words %+v, and "never said" in SilentTriggers`, r, want)
 	}
 }
 
-// A tool result is classified by its call, which may be in the same turn. A successful result is not an error.
 func TestResultIsClassifiedByItsCall(t *testing.T) {
 	turn := func(name, args, result string) sample.Exchange {
 		call, _ := json.Marshal(map[string]any{"id": "c1", "type": "function", "function": map[string]any{"name": name, "arguments": args}})
@@ -129,21 +124,19 @@ func TestResultIsClassifiedByItsCall(t *testing.T) {
 	}
 }
 
-// Tags of a lesson match by the phrases of the configuration, and are counted like keywords.
 func TestTagsMatchByConfiguredPhrases(t *testing.T) {
 	l := &lesson.Lesson{Slug: "a-b", Trigger: lesson.Trigger{Tags: []string{"deploy", "cloud"}}}
 	tagger := lesson.NewTagger(map[string][]string{"deploy": {"helm upgrade", "kubectl apply"}})
 	r := runBacktest(l, tagger, "please helm upgrade it", "helm", "kubectl apply -f x; the cloud is grey")
 	if want := []backtest.SessionCount{{Text: "deploy", Sessions: 2}, {Text: "cloud", Sessions: 1}}; r.Matched != 2 || !slices.Equal(r.Words, want) || len(r.SilentTriggers) != 0 {
-		t.Errorf("result with a tagger = %+v, want 2 matches by %+v, and an empty Silent", r, want)
+		t.Errorf("result with a tagger = %+v, want 2 matches by %+v, and an empty SilentTriggers", r, want)
 	}
 	if r := runBacktest(l, nil, "helm upgrade"); r.Matched != 0 || !slices.Equal(r.SilentTriggers, []string{"deploy", "cloud"}) {
-		t.Errorf("result without a tagger = %+v, want no match, and both tags in Silent", r)
+		t.Errorf("result without a tagger = %+v, want no match, and both tags in SilentTriggers", r)
 	}
 }
 
-// A text with all words of a keyword is a near miss, in any letter case, order and distance. Numbers are words. A text
-// that has only some of the words, or that matches, is not a near miss.
+// Letter case, order and distance do not matter.
 func TestScatteredWordsOfAPhraseAreANearMiss(t *testing.T) {
 	for _, tc := range []struct {
 		keyword, words string
@@ -170,8 +163,7 @@ func TestScatteredWordsOfAPhraseAreANearMiss(t *testing.T) {
 	}
 }
 
-// Results lists the lessons by slug, with the number of sessions of the lesson's tenant and the mean rewards. A mean
-// over no rewarded session is nil. Matches returns the same counts.
+// A mean over no rewarded session is nil.
 func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 	all, own := lessonWithKeywords("b-all", "load more"), lessonWithKeywords("a-own", "load more")
 	own.Scope.Tenant = "red"
@@ -193,7 +185,6 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 	}
 }
 
-// The counts depend neither on the order of the sessions nor on other lessons.
 func TestResultsDoNotDependOnOrderOrOtherLessons(t *testing.T) {
 	phrases := []string{"load more", "more to load", "load more, as a dry run", "nothing of it", "list the rows"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -223,7 +214,7 @@ func TestResultsDoNotDependOnOrderOrOtherLessons(t *testing.T) {
 		}
 		want := results(sessions, paged, listed)
 		if got := results(rapid.Permutation(sessions).Draw(t, "order"), listed, paged); !reflect.DeepEqual(got, want) {
-			t.Fatalf("results in another order = %+v, want %+v", got, want)
+			t.Fatalf("results in a different order = %+v, want %+v", got, want)
 		}
 		if alone := results(sessions, listed); !reflect.DeepEqual(alone, want[1:]) {
 			t.Fatalf("results without the other lesson = %+v, want %+v", alone, want[1:])

@@ -9,16 +9,15 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxNearReasons is the maximum number of different reasons that are counted for the near misses of a lesson.
+// maxNearReasons limits a lesson's different reasons of near misses.
 const maxNearReasons = 20
 
-// multiWordKeyword is a keyword of several words. A text may contain all the words without containing the phrase.
+// multiWordKeyword is a keyword whose words may all occur without the phrase.
 type multiWordKeyword struct {
 	slug, phrase string
 	words        []string
 }
 
-// multiWordKeywords returns the keywords of a lesson with several words.
 func multiWordKeywords(l *lesson.Lesson) (out []multiWordKeyword) {
 	for _, phrase := range l.Trigger.Keywords {
 		if words := sortedWords(phrase); len(words) > 1 {
@@ -28,7 +27,7 @@ func multiWordKeywords(l *lesson.Lesson) (out []multiWordKeyword) {
 	return out
 }
 
-// countNearMisses counts a session for each lesson with a near miss in the session (see Near).
+// countNearMisses counts a session for each lesson with a near miss (see NearMissCounts).
 func (r *Evaluator) countNearMisses(queries []lesson.Query, fired map[string]map[string]bool, s *Session) {
 	near := map[string]map[string]bool{}
 	addReason := func(slug, reason string) {
@@ -58,14 +57,12 @@ func (r *Evaluator) countNearMisses(queries []lesson.Query, fired map[string]map
 	}
 }
 
-// sortedWords returns the sorted words of a text without duplicates.
 func sortedWords(text string) []string {
 	words := strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 	slices.Sort(words)
 	return slices.Compact(words)
 }
 
-// containsAll reports whether a sorted list contains all words.
 func containsAll(sorted, words []string) bool {
 	for _, w := range words {
 		if _, ok := slices.BinarySearch(sorted, w); !ok {

@@ -12,26 +12,26 @@ import (
 	"precept/internal/sample"
 )
 
-// maxNearest is the maximum number of lessons without a match that Nearest returns.
+// maxNearest limits the lessons without a match in a result of Nearest.
 const maxNearest = 12
 
-// nearestQueries is the number of queries of a session that Nearest reads, from the end.
+// nearestQueries limits the queries that Nearest reads, from the end of a session.
 const nearestQueries = 20
 
-// Reason says why a lesson matched in a session, or why a similar lesson did not match.
+// Reason says why a lesson matched, or why a similar lesson did not.
 type Reason struct {
 	Slug    string
 	Why     string
 	Matched bool
 
-	score float64 // closeness: above 1 if a trigger occurred, otherwise the share of the words of a phrase that occurred
+	score float64 // above 1 if a trigger occurred, otherwise the share of a phrase's words that occurred
 }
 
-// Nearest returns the lessons of a book that came closest to a match in a session, without the lessons of other
-// tenants. Each reason names the missing condition, or the nearest phrase. The parameter matched lists the lessons that
-// matched in the session. Those whose current text still matches are at the end of the result, and their reason names
-// the triggers of the first match. Nearest reads only the newest queries. When ctx ends, it returns the lessons found
-// so far.
+// Nearest returns the lessons that came closest to a match in a session, each with the missing condition or the nearest
+// phrase. The lessons in matched come last, with their triggers, if they still match.
+//
+// Nearest reads only the newest queries, and no lessons of other tenants. When ctx ends, Nearest returns the lessons
+// found so far.
 func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges []sample.Exchange, matched []string) []Reason {
 	found := map[string]*Reason{}
 	addReason := func(slug, why string, score float64) {
@@ -42,7 +42,7 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 			found[slug] = &Reason{Slug: slug, Why: why, score: score}
 		}
 	}
-	triggers := map[string]string{} // of the lessons in matched
+	triggers := map[string]string{} // by slug, of the lessons in matched
 	isForeign := func(l *lesson.Lesson) bool { return l.Scope.Tenant != "" && l.Scope.Tenant != tenant }
 	queries := Queries(exchanges)
 	queries = queries[max(0, len(queries)-nearestQueries):]
@@ -55,7 +55,7 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 			switch {
 			case isForeign(e.Lesson):
 			case slices.Contains(matched, e.Lesson.Slug):
-				if e.Matches { // the loop ends with the oldest query, so the first match remains
+				if e.Matches { // the oldest query is the last, so the first match remains
 					triggers[e.Lesson.Slug] = lesson.CauseText(e.Causes)
 				}
 			case len(e.Obstacles) > 0:
@@ -90,8 +90,7 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 	return out
 }
 
-// addPhraseReasons adds a reason for each phrase of a lesson if a sorted list contains at least half of the phrase's
-// words.
+// addPhraseReasons adds a reason for each phrase with half of its words in sorted.
 func addPhraseReasons(l *lesson.Lesson, sorted []string, addReason func(slug, why string, score float64)) {
 	for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
 		if why, share := comparePhrase(phrase, sorted); share >= 0.5 {
@@ -100,8 +99,7 @@ func addPhraseReasons(l *lesson.Lesson, sorted []string, addReason func(slug, wh
 	}
 }
 
-// comparePhrase returns the share of the words of a phrase that a sorted list of words contains, and a description of
-// these words.
+// comparePhrase returns the share of a phrase's words in sorted, with a description.
 func comparePhrase(phrase string, sorted []string) (why string, share float64) {
 	words := sortedWords(phrase)
 	var present []string
@@ -113,7 +111,6 @@ func comparePhrase(phrase string, sorted []string) (why string, share float64) {
 	return describePhrase(phrase, words, present), float64(len(present)) / float64(max(len(words), 1))
 }
 
-// describePhrase describes the words of a phrase that are in the session.
 func describePhrase(phrase string, words, present []string) string {
 	if len(present) == len(words) {
 		return fmt.Sprintf("nearest phrase %q: all words occur, but not as this phrase at a place where the lesson fires", phrase)

@@ -12,8 +12,7 @@ import (
 	"precept/internal/sample"
 )
 
-// Nearest returns the lessons that almost matched, with the missing condition or the nearest phrase, and the lessons
-// that matched, with the phrase that matched.
+// Matching lessons are returned with the phrase that matched.
 func TestNearestNamesTheMissingCondition(t *testing.T) {
 	newLesson := func(slug string, state lesson.State, keywords ...string) *lesson.Lesson {
 		l := &lesson.Lesson{Slug: slug, State: state, Title: slug, Body: "Do it."}
@@ -40,7 +39,6 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 	}
 }
 
-// Nearest returns no lesson of another tenant.
 func TestNearestReturnsNoLessonOfAnotherTenant(t *testing.T) {
 	newLesson := func(slug, tenant, keyword string) *lesson.Lesson {
 		l := &lesson.Lesson{Slug: slug, State: lesson.Active, Title: slug, Body: "Do it."}
@@ -57,7 +55,6 @@ func TestNearestReturnsNoLessonOfAnotherTenant(t *testing.T) {
 	}
 }
 
-// Nearest reads only the newest queries of a long session, and none if the context is cancelled.
 func TestNearestReadsTheNewestQueries(t *testing.T) {
 	l := &lesson.Lesson{Slug: "a", State: lesson.Candidate, Title: "a", Body: "Do it."}
 	l.Trigger.Keywords = []string{"flaky test"}

@@ -12,15 +12,15 @@ import (
 
 // Limits of proposed phrases.
 const (
-	nearShare      = 0.7 // minimum likeness of a near miss, as a fraction of the threshold of a match
+	nearShare      = 0.7 // likeness of a near miss, relative to the threshold of a match
 	maxProposals   = 10
 	maxPhraseWords = 6
-	broadShare     = 0.1 // maximum share of the sessions in which a proposed phrase occurs
-	maxExcerpt     = 160 // bytes of an excerpt
+	broadShare     = 0.1 // of the sessions, above which a phrase is too broad
+	maxExcerpt     = 160 // bytes
 )
 
-// PhraseProposal is a new phrase for a lesson, with the sessions in which the phrase would trigger the lesson. The
-// phrase is from captured sentences that resemble the lesson and did not match.
+// PhraseProposal is a new phrase for a lesson, from captured sentences that are similar to the lesson but did not
+// match.
 type PhraseProposal struct {
 	Number   int             `json:"number"` // from 1, for --accept
 	By       string          `json:"by"`     // "near_misses", "judge" or "person"
@@ -44,8 +44,8 @@ type CapturedSession struct {
 	Queries []lesson.Query
 }
 
-// NearMisses returns the sentences that resemble a lesson, from texts without a match of the lesson. Each sentence is
-// returned once, the most similar first. book contains the lesson and the thresholds of the captured sessions.
+// NearMisses returns sentences that are similar to a lesson, from texts without a match, each once and the most similar
+// first. book contains the lesson and its threshold.
 func NearMisses(book *lesson.Book, target *lesson.Lesson, sessions []CapturedSession) []lesson.Resemblance {
 	exact := lesson.NewBook([]*lesson.Lesson{withoutRoles(target)})
 	var out []lesson.Resemblance
@@ -68,7 +68,7 @@ func NearMisses(book *lesson.Book, target *lesson.Lesson, sessions []CapturedSes
 	return out
 }
 
-// ProposePhrases returns proposals of phrases for a lesson from its near misses.
+// ProposePhrases proposes phrases from a lesson's near misses.
 func ProposePhrases(near []lesson.Resemblance, sessions []CapturedSession) []PhraseProposal {
 	found := map[string]*PhraseProposal{}
 	for i := range near {
@@ -95,20 +95,18 @@ func ProposePhrases(near []lesson.Resemblance, sessions []CapturedSession) []Phr
 	return out
 }
 
-// NewPhraseProposal returns the proposal of a phrase by a judge or a person, with the sessions in which the phrase
-// occurs.
+// NewPhraseProposal returns the phrase of a judge or a person, with its sessions.
 func NewPhraseProposal(phrase, by string, sessions []CapturedSession) PhraseProposal {
 	p := PhraseProposal{Phrase: phrase, By: by, Words: []string{}}
 	p.countSessions(sessions)
 	return p
 }
 
-// IsBroad reports whether the phrase occurs in too many of the sessions to be a proposal.
+// IsBroad reports whether the phrase occurs in too many sessions.
 func (p *PhraseProposal) IsBroad() bool {
 	return float64(p.Matched) > max(1, broadShare*float64(p.Sessions))
 }
 
-// countSessions sets the sessions in which the phrase occurs.
 func (p *PhraseProposal) countSessions(sessions []CapturedSession) {
 	book := lesson.NewBook([]*lesson.Lesson{{Slug: "proposal", State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{p.Phrase}}}})
 	p.Sessions, p.Examples = len(sessions), []PhraseExample{}
@@ -124,9 +122,8 @@ func (p *PhraseProposal) countSessions(sessions []CapturedSession) {
 	}
 }
 
-// phraseBetween returns the words of a sentence from the first to the last shared word, at most maxPhraseWords. A
-// single shared word is returned with the next word. The result is empty without a shared word, or if the only shared
-// word is the last word of the sentence.
+// phraseBetween returns the words from the first to the last shared word, at most maxPhraseWords. A single shared word
+// needs a next word; otherwise the result is empty.
 func phraseBetween(sentence string, shared []string) string {
 	words := strings.FieldsFunc(sentence, unicode.IsSpace)
 	first, last := -1, -1
@@ -142,7 +139,7 @@ func phraseBetween(sentence string, shared []string) string {
 	if first < 0 {
 		return ""
 	}
-	for last-first+1 > maxPhraseWords { // drop words at the end, because the first word is usually the verb
+	for last-first+1 > maxPhraseWords { // drop the last word, because the first is usually the verb
 		last--
 	}
 	if first == last && last+1 < len(words) {
@@ -154,7 +151,7 @@ func phraseBetween(sentence string, shared []string) string {
 	return strings.ToLower(strings.Join(words[first:last+1], " "))
 }
 
-// excerpt returns the part of a query's texts around the phrase, or the start of the first text.
+// excerpt returns text around the phrase, or else the start of the first text.
 func excerpt(q *lesson.Query, phrase string) string {
 	texts := slices.Clone(q.Words)
 	for i := range q.Errors {
@@ -171,7 +168,7 @@ func excerpt(q *lesson.Query, phrase string) string {
 	return firstBytes(texts[0], maxExcerpt)
 }
 
-// firstBytes truncates a text to limit bytes, without an incomplete character at the end.
+// firstBytes leaves no incomplete character at the end.
 func firstBytes(text string, limit int) string {
 	return strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), limit)], ""))
 }

@@ -9,11 +9,11 @@ import (
 	"precept/internal/wire"
 )
 
-// maxMessageBytes is the maximum number of bytes of a message that are searched. Of a longer message, the first and the
-// last half of this number are searched, as in a live turn.
+// maxMessageBytes limits the searched bytes of a message. Of a longer message, half from each end is searched, as in a
+// live turn.
 const maxMessageBytes = 64 << 10
 
-// Queries returns the matcher's input in each turn of a session, in order, without tenant, role and skill.
+// Queries returns the matcher's input of each turn, without tenant, role and skill.
 func Queries(exchanges []sample.Exchange) []lesson.Query {
 	var out []lesson.Query
 	calls := map[string]wire.Call{}
@@ -28,14 +28,13 @@ func Queries(exchanges []sample.Exchange) []lesson.Query {
 			tools = append(tools, c.Name)
 		}
 	}
-	for i := range out { // the offered tools are not stored, so the called tools are used
+	for i := range out { // the offered tools are not stored
 		out[i].Tools = tools
 	}
 	return out
 }
 
-// query returns the new words and the tool errors of one exchange. ok is false if the exchange has neither, or cannot
-// be read.
+// query returns ok = false for an unreadable exchange, or one without new words and tool errors.
 func query(x *sample.Exchange, calls map[string]wire.Call) (q lesson.Query, ok bool) {
 	q = lesson.Query{Agent: x.Agent, Model: x.Model}
 	d := wire.DialectNamed(x.Dialect)
@@ -70,7 +69,6 @@ func keepBothEnds(s string) string {
 	return s[:maxMessageBytes/2] + "\n" + s[len(s)-maxMessageBytes/2:]
 }
 
-// requestBody returns the body of a request with the new messages of an exchange.
 func requestBody(d wire.Dialect, x *sample.Exchange) []byte {
 	key := "messages"
 	if d == wire.Responses {

@@ -14,19 +14,17 @@ import (
 // Decision is an operator's decision about a lesson.
 type Decision struct {
 	Action lesson.Action
-	Plan   lesson.TrialPlan   // plan of the trial, for StartTrial
-	By     string             // name of the operator, for the audit log
-	Seen   lesson.SeenVersion // version that the operator has seen; any other version is refused
-	// Force activates the lesson even if the checks refuse its text. An operator sets Force after reading the text.
+	Plan   lesson.TrialPlan   // for StartTrial
+	By     string             // operator, for the audit log
+	Seen   lesson.SeenVersion // version seen by the operator; a different version is refused
+	// Force activates the lesson even if the checks refuse its text, which the operator has read.
 	Force bool
-	// Sessions holds the numbers of rewarded sessions with and without the lesson at the time of the decision, for the
-	// audit log; nil means unknown.
+	// Sessions holds the rewarded sessions with and without the lesson, for the audit log; nil means unknown.
 	Sessions *[2]int64
 }
 
-// Act carries out a decision. Approve and StartTrial check the lesson again, and fail if the checks find an error.
-// Retire moves the file into the archive. Any action except Pause and Retire moves the file of an archived lesson out
-// of the archive. The measured counts of the lesson stay in the store.
+// Act carries out a decision. Approve and StartTrial fail if the checks find an error. Retire archives the file; every
+// action except Pause and Retire restores an archived file first. Measured results stay in the store.
 func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		old, name, err := s.get(slug)
@@ -71,7 +69,7 @@ func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err 
 	return r, err
 }
 
-// supersedeEvents returns the events of the lessons that the activation of l supersedes.
+// supersedeEvents returns events for the lessons superseded by an active l.
 func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
 	if !l.State.IsActive() {
 		return nil
@@ -87,8 +85,8 @@ func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
 	return out
 }
 
-// Revise replaces the text of a lesson that a program wrote in the scope of the proposal. The lesson is quarantined
-// again. With p.Own, it is active for its agent. Slug, number, source and time of creation stay.
+// Revise replaces the text of a program's lesson in the proposal's scope. The lesson is quarantined again, or with
+// p.ActivateNow active for its agent. Slug, number, source and time of creation stay.
 func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (c Change, err error) {
 		c, r, err = b.revise(ctx, s, slug, p)
@@ -97,8 +95,7 @@ func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, e
 	return r, err
 }
 
-// revise returns the change that replaces the lesson slug by the lesson of the proposal. Both must have the same scope.
-// The change counts as a write in the quota of the scope.
+// revise returns the change for Revise, which counts as a write in the scope's quota.
 func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal) (c Change, r Result, err error) {
 	old, name, err := s.getOwned(slug, p.Scope)
 	if err != nil {
@@ -137,13 +134,12 @@ type RecordOutcome string
 
 // The outcomes of Record.
 const (
-	RecordedNew       RecordOutcome = "new"  // a new lesson
-	RecordedNewText   RecordOutcome = "text" // a new text of an existing lesson
-	RecordedUnchanged RecordOutcome = "same" // the existing lesson has this text; nothing is written
+	RecordedNew       RecordOutcome = "new"
+	RecordedNewText   RecordOutcome = "text" // new text of an existing lesson
+	RecordedUnchanged RecordOutcome = "same" // equal text; nothing is written
 )
 
-// Record writes the lesson of an agent. If the agent already has a lesson with the same title, Record replaces the text
-// of this lesson.
+// Record writes an agent's lesson, or replaces the text of an earlier lesson with this title.
 func (b *Bank) Record(ctx context.Context, p Proposal) (r Result, outcome RecordOutcome, err error) {
 	slug := Slug(p.Lesson.Title, p.Scope)
 	err = b.update(ctx, func(s *snapshot) (c Change, err error) {
@@ -169,8 +165,7 @@ func (b *Bank) Record(ctx context.Context, p Proposal) (r Result, outcome Record
 	return r, outcome, err
 }
 
-// getOwned returns the lesson slug and its file name if a program wrote the lesson in the scope. It returns ErrNoLesson
-// for any other lesson, so that a tenant learns nothing about the lessons of other tenants.
+// getOwned returns a program's lesson of the scope, or ErrNoLesson: a tenant must learn nothing about other tenants.
 func (s *snapshot) getOwned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
 	l, name, err := s.get(slug)
 	if err == nil && (l.Approval.Source == "" || l.Scope != scope) {
@@ -179,16 +174,15 @@ func (s *snapshot) getOwned(slug string, scope lesson.Scope) (*lesson.Lesson, st
 	return l, name, err
 }
 
-// withoutFile returns a copy of the snapshot whose book does not contain the lesson with this file name.
+// withoutFile returns a copy of the snapshot without one lesson.
 func (s *snapshot) withoutFile(name string) *snapshot {
 	others := *s
 	others.book = s.book.WithLessons(slices.DeleteFunc(s.book.Lessons(), func(l *lesson.Lesson) bool { return s.name(l) == name }))
 	return &others
 }
 
-// Cite adds evidence to a lesson, because a repeated error does not need a new lesson. The lesson names at most
-// maxEvidence references. count is the number of all supporting sessions. References that the lesson already has are
-// not added again. The state of the lesson does not change.
+// Cite adds evidence to a lesson, because a repeated error does not need a new lesson. At most maxEvidence references
+// are kept, without duplicates; count is the number of all supporting sessions. The lesson's state stays.
 func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, count int, by string) (l *lesson.Lesson, err error) {
 	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.get(slug)
@@ -209,7 +203,7 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 		}
 		l, err = lesson.Edit(old, func(l *lesson.Lesson) {
 			l.Evidence = append(l.Evidence, added...)
-			l.EvidenceCount = 0 // Evidence names all sessions
+			l.EvidenceCount = 0 // Evidence names all
 			if count != len(l.Evidence) {
 				l.EvidenceCount = count
 			}
@@ -225,10 +219,9 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 	return l, err
 }
 
-// maxEvidence is the maximum number of references in a lesson.
 const maxEvidence = 50
 
-// Withdraw archives a lesson that a program wrote in the scope.
+// Withdraw archives a program's lesson of the scope.
 func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error {
 	return b.update(ctx, func(s *snapshot) (Change, error) {
 		old, name, err := s.getOwned(slug, scope)
@@ -243,8 +236,7 @@ func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by
 	})
 }
 
-// moveToArchive returns the change that moves the file of a lesson into the archive. The archived file is named after
-// the slug, so that lessons with different slugs have different names in the archive.
+// moveToArchive names the archived file after the slug, which is unique.
 func (s *snapshot) moveToArchive(name string, l *lesson.Lesson, e lesson.Event) (Change, error) {
 	archiveName := Archive + path.Join(path.Dir(name), l.Slug+".md")
 	if _, exists := s.texts[archiveName]; exists {
@@ -258,8 +250,7 @@ func (s *snapshot) moveToArchive(name string, l *lesson.Lesson, e lesson.Event) 
 	return Change{Edits: []Edit{{Name: archiveName, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}, Log: []lesson.Event{s.event(l, e)}}, nil
 }
 
-// getArchived returns an archived lesson and its name in the archive. The Path of the lesson is the path of its file
-// after a restoration.
+// getArchived returns an archived lesson, with the Path after a restoration, and its name in the archive.
 func (s *snapshot) getArchived(slug string) (*lesson.Lesson, string, error) {
 	for name, text := range s.texts {
 		back, archived := strings.CutPrefix(name, Archive)
@@ -275,8 +266,7 @@ func (s *snapshot) getArchived(slug string) (*lesson.Lesson, string, error) {
 	return nil, "", ErrNoLesson
 }
 
-// Put writes a hand-written text under a name, and replaces the current text of the name. The checks treat the text
-// like any hand-written file.
+// Put writes a hand-written text under a name. The checks treat the text like a hand-written file.
 func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		l, err := lesson.Parse(s.storageName+"/"+name, text)

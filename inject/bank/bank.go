@@ -12,17 +12,17 @@ import (
 	"precept/inject/lesson"
 )
 
-// ErrNoLesson means that there is no lesson with the slug, or that the caller may not see the lesson.
+// ErrNoLesson means that the lesson does not exist, or is hidden from the caller.
 var ErrNoLesson = errors.New("no such lesson exists")
 
-// ErrTooMany means that a limit is reached. The limits are on the writes of the agent and of the tenant in the last
-// hour, and on the lessons of the tenant that wait for approval.
+// ErrTooMany means that an agent or tenant has reached a limit on writes in the last hour, or on lessons that wait for
+// approval.
 var ErrTooMany = errors.New("too many lessons were written; wait, or ask a person to approve or reject the quarantined lessons")
 
-// ErrTenantLessons means that the tenant already has limits.tenant_lessons lessons.
+// ErrTenantLessons means that the tenant has limits.tenant_lessons lessons.
 var ErrTenantLessons = errors.New("the tenant has limits.tenant_lessons lessons; delete some, or ask the operator to raise limits.tenant_lessons")
 
-// Refused is the error for a lesson that is invalid or that the checks refuse.
+// Refused is the error for a lesson that is invalid or refused by the checks.
 type Refused struct{ Faults lesson.ValidationErrors }
 
 // Error lists the faults.
@@ -31,17 +31,16 @@ func (r *Refused) Error() string { return r.Faults.Error() }
 // Unwrap returns the faults.
 func (r *Refused) Unwrap() error { return r.Faults }
 
-// newRefused returns a *Refused with one fault.
 func newRefused(code lesson.Code, field, format string, args ...any) error {
 	return &Refused{lesson.ValidationErrors{{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}}}
 }
 
-// Limits limit the writes of programs, so that one credential cannot flood operators with lessons to approve.
+// Limits restrict the writes of programs, so that a single credential cannot flood operators with lessons.
 type Limits struct {
-	AgentWritesPerHour  int // writes of one agent per hour; 0 means 60
-	TenantWritesPerHour int // writes of one tenant per hour; 0 means 300
-	TenantWaiting       int // lessons of one tenant that wait for approval; 0 means 500
-	TenantLessons       int // lessons of one tenant (limits.tenant_lessons); 0 means no limit
+	AgentWritesPerHour  int // per agent; 0 means 60
+	TenantWritesPerHour int // per tenant; 0 means 300
+	TenantWaiting       int // lessons of a tenant waiting for approval; 0 means 500
+	TenantLessons       int // per tenant (limits.tenant_lessons); 0 means no limit
 }
 
 func (l Limits) orDefaults() Limits {
@@ -52,27 +51,26 @@ func (l Limits) orDefaults() Limits {
 type Options struct {
 	Storage     Storage
 	Now         func() time.Time
-	Checks      lesson.Checker                  // checks of lessons; the bank sets Checks.Now
-	FindSecrets lesson.SecretFinder             // returns the kinds of secrets in a text; a hand-written file with a secret is quarantined; nil skips the search
-	Counts      func(slug string) lesson.Counts // measured counts for the index; nil keeps the counts in the index
+	Checks      lesson.Checker                  // the bank sets Now
+	FindSecrets lesson.SecretFinder             // kinds of secrets in a text; may be nil
+	Counts      func(slug string) lesson.Counts // measured results for the index; nil keeps the old results
 	Limits      Limits
-	ParseCache  *lesson.ParseCache // cache that is shared with other readers of the storage; nil means no cache
+	ParseCache  *lesson.ParseCache // shared with other readers of the storage; may be nil
 }
 
-// Bank writes lessons that pass the checks and the limits. A Bank is safe for concurrent use and starts no
-// goroutine.
+// Bank writes lessons that pass the checks and the limits. A Bank is safe for concurrent use and starts no goroutine.
 type Bank struct {
 	options Options
 
-	queue   sync.Mutex      // guards waiting; no other lock is taken while queue is held
-	waiting []*pendingWrite // writes that the next goroutine with the lock mu commits in one step
+	queue   sync.Mutex      // guards waiting; no lock is taken while queue is held
+	waiting []*pendingWrite // for the next goroutine with the lock mu, which commits them in one step
 
-	mu            sync.Mutex    // serializes the commits of this process; guards texts and archivedTexts
-	texts         *lesson.Texts // active texts, parsed
-	archivedTexts *lesson.Texts // archived texts, parsed
+	mu            sync.Mutex    // serializes commits of this process; guards texts and archivedTexts
+	texts         *lesson.Texts // active, parsed
+	archivedTexts *lesson.Texts // parsed
 }
 
-// New returns a bank. It does not read or write the storage.
+// New returns a bank, without access to the storage.
 func New(o Options) *Bank {
 	o.Limits = o.Limits.orDefaults()
 	var secrets []lesson.SecretFinder
@@ -85,7 +83,7 @@ func New(o Options) *Bank {
 	}
 }
 
-// List returns all lessons except the archived lessons, and the problems of the bank's files.
+// List returns all lessons outside of the archive, and the problems of the files.
 func (b *Bank) List(ctx context.Context) (*lesson.Book, []lesson.Problem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +94,7 @@ func (b *Bank) List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 	return s.book, s.problems, nil
 }
 
-// Archived returns the archived lessons in the order of their slugs, and the problems of their files.
+// Archived returns the archived lessons by slug, and the problems of their files.
 func (b *Bank) Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +106,7 @@ func (b *Bank) Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem
 	return book.Lessons(), problems, nil
 }
 
-// archived parses the archived texts among texts. The caller holds mu.
+// archived parses the archived texts. The caller holds mu.
 func (b *Bank) archived(texts map[string][]byte) (*lesson.Book, []lesson.Problem) {
 	old := map[string][]byte{}
 	for name, text := range texts {
@@ -125,17 +123,17 @@ func (b *Bank) Log(ctx context.Context, n int) ([]lesson.Event, error) {
 	return b.options.Storage.Tail(ctx, n)
 }
 
-// snapshot is the content of the bank at the start of a commit, with the changes of the earlier writes of this commit.
+// snapshot is the content of the bank during a commit, with the commit's earlier writes.
 type snapshot struct {
 	bank        *Bank
 	now         time.Time
 	storageName string
-	texts       map[string][]byte // including archived texts
+	texts       map[string][]byte // with archived texts
 	book        *lesson.Book
 	problems    []lesson.Problem
 	version     string
-	usage       *quota               // counts that the limits restrict; computed at the first use
-	numbers     map[lesson.Scope]int // by scope, the highest number of a lesson; computed at the first use
+	usage       *quota               // for the limits; computed at the first use
+	numbers     map[lesson.Scope]int // highest number of a lesson, by scope; computed at the first use
 }
 
 func (b *Bank) read(ctx context.Context) (*snapshot, error) {
@@ -149,12 +147,12 @@ func (b *Bank) read(ctx context.Context) (*snapshot, error) {
 	}, nil
 }
 
-// name returns the name of a lesson's text in the storage.
+// name returns the lesson's name in the storage.
 func (s *snapshot) name(l *lesson.Lesson) string {
 	return strings.TrimPrefix(l.Path, s.storageName+"/")
 }
 
-// get returns the lesson slug and the name of its text.
+// get also returns the lesson's name in the storage.
 func (s *snapshot) get(slug string) (*lesson.Lesson, string, error) {
 	l, ok := s.book.Get(slug)
 	if !ok {
@@ -163,7 +161,6 @@ func (s *snapshot) get(slug string) (*lesson.Lesson, string, error) {
 	return l, s.name(l), nil
 }
 
-// replace returns the change that replaces the lesson old by l under the same name.
 func (s *snapshot) replace(old, l *lesson.Lesson, e lesson.Event) Change {
 	name := s.name(old)
 	from, _ := s.book.StateAt(old.Slug, s.now)
@@ -171,15 +168,14 @@ func (s *snapshot) replace(old, l *lesson.Lesson, e lesson.Event) Change {
 	return Change{Edits: []Edit{{Name: name, Old: s.texts[name], New: []byte(l.Raw)}}, Log: []lesson.Event{s.event(l, e)}}
 }
 
-// event returns e with the fields that every event about the lesson l has.
+// event adds the fields of every event about l.
 func (s *snapshot) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
 	e.Time, e.Slug, e.Hash = s.now, l.Slug, l.ContentHash
 	e.Source, e.Tenant, e.Agent = l.Approval.Source, l.Scope.Tenant, l.Scope.Agent
 	return e
 }
 
-// index returns a function from the old index to the new index of the texts. If the bank has no counts, the function
-// takes the counts from the old index.
+// index returns a function from the old index to the new index. Without Options.Counts, the old counts stay.
 func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	book, _, _ := b.texts.Load(texts)
 	return func(old []byte) []byte {
@@ -191,7 +187,7 @@ func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	}
 }
 
-// Reindex rewrites the index after the lessons were edited without the bank.
+// Reindex rewrites the index after edits without the bank.
 func (b *Bank) Reindex(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,20 +198,20 @@ func (b *Bank) Reindex(ctx context.Context) error {
 	return b.options.Storage.Commit(ctx, Change{Version: s.version, Index: b.index(s.texts)})
 }
 
-// isSlugUsed reports whether a lesson or an archived lesson has the slug.
+// isSlugUsed includes archived lessons.
 func (s *snapshot) isSlugUsed(slug string) bool {
 	_, ok := s.book.Get(slug)
 	return ok || s.book.Archived(slug)
 }
 
-// Consultation is the number of matches of a lesson and the time of the last match, as shown to the author of the
-// lesson. No measured effect and no choice of the bandit depends on this number.
+// Consultation says how often and when a lesson matched, for the lesson's author. Measurements and the bandit ignore
+// it.
 type Consultation struct {
 	Count int64     `json:"count"`
 	Last  time.Time `json:"last"`
 }
 
-// Add returns the sum of the counts with the later time.
+// Add returns the summed counts with the later time.
 func (c Consultation) Add(other Consultation) Consultation {
 	c.Count += other.Count
 	if other.Last.After(c.Last) {

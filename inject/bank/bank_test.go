@@ -16,7 +16,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// newProposal returns a valid proposal of the agent coder.
 func newProposal(slug string) bank.Proposal {
 	return bank.Proposal{Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "acme", Agent: "coder"}, Lesson: &lesson.Lesson{
 		Slug: slug, Title: "Read " + slug + " first.", Outcome: "success", Confidence: 0.4,
@@ -25,13 +24,10 @@ func newProposal(slug string) bank.Proposal {
 	}}
 }
 
-// newBankAcceptingEvidence returns a bank that accepts any evidence.
 func newBankAcceptingEvidence(m *memory, limits bank.Limits, current func() time.Time) *bank.Bank {
 	return bank.New(bank.Options{Storage: m, Now: current, Limits: limits, Checks: lesson.Checker{Resolve: func(lesson.Evidence) bool { return true }}})
 }
 
-// A write to a bank that changed in the meantime is retried on the new content. If every attempt conflicts, the write
-// fails.
 func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
 	b, m := newMemoryBank(t, "one")
 	m.onCommit = func() {
@@ -57,7 +53,6 @@ func TestConflictingWriteIsRetriedOnTheNewBank(t *testing.T) {
 	}
 }
 
-// Writes that arrive during a commit share the next commit, and each has its own result.
 func TestConcurrentWritesShareACommit(t *testing.T) {
 	const n = 40
 	m := &memory{texts: map[string][]byte{}}
@@ -102,8 +97,8 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 	}
 }
 
-// Writes that wait together share a commit. A write that archives a lesson is the last write of its commit, so that the
-// next write sees that the slug is still in use.
+// Waiting writes share a commit. A write that archives a lesson must end the commit, so that the next write sees the
+// archived slug.
 func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
 	b, m := newMemoryBank(t, "one")
 	var all sync.WaitGroup
@@ -127,7 +122,6 @@ func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
 	}
 }
 
-// A write is retried after a conflict, but not after any other error of the storage.
 func TestWriteIsRetriedOnlyAfterAConflict(t *testing.T) {
 	b, m := newMemoryBank(t, "one")
 	m.commitErr = errors.New("the disk is full")
@@ -153,7 +147,6 @@ func TestWriteIsRetriedOnlyAfterAConflict(t *testing.T) {
 	}
 }
 
-// A change without effect writes no text, no index and no event.
 func TestUnchangedLessonWritesNothing(t *testing.T) {
 	b, m := newMemoryBank(t, "one")
 	book, _, err := b.List(t.Context())
@@ -208,8 +201,6 @@ func TestEvidenceHasAtMostFiftyReferences(t *testing.T) {
 	}
 }
 
-// The index shows the counts of Options.Counts. Without Options.Counts, a lesson keeps the counts of the previous
-// index.
 func TestIndexKeepsPreviousCountsIfCountsAreUnknown(t *testing.T) {
 	m := &memory{texts: map[string][]byte{"one.md": lessonText(t, "one"), "two.md": lessonText(t, "two")}}
 	counted := bank.New(bank.Options{Storage: m, Now: noon, Counts: func(slug string) lesson.Counts {
@@ -229,8 +220,7 @@ func TestIndexKeepsPreviousCountsIfCountsAreUnknown(t *testing.T) {
 	}
 }
 
-// Writes of programs are counted from the log, so that replicas share the quota. Refused writes count, writes of people
-// do not, and after an hour the quota is free again.
+// Writes are counted from the shared log. Refused writes count, writes of people do not.
 func TestQuotaIsSharedByReplicas(t *testing.T) {
 	current := noon()
 	clock := func() time.Time { return current }
@@ -280,7 +270,6 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 	}
 }
 
-// The proposals of one ProposeAll call are checked against each other, and each has its own result.
 func TestProposeAllChecksProposalsAgainstEachOther(t *testing.T) {
 	m := &memory{texts: map[string][]byte{}}
 	b := newBankAcceptingEvidence(m, bank.Limits{}, noon)
@@ -298,15 +287,14 @@ func TestProposeAllChecksProposalsAgainstEachOther(t *testing.T) {
 	if len(m.commits) != 1 || len(m.commits[0].Edits) != 3 || len(m.commits[0].Log) != 5 {
 		t.Errorf("ProposeAll made %d commits %+v, want 1 with 3 edits and 5 events", len(m.commits), m.commits)
 	}
-	for _, e := range m.log[1:2] { // the event of a refused proposal has only the author and the codes
+	for _, e := range m.log[1:2] { // a refused proposal's event has only the author and the codes
 		if e.Action != "refuse" || e.Slug != "" || e.Hash != "" || e.By != "coder" || fmt.Sprint(e.Detail["codes"]) != "[slug_collision]" {
 			t.Errorf(`event of the second proposal = %+v, want a refusal by "coder" with the code slug_collision, and no slug or hash`, e)
 		}
 	}
 }
 
-// A write to a symbolic link changes its target and keeps the link. If the log cannot be written, Put returns an error,
-// but the lesson and the index are written.
+// If the log cannot be written, Put returns an error, but the lesson and the index are written.
 func TestDirectoryWritesThroughLinks(t *testing.T) {
 	b, dir := newDirectoryBank(t, "one")
 	elsewhere := filepath.Join(t.TempDir(), "shared.md")

@@ -11,23 +11,22 @@ import (
 	"precept/inject/lesson"
 )
 
-// pendingWrite is a change whose caller waits for the commit.
 type pendingWrite struct {
 	ctx      context.Context //nolint:containedctx // context of the caller, who waits for the commit
 	change   func(*snapshot) (Change, error)
-	err      error // result for the caller
-	panicked any   // value of a panic in change
+	err      error // for the caller
+	panicked any   // from a panic in change
 	done     bool  // guarded by Bank.mu
 }
 
 const (
-	maxAttempts = 16  // maximum number of attempts of a commit while other programs change the bank
-	maxWrites   = 512 // maximum number of writes in one commit
+	maxAttempts = 16  // of a commit, while different programs change the bank
+	maxWrites   = 512 // in one commit
 )
 
-// update commits the change that the function change computes from a snapshot of the bank. Calls during a commit share
-// the next commit, because reading the bank, writing the index and syncing take the same time for one lesson and for
-// three hundred. Each call gets its own error. The function may be called several times.
+// update commits the change that fn computes from a snapshot; fn may run several times. Calls during a commit share the
+// next commit, because three hundred lessons take hardly longer than a single lesson. Each call gets an error of its
+// own.
 func (b *Bank) update(ctx context.Context, fn func(*snapshot) (Change, error)) error {
 	w := &pendingWrite{ctx: ctx, change: fn}
 	b.queue.Lock()
@@ -35,7 +34,7 @@ func (b *Bank) update(ctx context.Context, fn func(*snapshot) (Change, error)) e
 	b.queue.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !w.done { // otherwise another caller has committed the write
+	if !w.done { // not committed by another caller
 		b.queue.Lock()
 		writes := b.waiting
 		b.waiting = nil
@@ -49,13 +48,13 @@ func (b *Bank) update(ctx context.Context, fn func(*snapshot) (Change, error)) e
 		}
 	}
 	if w.panicked != nil {
-		panic(w.panicked) // in the goroutine of the caller whose change panicked
+		panic(w.panicked) // in the goroutine of the caller
 	}
 	return w.err
 }
 
-// commit commits the first n writes in one step, and returns n. A write that changes archived texts is the last write
-// of its commit, because a snapshot learns the archived slugs only from the storage.
+// commit commits the first n writes in one step, and returns n. A write of archived texts ends the commit, because only
+// a new snapshot has the archived slugs.
 func (b *Bank) commit(writes []*pendingWrite) (n int) {
 	ctx, cancel := joinContexts(writes)
 	defer cancel()
@@ -115,8 +114,8 @@ func joinContexts(writes []*pendingWrite) (context.Context, context.CancelFunc) 
 	}
 }
 
-// run returns the change of a write. If the write fails or panics, the change is empty, and only the caller of this
-// write gets the error or the panic.
+// run returns the change of a write. After an error or a panic, the change is empty, and only the caller of this write
+// is affected.
 func (w *pendingWrite) run(s *snapshot) (c Change) {
 	defer func() {
 		if w.panicked = recover(); w.panicked != nil {
@@ -138,15 +137,14 @@ func (w *pendingWrite) run(s *snapshot) (c Change) {
 	return c
 }
 
-// applyChange applies a change to the snapshot, so that the next write of the commit sees the change. It reports
-// whether the snapshot is complete. After a change of many texts, a removal or a change of archived texts, the snapshot
-// is not complete, and the next write needs a new snapshot.
+// applyChange lets the next write of the commit see a change, and reports whether the snapshot is complete. After many
+// texts, a removal or a change of the archive, the next write needs a new snapshot.
 func (s *snapshot) applyChange(c Change) bool {
 	const maxEdits = 8
 	isComplete := len(c.Edits) <= maxEdits
 	for _, e := range c.Edits {
 		if old, exists := s.texts[e.Name]; exists && e.New != nil && bytes.Equal(old, e.New) {
-			continue // the function that made the change has applied the edit to the snapshot
+			continue // already applied
 		}
 		if e.New == nil {
 			delete(s.texts, e.Name)
@@ -170,7 +168,7 @@ func (s *snapshot) applyChange(c Change) bool {
 	return isComplete
 }
 
-// mergeEdits merges the edits of the same name into one edit with the first old text and the last new text.
+// mergeEdits joins the edits of a name: the first old text, and the last new text.
 func mergeEdits(edits []Edit) []Edit {
 	index := map[string]int{}
 	out := edits[:0:0]

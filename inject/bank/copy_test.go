@@ -17,7 +17,6 @@ import (
 
 func noon() time.Time { return time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC) }
 
-// newDirectoryBank returns a bank over a directory with manually written lessons, and the directory.
 func newDirectoryBank(t *testing.T, slugs ...string) (*bank.Bank, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,7 +26,7 @@ func newDirectoryBank(t *testing.T, slugs ...string) (*bank.Bank, string) {
 	return bank.New(bank.Options{Storage: bank.Directory(dir), Now: noon}), dir
 }
 
-// lessonText returns the text that banktest.WriteLesson writes for slug.
+// lessonText returns the text that WriteLesson writes.
 func lessonText(t *testing.T, slug string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -39,12 +38,11 @@ func lessonText(t *testing.T, slug string) []byte {
 	return text
 }
 
-// listSlugs returns the slugs of the lessons in the bank, separated by blanks.
 func listSlugs(t *testing.T, b *bank.Bank) string {
 	t.Helper()
 	book, problems, err := b.List(t.Context())
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("List: err = %v, problems = %+v, want neither", err, problems)
+		t.Fatalf("List: err = %v, problems = %+v, want none", err, problems)
 	}
 	var out []string
 	for _, l := range book.Lessons() {
@@ -53,7 +51,7 @@ func listSlugs(t *testing.T, b *bank.Bank) string {
 	return strings.Join(out, " ")
 }
 
-// loggedActions returns the action and the slug of each event in the audit log, separated by commas.
+// loggedActions returns "action slug" of each event, with commas.
 func loggedActions(t *testing.T, b *bank.Bank) string {
 	t.Helper()
 	log, err := b.Log(t.Context(), 100)
@@ -72,8 +70,7 @@ func hasCode(err error, code lesson.Code) bool {
 	return ok && slices.ContainsFunc(refused.Faults, func(f lesson.ValidationError) bool { return f.Code == code })
 }
 
-// CopyIn replaces lessons of the same file name and keeps the others. Archived lessons are copied but not counted. An
-// invalid name prevents the whole copy.
+// Archived lessons are copied but not counted. An invalid name prevents the whole copy.
 func TestCopyInReplacesOnlyFilesOfTheSameName(t *testing.T) {
 	b, dir := newDirectoryBank(t, "one", "two")
 	two := []byte(strings.Replace(string(lessonText(t, "two")), "List the targets first.", "List them all first.", 1))
@@ -104,7 +101,6 @@ func TestCopyInReplacesOnlyFilesOfTheSameName(t *testing.T) {
 	}
 }
 
-// Reindex writes the index of all current files, including files that the bank did not write.
 func TestReindexIncludesManuallyAddedFiles(t *testing.T) {
 	b, dir := newDirectoryBank(t, "one")
 	banktest.WriteLesson(t, dir, "by-hand", "something else")
@@ -120,7 +116,7 @@ func TestReindexIncludesManuallyAddedFiles(t *testing.T) {
 	}
 }
 
-// No other lesson can take the slug of an archived lesson, so the archived lesson can be restored.
+// An archived lesson can always be restored.
 func TestArchivedSlugIsReserved(t *testing.T) {
 	b, _ := newDirectoryBank(t, "one", "two")
 	ctx := t.Context()
@@ -151,7 +147,6 @@ func TestArchivedSlugIsReserved(t *testing.T) {
 	}
 }
 
-// If the directory is a file, each call returns an error other than ErrNoLesson.
 func TestCallsReturnDirectoryErrors(t *testing.T) {
 	b, dir := newDirectoryBank(t, "one")
 	if err := os.RemoveAll(dir); err != nil {
@@ -172,7 +167,6 @@ func TestCallsReturnDirectoryErrors(t *testing.T) {
 	}
 }
 
-// Replace changes nothing if one of the texts is invalid.
 func TestReplaceIsAllOrNothing(t *testing.T) {
 	b, _ := newDirectoryBank(t, "one")
 	for what, texts := range map[string]map[string][]byte{
@@ -206,7 +200,6 @@ func TestConsultationAddIsCommutative(t *testing.T) {
 	}
 }
 
-// The file name of a lesson ends in .md, and none of its path elements is hidden or leaves the bank.
 func TestLessonFileNamesAreValidated(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.md": true, "deep/er/a.md": true, bank.Archive + "a.md": true, "ä b.md": true, "": false, ".md": false, "a.txt": false, "a": false,

@@ -19,10 +19,10 @@ import (
 	"precept/internal/file"
 )
 
-// lessonMode is the file mode of lessons. Every user may read lessons, because they are not secret.
+// lessonMode lets every user read lessons, which are not secret.
 const lessonMode = 0o644
 
-// Directory is a Storage on disk: a directory with LESSON.md files, the index, the audit log and the archive.
+// Directory is a Storage on disk: LESSON.md files, index, audit log and archive.
 type Directory string
 
 // Name returns the path of the directory.
@@ -41,8 +41,8 @@ func (d Directory) Read(context.Context) (Reading, error) {
 	return Reading{texts, append(problems, more...), version}, err
 }
 
-// Commit applies a change under a lock of the directory. It writes each new text atomically before it removes the old
-// texts, so that a moved lesson always has a file.
+// Commit applies a change under a lock of the directory. New texts are written atomically before old texts are removed,
+// so that a moved lesson always has a file.
 func (d Directory) Commit(_ context.Context, c Change) error {
 	err := d.commit(c)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
@@ -51,7 +51,6 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 	return err
 }
 
-// commit applies a change, see Commit.
 func (d Directory) commit(c Change) error {
 	if err := os.MkdirAll(string(d), 0o750); err != nil {
 		return fmt.Errorf("write the lessons: %w", err)
@@ -61,8 +60,8 @@ func (d Directory) commit(c Change) error {
 		return fmt.Errorf("write the lessons: %w", err)
 	}
 	defer dir.Close() //nolint:errcheck // the file was only locked
-	// Other writers wait until dir is closed. If the file system has no locks, two concurrent writers may leave an
-	// index that misses one change.
+	// Concurrent writers wait until dir is closed. Without locks in the file system, the index may miss a concurrent
+	// change.
 	_ = file.Lock(dir)
 	if now, err := lesson.DirVersion(string(d)); err != nil || now != c.Version {
 		return errors.Join(ErrChanged, err)
@@ -85,11 +84,9 @@ func (d Directory) commit(c Change) error {
 	return d.writeLogAndIndex(c)
 }
 
-// maxParallelWrites is the maximum number of texts that are written at once. A disk syncs several files in the time of
-// one.
+// maxParallelWrites limits the texts that are written at once. A disk syncs several files as fast as one.
 const maxParallelWrites = 16
 
-// writeTexts writes the new texts of the edits.
 func (d Directory) writeTexts(edits []Edit) error {
 	var group errgroup.Group
 	group.SetLimit(maxParallelWrites)
@@ -101,8 +98,7 @@ func (d Directory) writeTexts(edits []Edit) error {
 	return group.Wait()
 }
 
-// writeLogAndIndex appends the events of a change to the audit log, and rewrites the index. The lessons are already
-// written when it fails.
+// writeLogAndIndex runs after the lessons are written.
 func (d Directory) writeLogAndIndex(c Change) error {
 	var err error
 	if len(c.Log) > 0 {
@@ -123,7 +119,7 @@ func (d Directory) writeLogAndIndex(c Change) error {
 	return nil
 }
 
-// checkUnchanged returns ErrChanged if the current text of the file differs from e.Old.
+// checkUnchanged returns ErrChanged if the current text differs from e.Old.
 func (d Directory) checkUnchanged(e Edit) error {
 	if !IsName(e.Name) {
 		return fmt.Errorf("%q is not a name of a lesson", e.Name)
@@ -145,8 +141,7 @@ func (d Directory) path(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
 }
 
-// realPath returns the path to which the text of a name is written. For a symbolic link, this is the path of its
-// target.
+// realPath follows symbolic links.
 func (d Directory) realPath(name string) string {
 	if real, err := filepath.EvalSymlinks(d.path(name)); err == nil {
 		return real
@@ -155,12 +150,11 @@ func (d Directory) realPath(name string) string {
 }
 
 const (
-	tailBytes    = 1 << 20  // number of bytes at the end of the log that Tail reads first
-	maxTailBytes = 64 << 20 // maximum number of bytes at the end of the log that Tail reads
+	tailBytes    = 1 << 20  // read first from the end of the log
+	maxTailBytes = 64 << 20 // read at most from the end of the log
 )
 
-// Tail returns the newest n events of the audit log, oldest first. It skips unreadable lines, because a crash may leave
-// an incomplete line.
+// Tail returns the newest n events, oldest first, without incomplete lines from a crash.
 func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	err := file.CheckRegular(d.path(lesson.LogFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -196,7 +190,7 @@ func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	}
 }
 
-// lastLines returns the whole lines in the last length bytes of a file.
+// lastLines returns whole lines only.
 func lastLines(f io.ReaderAt, size, length int64) ([]byte, error) {
 	from := max(0, size-length)
 	raw := make([]byte, size-from)
@@ -209,5 +203,5 @@ func lastLines(f io.ReaderAt, size, length int64) ([]byte, error) {
 	return raw, nil
 }
 
-// IsName reports whether name is a valid name of a lesson or an archived lesson in a storage.
+// IsName reports whether name is valid for a lesson or an archived lesson.
 func IsName(name string) bool { return lesson.IsLessonPath(strings.TrimPrefix(name, Archive)) }

@@ -17,8 +17,7 @@ func TestDirectoryPassesTheBankSuite(t *testing.T) {
 	})
 }
 
-// Tail skips a log line that a crash truncated. It reads as far back in the log as it needs, not only the last
-// megabyte.
+// Tail reads more than the last megabyte if necessary.
 func TestTailSkipsTruncatedLogLines(t *testing.T) {
 	dir := t.TempDir()
 	log := `{"action":"create","slug":"a"}` + "\n" + `{"action":"app` + "\n" + `{"action":"edit","slug":"a"}` + "\n"

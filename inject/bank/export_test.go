@@ -1,6 +1,5 @@
 package bank
 
-// WaitingWrites returns the number of writes that wait for a commit.
 func (b *Bank) WaitingWrites() int {
 	b.queue.Lock()
 	defer b.queue.Unlock()

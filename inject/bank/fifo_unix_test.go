@@ -12,8 +12,7 @@ import (
 	"precept/inject/bank"
 )
 
-// A named pipe instead of a file is an error. The bank does not open the pipe, because opening a pipe blocks until a
-// writer opens the pipe.
+// Opening a pipe would block until a writer opens it.
 func TestDirectoryDoesNotOpenNamedPipes(t *testing.T) {
 	dir := t.TempDir()
 	d := bank.Directory(dir)

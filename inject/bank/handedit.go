@@ -7,26 +7,27 @@ import (
 	"precept/inject/lesson"
 )
 
-// Actions of the audit log for edits that a person made without precept.
+// Actions for a person's edits without precept.
 const (
 	actionEdit   = "edit"
 	actionCreate = "create"
 	actionRemove = "remove"
-	actionCommit = "commit" // a logged edit by hand was committed to git
+	actionCommit = "commit" // commit of a logged edit
 )
 
 const (
-	maxHandEdits   = 64      // maximum number of edits that one call of RecordEdits logs
-	maxUnlogged    = 500     // maximum number of lessons without an event that are logged; a directory with more is a copy of another bank
-	maxCompleteLog = 2000    // a log with at least as many events may lack its oldest events
-	allEvents      = 1 << 20 // number of events to read, above the length of every log
+	maxHandEdits   = 64      // edits logged by a call of RecordEdits
+	maxUnlogged    = 500     // lessons without an event to log; a directory with more is a copy of a different bank
+	maxCompleteLog = 2000    // a longer log may lack its oldest events
+	allEvents      = 1 << 20 // more than every log has
 )
 
-// RecordEdits appends an event to the audit log for each lesson that a person has changed without precept. Such a
-// lesson has a different text or a different state than in its newest event. before is the book that the previous call
-// returned, or nil for the first call. origin returns the time and the author of a text. The text of a removed lesson
-// is nil. RecordEdits returns the current book, and the number of edits that a later call must handle. These are the
-// edits that are not committed to git yet, and the edits beyond maxHandEdits.
+// RecordEdits appends an event for each lesson that a person changed without precept: its text or state differs from
+// the newest event. before is the book of the previous call, or nil. origin returns the time and author of a text,
+// which is nil for a removed lesson.
+//
+// The results are the current book, and the number of edits for a later call: edits without a git commit, and edits
+// beyond maxHandEdits.
 func (b *Bank) RecordEdits(
 	ctx context.Context, before *lesson.Book, origin func(ctx context.Context, path string, text []byte) Origin,
 ) (book *lesson.Book, pending int, err error) {
@@ -38,7 +39,7 @@ func (b *Bank) RecordEdits(
 	if err != nil || len(edits) == 0 {
 		return s.book, 0, err
 	}
-	origins := map[handEdit]Origin{} // read before the commit, because git may take seconds
+	origins := map[handEdit]Origin{} // before the commit, because git may take seconds
 	for _, h := range edits[:min(len(edits), maxHandEdits)] {
 		var text []byte
 		if h.action != actionRemove {
@@ -71,7 +72,7 @@ func (b *Bank) RecordEdits(
 	return book, pending, err
 }
 
-// detail returns the value of lesson.DetailHand for an edit with this origin.
+// detail returns the value of lesson.DetailHand.
 func (o *Origin) detail() string {
 	switch {
 	case o.Commit != "":
@@ -82,14 +83,13 @@ func (o *Origin) detail() string {
 	return lesson.HandFile
 }
 
-// handEdit is a change of a lesson without precept that the audit log does not contain.
+// handEdit is a change without precept and without an event.
 type handEdit struct {
 	action, slug, path, hash string
 	from, to                 lesson.State
 }
 
-// handEdits returns the changes without precept that the audit log does not contain. It compares each lesson with its
-// newest event.
+// handEdits compares each lesson with its newest event.
 func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []handEdit, err error) {
 	events, err := s.bank.options.Storage.Tail(ctx, allEvents)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []ha
 	return out, nil
 }
 
-// removedByHand returns the removals of the lessons of an earlier book whose files no longer exist.
+// removedByHand returns removals for the lessons of before whose files are gone.
 func (s *snapshot) removedByHand(before *lesson.Book, newestBySlug map[string]*lesson.Event) (out []handEdit) {
 	for _, l := range before.Lessons() {
 		_, stays := s.book.Get(l.Slug)
@@ -156,23 +156,22 @@ func (s *snapshot) removedByHand(before *lesson.Book, newestBySlug map[string]*l
 	return out
 }
 
-// lockAndRead reads the bank.
 func (b *Bank) lockAndRead(ctx context.Context) (*snapshot, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.read(ctx)
 }
 
-// CautionChange is the change of a lesson from advice to a caution or back, because of its measured effect.
+// CautionChange is a measured change of a lesson from advice to a caution (an approach to avoid) or back.
 type CautionChange struct {
 	Slug, Hash                    string
-	Caution                       bool    // true for a change from advice to a caution
-	SessionsWith, SessionsWithout int64   // numbers of rewarded sessions with and without the lesson
-	MeanWith                      float64 // mean reward of the sessions with the lesson
-	MeanWithout                   float64 // mean reward of the sessions without the lesson
+	Caution                       bool    // from advice to a caution
+	SessionsWith, SessionsWithout int64   // rewarded sessions with and without the lesson
+	MeanWith                      float64 // mean reward with the lesson
+	MeanWithout                   float64 // mean reward without the lesson
 }
 
-// LoggedCautions returns the lessons that are cautions according to the audit log, as a map from slug to content hash.
+// LoggedCautions returns the cautions of the audit log: content hashes by slug.
 func (b *Bank) LoggedCautions(ctx context.Context) (map[string]string, error) {
 	events, err := b.options.Storage.Tail(ctx, allEvents)
 	return loggedCautions(events), err
@@ -191,7 +190,7 @@ func loggedCautions(events []lesson.Event) map[string]string {
 	return out
 }
 
-// RecordCautionChanges appends an event to the audit log for each change that another replica has not logged already.
+// RecordCautionChanges logs the changes without an event. Several replicas may report one change.
 func (b *Bank) RecordCautionChanges(ctx context.Context, changes []CautionChange) error {
 	return b.update(ctx, func(s *snapshot) (c Change, err error) {
 		events, err := s.bank.options.Storage.Tail(ctx, allEvents)

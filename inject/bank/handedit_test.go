@@ -13,8 +13,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// newBankWithScan returns a bank in a new directory, the directory, and a function that calls RecordEdits once and
-// returns the logged events.
+// newBankWithScan also returns a function that calls RecordEdits once and returns the logged events.
 func newBankWithScan(t *testing.T) (b *bank.Bank, dir string, scan func() []lesson.Event) {
 	t.Helper()
 	now := time.Now()
@@ -44,7 +43,7 @@ func newBankWithScan(t *testing.T) (b *bank.Bank, dir string, scan func() []less
 	}
 }
 
-// Outside of a git repository, the event of a manual edit has the modification time of the file and no author.
+// This applies outside of a git repository.
 func TestManualEditUsesFileModTime(t *testing.T) {
 	_, dir, scan := newBankWithScan(t)
 	path, at := filepath.Join(dir, "one.md"), time.Date(2030, 5, 6, 7, 8, 9, 0, time.UTC)
@@ -76,7 +75,6 @@ func TestManualEditUsesFileModTime(t *testing.T) {
 	}
 }
 
-// Each action of the bank logs its own event. RecordEdits adds no second event for the same change.
 func TestBankActionsAreNotManualEdits(t *testing.T) {
 	b, _, scan := newBankWithScan(t)
 	if _, err := b.Put(t.Context(), "one.md", lessonText(t, "one"), "ann"); err != nil {
@@ -92,8 +90,7 @@ func TestBankActionsAreNotManualEdits(t *testing.T) {
 	}
 }
 
-// In a git repository, a manual edit is logged without an author before it is committed, and with the author and the
-// time of the commit afterwards.
+// Before its commit, the edit is logged without an author.
 func TestManualEditUsesCommitAuthor(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
@@ -139,7 +136,7 @@ func TestManualEditUsesCommitAuthor(t *testing.T) {
 	}
 }
 
-// Several replicas report the same change of a lesson from advice to a caution. The log has one event for each change.
+// Several replicas report one change.
 func TestCautionChangesAreLoggedOnce(t *testing.T) {
 	b, _, _ := newBankWithScan(t)
 	if _, err := b.Put(t.Context(), "one.md", lessonText(t, "one"), "ann"); err != nil {

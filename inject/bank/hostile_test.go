@@ -30,8 +30,6 @@ func newCheckedBank(t *testing.T) *bank.Bank {
 	})
 }
 
-// No hostile lesson becomes active, whatever its approval fields claim. The checks refuse every hostile lesson that is
-// not Harmless.
 func TestHostileLessonsAreNeverActive(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {

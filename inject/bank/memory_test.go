@@ -13,7 +13,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// memory is an in-memory bank.Storage that records the commits and returns the errors that a test sets.
+// memory is an in-memory bank.Storage that records commits and can fail.
 type memory struct {
 	mu      sync.Mutex
 	texts   map[string][]byte
@@ -22,9 +22,9 @@ type memory struct {
 	version int
 	commits []bank.Change
 
-	onCommit  func() // called once, at the start of the next commit
-	commitErr error  // error of Commit
-	tailErr   error  // error of Tail
+	onCommit  func() // called once, in the next commit
+	commitErr error
+	tailErr   error
 }
 
 func (m *memory) Name() string { return "memory" }
@@ -77,7 +77,6 @@ func (m *memory) Commit(_ context.Context, c bank.Change) error {
 	return nil
 }
 
-// newMemoryBank returns a bank over an in-memory storage with manually written lessons, and the storage.
 func newMemoryBank(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
 	t.Helper()
 	m := &memory{texts: map[string][]byte{}}
@@ -87,7 +86,7 @@ func newMemoryBank(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
 	return bank.New(bank.Options{Storage: m, Now: noon}), m
 }
 
-// The in-memory storage passes the suite, so the suite requires nothing that only a directory or Redis can do.
+// The suite must not require what only a directory or Redis can do.
 func TestMemoryPassesTheBankSuite(t *testing.T) {
 	banktest.Run(t, func(*testing.T) bank.Storage { return &memory{texts: map[string][]byte{}} })
 }

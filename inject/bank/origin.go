@@ -16,25 +16,24 @@ import (
 	"unicode"
 )
 
-// Origin is the time and the author of a text that a person wrote without precept.
+// Origin is the time and author of a person's text, written without precept.
 type Origin struct {
 	Time         time.Time
-	By           string // author; empty if unknown
-	Commit       string // id of the commit; empty if the text is not committed
-	AwaitsCommit bool   // the text is in a git repository, is not committed yet, and is younger than maxCommitWait
+	By           string // empty if unknown
+	Commit       string // empty if not committed
+	AwaitsCommit bool   // uncommitted text in a git repository, younger than maxCommitWait
 }
 
-// Limits for reading the origin of a text from git.
+// Limits for git.
 const (
 	gitTimeout    = 2 * time.Second
 	maxGitOutput  = 4 << 10        // bytes
-	maxAuthor     = 80             // letters of an author's name
-	maxCommitWait = 24 * time.Hour // age of a text up to which its commit is expected
+	maxAuthor     = 80             // letters of a name
+	maxCommitWait = 24 * time.Hour // age up to which a commit is expected
 )
 
-// FileOrigin returns the origin of the text of a file. If git contains the text, the origin has the author and the time
-// of the newest commit of the file. Otherwise, or if the program git is missing, the time is the modification time of
-// the file, and the author is unknown. text is nil for a removed file.
+// FileOrigin returns author and time of the newest commit of a file, if the commit has this text; otherwise the
+// modification time without an author. text is nil for a removed file.
 func FileOrigin(ctx context.Context, path string, text []byte, now time.Time) Origin {
 	o := Origin{Time: now}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -57,7 +56,6 @@ func FileOrigin(ctx context.Context, path string, text []byte, now time.Time) Or
 	return o
 }
 
-// inRepository reports whether a folder is in a git repository.
 func inRepository(dir string) bool {
 	dir, err := filepath.Abs(dir)
 	for err == nil {
@@ -72,15 +70,14 @@ func inRepository(dir string) bool {
 	return false
 }
 
-// commit is the newest commit of a file.
 type commit struct {
 	hash, author string
 	time         time.Time
-	blob         string // git's object id of the text
+	blob         string // object id of the text
 }
 
-// lastCommit returns the newest commit of a file, or nil for a file that was never committed. The options of git
-// prevent that git runs programs from the repository's configuration, or takes locks.
+// lastCommit returns nil for a file without a commit. The options keep git from taking locks, and from running programs
+// configured by the repository.
 func lastCommit(ctx context.Context, path string) (*commit, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
@@ -105,7 +102,7 @@ func lastCommit(ctx context.Context, path string) (*commit, error) {
 		return nil, err
 	}
 	out, err := io.ReadAll(io.LimitReader(pipe, maxGitOutput))
-	err = errors.Join(err, cmd.Wait()) // git fails if its output is longer than maxGitOutput
+	err = errors.Join(err, cmd.Wait()) // git fails if its output is too long
 	if len(out) == 0 && (err == nil || strings.Contains(string(stderr), "not have any commits")) {
 		return nil, nil //nolint:nilnil // the file has no commit
 	}
@@ -121,16 +118,15 @@ func lastCommit(ctx context.Context, path string) (*commit, error) {
 	return &commit{parts[0], authorName(parts[2]), at.UTC(), cells[3]}, err
 }
 
-// limitedBuffer keeps the first maxGitOutput bytes of an output.
+// limitedBuffer keeps the first maxGitOutput bytes.
 type limitedBuffer []byte
 
-// Write implements io.Writer.
 func (b *limitedBuffer) Write(p []byte) (int, error) {
 	*b = append(*b, p[:min(len(p), maxGitOutput-len(*b))]...)
 	return len(p), nil
 }
 
-// authorName returns the first maxAuthor printable letters of a name.
+// authorName returns the first printable letters of a name.
 func authorName(name string) string {
 	letters := []rune(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -141,8 +137,7 @@ func authorName(name string) string {
 	return string(letters[:min(len(letters), maxAuthor)])
 }
 
-// blobName returns git's object id of a text. The id is a SHA-1, or a SHA-256 if digits, its number of hex digits, is
-// 64. For a removed file, blobName returns zeros.
+// blobName returns git's object id of a text: a SHA-1, or a SHA-256 for 64 digits. A removed file has zeros.
 func blobName(text []byte, digits int) string {
 	if text == nil {
 		return strings.Repeat("0", digits)

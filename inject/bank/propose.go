@@ -11,30 +11,30 @@ import (
 	"precept/inject/lesson"
 )
 
-// Proposal is a lesson that a program wants to write.
+// Proposal is a program's lesson before the checks.
 type Proposal struct {
-	Lesson *lesson.Lesson // its state, counts, approval, scope and times are ignored; an empty slug is replaced by Slug(title, scope)
-	Text   []byte         // text of a LESSON.md, in place of Lesson
-	Source string         // program that proposes the lesson: "distill", "api", "writ", "ledger" or "import"; required
-	By     string         // author, for the audit log
-	Scope  lesson.Scope   // scope of the lesson
+	// State, counts, approval, scope and times of the lesson are ignored. An empty slug becomes Slug(title, scope).
+	Lesson *lesson.Lesson
+	Text   []byte // a LESSON.md, instead of Lesson
+	Source string // program: "distill", "api", "writ", "ledger" or "import"; required
+	By     string // author, for the audit log
+	Scope  lesson.Scope
 
-	// ActivateNow activates the lesson at once, because an agent writes it for itself alone (writ.trust: own). Scope
-	// must name the agent.
+	// ActivateNow activates an agent's lesson for itself alone (writ.trust: own). Scope must name the agent.
 	ActivateNow bool
 }
 
 // Result is the result of writing a lesson.
 type Result struct {
-	Lesson   *lesson.Lesson   // the written lesson; nil if not accepted
-	Findings []lesson.Finding // findings of the checks, including warnings
-	Err      error            // reason why the lesson was not accepted: *Refused, ErrTooMany, ErrTenantLessons or ErrNoLesson
+	Lesson   *lesson.Lesson   // nil if not accepted
+	Findings []lesson.Finding // with warnings
+	Err      error            // why the lesson was not accepted: *Refused, ErrTooMany, ErrTenantLessons or ErrNoLesson
 }
 
 // maxConfidence is the maximum confidence of a program's lesson.
 const maxConfidence = 0.5
 
-// Propose writes a program's lesson. The error is Result.Err, or an error of the storage.
+// Propose writes a program's lesson. The error is Result.Err, or from the storage.
 func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	all, err := b.ProposeAll(ctx, []Proposal{p})
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	return all[0], all[0].Err
 }
 
-// ProposeAll writes several lessons in one commit. Each lesson has its own result. After an error of the storage,
+// ProposeAll writes several lessons in one commit, each with a result. After an error, which is from the storage,
 // nothing is written.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (all Change, err error) {
@@ -60,8 +60,7 @@ func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []
 	return results, err
 }
 
-// propose returns the change of one proposal, and adds its lesson to the snapshot. The error is an error of the
-// storage. The reason why a proposal is not accepted is in the result.
+// propose adds the lesson of a proposal to the snapshot. A refusal is in the result; the error is from the storage.
 func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, r Result, err error) {
 	q, err := s.quota(ctx)
 	if err != nil {
@@ -80,8 +79,7 @@ func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, 
 	return c, r, nil
 }
 
-// proposalEvent returns the event of a proposal. The event of a refused proposal does not contain the lesson, because
-// its text was not accepted.
+// proposalEvent leaves out the lesson of a refused proposal, because its text was not accepted.
 func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	e := lesson.Event{Time: s.now, Action: "propose", By: p.By, Source: p.Source, Tenant: p.Scope.Tenant, Agent: p.Scope.Agent}
 	if r.Err == nil {
@@ -100,8 +98,7 @@ func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	return e
 }
 
-// highestNumber returns the highest number of a lesson in the scope. Archived lessons count, so that no number is used
-// twice.
+// highestNumber includes archived lessons, so that no number is used twice.
 func (s *snapshot) highestNumber(scope lesson.Scope) int {
 	if s.numbers == nil {
 		s.numbers = map[lesson.Scope]int{}
@@ -113,7 +110,7 @@ func (s *snapshot) highestNumber(scope lesson.Scope) int {
 	return s.numbers[scope]
 }
 
-// add adds a new lesson to the snapshot, so that the next proposals of the same commit see the lesson.
+// add lets later proposals of the commit see the lesson.
 func (s *snapshot) add(l *lesson.Lesson) {
 	if s.numbers != nil {
 		s.numbers[l.Scope] = max(s.numbers[l.Scope], l.Number)
@@ -122,8 +119,7 @@ func (s *snapshot) add(l *lesson.Lesson) {
 	s.book = s.book.AppendLesson(l)
 }
 
-// admit returns the lesson to write for a proposal, with the findings of the checks. If the lesson is not accepted, the
-// result contains the reason.
+// admit checks a proposal, and returns the lesson to write or the reason for its refusal.
 func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	l, err := s.draft(p)
 	if err != nil {
@@ -144,8 +140,7 @@ func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	return Result{Lesson: l, Findings: findings, Err: err}
 }
 
-// draft returns the proposed lesson in quarantine. The claims of its author about state, counts and approval are
-// removed.
+// draft returns the proposed lesson in quarantine, without claims about state, counts and approval.
 func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	if p.Source == "" || (p.ActivateNow && p.Scope.Agent == "") {
 		return nil, newRefused(lesson.CodeInternal, "", "a proposal needs a source, and a lesson for one agent needs the name of the agent")
@@ -157,7 +152,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 			return nil, asRefused(err)
 		}
 		proposed = parsed
-		proposed.EvidenceCount = 0 // an unverified claim of the author
+		proposed.EvidenceCount = 0 // an unverified claim
 	}
 	if !(proposed.Confidence >= 0 && proposed.Confidence <= 1) { // the negation catches NaN
 		return nil, newRefused(lesson.CodeConfidence, "confidence", "%v is not from 0 to 1; write 0.5 if you do not know", proposed.Confidence)
@@ -198,7 +193,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	return formatAndParse(l)
 }
 
-// formatAndParse formats a lesson, and returns the lesson that Parse reads from the file, with its derived fields.
+// formatAndParse returns the lesson as Parse will read it, with its derived fields.
 func formatAndParse(l *lesson.Lesson) (*lesson.Lesson, error) {
 	out, err := lesson.Edit(l, func(*lesson.Lesson) {})
 	if err != nil {
@@ -207,7 +202,7 @@ func formatAndParse(l *lesson.Lesson) (*lesson.Lesson, error) {
 	return out, nil
 }
 
-// asRefused converts an error about a lesson's text to a *Refused.
+// asRefused converts only errors about the text.
 func asRefused(err error) error {
 	if faults, ok := errors.AsType[lesson.ValidationErrors](err); ok {
 		return &Refused{faults}
@@ -215,9 +210,8 @@ func asRefused(err error) error {
 	return newRefused(lesson.CodeInvalid, "", "%v", err)
 }
 
-// checkLesson returns the findings of the checks of a lesson, and a *Refused if the lesson has expired or a finding is
-// an error. If file is not nil, it is the lesson in the form in which its author wrote it. The findings then name the
-// fields of this form.
+// checkLesson returns the findings, and a *Refused for an expired lesson or an error. If file is not nil, the lesson
+// was converted from file, and the findings name the fields of file.
 func (b *Bank) checkLesson(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, error) {
 	findings := b.checks(s).CheckLesson(l, s.book)
 	if file != nil {
@@ -232,8 +226,8 @@ func (b *Bank) checkLesson(s *snapshot, l, file *lesson.Lesson) ([]lesson.Findin
 	return findings, nil
 }
 
-// Slug returns a slug made of the title and a hash of the scope and the title. Because of the hash, a tenant cannot
-// learn from a collision which lessons another tenant has.
+// Slug makes a slug of the title and a hash of scope and title. Without the hash, a collision would show a tenant which
+// lessons another tenant has.
 func Slug(title string, scope lesson.Scope) string {
 	const maxWordBytes, hashDigits = 60, 8
 	base := lesson.Slugify(title, maxWordBytes)

@@ -11,14 +11,13 @@ import (
 // quota holds the counts that Limits restrict.
 type quota struct {
 	limits          Limits
-	writesByAgent   map[lesson.Scope]int // by agent, the number of writes within the last hour
-	writesByTenant  map[string]int       // by tenant, the number of writes within the last hour
-	waitingByTenant map[string]int       // by tenant, the number of lessons that wait for approval
-	lessonsByTenant map[string]int       // by tenant, the number of lessons
+	writesByAgent   map[lesson.Scope]int // in the last hour
+	writesByTenant  map[string]int       // in the last hour
+	waitingByTenant map[string]int       // waiting for approval
+	lessonsByTenant map[string]int
 }
 
-// quota returns the counts at the time of the snapshot. The recent writes of programs are in the audit log, which all
-// replicas of a fleet share.
+// quota counts recent writes in the audit log, which all replicas share.
 func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 	if s.usage != nil {
 		return s.usage, nil
@@ -42,18 +41,18 @@ func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 	return q, nil
 }
 
-// initialEvents is the number of events that recentEvents reads first.
+// initialEvents is how many events recentEvents reads first.
 const initialEvents = 4000
 
-// recentEvents returns all events of the last hour, and some older events. No fixed number of events covers an hour, so
-// the number of events that are read doubles until the oldest of them is an hour old.
+// recentEvents returns at least the events of the last hour. The number of events doubles until the oldest is an hour
+// old.
 func (s *snapshot) recentEvents(ctx context.Context) ([]lesson.Event, error) {
 	for n := initialEvents; ; n *= 2 {
 		events, err := s.bank.options.Storage.Tail(ctx, n)
 		if err != nil || len(events) < n {
 			return events, err
 		}
-		// The time of an edit by hand is the modification time of the file, which may be long before the event.
+		// A manual edit has the modification time of the file, which may be long before the event.
 		first := slices.IndexFunc(events, func(e lesson.Event) bool { return e.Detail[lesson.DetailHand] == nil })
 		if first >= 0 && s.now.Sub(events[first].Time) >= time.Hour {
 			return events, nil
@@ -61,7 +60,7 @@ func (s *snapshot) recentEvents(ctx context.Context) ([]lesson.Event, error) {
 	}
 }
 
-// isWrite reports whether an action counts as a write of a program. A refused proposal counts, too.
+// isWrite includes refused proposals.
 func isWrite(action string) bool {
 	return slices.Contains([]string{"propose", "refuse", "revise", "withdraw"}, action)
 }
@@ -71,7 +70,7 @@ func (q *quota) countWrite(s lesson.Scope) {
 	q.writesByTenant[s.Tenant]++
 }
 
-// spend counts one write. If a limit is reached, spend returns an error and does not count.
+// spend counts one write, unless a limit is reached.
 func (q *quota) spend(s lesson.Scope) error {
 	if q.writesByAgent[s] >= q.limits.AgentWritesPerHour && s.Agent != "" || q.writesByTenant[s.Tenant] >= q.limits.TenantWritesPerHour || q.waitingByTenant[s.Tenant] >= q.limits.TenantWaiting {
 		return ErrTooMany
@@ -83,7 +82,7 @@ func (q *quota) spend(s lesson.Scope) error {
 	return nil
 }
 
-// addLesson counts a lesson. A program's lesson that waits for approval also counts as waiting.
+// addLesson also counts a program's lesson that waits for approval.
 func (q *quota) addLesson(l *lesson.Lesson) {
 	q.lessonsByTenant[l.Scope.Tenant]++
 	if l.Approval.Source != "" && l.State == lesson.Quarantined {

@@ -10,11 +10,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxLessons is the maximum number of lessons of a bank, the same as for a directory.
+// maxLessons is also the limit of a directory.
 const maxLessons = 50_000
 
-// Replace replaces all lessons of the bank by texts. Archived lessons stay. Replace returns the events of the changed
-// lessons and the findings of the checks. If the checks refuse a text, nothing changes.
+// Replace replaces all lessons by texts, except archived lessons. The results are events of the changed lessons and
+// findings of the checks. If the checks refuse a text, nothing changes.
 func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
 	if len(texts) > maxLessons {
 		return nil, nil, newRefused(lesson.CodeInvalid, "", "there are %d lessons, more than %d; check the directory", len(texts), maxLessons)
@@ -37,9 +37,8 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 	return changed, findings, err
 }
 
-// CopyIn adds the texts of another bank, including archived texts, and replaces the texts with the same names. It
-// returns the number of added texts outside of the archive. The texts are not checked again, because the other bank has
-// checked them.
+// CopyIn adds the texts of a different bank, which has checked them, and replaces texts of equal names. n is the number
+// of texts outside of the archive.
 func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
 	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		next := *s
@@ -63,7 +62,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 	return n, nil
 }
 
-// withArchive returns texts together with the archived texts in all, because lessons may refer to archived lessons.
+// withArchive keeps the archive, because lessons may refer to archived lessons.
 func withArchive(texts, all map[string][]byte) map[string][]byte {
 	out := maps.Clone(texts)
 	for name, text := range all {
@@ -74,7 +73,7 @@ func withArchive(texts, all map[string][]byte) map[string][]byte {
 	return out
 }
 
-// faultsWithPaths returns the faults of several files. Each message begins with the path of the file.
+// faultsWithPaths puts the path of the file before each message.
 func faultsWithPaths(problems []lesson.Problem) (out lesson.ValidationErrors) {
 	for _, p := range problems {
 		for _, f := range p.Errors {
@@ -85,8 +84,7 @@ func faultsWithPaths(problems []lesson.Problem) (out lesson.ValidationErrors) {
 	return out
 }
 
-// changeTo returns the change that replaces the texts of s by texts, and logs the differences between the lessons of s
-// and next.
+// changeTo returns the change from s to texts, with events for the differences between s and next.
 func (s *snapshot) changeTo(next *snapshot, texts map[string][]byte, by string) (c Change) {
 	for name, text := range texts {
 		if old, exists := s.texts[name]; !exists || !bytes.Equal(old, text) {

@@ -13,11 +13,10 @@ import (
 	"precept/inject/ledger"
 )
 
-// Decode reports each problem of an entry on one line. Validate accepts a field of the maximum length, and refuses a
-// longer one.
+// Each problem has one line, and a longer field is refused.
 func TestDecodeAcceptsFieldsOfMaximumLength(t *testing.T) {
 	for body, wantProblems := range map[string]int{
-		`{"intent_id":"I","type":7,"file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:    2, // type is not a string, and not one of the known types
+		`{"intent_id":"I","type":7,"file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:    2,
 		`{"intent_id":"I","type":"lint","file":null,"error":"e","cause":"c","resolution":"r","rule":"do"}`: 1,
 		`{"intent_id":"I","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:             1,
 		`{}`: 7,
@@ -46,8 +45,8 @@ func TestDecodeAcceptsFieldsOfMaximumLength(t *testing.T) {
 	}
 }
 
-// Each field of an entry becomes one line of the file, without control characters or characters that terminals and
-// browsers hide. The error patterns of its lesson are parts of the error.
+// A field has no control characters, or characters that terminals and browsers hide. Error patterns are parts of the
+// error.
 func TestEntryFieldIsWrittenAsOneCleanLine(t *testing.T) {
 	pieces := []string{"the sum", " of all ", "\n", "\r\n## Next\n", "\x00", "\x07", "\u200b", "\u202e", "\ufffd", "\xff", "\x1b[31m", "\x1b]8;;x\x07", "<!--", "-->", "```", "`a b`", `"`, " 17 ", "*", "- [x] ", "**File:** ", "E0308", "cannot be found in that place"}
 	dir := t.TempDir()
@@ -82,7 +81,7 @@ func TestEntryFieldIsWrittenAsOneCleanLine(t *testing.T) {
 	})
 }
 
-// Recording a known entry does not write the file. The trace has a line for both calls of Record, without the entry.
+// The trace has a line for both calls, without the entry.
 func TestRecordingKnownEntryDoesNotWriteFile(t *testing.T) {
 	l := newLedger(t, "# Agent\n")
 	record(t, l, newEntry(1))

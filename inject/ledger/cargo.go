@@ -17,7 +17,6 @@ var (
 	clippyRule   = regexp.MustCompile(`clippy::([\w-]+)|rust-clippy/[^#]*#(\w+)`)
 )
 
-// readCargo adds the failures of rustc, clippy and cargo test.
 func (r *failureReader) readCargo() {
 	for i, text := range r.lines {
 		if m := rustTest.FindStringSubmatch(text); m != nil {
@@ -46,12 +45,11 @@ func (r *failureReader) readCargo() {
 	}
 }
 
-// rustFailure returns the failure of a compiler error.
 func rustFailure(file, code, message string) Failure {
 	return Failure{Tool: "cargo check", Type: TypeAnalysis, File: file, Subject: code, Error: withSubject(code, message)}
 }
 
-// readCargoTest adds the failure of a test, with the message of its panic. Line i is the header of the test's output.
+// readCargoTest reads a test's output from its header, line i.
 func (r *failureReader) readCargoTest(i int, name string) {
 	file, message := "", ""
 	for n, text := range r.lines[i+1:] {
@@ -78,8 +76,7 @@ func (r *failureReader) readCargoTest(i int, name string) {
 	r.add(i, testFailure("cargo test", file, name, cmp.Or(message, noMessage)))
 }
 
-// rustLineFailure returns the failure of an error that the compiler or clippy prints on one line, with file and
-// position before the message.
+// rustLineFailure reads an error on one line, with the position before the message.
 func rustLineFailure(file, code, message string) Failure {
 	f := rustFailure(file, code, message)
 	if code == "" && strings.Contains(message, "clippy") {

@@ -9,7 +9,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// failureLines returns the failures in the output of a tool that ran in /home/dev/shop, one per line.
+// failureLines returns the failures of a tool that ran in /home/dev/shop, one per line.
 func failureLines(text string) string {
 	var got []string
 	for _, f := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "example.com/shop"}) {
@@ -18,7 +18,7 @@ func failureLines(text string) string {
 	return strings.Join(got, "\n")
 }
 
-// A closed pipe may truncate the output of a program. Complete failures are read, and incomplete ones are left out.
+// A closed pipe may truncate the output.
 func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"ruff, cut before the position", "F401 `os` imported but unused", ""},
@@ -44,7 +44,7 @@ func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 	}
 }
 
-// A failure does not contain the lines of another failure, of a passing test or of a quotation.
+// The other lines belong to a different failure, a passing test or a quotation.
 func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"an error below the name of a file", "/home/dev/shop/a.js\n  3:7  error  'x' is not defined  no-undef\n", "eslint | a.js | 'x' is not defined (no-undef)"},
@@ -126,7 +126,7 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 	}
 }
 
-// A new entry directly follows a list. After other text, a blank line precedes the entry.
+// After other text, a blank line precedes the entry.
 func TestNewEntryFollowsListOrBlankLine(t *testing.T) {
 	for last, blank := range map[string]bool{
 		"- by hand": false, "* by hand": false, "+ by hand": false, "- by hand\n  and more": false, "- by hand\n\tand more": false,
@@ -144,8 +144,7 @@ func TestNewEntryFollowsListOrBlankLine(t *testing.T) {
 	}
 }
 
-// In a manually edited ledger, an entry needs a file, an error and a rule. A missing cause or resolution leaves its
-// line out of the advice.
+// Without a cause or resolution, the advice has no such line.
 func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
 	fields := strings.Join(all[1:], "\n")
@@ -201,8 +200,7 @@ func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 	}
 }
 
-// The keyword of an entry's lesson is the path of the entry, if the path is specific. Its error pattern is a part of
-// the error that does not vary.
+// A path must be specific. The error pattern is the part of the error that does not vary.
 func TestLessonOfEntryMatchesPathAndError(t *testing.T) {
 	for _, tc := range []struct{ file, err, keyword, pattern string }{
 		{"src/a*b.go", "cannot resolve the address of it", "", "cannot resolve the address of it"},

@@ -26,16 +26,16 @@ const (
 	TypeAnalysis = "static-analysis"
 )
 
-// Limits of an entry, in characters. Record truncates a longer error.
+// Limits in characters. Record truncates a longer error.
 const (
 	MaxSummary = 500 // error
 	maxField   = 4096
 	maxFile    = 1024
 	maxIntent  = 200
-	maxInput   = 8 << 20 // bytes of one entry as JSON
+	maxInput   = 8 << 20 // bytes, as JSON
 )
 
-// Entry is a failure and its lesson, in the form of docs/contracts/record.schema.json.
+// Entry is a failure and its lesson (docs/contracts/record.schema.json).
 type Entry struct {
 	IntentID   string `json:"intent_id"`
 	Type       string `json:"type"`
@@ -46,8 +46,7 @@ type Entry struct {
 	Rule       string `json:"rule"`
 }
 
-// Decode reads one entry as JSON. It reports all faults at once: unknown, missing and duplicate fields, and fields with
-// too many characters.
+// Decode reads one entry as JSON, and reports all faults at once: unknown, missing, duplicate and long fields.
 func Decode(r io.Reader) (Entry, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err != nil {
@@ -77,19 +76,18 @@ func Decode(r io.Reader) (Entry, error) {
 			faults = append(faults, fmt.Errorf("%s appears twice; remove one", m.key))
 		case json.Unmarshal(m.value, text) != nil || m.value[0] != '"':
 			faults = append(faults, fmt.Errorf("%s is not a string; put it in quotes", m.key))
-			*text = string(m.value) // otherwise Validate also reports the field as missing
+			*text = string(m.value) // Validate then does not report the field as missing
 		}
 	}
 	return e, errors.Join(append(faults, e.Validate())...)
 }
 
-// member is a key of a JSON object with its raw value.
 type member struct {
 	key   string
 	value json.RawMessage
 }
 
-// members returns the members of a JSON object in order. Decoding into a struct or a map would lose duplicate keys.
+// members keeps duplicate keys, unlike a struct or a map.
 func members(raw []byte) ([]member, error) {
 	wrapErr := func(err error) error { return fmt.Errorf("the entry is not one JSON object: %w", err) }
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -118,15 +116,14 @@ func members(raw []byte) ([]member, error) {
 	return out, nil
 }
 
-// field is a field of an entry. name is the key in the contract, label is the text in the ledger, and maxChars is the
-// maximum number of characters.
+// field is a field of an entry: its key in the contract, and its text in the ledger.
 type field struct {
 	name, label string
 	maxChars    int
 	text        *string
 }
 
-// fields returns the fields of the entry in the order of the contract.
+// fields keeps the order of the contract.
 func (e *Entry) fields() []field {
 	return []field{
 		{"intent_id", "Intent ID", maxIntent, &e.IntentID},
@@ -139,7 +136,6 @@ func (e *Entry) fields() []field {
 	}
 }
 
-// names returns the names of the fields in the order of the contract.
 func names() []string {
 	var out []string
 	for _, f := range new(Entry).fields() {
@@ -148,7 +144,7 @@ func names() []string {
 	return out
 }
 
-// Validate returns all faults of the entry.
+// Validate returns all faults.
 func (e *Entry) Validate() error {
 	var errs []error
 	for _, f := range e.fields() {
@@ -165,22 +161,21 @@ func (e *Entry) Validate() error {
 	return errors.Join(errs...)
 }
 
-// sanitize returns the entry as Record writes it. Each field is one line without secrets, and the error is truncated.
+// sanitize returns the entry as it is written: each field on one line without secrets, the error truncated.
 func (e *Entry) sanitize() Entry {
 	redactor := redact.New(true)
 	clean := func(s string) string { return singleLine(redactor.Text(s)) }
-	// The redactor numbers placeholders in the order of their use. File and error, which name the
-	// failure, come first, so that the same failure gets the same numbers.
+	// The redactor numbers placeholders in the order of use. File and error come first, so that equal failures get
+	// equal numbers.
 	out := Entry{Type: e.Type, File: clean(e.File), Error: Summary(redactor.Text(e.Error))}
 	out.IntentID, out.Cause, out.Resolution, out.Rule = clean(e.IntentID), clean(e.Cause), clean(e.Resolution), clean(e.Rule)
 	return out
 }
 
-// Summary returns an error as an entry shows it, on one line of at most 500 characters. Three dots mark a truncated
-// error.
+// Summary returns an error on one line of at most 500 characters.
 func Summary(text string) string { return truncate(singleLine(text), MaxSummary) }
 
-// truncate returns the first n characters of a text. Three dots follow if the text is longer.
+// truncate marks a longer text with three dots.
 func truncate(s string, n int) string {
 	if short := clip(s, n); short != s {
 		return short + "..."
@@ -188,19 +183,18 @@ func truncate(s string, n int) string {
 	return s
 }
 
-// redactText returns a text without secrets and personal data.
 func redactText(s string) string { return redact.New(true).Text(s) }
 
-// signature returns the SHA-256 of file and error summary. Equal failures have equal signatures.
+// signature identifies a failure: SHA-256 of file and error summary.
 func (e *Entry) signature() string {
 	sum := sha256.Sum256([]byte(e.File + "\x00" + e.Error))
 	return hex.EncodeToString(sum[:])
 }
 
-// labelType is the label in the first line of an entry, after the time.
+// labelType follows the time in the first line of an entry.
 const labelType = "Failure Type"
 
-// render returns an entry as one bullet. Equal entries at equal times give equal bytes.
+// render gives equal bytes for equal entries at equal times.
 func (e *Entry) render(at time.Time, eol string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- [%s] **%s:** %s%s", at.UTC().Format(time.RFC3339), labelType, e.Type, eol)
@@ -220,14 +214,13 @@ func (f field) bullet(eol string) string {
 	return "    - **" + f.label + ":** " + text + eol
 }
 
-// key returns the lines with file and error. They identify the failure of an entry.
+// key returns the lines that identify a failure: file and error.
 func (e *Entry) key(eol string) string {
 	f := e.fields()
 	return f[2].bullet(eol) + f[3].bullet(eol)
 }
 
-// codeSpan returns a path as Markdown code. The fence is longer than any run of backticks in the
-// path.
+// codeSpan fences a path with more backticks than it has in a row.
 func codeSpan(s string) string {
 	fence := "`"
 	for strings.Contains(s, fence) {
@@ -239,8 +232,8 @@ func codeSpan(s string) string {
 	return fence + s + fence
 }
 
-// singleLine returns a text as one line with folded white space, without control, hidden or escape characters. The
-// start of an HTML comment is escaped, because a comment would hide the rest of the file.
+// singleLine folds white space, and drops control, hidden and escape characters. The start of an HTML comment is
+// escaped, because a comment would hide the rest of the file.
 func singleLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -256,7 +249,6 @@ func singleLine(s string) string {
 
 var escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]?") //nolint:gochecknoglobals // immutable
 
-// stripEscapes removes terminal escape sequences.
 func stripEscapes(s string) string {
 	return escapes.ReplaceAllString(s, "")
 }

@@ -20,17 +20,16 @@ type Failure struct {
 	Error   string `json:"error"`   // one line, without the line number, because an edit above it changes the number
 }
 
-// Output is the output of a command, with the command and its folder.
+// Output is the output of a command.
 type Output struct {
 	Text    string
 	Command []string // program and arguments
-	Dir     string   // absolute; paths below Dir become relative to Dir
-	Module  string   // path of the Go module in Dir, because go test prints packages instead of folders; "" without a module
+	Dir     string   // absolute; paths below become relative
+	Module  string   // Go module in Dir, because go test prints packages; "" without one
 }
 
-// Failures returns the distinct failures of an output in order. It recognizes the tool by the form of the output,
-// because `make check` or `npm test` may run any tool. For a tool without a reader in this package, the command
-// determines the format.
+// Failures returns the distinct failures in order. The form of the output decides about the tool, because `make check`
+// or `npm test` may run every tool. For tools without a reader here, the command decides.
 func Failures(o Output) []Failure {
 	r := &failureReader{out: o, lines: strings.Split(strings.ReplaceAll(stripEscapes(o.Text), "\r\n", "\n"), "\n")}
 	r.readGoTest()
@@ -47,14 +46,13 @@ func Failures(o Output) []Failure {
 	return r.distinctFailures()
 }
 
-// failureReader is the state of one call of Failures.
 type failureReader struct {
 	out   Output
 	lines []string
 	found []locatedFailure
 }
 
-// locatedFailure is a failure with the index of its line, by which the failures are sorted.
+// locatedFailure is a failure with its line, for sorting.
 type locatedFailure struct {
 	failure Failure
 	line    int
@@ -68,8 +66,7 @@ func (r *failureReader) add(at int, f Failure) {
 	}
 }
 
-// distinctFailures sorts the failures by line and drops duplicates. Two failures are duplicates if the ledger would
-// store them as one entry.
+// distinctFailures drops failures that the ledger would store as one entry.
 func (r *failureReader) distinctFailures() []Failure {
 	slices.SortStableFunc(r.found, func(a, b locatedFailure) int { return cmp.Compare(a.line, b.line) })
 	seen := map[[2]string]bool{}
@@ -85,7 +82,7 @@ func (r *failureReader) distinctFailures() []Failure {
 	return out
 }
 
-// relative returns a path with slashes. A path below the folder of the command is relative to this folder.
+// relative returns a path with slashes; below the command's folder, a relative path.
 func (r *failureReader) relative(path string) string {
 	path = strings.TrimSpace(path)
 	if rel, err := filepath.Rel(r.out.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
@@ -103,7 +100,7 @@ var addresses = regexp.MustCompile(`\b0x[0-9a-fA-F]{6,16}\b`) //nolint:gocheckno
 
 func withoutAddresses(s string) string { return addresses.ReplaceAllString(s, "0x...") }
 
-// block returns the lines from line i to the next blank line.
+// block returns the lines up to the next blank line.
 func (r *failureReader) block(i int) []string {
 	end := i
 	for end < len(r.lines) && strings.TrimSpace(r.lines[end]) != "" {
@@ -112,12 +109,10 @@ func (r *failureReader) block(i int) []string {
 	return r.lines[i:end]
 }
 
-// testFailure returns the failure of a test.
 func testFailure(tool, file, test, message string) Failure {
 	return Failure{Tool: tool, Type: TypeTest, File: file, Subject: test, Error: withSubject(test, message)}
 }
 
-// withSubject returns a message with the subject of the failure before it.
 func withSubject(subject, message string) string {
 	if subject == "" || message == "" {
 		return subject + message
@@ -125,8 +120,7 @@ func withSubject(subject, message string) string {
 	return subject + ": " + message
 }
 
-// Entry returns an entry for a failure that a command found. Its resolution is unresolved, and its rule is to run the
-// command.
+// Entry returns an unresolved entry for a command's failure. The rule is to run the command.
 func (f *Failure) Entry(intent string, command []string) Entry {
 	quoted := codeSpan(singleLine(truncate(shell.Quote(command...), 200)))
 	cause := fmt.Sprintf("Found by %s (%s).", quoted, f.Tool)
@@ -151,15 +145,14 @@ func (f *Failure) Entry(intent string, command []string) Entry {
 	}
 }
 
-// DidNotRun reports whether the output of a failed command says that the command did not run its task, because make has
-// no such target or npm has no such script.
+// DidNotRun reports whether make has no such target or npm has no such script, so the command did not do its task.
 func DidNotRun(text string) bool {
 	return strings.Contains(text, "*** No rule to make target '") && strings.Contains(text, "'.  Stop.") && !strings.Contains(text, "needed by '") ||
 		strings.Contains(text, " Missing script: ") || strings.Contains(text, "ERR_PNPM_NO_SCRIPT")
 }
 
-// UnrecognizedFailure returns the failure of a failed command in whose output Failures recognized none. Its error is
-// the last lines of the output.
+// UnrecognizedFailure returns the failure of a command whose output Failures does not recognize: the last lines of the
+// output.
 func UnrecognizedFailure(command []string, code int, text string) Failure {
 	lines := strings.Split(stripEscapes(text), "\n")
 	var lastLines []string
@@ -184,10 +177,9 @@ func UnrecognizedFailure(command []string, code int, text string) Failure {
 	return f
 }
 
-// unresolved is the resolution of an entry until a person or an agent writes one.
+// unresolved stays until a person or agent writes a resolution.
 const unresolved = "None yet: it was recorded when it failed."
 
-// lintFailure returns the finding of a linter. The error is the message, followed by the rule in parentheses.
 func lintFailure(tool, file, rule, message string) Failure {
 	f := Failure{Tool: tool, Type: TypeLint, File: file, Subject: rule, Error: message}
 	if rule != "" {

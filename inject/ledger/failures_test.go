@@ -24,8 +24,8 @@ func ExampleFailures() {
 	// pytest, cart_test.py: test_total: assert 3 == 4
 }
 
-// testdata/outputs holds outputs of tools with default and other settings. The .want file of an output holds the
-// expected failures. If PRECEPT_GOLDEN is set, the test writes the .want files.
+// Each .want file has the expected failures of an output in testdata/outputs. Set PRECEPT_GOLDEN to write the .want
+// files.
 func TestFailuresGolden(t *testing.T) {
 	outputs, err := filepath.Glob("testdata/outputs/*.txt")
 	if err != nil || len(outputs) < 25 {
@@ -58,7 +58,6 @@ func TestFailuresGolden(t *testing.T) {
 	}
 }
 
-// Failures finds nothing in the output of a successful tool or in a log line with a position.
 func TestSuccessfulOutputHasNoFailures(t *testing.T) {
 	for _, text := range []string{
 		"",
@@ -79,7 +78,6 @@ func TestSuccessfulOutputHasNoFailures(t *testing.T) {
 	}
 }
 
-// Different line numbers and memory addresses give equal failures.
 func TestFailuresIgnoreLineNumbersAndAddresses(t *testing.T) {
 	first := ledger.Failures(ledger.Output{Text: "store.py:8:1: F401 `os` imported but unused\nE: at 0x7f32a38ff710\n"})
 	second := ledger.Failures(ledger.Output{Text: "store.py:80:7: F401 `os` imported but unused\n"})
@@ -114,7 +112,6 @@ func FuzzFailures(f *testing.F) {
 	})
 }
 
-// If no reader recognises the output, the name of the command decides the format.
 func TestCommandNameDecidesFormatOfUnknownOutput(t *testing.T) {
 	for _, tc := range []struct{ command, text, want string }{
 		{
@@ -146,8 +143,7 @@ func TestCommandNameDecidesFormatOfUnknownOutput(t *testing.T) {
 	}
 }
 
-// Neither the readers nor the errorformat library panic, whatever the output is. A panic would lose the exit status of
-// the command.
+// A panic would lose the exit status of the command.
 func FuzzFormats(f *testing.F) {
 	for _, text := range []string{
 		"a.rb:4:1: C: Extra blank line.\n^\n", "\na.css\n  46:3   ✖  Unexpected unit\n\n", "[error] a.scala:6: b\n[error]   ^\n", "a.py:1 at module level:\n        D100: c\n",

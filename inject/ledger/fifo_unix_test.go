@@ -14,8 +14,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// Record fails if the ledger is a named pipe, and does not open the pipe. Opening it would wait for a writer forever
-// while Record holds the lock of the folder.
+// Opening the pipe would wait forever while Record holds the lock of the folder.
 func TestRecordDoesNotOpenPipeAsLedger(t *testing.T) {
 	l := newLedger(t, "")
 	if err := syscall.Mkfifo(l.Path, 0o600); err != nil {
@@ -34,7 +33,7 @@ func TestRecordDoesNotOpenPipeAsLedger(t *testing.T) {
 		select {
 		case <-done:
 			ended = true
-		default: // an open for writing fails, unless Record has opened the pipe for reading
+		default: // fails, unless Record has opened the pipe for reading
 			if w, err := os.OpenFile(l.Path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
 				t.Error("Record opened the pipe")
 				_ = w.Close()
@@ -46,14 +45,13 @@ func TestRecordDoesNotOpenPipeAsLedger(t *testing.T) {
 	}
 }
 
-// If the trace is a named pipe, Record returns a trace error but records the entry.
 func TestRecordSucceedsIfTraceIsAPipe(t *testing.T) {
 	l := newLedger(t, "")
 	path := filepath.Join(filepath.Dir(l.Path), ledger.TraceFile)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), syscall.Mkfifo(path, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a writer blocks without a reader
+	reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // without a reader, a writer blocks
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,11 @@ import (
 	"github.com/reviewdog/errorformat/fmts"
 )
 
-// maxFormatLine is the maximum number of bytes of a line that readKnownFormat reads. The scanner of the library stops
-// without an error at a line of 64 KB.
+// maxFormatLine keeps the library's scanner from stopping without an error at a line of 64 KB.
 const maxFormatLine = 4 << 10
 
-// readKnownFormat reads the output of a program for which the library errorformat has a format, such as rubocop,
-// phpstan or dotnet. The name of the program comes from the command, because a line may fit the formats of several
-// programs.
+// readKnownFormat reads formats of the library errorformat, such as rubocop, phpstan or dotnet. The command decides,
+// because a line may fit several formats.
 func (r *failureReader) readKnownFormat() {
 	name := formatOf(r.out.Command)
 	if name == "" {
@@ -44,7 +42,7 @@ func (r *failureReader) readKnownFormat() {
 		}
 		all = append(all, f)
 	}
-	if len(errors) > 0 { // the errors are the reason why the command failed, so warnings are omitted
+	if len(errors) > 0 { // errors made the command fail, so warnings are omitted
 		all = errors
 	}
 	for _, f := range all {
@@ -52,8 +50,8 @@ func (r *failureReader) readKnownFormat() {
 	}
 }
 
-// formatOf returns the name of the first program in a command for which the library has a format, as in bundle exec
-// rubocop, vendor/bin/phpstan and dotnet build.
+// formatOf returns the first program of a command that the library knows, as in bundle exec rubocop, vendor/bin/phpstan
+// and dotnet build.
 func formatOf(command []string) string {
 	known := fmts.DefinedFmts()
 	for _, word := range command {
@@ -65,7 +63,6 @@ func formatOf(command []string) string {
 	return ""
 }
 
-// formatType returns the type of the findings of a program.
 func formatType(name string) string {
 	if slices.Contains([]string{"dotnet", "msbuild", "phpstan", "psalm", "sorbet", "scalac", "sbt", "brakeman", "cargo-check", "gosec", "staticcheck"}, name) {
 		return TypeAnalysis
@@ -73,8 +70,7 @@ func formatType(name string) string {
 	return TypeLint
 }
 
-// severity returns the first letter of an entry's severity. It is in the type of the entry or is the first word of its
-// text. The result is 0 for an entry without a severity.
+// severity returns the first letter of the severity in an entry's type or text, or 0.
 func severity(e *errorformat.Entry) byte {
 	if kind := e.Types(); kind != "" {
 		return kind[0]

@@ -21,13 +21,13 @@ var (
 	goStack       = regexp.MustCompile(`^\t(/\S+\.go|[A-Za-z]:\S+\.go):\d+`)
 )
 
-// goEvent is one line of go test -json.
+// goEvent is a line of go test -json.
 type goEvent struct {
 	Action, Package, Output string
 }
 
-// readGoTest adds the failed tests in the plain, the verbose and the JSON output of go test. It replaces a line of JSON
-// by the printed line, so that the other readers find the errors of compilers.
+// readGoTest reads plain, verbose and JSON output. A JSON line is replaced by the printed line, in which other readers
+// find compiler errors.
 func (r *failureReader) readGoTest() {
 	packages := map[string]*goPackage{}
 	plainRun := r.newGoPackage()
@@ -38,7 +38,7 @@ func (r *failureReader) readGoTest() {
 			continue
 		}
 		r.lines[i] = strings.TrimRight(e.Output, "\n")
-		if e.Action != "output" { // the other readers read the line; "build-output", for example, is the output of a compiler
+		if e.Action != "output" { // for the other readers; "build-output", for example, comes from a compiler
 			continue
 		}
 		p := packages[e.Package]
@@ -47,7 +47,7 @@ func (r *failureReader) readGoTest() {
 			packages[e.Package] = p
 		}
 		p.readLine(i, r.lines[i])
-		r.lines[i] = "" // already read
+		r.lines[i] = "" // done
 	}
 	plainRun.addFailures(len(r.lines), "", "")
 	for name, p := range packages {
@@ -55,30 +55,27 @@ func (r *failureReader) readGoTest() {
 	}
 }
 
-// goPackage is the state of reading the test run of a package.
+// goPackage is the state of reading one package.
 type goPackage struct {
 	r           *failureReader
-	test        string         // test that printed the current lines
-	failedOrder []string       // failed tests in the order of their lines
-	failed      map[string]int // line number by test
+	test        string         // printed the current lines
+	failedOrder []string       // in the order of their lines
+	failed      map[string]int // line by test
 	messages    map[string]goMessage
-	panicText   string // message of the panic that ended the process
-	panicFile   string // first file of the project in the stack of the panic
-	lastLine    string // last line that is not blank
+	panicText   string // of the panic that ended the process
+	panicFile   string // first file of the project in the panic's stack
+	lastLine    string // not blank
 }
 
-// noMessage is the error of a failed test that printed no message.
 const noMessage = "the test failed without a message"
 
-// goMessage is a message of a test with its file. The text is empty if the line with the file has no text. The text is
-// then on a line below.
+// goMessage is a message of a test. text is empty if the text follows on a later line.
 type goMessage struct{ file, text string }
 
 func (r *failureReader) newGoPackage() *goPackage {
 	return &goPackage{r: r, failed: map[string]int{}, messages: map[string]goMessage{}}
 }
 
-// readLine reads one line of the output of go test.
 func (p *goPackage) readLine(at int, text string) {
 	if m := goRun.FindStringSubmatch(text); m != nil {
 		p.test = m[1]
@@ -104,7 +101,7 @@ func (p *goPackage) readLine(at int, text string) {
 			p.panicFile = s[1]
 		}
 	case m != nil:
-		if _, more := p.messages[p.test]; !more { // only the first message of a test is kept
+		if _, more := p.messages[p.test]; !more { // only the first message is kept
 			p.messages[p.test] = goMessage{m[1], m[2]}
 		}
 	default:
@@ -115,8 +112,8 @@ func (p *goPackage) readLine(at int, text string) {
 	}
 }
 
-// readBelow reads a line of a message that is below the line with the file, as in the output of assertion libraries:
-// "Error: Not equal:", followed by the expected and the actual value.
+// readBelow reads the rest of a message, as from assertion libraries: "Error: Not equal:", then the expected and the
+// actual value.
 func (p *goPackage) readBelow(text string) {
 	output, ok := p.messages[p.test]
 	switch {
@@ -130,7 +127,7 @@ func (p *goPackage) readBelow(text string) {
 	p.messages[p.test] = output
 }
 
-// addFailures adds the failures of the package, and resets the state.
+// addFailures also resets the state.
 func (p *goPackage) addFailures(at int, name, outcome string) {
 	dir := p.r.folder(name)
 	for _, test := range p.failedOrder {
@@ -154,12 +151,12 @@ func (p *goPackage) addFailures(at int, name, outcome string) {
 	*p = *p.r.newGoPackage()
 }
 
-// hasFailedSubtest reports whether a subtest of a test failed. Then only the subtest is listed as a failure.
+// hasFailedSubtest is true for a test whose failed subtest is listed instead.
 func (p *goPackage) hasFailedSubtest(test string) bool {
 	return slices.ContainsFunc(p.failedOrder, func(other string) bool { return strings.HasPrefix(other, test+"/") })
 }
 
-// folder returns the folder of a package of the module, or the import path of any other package.
+// folder returns the import path for a package outside of the module.
 func (r *failureReader) folder(pkg string) string {
 	if pkg == r.out.Module {
 		return ""

@@ -14,13 +14,13 @@ import (
 	"precept/internal/file"
 )
 
-// FileName is the name of the ledger in a project.
+// FileName is the ledger's name in a project.
 const FileName = "AGENT.md"
 
 const (
-	retryDelay   = 100 * time.Millisecond // pause before the second attempt to write
-	lockTimeout  = 10 * time.Second       // maximum time that a writer waits for the lock
-	lockInterval = 2 * time.Millisecond   // interval between attempts to take the lock
+	retryDelay   = 100 * time.Millisecond // before the second attempt to write
+	lockTimeout  = 10 * time.Second       // longest wait for the lock
+	lockInterval = 2 * time.Millisecond   // between attempts to take the lock
 )
 
 // Status is the outcome of recording an entry.
@@ -29,11 +29,11 @@ type Status string
 // Outcomes.
 const (
 	Recorded  Status = "recorded"
-	Duplicate Status = "duplicate" // the ledger already contains the failure
-	Failed    Status = "failed"    // two attempts to write the file failed; the entry is in the trace only
+	Duplicate Status = "duplicate" // already in the ledger
+	Failed    Status = "failed"    // two attempts to write failed; the entry is only in the trace
 )
 
-// Result is the outcome of recording one entry, in the form of the contract.
+// Result is the outcome for one entry, in the form of the contract.
 type Result struct {
 	Status    Status `json:"status"`
 	Signature string `json:"signature"` // SHA-256 of file and error summary
@@ -42,16 +42,15 @@ type Result struct {
 	Message   string `json:"message,omitempty"` // reason of a failed write
 }
 
-// Ledger is an AGENT.md file. Any number of goroutines and processes may use the file at the same time.
+// Ledger is an AGENT.md file, which goroutines and processes may use concurrently.
 type Ledger struct {
-	Path string           // path of the file, which may be absent
-	Now  func() time.Time // clock
+	Path string // may be absent
+	Now  func() time.Time
 }
 
-// Record appends the new entries in one step, and returns the outcome of each entry. err reports an invalid entry. If
-// the file cannot be written, err is nil, the results have the status Failed, and the trace contains the entries,
-// because a caller first reports the failure that it wanted to record. traceErr is the error of a trace that cannot be
-// written.
+// Record appends the new entries in one step, with an outcome for each. err reports an invalid entry. A write failure
+// is not an error, because callers first report the original failure: the results are Failed, and the trace has the
+// entries. traceErr means that the trace cannot be written.
 func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result, traceErr error, err error) {
 	for i := range entries {
 		if err := entries[i].Validate(); err != nil {
@@ -81,7 +80,7 @@ func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result
 	return results, l.trace(results), nil
 }
 
-// append writes the entries that the ledger does not contain, and sets the status of each result.
+// append sets the status of each result.
 func (l *Ledger) append(ctx context.Context, results []Result) error {
 	path, err := resolveTarget(l.Path)
 	if err != nil {
@@ -118,13 +117,12 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 	return writeFile(path, text[:pos], []byte(insert), text[pos:])
 }
 
-// containsEntry reports whether the text of a section contains the failure of an entry, with either kind of line
-// ending.
+// containsEntry accepts both kinds of line endings.
 func containsEntry(sectionText []byte, e *Entry) bool {
 	return bytes.Contains(sectionText, []byte(e.key("\n"))) || bytes.Contains(sectionText, []byte(e.key("\r\n")))
 }
 
-// resolveTarget returns the path of the file to write, after following symbolic links. The file may be missing.
+// resolveTarget follows symbolic links to a file that may be missing.
 func resolveTarget(path string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -142,7 +140,7 @@ func resolveTarget(path string) (string, error) {
 	return resolveTarget(resolved)
 }
 
-// writeFile replaces a file in one step and keeps its mode. A reader sees the old or the new bytes, never a mixture.
+// writeFile keeps the mode. A reader sees the old or the new bytes, never a mixture.
 func writeFile(path string, parts ...[]byte) error {
 	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(path); err == nil {
@@ -154,7 +152,7 @@ func writeFile(path string, parts ...[]byte) error {
 	return file.Write(path, mode, parts...)
 }
 
-// lock excludes other writers of the ledgers in a folder. The folder itself is locked, so that no lock file remains.
+// lock excludes other writers. The folder itself is locked, so that no lock file remains.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -28,7 +28,7 @@ func newEntry(n int) ledger.Entry {
 	}
 }
 
-// newLedger returns a ledger whose file contains text. If text is empty, the file does not exist.
+// If text is empty, the file does not exist.
 func newLedger(t *testing.T, text string) *ledger.Ledger {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), ledger.FileName)
@@ -40,17 +40,15 @@ func newLedger(t *testing.T, text string) *ledger.Ledger {
 	return &ledger.Ledger{Path: path, Now: clock}
 }
 
-// record records entries, and returns their results. The test fails on an error.
 func record(t *testing.T, l *ledger.Ledger, entries ...ledger.Entry) []ledger.Result {
 	t.Helper()
 	results, traceErr, err := l.Record(t.Context(), entries...)
 	if err != nil || traceErr != nil {
-		t.Fatalf("Record: err = %v, trace error = %v, want neither", err, traceErr)
+		t.Fatalf("Record: err = %v, trace error = %v, want none", err, traceErr)
 	}
 	return results
 }
 
-// readLedger returns the text of the file of a ledger.
 func readLedger(t *testing.T, l *ledger.Ledger) string {
 	t.Helper()
 	b, err := os.ReadFile(l.Path)
@@ -60,7 +58,6 @@ func readLedger(t *testing.T, l *ledger.Ledger) string {
 	return string(b)
 }
 
-// readTrace returns the decoded lines of the trace of a ledger.
 func readTrace(t *testing.T, l *ledger.Ledger) []map[string]any {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(filepath.Dir(l.Path), ledger.TraceFile))
@@ -78,7 +75,7 @@ func readTrace(t *testing.T, l *ledger.Ledger) []map[string]any {
 	return out
 }
 
-// bullet is newEntry(1) as written into the file of a ledger.
+// bullet is newEntry(1) in a ledger.
 const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
     - **Intent ID:** INT-1
     - **File:** ` + "`src/cart.go`" + `
@@ -88,7 +85,7 @@ const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
     - **Corrective Rule:** Test the empty list.
 `
 
-// Each case holds a file before and after Record. Record adds a missing section, and keeps all other text.
+// Each case holds a file before and after Record.
 func TestEntryIsAddedToItsSection(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	const head = "## Lessons Learned\n\n"
@@ -153,7 +150,6 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 	}
 }
 
-// Record only inserts text into a file and keeps all other bytes. A second call finds the entry.
 func TestRecordKeepsAllOtherBytes(t *testing.T) {
 	pieces := []string{
 		"## Lessons Learned\n", "## Lessons Learned\r\n", "# Agent\n", "- old\n", "    - inner\n", "```\n", "~~~\r\n", "<!-- x\n", "-->\n",
@@ -182,8 +178,7 @@ func TestRecordKeepsAllOtherBytes(t *testing.T) {
 			prefix++
 		}
 		if !strings.HasSuffix(after, before[prefix:]) {
-			// The common prefix may include a part of the inserted text. In this case a shorter prefix and a
-			// longer suffix fit.
+			// The common prefix may include a part of the inserted text. Then a shorter prefix and a longer suffix fit.
 			for prefix >= 0 && !(strings.HasPrefix(after, before[:prefix]) && strings.HasSuffix(after, before[prefix:])) {
 				prefix--
 			}
@@ -202,7 +197,7 @@ func TestConcurrentRecordsLoseNoEntry(t *testing.T) {
 			own := *l
 			for _, e := range []ledger.Entry{newEntry(n), newEntry(1000)} {
 				if _, traceErr, err := own.Record(t.Context(), e); err != nil || traceErr != nil {
-					t.Errorf("Record: err = %v, trace error = %v, want neither", err, traceErr)
+					t.Errorf("Record: err = %v, trace error = %v, want none", err, traceErr)
 				}
 			}
 		})
@@ -245,7 +240,6 @@ func TestSummaryIsOneShortSafeLine(t *testing.T) {
 	}
 }
 
-// Secrets in an entry are redacted in the ledger and in the trace.
 func TestSecretsAreRedactedInLedgerAndTrace(t *testing.T) {
 	l := newLedger(t, "")
 	e := newEntry(1)
@@ -261,8 +255,7 @@ func TestSecretsAreRedactedInLedgerAndTrace(t *testing.T) {
 	}
 }
 
-// Record repeats a failed write after 100 ms. If the second attempt fails too, Record returns the status failed and
-// writes the entry to the trace.
+// The second attempt follows after 100 ms.
 func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 	l := newLedger(t, "x\n")
 	if err := os.Remove(l.Path); err != nil {
@@ -287,7 +280,6 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 	}
 }
 
-// If the second attempt to write the file succeeds, the entry is recorded.
 func TestEntryIsRecordedAtSecondAttempt(t *testing.T) {
 	l := newLedger(t, "")
 	if err := os.Mkdir(l.Path, 0o755); err != nil {
@@ -301,7 +293,6 @@ func TestEntryIsRecordedAtSecondAttempt(t *testing.T) {
 	})
 }
 
-// The ledger may be a symbolic link to another symbolic link, with absolute targets.
 func TestRecordFollowsAbsoluteLinks(t *testing.T) {
 	l, target := newLedger(t, ""), filepath.Join(t.TempDir(), "AGENTS.md")
 	if err := errors.Join(os.Symlink(l.Path+".link", l.Path), os.Symlink(target, l.Path+".link")); err != nil {
@@ -325,7 +316,7 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 	if err := os.Symlink(filepath.Join("docs", "AGENTS.md"), l.Path); err != nil {
 		t.Fatal(err)
 	}
-	record(t, l, newEntry(1)) // a link to a missing file
+	record(t, l, newEntry(1)) // through a link to a missing file
 	if err := os.Chmod(target, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -10,27 +10,26 @@ import (
 	"precept/inject/lesson"
 )
 
-// Limits of the parts of a lesson. The first three are from the published schema, in characters.
+// Limits of a lesson. The first three are from the published schema, in characters.
 const (
 	maxTitle       = 200
 	maxDescription = 1000
 	maxNote        = 500
-	maxPattern     = 100 // bytes of a phrase
-	slugWords      = 48  // bytes of the words in a slug
-	slugDigits     = 8   // digits of the signature in a slug
+	maxPattern     = 100 // bytes
+	slugWords      = 48  // bytes
+	slugDigits     = 8   // of the signature
 )
 
-// Lessons returns a lesson for each entry of a ledger, the newest first. The title of the lesson is the rule. The
-// lesson is triggered by the path of the file in words of the user, and by the stable part of the error in tool errors.
-// The lessons are proposals without an approval. Entries with the same failure and rule have the same slug, in every
-// version of the file.
+// Lessons returns a lesson for each entry, the newest first. Its triggers are the file's path in the user's words, and
+// the stable part of the error in tool errors. The lessons have no approval. Entries with equal failure and rule have
+// equal slugs, in every version of the file.
 func Lessons(text []byte) []*lesson.Lesson {
 	entries := Entries(text)
 	out := make([]*lesson.Lesson, 0, len(entries))
 	seen := map[string]bool{}
 	for i := len(entries) - 1; i >= 0; i-- {
 		l := entries[i].Entry.lesson()
-		if l.Trigger.Empty() || seen[l.Slug] { // a lesson without a trigger is useless
+		if l.Trigger.Empty() || seen[l.Slug] { // useless without a trigger
 			continue
 		}
 		seen[l.Slug] = true
@@ -39,7 +38,6 @@ func Lessons(text []byte) []*lesson.Lesson {
 	return out
 }
 
-// lesson returns the lesson of an entry: the rule as advice, with the file and the error as triggers.
 func (e *Entry) lesson() *lesson.Lesson {
 	l := &lesson.Lesson{
 		Slug: slug(e.Rule, e.signature()), Title: clip(e.Rule, maxTitle), Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11,
@@ -63,7 +61,7 @@ func (e *Entry) lesson() *lesson.Lesson {
 	return l
 }
 
-// slug returns a slug made of the first words of a rule and the first digits of the signature of a failure.
+// slug joins the first words of a rule and digits of a failure's signature.
 func slug(rule, signature string) string {
 	return cmp.Or(lesson.Slugify(rule, slugWords), "ledger") + "-" + signature[:slugDigits]
 }
@@ -75,8 +73,8 @@ func clip(s string, n int) string {
 	return s
 }
 
-// pathPhrase returns the path of a file as a keyword. It returns "" for a path without an extension, a long path, and a
-// file name without a folder that every project has, such as main.go.
+// pathPhrase returns a path as a keyword. A long path, one without an extension, or a name that every project has, such
+// as main.go, gives "".
 func pathPhrase(file string) string {
 	base := path.Base(file)
 	stem := strings.TrimSuffix(base, path.Ext(base))
@@ -92,12 +90,10 @@ func pathPhrase(file string) string {
 	return file
 }
 
-// ruleCode matches names of rules and errors such as TS2322 and F401. Other words with digits differ from error to
-// error.
+// ruleCode matches codes such as TS2322 and F401. Other words with digits differ from error to error.
 var ruleCode = regexp.MustCompile(`^[(\[]?[A-Z]{1,5}\d{2,5}[)\]]?:?$`) //nolint:gochecknoglobals // immutable
 
-// errorPhrase returns the longest sequence of words of an error without numbers, paths and quotations, which differ in
-// the next error of the same kind. It returns "" for a sequence with fewer than ten letters.
+// errorPhrase returns the longest words in a row without volatile words, or "" if they are too short.
 func errorPhrase(text string) string {
 	var run []string
 	best, quoted := "", false
@@ -125,13 +121,12 @@ func errorPhrase(text string) string {
 	return phrase
 }
 
-// isVolatile reports whether a word may differ in the next error of the same kind, because it is a number, a path or a
-// quotation.
+// isVolatile recognises numbers, paths and quotations.
 func isVolatile(word string) bool {
 	return !ruleCode.MatchString(word) && strings.ContainsAny(word, "0123456789/\\`'\"*<>{}$=|")
 }
 
-// isQuoteOpen reports whether a quotation is open after a word. open reports whether it is open before the word.
+// isQuoteOpen reports whether a quotation is open after the word; open is the state before the word.
 func isQuoteOpen(word string, open bool) bool {
 	for _, q := range "`\"" {
 		if strings.Count(word, string(q))%2 == 1 {

@@ -18,9 +18,8 @@ var (
 	vitestFail = regexp.MustCompile(`^ ?(?:❯|×)? ?FAIL  (?:\|[^|]+\| )?(\S+\.[cm]?[jt]sx?)(?: > (.+)| \[ .+ \])$`)
 )
 
-// readESLint adds the findings in the default and the JSON output of eslint. In the default output, messages follow the
-// line with their file. Warnings are added only from an output without errors, because --max-warnings then failed the
-// command.
+// readESLint reads the default and the JSON output. Messages follow the line with their file. Warnings count only
+// without errors, because --max-warnings then failed the command.
 func (r *failureReader) readESLint() {
 	found := map[string][]locatedFailure{}
 	file := ""
@@ -46,7 +45,7 @@ func (r *failureReader) readESLint() {
 	}
 }
 
-// readESLintJSON adds the errors in the JSON output of eslint. Warnings are omitted.
+// readESLintJSON omits warnings.
 func (r *failureReader) readESLintJSON(at int, text string) {
 	var files []struct {
 		FilePath string
@@ -66,7 +65,7 @@ func (r *failureReader) readESLintJSON(at int, text string) {
 	}
 }
 
-// readJest adds the failed tests of each file. The summary at the end repeats the tests, and distinct drops them.
+// readJest reads failed tests. The summary repeats them, and distinctFailures drops the repetitions.
 func (r *failureReader) readJest() {
 	file := ""
 	for i, text := range r.lines {
@@ -82,7 +81,7 @@ func (r *failureReader) readJest() {
 	}
 }
 
-// jestMessage returns the first line of the message of a test, with the expected and the received value.
+// jestMessage returns a message's first line with the expected and the received value.
 func (r *failureReader) jestMessage(from int) string {
 	message := ""
 	for _, text := range r.lines[from:] {
@@ -99,8 +98,7 @@ func (r *failureReader) jestMessage(from int) string {
 	return message
 }
 
-// readVitest adds the failed tests. The lines with FAIL precede their error. Several tests with the same error share
-// one error.
+// readVitest reads the FAIL lines before an error, which all have this error.
 func (r *failureReader) readVitest() {
 	var waiting []locatedFailure
 	for i, text := range r.lines {

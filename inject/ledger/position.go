@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Patterns of lines with a location, which is a file and a line number. Deeply indented lines do not match, because
-// they are quotations.
+// Patterns of lines with a location (file and line number). Deeply indented lines are quotations, and do not match.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -23,8 +22,8 @@ var (
 	anyError      = regexp.MustCompile(`^(?:fatal )?error(?:\[(\w+)\])?: (.+)$`)
 )
 
-// readPositions adds the failures on lines that begin with a location. Compilers, vet, golangci-lint, ruff and similar
-// linters, mypy, tsc, and the plain forms of eslint print such lines.
+// readPositions reads lines that begin with a location, as from compilers, vet, golangci-lint, ruff, mypy, tsc and
+// plain eslint.
 func (r *failureReader) readPositions() {
 	for i, text := range r.lines {
 		if m := tscLine.FindStringSubmatch(text); m != nil {
@@ -46,7 +45,7 @@ func (r *failureReader) readPositions() {
 	}
 }
 
-// lineFailure returns the failure of a message with a location. It reports false for a message that is not a failure.
+// lineFailure returns false for a message that is not a failure.
 func (r *failureReader) lineFailure(i int, file, ext, message string, hasColumn bool) (Failure, bool) {
 	switch ext {
 	case "go":
@@ -72,8 +71,8 @@ func (r *failureReader) lineFailure(i int, file, ext, message string, hasColumn 
 	return Failure{}, false
 }
 
-// goLineFailure returns the failure of a linter, whose message ends with the name of the linter, or of the compiler or
-// vet. A location without a column is in a log line or a stack, and gives no failure.
+// goLineFailure reads a linter's message, which ends with the linter's name, or one of the compiler or vet. Without a
+// column, it is a log line or a stack.
 func goLineFailure(file, message string, hasColumn bool) (Failure, bool) {
 	if m := goLinter.FindStringSubmatch(message); m != nil {
 		return lintFailure("golangci-lint", file, m[2], m[1]), true
@@ -81,7 +80,7 @@ func goLineFailure(file, message string, hasColumn bool) (Failure, bool) {
 	return Failure{Tool: "go vet", Type: TypeAnalysis, File: file, Error: message}, hasColumn
 }
 
-// pyLineFailure returns the failure in a line of pylint, ruff or mypy. ok is false for any other message.
+// pyLineFailure reads pylint, ruff and mypy.
 func (r *failureReader) pyLineFailure(i int, file, message string) (f Failure, ok bool) {
 	if m := pyRule.FindStringSubmatch(message); m != nil {
 		if n := pyNamed.FindStringSubmatch(m[2]); n != nil && strings.HasPrefix(message, m[1]+": ") {
@@ -101,8 +100,7 @@ func (r *failureReader) pyLineFailure(i int, file, message string) (f Failure, o
 	return f, true
 }
 
-// joinWrapped joins the lines of a message that mypy --pretty wrapped at the width of the terminal. The last of these
-// lines ends with the error code.
+// joinWrapped joins a message that mypy --pretty wrapped. The last line ends with the error code.
 func (r *failureReader) joinWrapped(i int, text string) string {
 	joined := text
 	for n := i + 1; !mypyCode.MatchString(joined); n++ {

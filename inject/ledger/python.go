@@ -7,32 +7,31 @@ import (
 	"strings"
 )
 
-// Patterns of the lines in the output of pytest.
+// Patterns of pytest's output.
 //
 //nolint:gochecknoglobals // immutable
 var (
-	// pyHeader matches the start of a section, with the name of a test.
+	// pyHeader matches the start of a test's section.
 	pyHeader = regexp.MustCompile(`^_{3,} (.+?) _{3,}$`)
 	// pyMessage matches an error message.
 	pyMessage = regexp.MustCompile(`^E\s{1,}(\S.*)$`)
 	// pyLocation matches the location of an error, as in "shop/test_cart.py:12: ".
 	pyLocation = regexp.MustCompile(`^(\S+\.py):\d+: `)
-	// pySummary matches a line of the short test summary.
+	// pySummary matches the short test summary.
 	pySummary = regexp.MustCompile(`^(FAILED|ERROR) (\S+?\.py)(?:::(.+?))?(?: - (.*))?$`)
-	// pyTbLine matches a failure in the output of --tb=line.
+	// pyTbLine matches a failure of --tb=line.
 	pyTbLine = regexp.MustCompile(`^(/\S+\.py):\d+: (\w+(?:Error|Exception|Warning|Exit|Interrupt)\b.*)$`)
-	// pyEnd matches a banner such as "===== warnings summary =====", which ends a section.
+	// pyEnd matches a banner after a section, such as "===== warnings summary =====".
 	pyEnd = regexp.MustCompile(`^={3,} .* ={3,}$`)
 )
 
-// pySection is the section of one test in pytest's failure report.
+// pySection is one test in pytest's failure report.
 type pySection struct {
 	name, file, message string
-	at                  int // index of the first line
+	at                  int // first line
 }
 
-// readPytest adds a failure for each failed test. The message comes from the test's section, and the file name from the
-// line in the test summary.
+// readPytest takes a failure's message from the test's section, and its file from the summary.
 func (r *failureReader) readPytest() {
 	sections := r.pySections()
 	found := false
@@ -50,7 +49,7 @@ func (r *failureReader) readPytest() {
 		for n := range sections {
 			s := &sections[n]
 			if s.name == key || strings.HasSuffix(s.name, " of "+key) {
-				message, s.name = s.message, "" // a later summary line with this name is from another file
+				message, s.name = s.message, "" // a later line with this name is from another file
 				break
 			}
 		}
@@ -66,15 +65,15 @@ func (r *failureReader) readPytest() {
 	for _, s := range sections {
 		r.add(s.at, testFailure("pytest", s.file, s.name, s.message))
 	}
-	for i, text := range r.lines { // the output of --tb=line has no sections
+	for i, text := range r.lines { // --tb=line has no sections
 		if m := pyTbLine.FindStringSubmatch(text); m != nil {
 			r.add(i, testFailure("pytest", m[1], "", m[2]))
 		}
 	}
 }
 
-// pySections returns the sections of the failed tests. A section has a header, code, lines that start with "E " and
-// hold the error message, and the location of the error. A banner of = signs ends the sections.
+// pySections returns the sections of failed tests: a header, code, the message in lines that start with "E ", and the
+// location. A banner of = signs ends the sections.
 func (r *failureReader) pySections() []pySection {
 	var out []pySection
 	for i, text := range r.lines {
@@ -87,7 +86,7 @@ func (r *failureReader) pySections() []pySection {
 		}
 		s := &out[len(out)-1]
 		if pyEnd.MatchString(text) {
-			out = append(out, pySection{}) // the lines below the title belong to no section
+			out = append(out, pySection{}) // for lines that belong to no section
 			continue
 		}
 		if m := pyMessage.FindStringSubmatch(text); m != nil && s.message == "" {
@@ -100,7 +99,7 @@ func (r *failureReader) pySections() []pySection {
 	return slices.DeleteFunc(out, func(s pySection) bool { return s.name == "" || s.message == "" })
 }
 
-// Patterns of a finding in the full output of ruff: a line with the lint rule, then a line with the location.
+// Patterns of ruff's full output: a line with the rule, then one with the location.
 //
 //nolint:gochecknoglobals // immutable
 var (

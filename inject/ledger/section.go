@@ -9,22 +9,22 @@ import (
 	"precept/inject/lesson"
 )
 
-// Heading is the heading of the section with the entries.
+// Heading precedes the entries.
 const Heading = "## Lessons Learned"
 
-// section is the position of the entries in a file, in bytes.
+// section is the position of the entries, in bytes.
 type section struct {
 	found      bool
-	start, end int    // range from the line after the heading to the next heading of the same or a higher level
-	lastEnd    int    // end of the last line of the section that is not blank
-	closer     string // marker that closes a code fence or a comment that is open at the end of the section or file; "" for none
-	endsInList bool   // the last line belongs to a list, so that an entry needs no blank line before it
+	start, end int    // from after the heading to the next heading of the same or a higher level
+	lastEnd    int    // end of the last nonblank line
+	closer     string // closes a code fence or comment that is open at the end; "" for none
+	endsInList bool   // the last line is in a list, so an entry needs no blank line before it
 }
 
-// findSection returns the section of a text. Headings in code fences and comments are ignored.
+// findSection ignores headings in code fences and comments.
 func findSection(text []byte) section {
 	s := section{start: len(text), end: len(text), lastEnd: len(text)}
-	closer := "" // marker that closes the open fence or comment
+	closer := "" // closes the open fence or comment
 	for at := 0; at < len(text); {
 		next := len(text)
 		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
@@ -51,8 +51,8 @@ func findSection(text []byte) section {
 	return s
 }
 
-// updateFence returns the marker that closes the fence or comment that is open after a line; "" for none. closer is the
-// marker of the fence or comment that is open before the line.
+// updateFence returns the marker for closing the fence or comment that is open after a line; "" for none. closer is the
+// value before the line.
 func updateFence(content []byte, closer string) string {
 	text := bytes.TrimLeft(content, " ")
 	if len(content)-len(text) > 3 {
@@ -75,7 +75,7 @@ func updateFence(content []byte, closer string) string {
 
 const commentEnd = "-->"
 
-// lineEnd returns the line ending of the first line of a text.
+// lineEnd returns the line ending of the first line.
 func lineEnd(text []byte) string {
 	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
 		return "\r\n"
@@ -83,15 +83,15 @@ func lineEnd(text []byte) string {
 	return "\n"
 }
 
-// insertion returns the text that adds bullets to the end of the section, and the offset of the insertion.
-// A file without a section gets the section at its end.
+// insertion returns the text that adds bullets to the section, and its offset. A missing section is added at the end of
+// the file.
 func (s *section) insertion(text []byte, bullets, eol string) (at int, insert string) {
 	var b strings.Builder
 	at = s.lastEnd
 	if at > 0 && text[at-1] != '\n' {
 		b.WriteString(eol)
 	}
-	if s.closer != "" { // otherwise the entry would be inside of the open fence or comment
+	if s.closer != "" { // the entry must not be inside of the open fence or comment
 		b.WriteString(s.closer + eol)
 	}
 	switch {
@@ -109,11 +109,11 @@ func (s *section) insertion(text []byte, bullets, eol string) (at int, insert st
 // DatedEntry is an entry of a ledger with its time.
 type DatedEntry struct {
 	Entry Entry
-	At    time.Time // zero if the ledger has no valid time
+	At    time.Time // zero without a valid time
 }
 
-// Entries returns the entries of a ledger, the oldest first. It skips text in another form, and entries without file,
-// error or rule.
+// Entries returns the entries, the oldest first, without further text, and without entries that lack file, error or
+// rule.
 func Entries(text []byte) []DatedEntry {
 	s := findSection(text)
 	var out []DatedEntry

@@ -8,7 +8,6 @@ import (
 	"precept/inject/ledger"
 )
 
-// Failures reads the output format of each tool.
 func TestFailuresReadsEachOutputFormat(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{

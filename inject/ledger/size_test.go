@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// threadCPU returns the CPU time of the calling thread, which other processes hardly affect.
+// threadCPU returns the CPU time of this thread, which other processes hardly affect.
 func threadCPU(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -21,7 +21,7 @@ func threadCPU(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Recording into a file of 5 MB takes at most 8 times the CPU time of recording into a quarter of it, plus 5 ms.
+// Four times the file may take 8 times the CPU time, plus 5 ms.
 func TestRecordCostIsLinearInFileSize(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures CPU time with a file of 5 MB")

@@ -8,10 +8,9 @@ import (
 	"precept/internal/file"
 )
 
-// TraceFile is the path of the trace in the folder of the ledger. The trace has a line for each operation.
+// TraceFile is the trace in the ledger's folder, with a line for each operation.
 const TraceFile = ".orchestration/agent_trace.jsonl"
 
-// traceLine is one line of the trace.
 type traceLine struct {
 	Timestamp string   `json:"timestamp"`
 	Operation string   `json:"operation"` // record | verify
@@ -31,7 +30,6 @@ type traceLine struct {
 // traceTimeFormat is RFC 3339 with milliseconds.
 const traceTimeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-// trace appends a line for each result.
 func (l *Ledger) trace(results []Result) error {
 	now := l.Now().UTC().Format(traceTimeFormat)
 	lines := make([]traceLine, 0, len(results))
@@ -49,7 +47,7 @@ func (l *Ledger) trace(results []Result) error {
 	return l.appendTrace(lines)
 }
 
-// TraceVerify appends a line for a command that precept verify ran.
+// TraceVerify logs a command of precept verify.
 func (l *Ledger) TraceVerify(command []string, code, failures int) error {
 	status := "passed"
 	if code != 0 {
@@ -64,7 +62,6 @@ func (l *Ledger) TraceVerify(command []string, code, failures int) error {
 	}})
 }
 
-// appendTrace appends lines to the trace.
 func (l *Ledger) appendTrace(lines []traceLine) error {
 	var out []byte
 	for i := range lines {
@@ -81,7 +78,7 @@ func (l *Ledger) appendTrace(lines []traceLine) error {
 	return nil
 }
 
-// TraceRefused appends a line for an invalid entry, with its faults.
+// TraceRefused logs an invalid entry with its faults.
 func (l *Ledger) TraceRefused(cause error) error {
 	return l.appendTrace([]traceLine{{
 		Timestamp: l.Now().UTC().Format(traceTimeFormat), Operation: "record", Status: "refused", Ledger: l.Path, Message: singleLine(redactText(cause.Error())),

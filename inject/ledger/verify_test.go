@@ -13,7 +13,6 @@ import (
 	"precept/internal/file"
 )
 
-// The cause and the rule of an entry name the command that found the failure.
 func TestEntryNamesTheFailedCommand(t *testing.T) {
 	long := strings.Repeat("é", 300)
 	for _, tc := range []struct {
@@ -66,8 +65,6 @@ func TestEntryNamesTheFailedCommand(t *testing.T) {
 	}
 }
 
-// The advice of a lesson whose failure has no resolution yet names the command and the rule or test that failed, but no
-// resolution.
 func TestAdviceOfUnresolvedFailureNamesCommandAndRule(t *testing.T) {
 	for text, subject := range map[string]string{
 		"a.py:3: error: Bad type  [assignment]\n": "assignment", "a.py:3: error: Bad type\n": "", "a.py:3:1: F401 `os` imported\n": "F401", "a.js:3:7: no x [Error/no-undef]\n": "no-undef",
@@ -92,8 +89,7 @@ func TestAdviceOfUnresolvedFailureNamesCommandAndRule(t *testing.T) {
 	}
 }
 
-// If the format of an output is unknown, the error is its last five nonblank lines. The words of the command decide the
-// type.
+// The words of the command decide the type.
 func TestErrorOfUnknownOutputIsItsLastLines(t *testing.T) {
 	for _, tc := range []struct{ command, text, kind, want string }{
 		{"./check-links", "a\nb\n\n  c\td\n", ledger.TypeAnalysis, "a b c d"},
@@ -114,7 +110,6 @@ func TestErrorOfUnknownOutputIsItsLastLines(t *testing.T) {
 	}
 }
 
-// The trace lists verified commands and refused entries, without secrets.
 func TestTraceListsVerifiedAndRefusedEntries(t *testing.T) {
 	l := newLedger(t, "")
 	if err := errors.Join(l.TraceVerify([]string{"go", "test", "-token=sk-a1B2c3D4e5F6g7H8i9"}, 1, 2), l.TraceVerify([]string{"make"}, 0, 0),
@@ -138,7 +133,6 @@ func TestTraceListsVerifiedAndRefusedEntries(t *testing.T) {
 	}
 }
 
-// If the trace cannot be written, Record returns a trace error but records the entry.
 func TestRecordSucceedsIfTraceIsUnwritable(t *testing.T) {
 	l := newLedger(t, "")
 	if err := os.WriteFile(filepath.Join(filepath.Dir(l.Path), filepath.Dir(ledger.TraceFile)), nil, 0o600); err != nil {
@@ -150,7 +144,6 @@ func TestRecordSucceedsIfTraceIsUnwritable(t *testing.T) {
 	}
 }
 
-// Record refuses all entries of a call if one is invalid.
 func TestRecordRefusesAllEntriesIfOneIsInvalid(t *testing.T) {
 	l := newLedger(t, "before\n")
 	invalid := newEntry(2)
@@ -166,7 +159,6 @@ func TestRecordRefusesAllEntriesIfOneIsInvalid(t *testing.T) {
 	}
 }
 
-// If the ledger cannot be written, the result has the status failed and the reason.
 func TestRecordReportsWhyLedgerIsUnwritable(t *testing.T) {
 	for message, spoil := range map[string]func(l *ledger.Ledger) error{
 		"too many links": func(l *ledger.Ledger) error {
@@ -193,7 +185,6 @@ func TestRecordReportsWhyLedgerIsUnwritable(t *testing.T) {
 	}
 }
 
-// If another writer holds the lock for too long, the result has the status failed.
 func TestRecordFailsWhileTheLedgerIsLocked(t *testing.T) {
 	l := newLedger(t, "")
 	dir, err := os.Open(filepath.Dir(l.Path))
@@ -212,7 +203,6 @@ func TestRecordFailsWhileTheLedgerIsLocked(t *testing.T) {
 	})
 }
 
-// Decode refuses input that is not exactly one JSON object, and input of more than 8 MiB.
 func TestDecodeRefusesInputOtherThanOneObject(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                               "standard input is empty",

@@ -15,13 +15,13 @@ type Action string
 
 // The actions.
 const (
-	Approve    Action = "approve" // activate the lesson with its current text
-	Reject     Action = "reject"  // keep the lesson inactive
-	StartTrial Action = "trial"   // activate the lesson and measure its effect; by default, half of the picks are withheld
-	Pause      Action = "pause"   // deactivate the lesson until it is resumed
+	Approve    Action = "approve" // activate the current text
+	Reject     Action = "reject"  // keep inactive
+	StartTrial Action = "trial"   // activate and measure; by default, half of the picks are withheld
+	Pause      Action = "pause"   // deactivate until a resume
 	Resume     Action = "resume"  // undo a pause
-	Retire     Action = "retire"  // deactivate and archive the lesson; its measured counts stay
-	Restore    Action = "restore" // undo a retirement
+	Retire     Action = "retire"  // deactivate and archive; measured results stay
+	Restore    Action = "restore" // undo Retire
 )
 
 // Valid reports whether a is one of the actions.
@@ -64,19 +64,17 @@ func (p TrialPlan) Validate() error {
 	return nil
 }
 
-// maxPicks is the maximum number of picks of a planned trial. It is bounded because the store keeps each of these
-// picks.
+// maxPicks limits a planned trial, because the store keeps each of its picks.
 const maxPicks = 100_000
 
-// SeenVersion is the version of a lesson that an operator saw before a decision. The zero SeenVersion matches any
-// version.
+// SeenVersion is the version of a lesson that an operator saw before a decision. The zero value matches every version.
 type SeenVersion struct {
 	Hash  string // ContentHash of the version
 	State State
 }
 
-// Check returns an error if the lesson differs from the version that the operator saw. The check prevents the approval
-// of a text that has changed meanwhile, and refuses the second of two simultaneous decisions.
+// Check returns an error if the lesson differs from the version that the operator saw. This prevents the approval of an
+// unseen text, and refuses the second of two simultaneous decisions.
 func (s SeenVersion) Check(l *Lesson) error {
 	switch {
 	case s.State != "" && s.State != l.State:
@@ -87,9 +85,8 @@ func (s SeenVersion) Check(l *Lesson) error {
 	return nil
 }
 
-// ApplyAction returns a copy of the lesson after an action of the operator actor at the time now. plan applies to
-// StartTrial only. Approve and StartTrial approve the current text. Pause and Retire store the previous state, and
-// Resume and Restore return the lesson to that state.
+// ApplyAction returns a copy of the lesson after an action by actor at now. plan is for StartTrial only. Approve and
+// StartTrial approve the current text. Resume and Restore undo Pause and Retire.
 func ApplyAction(l *Lesson, a Action, plan TrialPlan, actor string, now time.Time) (*Lesson, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
@@ -137,8 +134,7 @@ func ApplyAction(l *Lesson, a Action, plan TrialPlan, actor string, now time.Tim
 	})
 }
 
-// deactivate sets an inactive state, and stores the previous state in FormerState for resume and restore. If a paused
-// lesson is retired, StateBeforePause stores the state before the pause.
+// deactivate stores the previous state for resume and restore. A paused lesson that is retired has two such states.
 func (l *Lesson) deactivate(state State) {
 	if l.State == state {
 		return
@@ -149,8 +145,8 @@ func (l *Lesson) deactivate(state State) {
 	l.FormerState, l.State = l.State, state
 }
 
-// restore returns an archived lesson to its state before the retirement. Earlier versions of precept wrote files
-// without this state. restore then pauses the lesson, so that an operator decides.
+// restore undoes a retirement. Files of earlier versions do not name the previous state; restore then pauses the
+// lesson, so that an operator decides.
 func (l *Lesson) restore() {
 	switch {
 	case l.FormerState == Paused:
@@ -165,24 +161,25 @@ func (l *Lesson) restore() {
 	l.StateBeforePause = ""
 }
 
-// resume returns a paused lesson to its state before the pause. If the file does not name this state, the lesson is
-// quarantined, because it may have been a caution or benched before the pause.
+// resume undoes a pause. If the file does not name the previous state, the lesson is quarantined, because it may have
+// been a caution or benched.
 func (l *Lesson) resume() {
 	switch {
 	case l.FormerState == "" && l.Plan != (TrialPlan{}):
 		l.State = l.stateIfApproved(Trial)
 	case l.FormerState == "":
-		l.State, l.Approval.ContentHash = Quarantined, "" // with the hash of an approved text, a quarantined lesson would be read as paused
+		// With an approved hash, a quarantined lesson would be read as paused.
+		l.State, l.Approval.ContentHash = Quarantined, ""
 	default:
 		l.State = l.stateIfApproved(l.FormerState)
 	}
 	l.FormerState = ""
 }
 
-// stateIfApproved returns s, or Quarantined if s needs an approval that the current text does not have.
+// stateIfApproved returns Quarantined if s needs an approval that the current text does not have.
 func (l *Lesson) stateIfApproved(s State) State {
 	isApproved := l.Approval.ContentHash == l.ContentHash
-	isHandWritten := l.Approval.ContentHash == "" && l.Approval.Source == "" // a hand-written lesson needs no approval
+	isHandWritten := l.Approval.ContentHash == "" && l.Approval.Source == "" // needs no approval
 	if s.IsActive() && (!isApproved && !isHandWritten || l.needsReview()) {
 		return Quarantined
 	}

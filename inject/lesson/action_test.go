@@ -72,8 +72,7 @@ func TestActSetsStateAndPlan(t *testing.T) {
 	}
 }
 
-// Files that earlier versions wrote have no former_state for paused and archived lessons. In some of them, a paused
-// lesson has the state quarantined and the hash of its text. Load, Resume and Restore accept these files.
+// Earlier versions wrote no former_state, and sometimes quarantined with a hash for a paused lesson.
 func TestResumeAndRestoreAcceptFilesOfEarlierVersions(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(lookTwiceFile))
 	if err != nil {
@@ -108,7 +107,6 @@ func TestResumeAndRestoreAcceptFilesOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// If a lesson was paused and then retired, Restore returns it to the paused state and Resume to its first state.
 func TestRetiredPausedLessonReturnsToItsFirstState(t *testing.T) {
 	for _, first := range []State{Trial, Active, Caution, Benched, Quarantined, Candidate, Rejected} {
 		l, err := Parse("look-twice.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {state: "+string(first)+"}}\nevidence:", 1)))
@@ -122,7 +120,7 @@ func TestRetiredPausedLessonReturnsToItsFirstState(t *testing.T) {
 			if l, err = ApplyAction(l, step.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != step.want {
 				t.Fatalf("%s: %s = %+v, %v, want state %s", first, step.action, l, err, step.want)
 			}
-			if l, err = Parse("look-twice.md", []byte(l.Raw)); err != nil || l.State != step.want { // the file has the same state
+			if l, err = Parse("look-twice.md", []byte(l.Raw)); err != nil || l.State != step.want {
 				t.Fatalf("%s: Parse of the file after %s = %+v, %v, want state %s", first, step.action, l, err, step.want)
 			}
 		}
@@ -132,7 +130,6 @@ func TestRetiredPausedLessonReturnsToItsFirstState(t *testing.T) {
 	}
 }
 
-// A lesson whose text changed after its approval is quarantined. A new approval activates the lesson.
 func TestChangedTextNeedsNewApproval(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {state: active, content_hash: \"0011\"}}\nevidence:", 1)))
 	if err != nil || l.State != Quarantined {
@@ -170,7 +167,7 @@ func TestActRefusesImpossibleActions(t *testing.T) {
 	}
 }
 
-// With a very small epsilon, the withheld arm of a planned trial would need more picks than a trial may have.
+// With a very small epsilon, the withheld arm would need more picks than a trial may have.
 func TestValidateRefusesTooSmallEpsilonOfTrialPlan(t *testing.T) {
 	err := TrialPlan{Epsilon: 0.0001, Picks: 5000}.Validate()
 	if err == nil || !strings.Contains(err.Error(), "choose a larger epsilon") || strings.Contains(err.Error(), "it takes") {

@@ -6,22 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// MaxAdvice is the maximum length of a lesson's advice in a block, in bytes.
+// MaxAdvice limits a lesson's advice in a block, in bytes.
 const MaxAdvice = 600
 
-// maxRaw is the maximum number of bytes of a title or a section that are rendered or scanned, because a section may
-// have a megabyte.
+// maxRaw limits how many bytes of a title or section are rendered or scanned. A section may have a megabyte.
 const maxRaw = 16 << 10
 
-// Text is a lesson in the form in which a model sees it. It has no hidden characters, no role marks (such as
-// "system:"), and no delimiters of the blocks that precept inserts.
+// Text is a lesson as a model sees it: without hidden characters, role marks (such as "system:") and block delimiters.
 type Text struct {
 	Slug, Title string
-	lines       []string // lines of the advice
-	ends        []bool   // ends[i] is true if a paragraph or a list item ends with lines[i]
+	lines       []string // advice
+	ends        []bool   // whether a paragraph or list item ends with the line
 }
 
-// Text returns the lesson in the form in which a model sees it.
+// Text returns the lesson as a model sees it.
 func (l *Lesson) Text() Text {
 	t := Text{Slug: oneLine(l.Slug), Title: l.Headline()}
 	if t.Slug == "" || hasDelimiter(t.Slug) || speaksAsRole("["+t.Slug+"]") {
@@ -31,8 +29,7 @@ func (l *Lesson) Text() Text {
 	return t
 }
 
-// SanitizeLine returns an untrusted text as one line that is safe to insert into a request. It returns "" if the text
-// contains a block delimiter.
+// SanitizeLine returns an untrusted text as one line that is safe in a request, or "" if it contains a block delimiter.
 func SanitizeLine(text string) string {
 	if line := oneLine(text); !hasDelimiter(line) {
 		return line
@@ -40,8 +37,8 @@ func SanitizeLine(text string) string {
 	return ""
 }
 
-// Headline returns the title as one line without hidden characters, role marks and block delimiters. In a block, the
-// headline follows "- [slug] ". If no usable title remains, Headline derives one from the slug.
+// Headline returns the title as one safe line, or a title made from the slug if nothing usable remains. In a block, it
+// follows "- [slug] ".
 func (l *Lesson) Headline() string {
 	h := oneLine(l.Title)
 	if h == "" || hasDelimiter(h) {
@@ -53,14 +50,12 @@ func (l *Lesson) Headline() string {
 	return clipRunes(h, maxTitle)
 }
 
-// oneLine returns the cleaned text (see clean) as one line with single blanks in place of white space.
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(strings.Join(cleanLines(strings.Join(strings.Fields(clipBytes(s, maxRaw)), " ")), " ")), " ")
 }
 
-// Lines returns the lines of the advice without blank lines and code fences. The lines have at most maxBytes bytes,
-// including a line feed for each. Longer advice is cut after a sentence or a list item, or after a word if no sentence
-// fits.
+// Lines returns the advice without blank lines and code fences, in at most maxBytes bytes with line feeds. Longer
+// advice is cut after a sentence or list item, or after a word if no sentence fits.
 func (t *Text) Lines(maxBytes int) []string {
 	lines, ends := t.lines, t.ends
 	used := 0
@@ -72,7 +67,7 @@ func (t *Text) Lines(maxBytes int) []string {
 		if part := cutSentence(line, maxBytes-used-1); part != "" {
 			return append(lines[:i:i], part)
 		}
-		for n := i; n > 0; n-- { // back to the end of a sentence, because a line may end inside of a sentence
+		for n := i; n > 0; n-- { // find the end of a sentence
 			if ends[n-1] || endsSentence(lines[n-1]) {
 				return lines[:n:n]
 			}
@@ -85,8 +80,7 @@ func (t *Text) Lines(maxBytes int) []string {
 	return lines
 }
 
-// unwrap returns the lines without blank lines and markers of code fences. ends[i] is true if a paragraph or a list
-// item ends with kept[i].
+// unwrap removes blank lines and code fences. ends[i] is true if a paragraph or a list item ends with kept[i].
 func unwrap(lines []string) (kept []string, ends []bool) {
 	for _, line := range lines {
 		t := strings.TrimSpace(line)
@@ -112,8 +106,7 @@ func isListItem(t string) bool {
 	return len(digits) < len(t) && (strings.HasPrefix(digits, ". ") || strings.HasPrefix(digits, ") "))
 }
 
-// cutSentence returns the longest prefix of s that ends with a sentence and does not exceed limit, in bytes. The result
-// is empty if no sentence fits.
+// cutSentence returns the sentences at the start of s that fit into limit bytes.
 func cutSentence(s string, limit int) string {
 	best := 0
 	for i, r := range s {
@@ -133,8 +126,7 @@ func cutSentence(s string, limit int) string {
 
 func isFullWidthStop(r rune) bool { return r == '。' || r == '！' || r == '？' }
 
-// endsSentence reports whether s ends with punctuation that ends a sentence. The full stop of an abbreviation or of a
-// list number does not count.
+// endsSentence does not count the full stop of an abbreviation or a list number.
 func endsSentence(s string) bool {
 	s = strings.TrimRight(s, " \"'`)]”’")
 	r, size := utf8.DecodeLastRuneInString(s)
@@ -150,12 +142,11 @@ func endsSentence(s string) bool {
 	case "e.g", "i.e", "etc", "vs", "cf", "approx":
 		return false
 	default:
-		return last != "" && strings.Trim(head, "0123456789") != "" // the number of a list item is not a sentence
+		return last != "" && strings.Trim(head, "0123456789") != "" // not the number of a list item
 	}
 }
 
-// hardCut cuts lines to maxBytes bytes after a word, and appends " ...". Lines calls hardCut if not even the first
-// sentence fits.
+// hardCut cuts after a word, and appends " ...".
 func hardCut(lines []string, maxBytes int) []string {
 	const ellipsis = " ..."
 	out := []string{}
@@ -181,7 +172,7 @@ func hardCut(lines []string, maxBytes int) []string {
 	return out
 }
 
-// clipBytes cuts s to at most n bytes, between characters.
+// clipBytes cuts between characters.
 func clipBytes(s string, n int) string {
 	if len(s) <= n {
 		return s

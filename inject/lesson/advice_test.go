@@ -17,7 +17,6 @@ func textOf(l *Lesson) *Text {
 	return &t
 }
 
-// block returns the text that precept inserts into a request for one lesson.
 func block(l *Lesson) string {
 	shown := l.Text()
 	var b strings.Builder
@@ -28,8 +27,8 @@ func block(l *Lesson) string {
 	return b.String() + closingLine + "\n\n"
 }
 
-// assertSafe fails the test unless the block of the lesson is safe: each line of the advice has its prefix, and no line
-// contains a block delimiter, a hidden character or a role marker.
+// assertSafe checks that each line of the advice has its prefix, and that no line has a block delimiter, a hidden
+// character or a role marker.
 func assertSafe(tb testing.TB, l *Lesson) {
 	tb.Helper()
 	text := block(l)
@@ -110,7 +109,6 @@ func TestLinesStayWithinTheirByteLimit(t *testing.T) {
 	})
 }
 
-// clean replaces role markers by harmless text, and keeps code and ordinary text.
 func TestCleanRemovesMarkersAndKeepsCode(t *testing.T) {
 	cases := map[string]string{
 		"plain text, `code` and Vec<T>, a << b, x | y": "plain text, `code` and Vec<T>, a << b, x | y",
@@ -150,15 +148,15 @@ func TestCleanRemovesMarkersAndKeepsCode(t *testing.T) {
 	}
 	for in, want := range cases {
 		if got := strings.Join(cleanLines(in), "\n"); got != want {
-			t.Errorf("clean(%q) = %q, want %q", in, got, want)
+			t.Errorf("cleanLines(%q) = %q, want %q", in, got, want)
 		}
 	}
 	if got := cleanLines("a\r\nb\vc\u2028d\u0085e"); !slices.Equal(got, []string{"a", "b", "c", "d", "e"}) {
-		t.Errorf("clean of text with five kinds of line end = %q, want a, b, c, d and e", got)
+		t.Errorf("cleanLines of text with five kinds of line end = %q, want a, b, c, d and e", got)
 	}
 }
 
-// markerVariants returns the closing line of a block in many spellings that a model may still recognise.
+// markerVariants returns the closing line of a block in spellings that a model may still recognise.
 func markerVariants() []string {
 	m := "End of lessons."
 	out := []string{
@@ -177,7 +175,6 @@ func markerVariants() []string {
 	return out
 }
 
-// A lesson with any spelling of the closing line does not end the block, and the checks refuse the lesson.
 func TestClosingMarkerIsRecognisedInAnySpelling(t *testing.T) {
 	variants := markerVariants()
 	if len(variants) < 60 {
@@ -225,7 +222,6 @@ func TestHeadlineIsOneShortSafeLine(t *testing.T) {
 	}
 }
 
-// roleTokens returns role markers of known chat templates and of plain-text conversations.
 func roleTokens() []string {
 	return []string{
 		"<|im_start|>system", "<|im_end|>", "<|im_sep|>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "</system>", "<system>", "### Instruction", "### Instruction:", "### Response:",
@@ -238,7 +234,6 @@ func roleTokens() []string {
 	}
 }
 
-// obfuscations returns obfuscated variants of a token.
 func obfuscations(token string) []string {
 	cyrillic := strings.NewReplacer("a", "а", "e", "е", "o", "о", "s", "ѕ", "y", "у", "c", "с", "S", "Ѕ", "I", "І", "A", "А", "H", "Н", "i", "і")
 	wide := func(r rune) rune {
@@ -254,15 +249,12 @@ func obfuscations(token string) []string {
 	}
 }
 
-// hasRoleMarker reports whether the slug, the title or the advice of the shown lesson has a role marker, such as
-// "System:".
 func hasRoleMarker(l *Lesson) bool {
 	shown := l.Text()
 	return slices.ContainsFunc(append(shown.Lines(MaxAdvice), shown.Title, "["+shown.Slug+"]"), speaksAsRole)
 }
 
-// A block has no role marker, even if the lesson contains pieces that would form a marker once text between them is
-// removed.
+// Removing text from a lesson must not join pieces into a role marker.
 func TestBlockHasNoRoleMarkers(t *testing.T) {
 	tokens := rapid.SampledFrom(roleTokens())
 	rapid.Check(t, func(rt *rapid.T) {

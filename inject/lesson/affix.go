@@ -7,18 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// script is a writing system in which a short word is written together with the next or the previous word. Examples are
-// Korean particles, and Arabic and Hebrew articles. All other writing systems are otherScript.
+// script is a writing system. Korean, Arabic and Hebrew have values of their own, because short words such as particles
+// and articles are attached to the next or previous word.
 type script uint8
 
 const (
-	otherScript script = iota // also the script of digits, so that a word boundary precedes a Korean particle after a digit, as in "v2를"
+	otherScript script = iota // also digits, so that a word ends before a Korean particle, as in "v2를"
 	hangul
 	arabic
 	hebrew
 )
 
-// scriptOf returns the script of a letter or digit.
 func scriptOf(r rune) script {
 	switch {
 	case r < 0x0590:
@@ -34,9 +33,8 @@ func scriptOf(r rune) script {
 	}
 }
 
-// canStartPhrase reports whether a phrase may start at position at of a folded text. A phrase may start at a boundary,
-// and after an article or a preposition that Arabic or Hebrew writes together with the word. letters is the number of
-// letters of the first word of the phrase.
+// canStartPhrase reports whether a phrase may start at a position: at a word boundary, or after an attached Arabic or
+// Hebrew article or preposition. letters is the length of the phrase's first word.
 func canStartPhrase(text []byte, at, letters int) bool {
 	if isWordBoundary(text, at) {
 		return true
@@ -46,7 +44,7 @@ func canStartPhrase(text []byte, at, letters int) bool {
 	if s != arabic && s != hebrew {
 		return false
 	}
-	const maxLen = 4 // maximum number of letters of a prefix
+	const maxLen = 4 // letters of a prefix
 	start := at
 	for n := 0; ; n++ {
 		if n > 0 && isWordBoundary(text, start) {
@@ -65,18 +63,18 @@ func canStartPhrase(text []byte, at, letters int) bool {
 	return letters >= 2 && slices.Contains(arabicArticles(), prefix) || letters >= 3 && slices.Contains(arabicPrefixes(), prefix)
 }
 
-// arabicArticles returns the Arabic article, first alone, then after prepositions and conjunctions.
+// arabicArticles returns the article, alone and after prepositions and conjunctions.
 func arabicArticles() []string {
 	return []string{"ال", "وال", "فال", "بال", "كال", "لل", "ولل", "فلل", "وبال", "فبال", "وكال"}
 }
 
-// arabicPrefixes returns the Arabic prepositions and conjunctions of one letter, and pairs of them.
+// arabicPrefixes returns prepositions and conjunctions of one letter, and pairs of them.
 func arabicPrefixes() []string {
 	return []string{"و", "ف", "ب", "ل", "ك", "س", "وب", "ول", "وك", "وس", "فب", "فل", "فس"}
 }
 
-// withoutArticle returns a folded phrase without an Arabic article at its start, so that the phrase also matches the
-// word without an article or with a different prefix.
+// withoutArticle removes an Arabic article at the start of a phrase, so that the phrase matches the word without it,
+// too.
 func withoutArticle(folded []byte) []byte {
 	rest, ok := strings.CutPrefix(string(folded), arabicArticles()[0])
 	if ok && firstLetters([]byte(rest)) >= 3 {
@@ -85,7 +83,6 @@ func withoutArticle(folded []byte) []byte {
 	return folded
 }
 
-// firstLetters returns the number of letters of the first word of a folded text.
 func firstLetters(text []byte) (n int) {
 	for _, r := range string(text) {
 		if runeKindOf(r) != wordKind {
@@ -96,13 +93,13 @@ func firstLetters(text []byte) (n int) {
 	return n
 }
 
-// canEndPhrase reports whether a phrase may end at position at of a folded text: at a boundary, or before Korean
-// particles and endings.
+// canEndPhrase reports whether a phrase may end at a position: at a word boundary, or before Korean particles and
+// endings.
 func canEndPhrase(text []byte, at int) bool {
 	if isWordBoundary(text, at) {
 		return true
 	}
-	const maxLen = 8 // maximum number of syllables of the particles and endings
+	const maxLen = 8 // syllables of particles and endings
 	end := at
 	for n := 0; n == 0 || !isWordBoundary(text, end); n++ {
 		r, size := utf8.DecodeRune(text[end:])
@@ -114,8 +111,8 @@ func canEndPhrase(text []byte, at int) bool {
 	return isKoreanEnding(string(text[at:end]), 3)
 }
 
-// isKoreanEnding reports whether the syllables of s can follow a noun directly. s may consist of at most maxParticles
-// particles and endings. A verb that turns the noun into a verb may come last ("배포했어요").
+// isKoreanEnding reports whether s can follow a noun: at most maxParticles particles and endings, then perhaps a verb
+// ("배포했어요").
 func isKoreanEnding(s string, maxParticles int) bool {
 	if s == "" || slices.ContainsFunc(koreanVerbs(), func(v string) bool { return strings.HasPrefix(s, v) }) {
 		return true
@@ -126,7 +123,7 @@ func isKoreanEnding(s string, maxParticles int) bool {
 	})
 }
 
-// koreanVerbs returns the first syllables of verbs that follow a noun directly, such as to do, to become and to cause.
+// koreanVerbs returns the first syllables of verbs that follow a noun directly, such as to do and to become.
 func koreanVerbs() []string {
 	return []string{
 		"하", "해", "했", "할", "한", "함", "합", "되", "돼", "됐", "될", "된", "됨", "됩", "시키", "시켜", "시킨", "시킬", "시켰",

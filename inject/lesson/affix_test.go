@@ -2,12 +2,11 @@ package lesson
 
 import "testing"
 
-// A keyword matches a word with an attached particle, article or punctuation of its language, but not a different word
-// that begins or ends with the keyword.
+// The keyword does not match a different word that begins or ends with it.
 func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, tc := range []struct {
 		language, phrase string
-		in, out          []string // texts that the phrase matches, and texts that it does not match
+		in, out          []string // texts with and without a match
 	}{
 		{
 			"Korean", "페이지",
@@ -66,7 +65,6 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 	}
 }
 
-// A tag matches a word of a text or a tag of a request, in any character width, hyphen or letter case.
 func TestTagMatchesAnyWidthHyphenAndCase(t *testing.T) {
 	b := NewBook([]*Lesson{lessonWithTrigger("it", Trigger{Tags: []string{"code-review"}})})
 	for _, q := range []Query{
@@ -82,7 +80,7 @@ func TestTagMatchesAnyWidthHyphenAndCase(t *testing.T) {
 	}
 }
 
-// A keyword of two Korean syllables is accepted. A keyword of two Latin letters is reported as too broad.
+// A keyword of two Latin letters is too broad.
 func TestKeywordOfTwoKoreanSyllablesIsNotTooBroad(t *testing.T) {
 	if got := overbroadFindings(lessonWithKeywords("it", "배포")); len(got) > 0 {
 		t.Errorf("two Korean syllables: findings = %v, want none", got)

@@ -9,16 +9,14 @@ import (
 	"precept/bandit/trial"
 )
 
-// schemaID is the specification identifier of the AIP-11 form.
+// schemaID identifies the AIP-11 specification.
 const schemaID = "learning/v1"
 
-// isOtherKindOfFile reports whether a frontmatter has none of the keys of the AIP-11 form. The file is then not a
-// lesson, but for example a skill or a rule of an editor.
+// isOtherKindOfFile reports whether a frontmatter has no AIP-11 key, as in a skill or an editor's rule.
 func isOtherKindOfFile(n *node) bool {
 	return !slices.ContainsFunc([]string{"schema", "slug", "title", "trigger", "outcome", "evidence"}, func(key string) bool { return indexKey(n, key) >= 0 })
 }
 
-// readAIP11 reads the fields of a learning/v1 frontmatter, in the order of the published schema.
 func (r *reader) readAIP11(l *Lesson, n *node) {
 	l.Form = FormAIP11
 	r.checkKeys("", n, "schema", "slug", "title", "trigger", "outcome", "evidence", "confidence", "success_count",
@@ -58,7 +56,6 @@ func lineOrZero(v *node) int {
 
 func isOutcome(s string) bool { return s == "success" || s == "failure" || s == "mixed" }
 
-// readTrigger reads the mapping trigger into the lesson.
 func (r *reader) readTrigger(l *Lesson, n *node) {
 	r.checkKeys("trigger", n, "description", "tags", "targets", "metadata")
 	t := &l.Trigger
@@ -86,7 +83,6 @@ func (r *reader) readTrigger(l *Lesson, n *node) {
 
 func notBlank(s string) bool { return strings.TrimSpace(s) != "" }
 
-// target reads one target of the trigger.
 func (r *reader) target(field string, n *node) (t Target) {
 	if n.kind != kindMap {
 		r.addInvalid(field, n.line, "is %s; write operator, role or skill", n.kind)
@@ -102,7 +98,7 @@ func (r *reader) target(field string, n *node) (t Target) {
 	return t
 }
 
-// evidence reads the list evidence, and reports a fault if the list is empty.
+// evidence reports a fault for an empty list.
 func (r *reader) evidence(n *node) []Evidence {
 	v, ok := n.get("evidence")
 	items := r.items("", n, "evidence", 0)
@@ -136,7 +132,7 @@ func evidenceKinds() []string {
 	return []string{"run", "conversation", "work-item", "audit", "wiki-page"}
 }
 
-// preceptMapping returns the mapping metadata.precept below n, or nil if n has none.
+// preceptMapping returns the mapping metadata.precept, or nil.
 func (r *reader) preceptMapping(prefix string, n *node) *node {
 	if m := r.mapping(prefix, n, "metadata", false); m != nil {
 		return r.mapping(join(prefix, "metadata"), m, "precept", false)
@@ -144,7 +140,7 @@ func (r *reader) preceptMapping(prefix string, n *node) *node {
 	return nil
 }
 
-// state reads the lesson state under key. It returns "" if the key is missing.
+// state returns "" for a missing key.
 func (r *reader) state(prefix string, n *node, key string) State {
 	s := State(r.text(prefix, n, key, false, 0, math.MaxInt))
 	if s != "" && !s.Valid() {
@@ -154,7 +150,7 @@ func (r *reader) state(prefix string, n *node, key string) State {
 	return s
 }
 
-// readMetadata reads metadata.precept of a file, such as the state, the approval and the trial.
+// readMetadata reads metadata.precept: state, approval, trial and others.
 func (r *reader) readMetadata(l *Lesson, n *node) {
 	n = r.preceptMapping("", n)
 	if n == nil {

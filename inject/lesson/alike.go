@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// PossibleDuplicates returns the lessons of the book that may duplicate l, in the order of their slugs. Two lessons are
-// alike if they share at least half of the triggers of the lesson with fewer triggers, their titles resemble each
-// other, and one agent may see both. Neither lesson may supersede the other.
+// PossibleDuplicates returns the lessons that may duplicate l, by slug. Duplicates share at least half of the triggers
+// of the lesson with fewer triggers, have similar titles, and are visible to one agent. Neither supersedes the other.
 func (b *Book) PossibleDuplicates(l *Lesson) (out []*Lesson) {
 	keys, own, o := triggerKeys(l), newClaim(l), b.overlaps()
 	shared := map[*claim]int{}
@@ -27,9 +26,8 @@ func (b *Book) PossibleDuplicates(l *Lesson) (out []*Lesson) {
 	return out
 }
 
-// resembles reports whether the titles of two lessons give the same advice. The titles must be equal, or the longer
-// title must contain half of the words of the shorter title. Lessons with opposite outcomes do not resemble each other,
-// nor does a title that forbids an action resemble a title that recommends it.
+// resembles reports whether two titles give the same advice: they are equal, or the longer title has half of the
+// shorter title's words. A title that forbids an action does not resemble one that recommends it.
 func (c *claim) resembles(other *claim) bool {
 	if c.forbids != other.forbids || opposedOutcomes(c.lesson, other.lesson) {
 		return false

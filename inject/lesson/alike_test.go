@@ -2,9 +2,6 @@ package lesson
 
 import "testing"
 
-// A possible duplicate has a trigger in common and a similar title, in any state. A lesson is not a duplicate if it is
-// for another agent, is about a different action, advises the opposite, has no trigger in common, or is superseded by
-// the lesson.
 func TestPossibleDuplicatesHaveCommonTriggerAndSimilarTitle(t *testing.T) {
 	newLesson := func(slug, title string, change func(l *Lesson), keywords ...string) *Lesson {
 		l := &Lesson{Slug: slug, Title: title, Outcome: "success", State: Active}
@@ -31,6 +28,6 @@ func TestPossibleDuplicatesHaveCommonTriggerAndSimilarTitle(t *testing.T) {
 		got = append(got, x.Slug)
 	}
 	if len(got) != 2 || got[0] != "pin" || got[1] != "pin-rejected" {
-		t.Errorf("Alike = %q, want pin and pin-rejected", got)
+		t.Errorf("PossibleDuplicates = %q, want pin and pin-rejected", got)
 	}
 }

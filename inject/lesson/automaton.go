@@ -5,35 +5,31 @@ import (
 	"slices"
 )
 
-// automaton is an Aho-Corasick automaton over bytes. States are numbered breadth first, so the children of a state are
-// adjacent. The first states are close to the root, where a scan spends most of its time, and have a full row of
-// transitions. All other states have only the labels of their few children and a failure link.
+// automaton is an Aho-Corasick automaton over bytes. States are numbered breadth first, so a state's children are
+// adjacent. The first states, where a scan spends most of its time, have a full row of transitions. All others have
+// only labels and a failure link.
 type automaton struct {
-	states  []automatonState  // the last element is not a state; its firstChild marks the end of the last state's children
-	rows    [][256]int32      // for each of the first states, the next state by byte
-	wordIDs map[int32][]int32 // by state, the ids of the words that end there
+	states  []automatonState  // the last element only marks the end of the previous state's children
+	rows    [][256]int32      // of the first states: next state by byte
+	wordIDs map[int32][]int32 // by state, the words that end there
 }
 
-// automatonState is a state of the automaton: a prefix of one or more words.
 type automatonState struct {
-	firstChild int32 // the last child precedes the first child of the next state
-	fail       int32 // failure link: the state of the longest proper suffix
-	output     int32 // output link: the first state in which a word ends, among this state and the chain of its failure links; 0 if none
-	label      byte  // label of the incoming edge
+	firstChild int32 // children end at the next state's firstChild
+	fail       int32 // failure link: state of the longest proper suffix
+	output     int32 // first state on the chain of failure links, from this state on, in which a word ends; 0 if none
+	label      byte  // of the incoming edge
 }
 
-// maxRows is the maximum number of states with a full row. A row has 1 KiB, so that all rows fit into the second-level
-// cache of a processor.
+// maxRows limits the full rows of 1 KiB each, so that all rows fit into the second-level cache of a processor.
 const maxRows = 1024
 
-// word is a text to find, with the id to report.
 type word struct {
 	text []byte
 	id   int32
 }
 
-// newAutomaton builds the automaton of non-empty words. The first fullRows states get a full row of transitions. The
-// root always gets one.
+// newAutomaton takes non-empty words. At least the root gets a full row.
 func newAutomaton(words []word, fullRows int) *automaton {
 	slices.SortFunc(words, func(x, y word) int {
 		return cmp.Or(slices.Compare(x.text, y.text), cmp.Compare(x.id, y.id))
@@ -44,10 +40,10 @@ func newAutomaton(words []word, fullRows int) *automaton {
 	return m
 }
 
-// span is a state of the trie, given as the range words[lo:hi] of the sorted words that share their first depth bytes.
+// span is a state of the trie: the sorted words words[lo:hi], which share their first depth bytes.
 type span struct{ lo, hi, depth int }
 
-// build lays out the trie breadth first from the sorted words, without a map.
+// build lays out the trie breadth first.
 func (a *automaton) build(words []word) {
 	queue := []span{{0, len(words), 0}}
 	a.states = append(a.states, automatonState{})
@@ -72,8 +68,8 @@ func (a *automaton) build(words []word) {
 	a.states = append(slices.Clip(a.states), automatonState{firstChild: int32(len(queue))}) //nolint:gosec // the number of states fits in an int32
 }
 
-// link computes failure links, output links and rows in breadth-first order, so that the state of a failure link is
-// complete when a later state uses it.
+// link computes failure links, output links and rows breadth first, so that the target of a failure link is already
+// complete.
 func (a *automaton) link(fullRows int) {
 	n := len(a.states) - 1
 	a.rows = make([][256]int32, 0, max(1, min(n, fullRows)))
@@ -96,7 +92,6 @@ func (a *automaton) link(fullRows int) {
 	}
 }
 
-// step returns the next state for a byte.
 func (a *automaton) step(s int32, c byte) int32 {
 	for int(s) >= len(a.rows) {
 		for k := a.states[s].firstChild; k < a.states[s+1].firstChild; k++ {
@@ -109,8 +104,7 @@ func (a *automaton) step(s int32, c byte) int32 {
 	return a.rows[s][c]
 }
 
-// scan calls emit for each word in text, with the id of the word and the offset after the word, until emit returns
-// false.
+// scan calls emit for each word in text, with the offset after the word, until emit returns false.
 func (a *automaton) scan(text []byte, emit func(id int32, end int) bool) {
 	s := int32(0)
 	for i, c := range text {

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// scanMatch is one match of a scan: the id of the word and the offset of its end.
 type scanMatch struct {
 	id  int32
 	end int
@@ -23,7 +22,7 @@ func scanAll(m *automaton, text []byte) []scanMatch {
 	return out
 }
 
-// The automaton finds each occurrence of each word, however many of its states have a transition table.
+// The result does not depend on the number of states with a transition table.
 func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 	gen := rapid.SliceOfN(rapid.ByteRange(1, 3), 1, 5)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -49,7 +48,6 @@ func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 	})
 }
 
-// The automaton of ten thousand phrases uses at most 8 MiB of memory.
 func TestAutomatonMemoryIsBounded(t *testing.T) {
 	var lessons []*Lesson
 	for i := range 10_000 {
@@ -68,9 +66,8 @@ func TestAutomatonMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// A star matches at most maxRun characters of a word.
 func TestStarMatchesAtMostMaxRunCharacters(t *testing.T) {
-	long := strings.Repeat("a_", 100_000) // with underscores the text does not look like encoded data
+	long := strings.Repeat("a_", 100_000) // the underscores prevent a classification as encoded data
 	b := NewBook([]*Lesson{lessonWithKeywords("stars", "a*a*a*a*z"), lessonWithKeywords("reach", "start*end")})
 	if got := matchedSlugs(b, &Query{Words: []string{long}}); len(got) != 0 {
 		t.Errorf("a word of %d characters without z matches %q, want none", len(long), got)
@@ -107,7 +104,7 @@ func TestGlobMatchesStarsAndCharacters(t *testing.T) {
 		{strings.Repeat("*a", 50), strings.Repeat("a", 5000) + "b", false},
 	} {
 		if got := matchesGlob(tc.pattern, tc.name); got != tc.want {
-			t.Errorf("glob(%.20q, %.20q) = %v, want %v", tc.pattern, tc.name, got, tc.want)
+			t.Errorf("matchesGlob(%.20q, %.20q) = %v, want %v", tc.pattern, tc.name, got, tc.want)
 		}
 	}
 }
@@ -131,11 +128,11 @@ func TestFoldMapsAllCasesToOneForm(t *testing.T) {
 func TestIsBlobFindsEncodedData(t *testing.T) {
 	for s, want := range map[string]bool{
 		strings.Repeat("iVBORw0KGgo", 8):                                       true,
-		strings.Repeat("deadbeef01", 30):                                       true,  // long enough without a mixture of letters
+		strings.Repeat("deadbeef01", 30):                                       true,  // long enough in one case
 		strings.Repeat("deadbeef01", 10):                                       false, // a hash or an identifier
 		strings.Repeat("/Users/Ann/Projects2", 6):                              false, // a path
 		strings.Repeat("a-Long_Identifier2-", 5):                               false,
-		"ThisIsAVeryLongCamelCaseIdentifierOfAJavaClassWith64CharactersOrMore": true, // known limitation: such a word is skipped
+		"ThisIsAVeryLongCamelCaseIdentifierOfAJavaClassWith64CharactersOrMore": true, // known limitation: skipped
 	} {
 		if got := isBlob(s); got != want {
 			t.Errorf("isBlob of %d bytes %.40q = %v, want %v", len(s), s, got, want)

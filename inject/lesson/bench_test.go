@@ -8,7 +8,6 @@ import (
 	"testing"
 )
 
-// vocabulary returns n word-like strings.
 func vocabulary(rnd *rand.Rand, n int) []string {
 	syllables := strings.Fields("con ver ti on ment re pro test er ror mod ule im port fail ed con nec tion time out sch ema mi gra con fig ser vice tok en ca che in dex")
 	words := make([]string, n)
@@ -22,7 +21,6 @@ func vocabulary(rnd *rand.Rand, n int) []string {
 	return words
 }
 
-// benchLessons returns n lessons, each with three phrases made of the given words.
 func benchLessons(rnd *rand.Rand, words []string, n int) []*Lesson {
 	lessons := make([]*Lesson, n)
 	for i := range lessons {
@@ -39,7 +37,7 @@ func benchLessons(rnd *rand.Rand, words []string, n int) []*Lesson {
 	return lessons
 }
 
-// benchText returns text of the given size in which, on average, one in eight words is one of the given words.
+// benchText returns text in which about one in eight words is one of the given words.
 func benchText(rnd *rand.Rand, words []string, size int) string {
 	prose := strings.Fields("the parser reads each file of this project and returns a value that callers keep until it is swapped " +
 		"please look why our nightly run became slower after we moved the cache behind another interface yesterday " +

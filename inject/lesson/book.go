@@ -14,79 +14,74 @@ import (
 	"precept/inject/request"
 )
 
-// Book is the immutable set of lessons in effect. A reload replaces the whole book.
+// Book is the immutable set of lessons; a reload replaces the whole book.
 type Book struct {
 	lessons     []*Lesson
 	bySlug      map[string]*Lesson
-	superseders map[string][]*Lesson // lessons that supersede a slug, directly or through others
-	hash        func() string        // digest of the lessons, computed at the first use
-	archived    map[string]bool      // slugs of archived lessons, because lessons may supersede an archived lesson
+	superseders map[string][]*Lesson // by slug, the lessons that supersede it, directly or through others
+	hash        func() string        // computed at the first use
+	archived    map[string]bool      // archived slugs, which lessons may still supersede
 
-	active        []compiledLesson         // active lessons, sorted by slug
-	byTag         map[string][]int32       // by tag, indices in active
-	byErrorKind   map[string][]int32       // by error kind, indices in active
-	byRequestKind map[request.Kind][]int32 // by kind of request, indices in active
+	active        []compiledLesson         // sorted by slug
+	byTag         map[string][]int32       // indices in active
+	byErrorKind   map[string][]int32       // indices in active
+	byRequestKind map[request.Kind][]int32 // indices in active
 	phrases       []indexedPhrase
-	automaton     func() *automaton // finds the phrases in a text; built at the first use (see Prepare)
-	scratch       *sync.Pool        // pool of *scratch, so that a match does not allocate 40 KB
+	automaton     func() *automaton // finds the phrases; built at the first use (see Prepare)
+	scratch       *sync.Pool        // of *scratch, so that a match does not allocate 40 KB
 	overlaps      func() overlaps   // computed at the first use
 	texts         *sync.Map         // *Text by *Lesson, rendered at the first use
-	like          *likeIndex        // index for matches by likeness, the resemblance of words; nil means only exact matches
+	like          *likeIndex        // for matches by likeness (similar words); nil means exact matches only
 }
 
-// compiledLesson is an active lesson with the lessons that supersede it.
 type compiledLesson struct {
 	lesson      *Lesson
 	superseders []*Lesson
 }
 
-// indexedPhrase is a phrase with its uses in the triggers of the lessons.
 type indexedPhrase struct {
 	phrase phrase
 	uses   []phraseUse
 }
 
-// phraseUse is the use of a phrase in the trigger of a lesson.
 type phraseUse struct {
-	lesson int32 // index in Book.active
+	lesson int32
 	role   phraseRole
 }
 
-// phraseRole is the effect of a phrase that occurs in a text.
+// phraseRole is the effect of a phrase in a text.
 type phraseRole uint8
 
 const (
-	roleKeyword phraseRole = iota // a match in the user's words or in an error text triggers the lesson
-	roleError                     // a match in an error text triggers the lesson
-	roleVeto                      // a match in any text prevents the lesson from matching
+	roleKeyword phraseRole = iota // triggers the lesson from the user's words or an error text
+	roleError                     // triggers the lesson from an error text
+	roleVeto                      // prevents a match, in every text
 )
 
-// NewBook returns a compiled book of the lessons. The book also holds expired, superseded and inactive lessons, which
-// never match. Of two lessons with the same slug, the book holds the first by path. The caller must not change the
-// lessons afterwards.
+// NewBook returns a compiled book. Expired, superseded and inactive lessons are included, but never match. Of two
+// lessons with the same slug, the first by path is kept. The caller must not change the lessons afterwards.
 func NewBook(lessons []*Lesson) *Book {
 	b := newBook(lessons)
 	b.compile()
 	return b
 }
 
-// WithLessons returns an uncompiled book of the given lessons, with the archived slugs of b. An uncompiled book is for
-// checks only, and cannot match.
+// WithLessons returns a book of other lessons with the archived slugs of b. The book is not compiled: it serves checks,
+// and cannot match.
 func (b *Book) WithLessons(lessons []*Lesson) *Book {
 	next := newBook(lessons)
 	next.archived = b.archived
 	return next
 }
 
-// AppendLesson returns an uncompiled book with the lessons of b and l. The new book reuses the index of the triggers of
-// b, because the computation of this index is the expensive part of a check.
+// AppendLesson returns an uncompiled book with one more lesson. The index of triggers, the expensive part of a check,
+// is reused.
 func (b *Book) AppendLesson(l *Lesson) *Book {
 	next := b.WithLessons(append(b.Lessons(), l))
 	next.overlaps = sync.OnceValue(func() overlaps { return b.overlaps().with(l) })
 	return next
 }
 
-// newBook returns an uncompiled book of the lessons.
 func newBook(lessons []*Lesson) *Book {
 	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), byTag: map[string][]int32{}, byErrorKind: map[string][]int32{}, byRequestKind: map[request.Kind][]int32{}, texts: &sync.Map{}}
 	sorted := slices.Clone(lessons)
@@ -106,10 +101,9 @@ func newBook(lessons []*Lesson) *Book {
 	return b
 }
 
-// compile indexes the active lessons by phrase, tag and kind.
 func (b *Book) compile() {
-	_, _ = detect.KnownKinds(), request.AllKinds() // compile the tables of kinds, so that the first request does not wait for them
-	numbers := map[string]int{}                    // by key of a phrase, its index in b.phrases
+	_, _ = detect.KnownKinds(), request.AllKinds() // compile these tables now, so that no request waits
+	numbers := map[string]int{}                    // index in b.phrases by key
 	for _, l := range b.lessons {
 		if !l.State.IsActive() {
 			continue
@@ -145,12 +139,11 @@ func (b *Book) compile() {
 	}}
 }
 
-// Prepare builds the automaton of the phrases, so that the first match does not wait for it. NewBook does not build the
-// automaton, because many books are made for checks and never match a text.
+// Prepare builds the automaton, so that the first match does not wait. NewBook does not, because many books are only
+// checked.
 func (b *Book) Prepare() { b.automaton() }
 
-// addPhrases adds the phrases of a lesson. Each of them gets the given use. numbers maps the key of a known phrase to
-// its index in b.phrases.
+// addPhrases adds a lesson's phrases. numbers maps known phrases to their index in b.phrases.
 func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, use phraseUse) {
 	for _, s := range phrases {
 		p := readPhrase(s, form)
@@ -182,7 +175,7 @@ func (b *Book) Get(slug string) (*Lesson, bool) {
 	return l, ok
 }
 
-// Text returns the lesson in the form in which a model sees it. Each lesson is rendered once.
+// Text returns the lesson as a model sees it, rendered once.
 func (b *Book) Text(l *Lesson) *Text {
 	if t, ok := b.texts.Load(l); ok {
 		return t.(*Text)
@@ -192,11 +185,10 @@ func (b *Book) Text(l *Lesson) *Text {
 	return t.(*Text)
 }
 
-// Hash returns a digest of the lessons, their states, expiry dates and supersessions.
+// Hash returns a digest of the lessons with their states, expiry dates and supersessions.
 func (b *Book) Hash() string { return b.hash() }
 
-// StateAt returns the state of a lesson at now. The state of an active lesson may be Expired or Superseded instead of
-// the state in its file.
+// StateAt returns the state of a lesson at now. An active lesson may be Expired or Superseded.
 func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 	l, ok := b.bySlug[slug]
 	switch {
@@ -213,7 +205,7 @@ func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 	}
 }
 
-// Successors returns the active lessons that supersede the slug, directly or through others, by slug.
+// Successors returns the active lessons that supersede the slug, directly or through others.
 func (b *Book) Successors(slug string, now time.Time) []*Lesson {
 	return slices.DeleteFunc(slices.Clone(b.superseders[slug]), func(l *Lesson) bool { return !l.IsActiveAt(now) })
 }

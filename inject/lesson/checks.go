@@ -15,13 +15,13 @@ import (
 // Severity is the severity of a finding.
 type Severity string
 
-// The severities. The bank refuses to write a lesson with an error.
+// The severities. The bank refuses to write an error.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
 )
 
-// Finding is a defect that a check found in a lesson. Its code is an error code of AIP-11, or one of the codes below.
+// Finding is a defect in a lesson, with a code from AIP-11 or from the list below.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Code     Code     `json:"code"`
@@ -40,8 +40,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: %s: %s%s", f.File, f.Severity, f.Code, field, f.Message)
 }
 
-// Codes of findings that AIP-11 does not define. The findings are warnings, except that an unknown kind is an error in
-// a lesson that a program wrote.
+// Codes that AIP-11 does not define. The findings are warnings, except an unknown kind in a lesson that a program
+// wrote.
 const (
 	codeContradiction Code = "contradiction"
 	codeDeadKeyword   Code = "dead_keyword"
@@ -57,31 +57,29 @@ const (
 
 // Checker checks lessons before their activation. The zero value is ready for use.
 //
-// An unresolvable reference or a broad trigger is a warning in a lesson that a person wrote, which has no
-// Approval.Source, and an error in a lesson that a program wrote.
+// An unresolvable reference or a broad trigger is a warning in a person's lesson (no Approval.Source), and an error in
+// a program's lesson.
 type Checker struct {
-	Now      time.Time                           // current time, for the check of the expiry date; the zero time skips this check
-	Resolve  func(Evidence) bool                 // reports whether a reference leads to a known object; nil skips the check
-	Secrets  func(text string) []string          // returns the kinds of secrets and personal data in a text; nil skips the check
-	Backtest func(*Lesson) (fired, sessions int) // returns the number of captured sessions in which the lesson would match, and the number of all captured sessions; nil skips the check
+	Now      time.Time                           // for the expiry date; zero skips this check
+	Resolve  func(Evidence) bool                 // whether a reference leads to a known object; nil skips the check
+	Secrets  func(text string) []string          // kinds of secrets and personal data in a text; nil skips the check
+	Backtest func(*Lesson) (fired, sessions int) // captured sessions: with a match, all; nil skips the check
 }
 
-// Limits for findings about a trigger that would match in too many or in none of the captured sessions.
 const (
-	broadShare             = 0.6  // a trigger that matches more than this share of the sessions is broad
-	broadSessions          = 20   // number of sessions below which no trigger is broad
-	minDeadTriggerSessions = 1000 // a trigger without a match in this number of sessions is dead
+	broadShare             = 0.6  // matches a larger share of the sessions
+	broadSessions          = 20   // no trigger is broad with fewer sessions
+	minDeadTriggerSessions = 1000 // sessions after which a trigger without a match is dead
 )
 
-// CheckBook checks every lesson of a book, alone and against the other lessons. The findings are in the order of the
-// lessons' slugs.
+// CheckBook checks every lesson of a book, also against the others. The findings are in the order of the slugs.
 func (c Checker) CheckBook(b *Book) []Finding {
 	var out []Finding
 	idx := b.overlaps()
 	for _, l := range b.lessons {
 		out = append(out, c.checkAlone(l, b)...)
 		for _, other := range idx.contradicting(l) {
-			if l.Slug < other.Slug { // each pair once
+			if l.Slug < other.Slug {
 				out = append(out, contradiction(l, other))
 			}
 		}
@@ -89,7 +87,7 @@ func (c Checker) CheckBook(b *Book) []Finding {
 	return out
 }
 
-// CheckLesson checks a lesson that will be added to the book b, or will replace the lesson of b with the same path.
+// CheckLesson checks a lesson that will be added to b, or will replace the lesson with its path.
 func (c Checker) CheckLesson(l *Lesson, b *Book) []Finding {
 	out := c.checkAlone(l, b)
 	if other, ok := b.Get(l.Slug); ok && other != l && other.Path != l.Path {
@@ -102,12 +100,12 @@ func (c Checker) CheckLesson(l *Lesson, b *Book) []Finding {
 	return out
 }
 
-// CheckNotes checks the notes in the evidence of a lesson for prompt injections and secrets.
+// CheckNotes checks the notes of the evidence for prompt injections and secrets.
 func (c Checker) CheckNotes(l *Lesson) []Finding {
 	return slices.DeleteFunc(append(InjectionFindings(l), c.secretFindings(l)...), func(f Finding) bool { return f.Field != "evidence" })
 }
 
-// ErrorsOf returns the findings that are errors as Faults, or nil if there are none.
+// ErrorsOf returns the findings that are errors, or nil.
 func ErrorsOf(findings []Finding) ValidationErrors {
 	var out ValidationErrors
 	for _, f := range findings {
@@ -124,7 +122,7 @@ func newFinding(l *Lesson, s Severity, code Code, field, format string, args ...
 	}
 }
 
-// severityFor returns Warning for a lesson that a person wrote, and Error for one that a program wrote.
+// severityFor is milder for a person's lesson.
 func severityFor(l *Lesson) Severity {
 	if l.Approval.Source == "" {
 		return Warning
@@ -132,7 +130,7 @@ func severityFor(l *Lesson) Severity {
 	return Error
 }
 
-// checkAlone returns the findings about a lesson, except contradictions to other lessons.
+// checkAlone returns all findings but contradictions to other lessons.
 func (c Checker) checkAlone(l *Lesson, b *Book) []Finding {
 	out := append(unreadKeyFindings(l), overbroadFindings(l)...)
 	out = append(out, unknownKindFindings(l)...)
@@ -150,7 +148,6 @@ func (c Checker) checkAlone(l *Lesson, b *Book) []Finding {
 	return append(out, fileFindings(l)...)
 }
 
-// overbroadFindings returns findings for an empty trigger, for stop words, and for phrases that are too short.
 func overbroadFindings(l *Lesson) []Finding {
 	if l.Trigger.Empty() {
 		return []Finding{newFinding(l, severityFor(l), CodeOverbroad, "trigger",
@@ -171,7 +168,6 @@ func overbroadFindings(l *Lesson) []Finding {
 	return out
 }
 
-// unknownKindFindings returns findings for the kinds of errors and requests that precept does not know.
 func unknownKindFindings(l *Lesson) []Finding {
 	var out []Finding
 	for i, kind := range l.Trigger.ErrorKinds {
@@ -189,13 +185,11 @@ func unknownKindFindings(l *Lesson) []Finding {
 	return out
 }
 
-// isSyllable reports whether a character represents a syllable or a word. Two such characters can be a phrase.
+// isSyllable reports whether a character is a syllable or word. Two of them can be a phrase.
 func isSyllable(r rune) bool { return runeKindOf(r) == loneKind || scriptOf(r) == hangul }
 
-// fieldPhrase is a phrase with the path of its field in the frontmatter.
 type fieldPhrase struct{ field, text string }
 
-// phrases returns the keywords and the error patterns of a trigger.
 func phrases(t *Trigger) []fieldPhrase {
 	const prefix = "trigger.metadata.precept."
 	var out []fieldPhrase
@@ -208,7 +202,7 @@ func phrases(t *Trigger) []fieldPhrase {
 	return out
 }
 
-// backtestFindings returns a finding if the lesson would match in none, or in too many, of the captured sessions.
+// backtestFindings reports a lesson that matches no captured session, or too many.
 func (c Checker) backtestFindings(l *Lesson) []Finding {
 	if c.Backtest == nil {
 		return nil
@@ -246,7 +240,6 @@ func (c Checker) evidenceFindings(l *Lesson) []Finding {
 		"no reference leads to a run, conversation, work item, audit record or page that is known; name one that does")}
 }
 
-// supersessionFindings checks the slugs that a lesson supersedes.
 func supersessionFindings(l *Lesson, b *Book) []Finding {
 	if len(l.Supersedes) == 0 {
 		return nil
@@ -264,7 +257,7 @@ func supersessionFindings(l *Lesson, b *Book) []Finding {
 	return out
 }
 
-// fileFindings checks the file name, the title of a caution, and the advice.
+// fileFindings checks file name, title of a caution, and advice.
 func fileFindings(l *Lesson) []Finding {
 	var out []Finding
 	base := strings.TrimSuffix(path.Base(strings.ReplaceAll(l.Path, "\\", "/")), ".md")
@@ -288,7 +281,7 @@ func fileFindings(l *Lesson) []Finding {
 	return out
 }
 
-// startsWithInstruction reports whether a text begins with an instruction, such as "Look at the head of the file".
+// startsWithInstruction finds instructions such as "Look at the head of the file".
 func startsWithInstruction(text string) bool {
 	first, _, _ := strings.Cut(strings.TrimLeft(NormalizeLookalikes(text), "-*•> \t\n0123456789."), ".")
 	_, forbids := stanceOf(first)
@@ -299,8 +292,7 @@ func startsWithInstruction(text string) bool {
 	), strings.Trim(firstWord(first), ",;:"))
 }
 
-// namesApproachToAvoid reports whether a title names an approach to avoid, such as "Avoid retrying", "Never retry" or
-// "Retrying a 403".
+// namesApproachToAvoid finds titles such as "Avoid retrying", "Never retry" or "Retrying a 403".
 func namesApproachToAvoid(title string) bool {
 	_, forbids := stanceOf(title)
 	return forbids || strings.HasSuffix(strings.ToLower(firstWord(title)), "ing")

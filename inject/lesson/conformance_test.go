@@ -11,7 +11,6 @@ import (
 	"precept/store/storetest"
 )
 
-// directoryWriter writes the lesson files of a directory.
 type directoryWriter struct{ dir string }
 
 func (w directoryWriter) Put(t *testing.T, name, text string) {

@@ -7,14 +7,13 @@ import (
 	"strings"
 )
 
-// overlaps is an index of lessons by trigger.
 type overlaps map[string][]*claim
 
 // claim is a lesson with the action that its title recommends or forbids.
 type claim struct {
 	lesson  *Lesson
-	words   []string // words of the action; see stanceOf
-	forbids bool     // the title forbids the action
+	words   []string // of the action; see stanceOf
+	forbids bool
 }
 
 func newClaim(l *Lesson) *claim {
@@ -33,7 +32,7 @@ func newOverlaps(lessons []*Lesson) overlaps {
 	return o
 }
 
-// with returns a copy of the index that also contains the lesson l.
+// with returns a copy of the index with one more lesson.
 func (o overlaps) with(l *Lesson) overlaps {
 	next, c := maps.Clone(o), newClaim(l)
 	for _, key := range triggerKeys(l) {
@@ -42,7 +41,7 @@ func (o overlaps) with(l *Lesson) overlaps {
 	return next
 }
 
-// triggerKeys returns the triggers of a lesson in folded form, sorted and without duplicates.
+// triggerKeys returns the folded triggers, sorted and unique.
 func triggerKeys(l *Lesson) []string {
 	var keys []string
 	for _, tag := range l.Trigger.Tags {
@@ -61,7 +60,7 @@ func triggerKeys(l *Lesson) []string {
 	return slices.Compact(keys)
 }
 
-// contradicting returns the lessons that share a trigger with l and contradict l, in the order of their slugs.
+// contradicting returns lessons that share a trigger with l and contradict it, by slug.
 func (o overlaps) contradicting(l *Lesson) []*Lesson {
 	var out []*Lesson
 	own := newClaim(l)
@@ -76,16 +75,14 @@ func (o overlaps) contradicting(l *Lesson) []*Lesson {
 	return out
 }
 
-// contradicts reports whether two lessons contradict each other. They contradict if they claim opposite outcomes, or if
-// one recommends an action that the other forbids. Both must be active or waiting for a decision, and one agent must be
-// able to see both. Two lessons do not contradict each other if one supersedes the other.
+// contradicts reports whether two lessons claim opposite outcomes, or one recommends an action that the other forbids.
+// Both must be active or undecided, and visible to one agent. A lesson does not contradict a lesson that it supersedes.
 func (c *claim) contradicts(other *claim) bool {
 	a, b := c.lesson, other.lesson
 	return (opposedOutcomes(a, b) || c.hasOppositeAdvice(other)) && a.State.isActiveOrWaiting() && b.State.isActiveOrWaiting() &&
 		!slices.Contains(a.Supersedes, b.Slug) && !slices.Contains(b.Supersedes, a.Slug) && sameAudience(a, b)
 }
 
-// isActiveOrWaiting reports whether a lesson in this state is active or waits for a decision.
 func (s State) isActiveOrWaiting() bool {
 	return s.IsActive() || s == Candidate || s == Quarantined || s == Paused || s == ""
 }
@@ -94,9 +91,8 @@ func opposedOutcomes(a, b *Lesson) bool {
 	return a.Outcome == "success" && b.Outcome == "failure" || a.Outcome == "failure" && b.Outcome == "success"
 }
 
-// hasOppositeAdvice reports whether one title recommends an action that the other title forbids, as in "Always wait for
-// the page" and "Never wait". The actions are the same if the longer title contains three quarters of the words of the
-// shorter title.
+// hasOppositeAdvice reports whether one title forbids the action of the other, as in "Always wait for the page" and
+// "Never wait". The longer title must have three quarters of the shorter title's words.
 func (c *claim) hasOppositeAdvice(other *claim) bool {
 	if c.forbids == other.forbids {
 		return false
@@ -110,9 +106,8 @@ func (c *claim) hasOppositeAdvice(other *claim) bool {
 	return shared > 0 && 4*shared >= 3*min(len(c.words), len(other.words))
 }
 
-// stanceOf returns the stems of the words that name the action in a title, without stop words and words such as
-// "always" and "never". forbids reports whether the title forbids the action. Two negations among the first words
-// cancel each other, as in "Never skip".
+// stanceOf returns the stems (words without endings) that name the action in a title, and whether the title forbids it.
+// Two negations among the first words cancel each other, as in "Never skip".
 func stanceOf(title string) (words []string, forbids bool) {
 	folded := string(appendText(nil, clipBytes(title, maxRaw)))
 	for negation := range strings.FieldsSeq(unspacedNegations) {
@@ -120,7 +115,7 @@ func stanceOf(title string) (words []string, forbids bool) {
 			folded, forbids = rest, true
 		}
 	}
-	conditionWords := 0 // number of words of a condition that precedes the action
+	conditionWords := 0 // words of a condition before the action
 	if before, _, ok := strings.Cut(folded, ","); ok && slices.Contains(strings.Fields(conditions), firstWord(folded)) {
 		conditionWords = len(strings.Fields(before))
 	}
@@ -138,7 +133,7 @@ func stanceOf(title string) (words []string, forbids bool) {
 	return slices.Compact(words), forbids
 }
 
-// Words that decide whether a title forbids an action, in folded form.
+// Folded words that decide whether a title forbids an action.
 const (
 	negations = "never not don't dont doesn't mustn't shouldn't cannot can't avoid stop skip refuse forbid forget " +
 		"nie niemals nicht kein keine vermeide vermeiden jamais pas evite éviter évite nunca no evita evitar evite não mai non evitare " +
@@ -153,7 +148,7 @@ func firstWord(s string) string {
 	return first
 }
 
-// spaceCharacters puts blanks around each character of a script without spaces, so that the character becomes a word.
+// spaceCharacters makes each character of a script without spaces a word.
 func spaceCharacters(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -168,7 +163,7 @@ func spaceCharacters(s string) string {
 	return b.String()
 }
 
-// titleStem returns an English word without the common endings of verbs and plurals.
+// titleStem removes common English endings of verbs and plurals.
 func titleStem(w string) string {
 	if rest, ok := strings.CutSuffix(w, "ies"); ok && len(w) > 4 {
 		return rest + "y"
@@ -181,8 +176,8 @@ func titleStem(w string) string {
 	return w
 }
 
-// sameAudience reports whether one agent can match the scopes and the targets of both lessons. In doubt it returns
-// true, because different globs may match the same name.
+// sameAudience reports whether one agent can match both lessons. In doubt it returns true, because different globs may
+// match the same name.
 func sameAudience(a, b *Lesson) bool {
 	differ := func(x, y string) bool { return x != "" && y != "" && x != y }
 	if differ(a.Scope.Tenant, b.Scope.Tenant) || differ(a.Scope.Agent, b.Scope.Agent) {
@@ -211,5 +206,5 @@ func contradiction(a, b *Lesson) Finding {
 		"fires on the same words or errors as %s, which %s; read both, and supersede one if it is wrong", b.Slug, relation)
 }
 
-// Contradicting returns the lessons of the book that share a trigger with l and contradict l.
+// Contradicting returns the lessons that share a trigger with l and contradict it.
 func (b *Book) Contradicting(l *Lesson) []*Lesson { return b.overlaps().contradicting(l) }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Contradicts uses an index of the triggers, and does not compare the lesson with every lesson of the book.
+// The search must not compare the lesson with every lesson of the book.
 func TestSearchForContradictionsUsesIndex(t *testing.T) {
 	var list []*Lesson
 	for i := range 50 {
@@ -15,14 +15,13 @@ func TestSearchForContradictionsUsesIndex(t *testing.T) {
 	list = append(list, &Lesson{Slug: "other", State: Active, Outcome: "failure", Trigger: Trigger{Keywords: []string{"number 7"}}})
 	b := NewBook(list)
 	if got := b.Contradicting(list[7]); len(got) != 1 || got[0].Slug != "other" {
-		t.Fatalf("Contradicts(l07) = %v, want only other", got)
+		t.Fatalf("Contradicting(l07) = %v, want only other", got)
 	}
 	if n := testing.AllocsPerRun(20, func() { b.Contradicting(list[3]) }); n > 20 {
-		t.Errorf("Contradicts in a book of 51 lessons allocates %.0f times, want at most 20", n)
+		t.Errorf("Contradicting in a book of 51 lessons allocates %.0f times, want at most 20", n)
 	}
 }
 
-// Two titles contradict each other if one orders what the other forbids.
 func TestOppositeTitlesContradict(t *testing.T) {
 	for _, tc := range []struct {
 		a, b string
@@ -55,8 +54,7 @@ func TestOppositeTitlesContradict(t *testing.T) {
 	}
 }
 
-// Two lessons with the same trigger and opposite titles contradict each other, with or without approval. A rejected,
-// archived, superseded or expired lesson contradicts no lesson.
+// Rejected, archived, superseded and expired lessons contradict no lesson.
 func TestUnapprovedLessonsContradict(t *testing.T) {
 	newLesson := func(slug, title, outcome, source string, state State) *Lesson {
 		l := lessonWithKeywords(slug, "load more")

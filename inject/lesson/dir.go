@@ -16,13 +16,13 @@ import (
 	"strings"
 )
 
-// Limits of a bank directory. A directory that exceeds a limit is configured by mistake, such as a home directory.
+// Limits of a bank directory. A larger one, such as a home directory, is a mistake in the configuration.
 const (
 	maxDirDepth = 6      // levels of subfolders
 	maxFiles    = 50_000 // lesson files
 )
 
-// companions is the folder of companion files. They explain the background of lessons to people, and are not lessons.
+// companions is a folder of background texts for people, which are not lessons.
 const companions = "knowledge/lessons"
 
 var (
@@ -30,16 +30,16 @@ var (
 	errTooDeep      = fmt.Errorf("is more than %d folders deep; move the lessons of the folder up", maxDirDepth)
 )
 
-// Load reads a directory of lessons. Each *.md file is a lesson, and its subfolder is its category. Names with a
-// leading dot or underscore are ignored. Load returns a Problem for each unusable file, and an error for an unusable
-// directory. A missing directory gives an empty book.
+// Load reads a directory of lessons: each *.md file is a lesson, and its subfolder is its category. Names with a
+// leading dot or underscore are ignored. A missing directory gives an empty book. An unusable file is a Problem, an
+// unusable directory an error.
 func Load(dir string, secrets ...SecretFinder) (*Book, []Problem, error) {
 	return NewWatcher(dir, nil, secrets...).Load()
 }
 
-// ReadDir reads the lesson files of a bank directory without parsing them. The keys of texts are relative paths with
-// slashes. version is a digest that changes whenever the files change. ReadDir returns a Problem for each unreadable or
-// oversized file. A missing directory has no texts.
+// ReadDir reads the lesson files of a directory without parsing them. The keys of texts are relative paths with
+// slashes. version changes whenever the files change. An unreadable or oversized file is a Problem; a missing directory
+// has no texts.
 func ReadDir(dir string) (texts map[string][]byte, version string, problems []Problem, err error) {
 	texts = map[string][]byte{}
 	l, err := listDir(dir, func(l *listing, name string, info fs.FileInfo) {
@@ -56,7 +56,7 @@ func ReadDir(dir string) (texts map[string][]byte, version string, problems []Pr
 	return texts, l.version(), l.problems, nil
 }
 
-// DirVersion returns the version that ReadDir would return, without reading the files.
+// DirVersion returns the version of ReadDir without reading the files.
 func DirVersion(dir string) (string, error) {
 	l, err := listDir(dir, func(*listing, string, fs.FileInfo) {})
 	if err != nil {
@@ -65,8 +65,7 @@ func DirVersion(dir string) (string, error) {
 	return l.version(), nil
 }
 
-// readFile reads a regular file of at most MaxFileSize bytes. info is the result of os.Stat for the file. It is checked
-// before the file is opened, because opening a named pipe would block forever.
+// readFile reads a regular file. info is checked before the opening, because opening a named pipe would block forever.
 func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("is not a regular file; replace the entry with a regular file, or rename the entry to start with _")
@@ -86,19 +85,19 @@ func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	return raw, nil
 }
 
-// listing is the state and the result of one walk through a directory of lessons.
+// listing is the state and result of one walk through a directory.
 type listing struct {
 	dir      string
-	visit    func(l *listing, name string, info fs.FileInfo) // called for each lesson; names are relative to dir, with slashes
+	visit    func(l *listing, name string, info fs.FileInfo) // called for each lesson with its relative path
 	files    int
-	digest   hash.Hash // digest of the names, sizes, times and modes of the files
-	row      []byte    // name, size, times and mode of one file, for the digest
-	problems []Problem // one for each unreadable folder and link
-	folders  []string  // paths of the walked folders
-	roots    []root    // the directory and the symbolic links in it
+	digest   hash.Hash // of the names, sizes, times and modes
+	row      []byte    // one file's part of the digest
+	problems []Problem // unreadable folders and links
+	folders  []string  // walked
+	roots    []root    // directory, and symbolic links in it
 }
 
-// listDir calls visit for each lesson file of a directory. A missing directory has no files.
+// listDir calls visit for each lesson file. A missing directory has none.
 func listDir(dir string, visit func(*listing, string, fs.FileInfo)) (*listing, error) {
 	l := &listing{dir: dir, visit: visit, digest: sha256.New()}
 	info, _ := os.Stat(dir) // walk returns the error
@@ -113,12 +112,10 @@ func (l *listing) path(name string) string {
 	return filepath.Join(l.dir, filepath.FromSlash(name))
 }
 
-// problem returns a Problem for an unreadable file or folder.
 func (l *listing) problem(name string, code Code, err error) Problem {
 	return Problem{Path: l.path(name), Errors: ValidationErrors{{Code: code, Message: err.Error()}}, unreadableName: name}
 }
 
-// addUnreadable records an unreadable folder or link.
 func (l *listing) addUnreadable(name string, err error) {
 	p := l.problem(name, CodeInternal, err)
 	l.problems = append(l.problems, p)
@@ -137,12 +134,10 @@ func (l *listing) addFile(name string, info fs.FileInfo) {
 	l.visit(l, name, info)
 }
 
-// version returns a hash over the names, sizes, times and modes of the files.
 func (l *listing) version() string { return hex.EncodeToString(l.digest.Sum(nil)) }
 
-// walk lists the lessons of a folder and its subfolders. It follows links, because the files of a Kubernetes volume are
-// links. parents holds the parent folders, so that a link to one of them is skipped. The error is about the folder
-// itself, or errTooManyFiles.
+// walk lists a folder with its subfolders. Links are followed, because the files of a Kubernetes volume are links,
+// except a link to one of the parents. The error is about the folder itself, or errTooManyFiles.
 func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 	items, err := os.ReadDir(l.path(folder))
 	if err != nil {
@@ -167,7 +162,7 @@ func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 			l.roots = append(l.roots, root{l.path(name), info})
 		}
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // removed since the listing, or a dangling link in the middle of a swap
+		case errors.Is(err, fs.ErrNotExist): // removed since the listing, or a dangling link during a swap
 		case err != nil:
 			l.addUnreadable(name, fmt.Errorf("cannot be read; repair or remove the file: %w", err))
 		case info.IsDir():
@@ -182,7 +177,7 @@ func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 	return nil
 }
 
-// walkInto lists the lessons of a subfolder. It records a subfolder that cannot be listed or is too deep as a problem.
+// walkInto lists a subfolder, and records a problem if that fails or the folder is too deep.
 func (l *listing) walkInto(name string, info fs.FileInfo, parents []fs.FileInfo) {
 	switch {
 	case slices.ContainsFunc(parents, func(up fs.FileInfo) bool { return os.SameFile(up, info) }):
@@ -195,11 +190,9 @@ func (l *listing) walkInto(name string, info fs.FileInfo, parents []fs.FileInfo)
 	}
 }
 
-// isSkipped reports whether a file or folder with this name is ignored. The names of precept's own files start with an
-// underscore, and those of editors and git with a dot.
+// isSkipped finds the files of precept ("_"), and the files of editors and git (".").
 func isSkipped(name string) bool { return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") }
 
-// isLessonName reports whether the name of a file is that of a lesson: it ends in .md, and is not README.md.
 func isLessonName(name string) bool {
 	return strings.EqualFold(path.Ext(name), ".md") && !strings.EqualFold(path.Base(name), "README.md")
 }

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// applyField sets one field in the head of a file, or removes the field if f.val is nil, and changes no other line. The
-// head is the text before the body, with both --- lines. Each call parses the YAML again, because an earlier call may
-// have moved lines.
+// applyField sets one field in the head of a file (the text up to the second ---), or removes it if f.val is nil. No
+// other line changes. Each call parses the YAML again, because an earlier call may have moved lines.
 func applyField(head string, f field) (string, error) {
 	eol := "\n"
 	if strings.Contains(head, "\r\n") {
@@ -43,11 +42,10 @@ func applyField(head string, f field) (string, error) {
 	return head[:at] + strings.Join(ed.lines, eol) + eol + head[at+len(front):], nil
 }
 
-// editor edits the lines of a frontmatter. Line numbers count from 1, as in a node.
+// editor edits a frontmatter. Line numbers count from 1, as in a node.
 type editor struct{ lines []string }
 
-// isLineEditable reports whether the frontmatter can be edited line by line. Each key of a block mapping must be on a
-// line of its own, and the YAML parser must have reported the number of this line.
+// isLineEditable reports whether each key of a block mapping has its own line, whose number the YAML parser reported.
 func (ed *editor) isLineEditable(m *node) bool {
 	if m.kind != kindMap || m.isFlow {
 		return true
@@ -70,8 +68,8 @@ func (ed *editor) isLineEditable(m *node) bool {
 	return true
 }
 
-// endOfPair returns the number of the first line after pair i of m. Blank lines and comments before the next key do not
-// belong to the pair. stop is the number of the first line after m.
+// endOfPair returns the first line after pair i. Blank lines and comments before the next key do not belong to the
+// pair. stop is the first line after m.
 func (ed *editor) endOfPair(m *node, i, stop int) int {
 	if i+1 < len(m.keys) {
 		stop = m.keys[i+1].line
@@ -93,12 +91,12 @@ func (ed *editor) indent(line int) int {
 	return len(s) - len(strings.TrimLeft(s, " "))
 }
 
-// replace replaces the lines from start to end-1.
+// replace replaces the lines from start up to end, exclusively.
 func (ed *editor) replace(start, end int, lines []string) {
 	ed.lines = slices.Replace(ed.lines, start-1, end-1, lines...)
 }
 
-// set assigns a value to the field at path below the block mapping m. stop is the number of the first line after m.
+// set assigns the field at path below m. stop is the first line after m.
 func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	i := indexKey(m, path[0])
 	if i < 0 {
@@ -133,8 +131,7 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	}
 }
 
-// onlyAppends reports whether v is the list old with further items at its end, and old is written as a block below its
-// key. line is the line of the key.
+// onlyAppends reports whether v only adds items to the list old, which is written as a block below its key.
 func (ed *editor) onlyAppends(old, v *node, line int) bool {
 	if old.kind != kindList || v.kind != kindList || old.isFlow || len(old.list) == 0 || len(v.list) <= len(old.list) {
 		return false
@@ -145,7 +142,7 @@ func (ed *editor) onlyAppends(old, v *node, line int) bool {
 	return first > line && strings.HasPrefix(strings.TrimLeft(ed.lines[first-1], " "), "- ") && equalNode(old, &head)
 }
 
-// remove removes the field at path, and every mapping that would become empty.
+// remove removes the field, and mappings that become empty.
 func (ed *editor) remove(m *node, path []string, stop int) {
 	i := indexKey(m, path[0])
 	if i < 0 {
@@ -165,7 +162,6 @@ func (ed *editor) remove(m *node, path []string, stop int) {
 	}
 }
 
-// isOnlyPath reports whether the field at path is the only field of m.
 func isOnlyPath(m *node, path []string) bool {
 	if m.kind != kindMap || len(m.keys) != 1 || m.keys[0].key != path[0] {
 		return false
@@ -173,7 +169,7 @@ func isOnlyPath(m *node, path []string) bool {
 	return len(path) == 1 || isOnlyPath(&m.keys[0].val, path[1:])
 }
 
-// removePath removes the field at path below m, and every mapping that would become empty.
+// removePath removes the field, and mappings that become empty.
 func removePath(m *node, path []string) {
 	i := indexKey(m, path[0])
 	switch {
@@ -185,7 +181,7 @@ func removePath(m *node, path []string) {
 	}
 }
 
-// setPath sets the field at path below m, and adds the missing mappings of the path.
+// setPath sets the field, and adds missing mappings.
 func setPath(m *node, path []string, v node) {
 	if m.kind != kindMap {
 		*m = node{kind: kindMap}
@@ -202,13 +198,13 @@ func setPath(m *node, path []string, v node) {
 	setPath(&m.keys[i].val, path[1:], v)
 }
 
-// isBlock reports whether a value is a block mapping that begins on a line below its key.
+// isBlock reports whether a block mapping begins below its key's line.
 func isBlock(v *node, keyLine int) bool {
 	return v.kind == kindMap && !v.isFlow && len(v.keys) > 0 && v.keys[0].line > keyLine
 }
 
-// trailingComment returns the comment at the end of a line, with the blanks before it. It returns "" for a line with a
-// quoted value or a block scalar, in which # may be part of the value.
+// trailingComment returns a line's comment with the blanks before it, or "" for quoted values and block scalars, which
+// may contain a #.
 func trailingComment(line string) string {
 	if strings.ContainsAny(line, `"'|>`) {
 		return ""

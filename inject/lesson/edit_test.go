@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// change is one edit of a lesson.
 type change struct {
 	name  string
 	apply func(*Lesson)
@@ -43,7 +42,6 @@ func changes() []change {
 	}
 }
 
-// After any sequence of edits, a file has the edited values and still has its comments and unknown fields.
 func TestEditsKeepCommentsAndUnknownFields(t *testing.T) {
 	flow := strings.Replace(sampleFile, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {owner: someone}} # ours\n", 1)
 	commented := strings.Replace(sampleFile, "metadata:\n  acme:\n", "# about us\nmetadata:\n\n  # theirs\n  acme:\n", 1)
@@ -66,7 +64,7 @@ func TestEditsKeepCommentsAndUnknownFields(t *testing.T) {
 				rt.Fatalf("%s: %v, for the file\n%s", c.name, err, l.Raw)
 			}
 			if isApprovalStale(want) {
-				want.State = Quarantined // the text differs from the approved text
+				want.State = Quarantined // differs from the approved text
 			}
 			if left := diff(got, want, got.Form); len(left) > 0 || got.Body != want.Body {
 				rt.Fatalf("%s: fields %v differ from the edited lesson, or the body differs:\n%s", c.name, left, got.Raw)
@@ -84,12 +82,12 @@ func TestEditsKeepCommentsAndUnknownFields(t *testing.T) {
 	})
 }
 
-// isApprovalStale reports whether the lesson fires, but its approval is for a different text.
+// isApprovalStale reports whether an active lesson was approved with a different text.
 func isApprovalStale(l *Lesson) bool {
 	return l.State.IsActive() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.Hash()
 }
 
-// After an edit and its reversal, a file has all its original lines, and at most additional lines of metadata.precept.
+// The edit may leave lines of metadata.precept.
 func TestRevertedEditAddsOnlyPreceptMetadata(t *testing.T) {
 	l := mustParse(t, "x.md", sampleFile)
 	for _, pair := range [][2]func(*Lesson){

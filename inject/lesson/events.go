@@ -12,35 +12,33 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxIdlePolls is the number of polls after which the directory is walked even if the kernel has reported no change.
-// This walk finds changes that the kernel missed.
+// maxIdlePolls is the number of polls after which a walk looks for changes that the kernel missed.
 const maxIdlePolls = 30
 
-// errNoEvents means that the kernel does not report every change to a file system. An example is a network mount to
-// which other machines write. The watcher then walks the directory at each poll.
+// errNoEvents means that the kernel may not report every change, as on a network mount to which other machines write.
+// Every poll then walks the directory.
 var errNoEvents = errors.New("the file system does not report changes")
 
-// events receives the kernel's reports of changes, and decides at which polls the watcher walks its directory. Walking
-// a directory of 10,000 lessons each second takes 5 % of a core, and waiting for the kernel's reports needs no CPU
-// time.
+// events receives the kernel's reports of changes, and decides which polls walk the directory. Walking 10,000 lessons
+// each second would take 5 % of a core.
 //
-// The zero value has no kernel events, and every poll walks the directory.
+// With the zero value, every poll walks.
 type events struct {
 	kernel    *fsnotify.Watcher // nil means no events
-	folders   map[string]bool   // folders that the kernel watches
-	roots     []root            // paths whose changes the kernel does not report; compared at each poll
-	dirty     bool              // the next poll walks: the kernel reported a change, or a folder may have changed before the kernel watched it
+	folders   map[string]bool   // watched by the kernel
+	roots     []root            // compared at each poll, because the kernel does not report their changes
+	dirty     bool              // the next poll walks: a change was reported, or a folder was not watched for some time
 	idlePolls int               // polls since the last walk
 }
 
-// root is a path with changes that the kernel does not report: the bank directory, because its parents may be renamed,
-// or a symbolic link in the directory, because its target is elsewhere.
+// root is a path whose changes the kernel does not report: the bank directory, whose parents may be renamed, or a
+// symbolic link with a target elsewhere.
 type root struct {
 	path string
-	info fs.FileInfo // of the directory, or of the target of the link; nil if missing
+	info fs.FileInfo // of the directory or the link's target; nil if missing
 }
 
-// open starts to receive the kernel's events. The error is the reason why every poll has to walk the directory.
+// open starts the kernel's events. The error is the reason for walking at every poll.
 func (e *events) open() error {
 	kernel, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -50,15 +48,15 @@ func (e *events) open() error {
 	return nil
 }
 
-// close stops receiving the kernel's events. Every later poll walks the directory.
+// close stops the kernel's events. Every later poll walks.
 func (e *events) close() {
 	if e.kernel != nil {
-		_ = e.kernel.Close() // nothing can be done about an error
+		_ = e.kernel.Close() // an error has no remedy
 	}
 	*e = events{}
 }
 
-// channels returns the channels of the kernel's events and errors. They are nil if there are no kernel events.
+// channels returns nil channels without kernel events.
 func (e *events) channels() (chan fsnotify.Event, chan error) {
 	if e.kernel == nil {
 		return nil, nil
@@ -66,8 +64,8 @@ func (e *events) channels() (chan fsnotify.Event, chan error) {
 	return e.kernel.Events, e.kernel.Errors
 }
 
-// record makes the next poll walk the directory, unless the event is about a file that a walk skips. A removed or
-// renamed folder is no longer watched, because the next walk may find another folder with the same name.
+// record makes the next poll walk, unless a walk skips the file. A removed or renamed folder is no longer watched,
+// because a new folder may take its name.
 func (e *events) record(event fsnotify.Event) {
 	if event.Has(fsnotify.Remove|fsnotify.Rename) && e.folders[event.Name] {
 		e.unwatch(event.Name)
@@ -78,13 +76,13 @@ func (e *events) record(event fsnotify.Event) {
 	}
 }
 
-// isWalkDue counts a poll, and reports whether the watcher must walk the directory at this poll.
+// isWalkDue counts a poll, and reports whether the poll must walk.
 func (e *events) isWalkDue() bool {
 	if e.kernel == nil {
 		return true
 	}
 	changed := slices.ContainsFunc(e.roots, root.changed)
-	if changed { // the paths of the watched folders may lead to other folders now
+	if changed { // paths may lead to other folders now
 		for folder := range e.folders {
 			e.unwatch(folder)
 		}
@@ -97,8 +95,7 @@ func (e *events) isWalkDue() bool {
 	return true
 }
 
-// watchFolders makes the kernel watch the folders that a walk found, and no others. The error is the reason why every
-// poll has to walk the directory.
+// watchFolders makes the kernel watch exactly the folders of a walk. The error is the reason for walking at every poll.
 func (e *events) watchFolders(l *listing) error {
 	if e.kernel == nil {
 		return nil
@@ -108,8 +105,7 @@ func (e *events) watchFolders(l *listing) error {
 	for _, folder := range l.folders {
 		walked[folder] = true
 	}
-	// Remove old watches before adding new ones: the kernel has one watch per folder, under the old and the new
-	// name of a renamed folder.
+	// Remove old watches first: the kernel has one watch per folder, under both names of a renamed folder.
 	for folder := range e.folders {
 		if !walked[folder] {
 			e.unwatch(folder)
@@ -119,7 +115,7 @@ func (e *events) watchFolders(l *listing) error {
 		if e.folders[folder] {
 			continue
 		}
-		e.dirty = true // changes since the walk were not reported
+		e.dirty = true // earlier changes were not reported
 		if !reportsChanges(folder) {
 			return fmt.Errorf("%s: %w", folder, errNoEvents)
 		}
@@ -131,18 +127,18 @@ func (e *events) watchFolders(l *listing) error {
 			e.folders[folder] = true
 		}
 	}
-	if len(l.folders) == 0 { // the directory is missing
+	if len(l.folders) == 0 { // missing directory
 		e.dirty = true
 	}
 	return nil
 }
 
 func (e *events) unwatch(folder string) {
-	_ = e.kernel.Remove(folder) // the kernel may have removed the watch already
+	_ = e.kernel.Remove(folder) // the kernel may have removed it
 	delete(e.folders, folder)
 }
 
-// changed reports whether the path leads to another file or folder than at the last walk, or to a changed file.
+// changed reports whether the path leads to a different or changed file since the last walk.
 func (r root) changed() bool {
 	now, err := os.Stat(r.path)
 	if exists, existed := err == nil, r.info != nil; !exists || !existed {
@@ -154,7 +150,6 @@ func (r root) changed() bool {
 	return !now.IsDir() && (now.Size() != r.info.Size() || !now.ModTime().Equal(r.info.ModTime()) || changeTime(now) != changeTime(r.info))
 }
 
-// explainWatchError adds the remedy to an error about a limit of the kernel.
 func explainWatchError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):

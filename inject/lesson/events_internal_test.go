@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// If the kernel refuses to watch a folder, for example because of its limit of watches, the watcher walks the directory
-// at each poll and calls OnPolling once with the reason.
+// The kernel may refuse a watch, for example because of its limit. OnPolling is called once with the reason.
 func TestRefusedWatchFallsBackToPolling(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -20,7 +19,7 @@ func TestRefusedWatchFallsBackToPolling(t *testing.T) {
 	if err := w.events.open(); err != nil {
 		t.Skip(err)
 	}
-	if err := w.events.kernel.Close(); err != nil { // a closed watcher refuses each watch
+	if err := w.events.kernel.Close(); err != nil { // then each watch is refused
 		t.Fatal(err)
 	}
 	for n := range 3 {

@@ -10,9 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// runWithKernelEvents runs fn concurrently with a watcher that uses kernel events, in real time. Without an event, the
-// watcher walks the directory only every 6 s, but waitForUpdate waits only 2 s. A test therefore fails for a change
-// that neither an event nor the comparison of links reports.
+// runWithKernelEvents runs fn with a watcher in real time. Without an event, the watcher walks only every 6 s, and
+// waitForUpdate fails after 2 s. So a change without an event fails the test.
 func runWithKernelEvents(t *testing.T, dir string, fn func(updates <-chan update)) {
 	t.Helper()
 	updates := make(chan update, 100)
@@ -43,7 +42,7 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 	writeFile(t, file, titledLesson("one-a", "One"))
 	runWithKernelEvents(t, dir, func(updates <-chan update) {
 		waitForUpdate(t, updates, "One")
-		time.Sleep(time.Second) // from here on, the watcher reads the files only after an event
+		time.Sleep(time.Second) // later reads need an event
 		for _, step := range []struct {
 			how    string
 			change func() error

@@ -17,8 +17,7 @@ type Cause struct {
 	Where string `json:"where"` // where the trigger matched: "words", "tool error" or "request"
 }
 
-// CauseText formats causes for users, as in `keyword "push it" in the user's message, error kind "port-in-use" in the
-// tool error`.
+// CauseText formats causes for users, as in `keyword "push it" in the user's message`.
 func CauseText(causes []Cause) string {
 	all := make([]string, 0, len(causes))
 	for _, c := range causes {
@@ -31,16 +30,16 @@ func CauseText(causes []Cause) string {
 	return strings.Join(all, ", ")
 }
 
-// Explanation says why a lesson with a trigger in a query matches the query or does not match.
+// Explanation says why a lesson matches a query or not.
 type Explanation struct {
 	Lesson    *Lesson
 	Matches   bool
-	Causes    []Cause  // triggers that occur in the query
+	Causes    []Cause  // triggers in the query
 	Obstacles []string // reasons against a match
 }
 
-// Explain returns an explanation for every lesson that matches the query or has a trigger in it, in the order of the
-// slugs. Fires is true for exactly the lessons that Match returns.
+// Explain returns an explanation for every lesson with a trigger in the query, by slug. Fires is true for exactly the
+// lessons that Match returns.
 func (b *Book) Explain(q *Query) []Explanation {
 	fires := map[*Lesson]bool{}
 	for _, h := range b.Match(q) {
@@ -62,8 +61,8 @@ func (b *Book) Explain(q *Query) []Explanation {
 	return out
 }
 
-// addCauses adds the triggers that occur in the query to e.Causes. An error pattern that occurs only in the user's
-// words is added to e.Obstacles. addCauses reports whether it added a trigger or an obstacle.
+// addCauses adds the triggers in the query as causes, and an error pattern that occurs only in the user's words as an
+// obstacle. The result says whether the explanation has grown.
 func (e *Explanation) addCauses(q *foldedQuery) bool {
 	t := &e.Lesson.Trigger
 	add := func(kind, phrase string, alsoInWords bool) {
@@ -107,8 +106,8 @@ func (e *Explanation) addCauses(q *foldedQuery) bool {
 	return true
 }
 
-// addErrorKinds adds the error kinds of the lesson that occur in the query to e.Causes. A kind that occurs only in
-// errors of other tools than the lesson's is added to e.Obstacles.
+// addErrorKinds adds the error kinds in the query as causes, or as an obstacle if only tools other than the lesson's
+// failed.
 func (e *Explanation) addErrorKinds(q *Query) {
 	c := compiledLesson{lesson: e.Lesson}
 	for _, kind := range e.Lesson.Trigger.ErrorKinds {
@@ -130,14 +129,13 @@ func (e *Explanation) addErrorKinds(q *Query) {
 	}
 }
 
-// foldedQuery is a query with its texts in folded form (see appendFolded).
+// foldedQuery is a query with texts in folded form (see appendFolded).
 type foldedQuery struct {
 	query         *Query
 	words, errors [][]byte
 	requests      []request.KindMatch
 }
 
-// folded returns the query with its texts in folded form.
 func (q *Query) folded() *foldedQuery {
 	out := &foldedQuery{query: q}
 	for _, text := range q.Words {
@@ -150,13 +148,12 @@ func (q *Query) folded() *foldedQuery {
 	return out
 }
 
-// phraseMatchesAny reports whether one of the folded texts contains the phrase.
 func phraseMatchesAny(phrase string, form Form, texts [][]byte) bool {
 	p := readPhrase(phrase, form)
 	return p.canTrigger() && slices.ContainsFunc(texts, p.occursIn)
 }
 
-// obstacles returns the reasons why a lesson does not match although one of its triggers occurs in the query.
+// obstacles returns why a lesson with a trigger in the query does not match.
 func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -190,13 +187,12 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	case c.isOffered(m, q.query, ""):
 	case !slices.ContainsFunc(q.query.Errors, func(e ErrorText) bool { return c.isOffered(&matchState{}, q.query, e.Tool) }):
 		add("none of the lesson's tools (%s) is offered", tools)
-	case len(out) == 0: // another tool failed
+	case len(out) == 0: // a different tool failed
 		add("the request with its trigger offers none of the lesson's tools (%s)", tools)
 	}
 	return out
 }
 
-// targetsText formats targets for people.
 func targetsText(targets []Target) string {
 	var all []string
 	for _, t := range targets {
@@ -211,8 +207,7 @@ func targetsText(targets []Target) string {
 	return strings.Join(all, ", or ")
 }
 
-// FiredTriggers returns the triggers of the lesson, except tools, that occur in the query. They are spelled as in the
-// file.
+// FiredTriggers returns the triggers in the query, except tools, as spelled in the file.
 func (l *Lesson) FiredTriggers(q *Query) []string {
 	var out []string
 	e := Explanation{Lesson: l}

@@ -17,8 +17,6 @@ func activeLesson(slug string, t lesson.Trigger) *lesson.Lesson {
 	return &lesson.Lesson{Slug: slug, Title: slug, State: lesson.Active, Outcome: "success", Trigger: t}
 }
 
-// An explanation names the cause of a match, for example a keyword. If a condition of the lesson prevents the match,
-// the explanation also names this obstacle.
 func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 	build := lesson.Trigger{Keywords: []string{"mend the build"}}
 	changed := func(fn func(l *lesson.Lesson)) *lesson.Lesson {
@@ -137,8 +135,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 	}
 }
 
-// For random lessons and queries, Explain agrees with Match: each match has a cause, and each lesson that does not
-// match has an obstacle.
+// Each match has a cause, and each other lesson has an obstacle.
 func TestExplainAgreesWithMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		phrase := rapid.SampledFrom([]string{"mend the build", "golang", "no such stage", "bash", "parser"})

@@ -1,6 +1,6 @@
 package lesson
 
-// Overlooked returns the injection patterns that match text but that the scan skips, because text has none of their
+// Overlooked returns the injection patterns that match text, but that the scan skips because text has none of their
 // words.
 func Overlooked(text string) (patterns []string) {
 	shown := keepVisible(stripANSI(text))

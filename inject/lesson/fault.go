@@ -20,7 +20,7 @@ const (
 	CodeInternal   Code = "internal"
 )
 
-// ValidationError is one validation error of a lesson file. Its message names the remedy.
+// ValidationError is one fault of a lesson file. The message names the remedy.
 type ValidationError struct {
 	Code    Code   `json:"code"`
 	Field   string `json:"field,omitempty"` // path in the frontmatter, such as "trigger.tags[2]"; "" for the file as a whole
@@ -41,11 +41,9 @@ func (f ValidationError) Error() string {
 	return b.String() + ": " + f.Message
 }
 
-// ValidationErrors holds the validation errors of one file, in the order of its fields. Parse returns Faults as its
-// error.
+// ValidationErrors holds the faults of one file, in the order of its fields. Parse returns this type.
 type ValidationErrors []ValidationError
 
-// maxFaultsInText is the maximum number of faults that an error message lists.
 const maxFaultsInText = 20
 
 // Error lists the faults, a line each.
@@ -70,14 +68,13 @@ type Problem struct {
 
 	Quarantined bool `json:"quarantined,omitempty"` // the lesson is valid, but waits for the approval of an operator
 
-	// StorageUnreadable means that the storage of the lessons cannot be read. Path then names a directory or Redis,
-	// not a file.
+	// StorageUnreadable means that the bank cannot be read. Path then names a directory or Redis.
 	StorageUnreadable bool `json:"-"`
 
-	unreadableName string // name of the unreadable file or folder; empty for other problems
+	unreadableName string // file or folder; empty for other problems
 }
 
-// Lines returns one line for each fault. Each line starts with the path of the file.
+// Lines returns one line for each fault, starting with the path.
 func (p Problem) Lines() (lines []string) {
 	for line := range strings.SplitSeq(p.Errors.Error(), "\n") {
 		lines = append(lines, p.Path+": "+line)

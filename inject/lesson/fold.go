@@ -9,9 +9,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// fold returns the same rune for all runes that differ only in case, as in Unicode's simple case folding (σ, ς and Σ).
-// The Turkish dotted and dotless i become i, so that a word from a Turkish keyboard matches its upper-case form.
-// Variants of an Arabic or Persian letter become one letter, and digits of other scripts become ASCII digits.
+// fold makes runes equal that differ only in case (σ, ς and Σ). Turkish dotless and dotted i, the variants of an Arabic
+// letter, and digits of all scripts become equal, too.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		return rune(lowerASCII(byte(r))) //nolint:gosec // r is ASCII
@@ -20,9 +19,9 @@ func fold(r rune) rune {
 		return 'i'
 	}
 	switch r {
-	case 'أ', 'إ', 'آ', 'ٱ': // people often leave out the marks of the alif
+	case 'أ', 'إ', 'آ', 'ٱ': // the marks of the alif are often left out
 		return 'ا'
-	case 'ى', 'ی': // the Arabic ya without dots, and the Persian ya
+	case 'ى', 'ی': // Arabic ya without dots, and Persian ya
 		return 'ي'
 	case 'ک': // Persian
 		return 'ك'
@@ -37,8 +36,7 @@ func fold(r rune) rune {
 	return unicode.ToLower(smallest)
 }
 
-// asciiDigit returns the ASCII digit for a digit of any other script, or r for a digit outside of the table. In
-// Unicode, the ten digits of a script are consecutive.
+// asciiDigit relies on Unicode, where the ten digits of a script are consecutive.
 func asciiDigit(r rune) rune {
 	for _, t := range unicode.Nd.R16 {
 		if lo, hi := rune(t.Lo), rune(t.Hi); lo <= r && r <= hi {
@@ -48,7 +46,7 @@ func asciiDigit(r rune) rune {
 	return r
 }
 
-// asciiPunctuation returns the ASCII form of typographic quotes, apostrophes and hyphens, or r.
+// asciiPunctuation returns the ASCII form of typographic quotes and hyphens, or r.
 func asciiPunctuation(r rune) rune {
 	switch r {
 	case '‘', '’', '‚', '‛', '′', '‵', '‹', '›', 'ʹ', 'ʻ', 'ʼ', '׳', '՚':
@@ -66,16 +64,15 @@ func asciiPunctuation(r rune) rune {
 	}
 }
 
-// toNFKC returns a text in Unicode's compatibility form NFKC. Full-width letters, ligatures and half-width kana become
-// the usual letters, and a letter with a separate accent becomes one character.
+// toNFKC makes compatible characters equal: full-width letters, ligatures, half-width kana, and letters with a separate
+// accent.
 func toNFKC(s string) string {
 	if isASCII(s) {
 		return s
 	}
-	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC turns each of these characters into two runes
+	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC would make two runes of each
 }
 
-// isASCII reports whether s is ASCII.
 func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
@@ -92,10 +89,9 @@ func lowerASCII(c byte) byte {
 	return c
 }
 
-// appendFolded appends a rune to a text in folded form. Phrases and texts are compared in folded form only. Letters are
-// case folded, and typographic characters become ASCII. White space becomes a single blank, and is dropped at the start
-// of the text. Invisible runes are dropped, too. Blanks next to Chinese and Japanese characters are dropped, because
-// these scripts do not separate words by blanks.
+// appendFolded appends a rune in folded form, in which phrases and texts are compared: letters by fold, typographic
+// characters as ASCII, white space as one blank, no invisible runes. Blanks next to Chinese and Japanese characters are
+// dropped, because these scripts do not separate words.
 func appendFolded(text []byte, r rune) []byte {
 	const dotAbove = 0x0307
 	last := byte(' ')
@@ -120,7 +116,6 @@ func appendFolded(text []byte, r rune) []byte {
 	return text
 }
 
-// isUnspaced reports whether a rune is a Chinese or Japanese character.
 func isUnspaced(r rune) bool {
 	return r == 'ー' || r >= 0x2E80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
 }
@@ -134,20 +129,18 @@ func endsUnspaced(text []byte) bool {
 type runeKind uint8
 
 const (
-	punctuationKind runeKind = iota // outside of words
-	wordKind                        // part of a word: a letter, digit, mark or underscore
-	loneKind                        // a word by itself: a letter of a script without spaces
+	punctuationKind runeKind = iota
+	wordKind                 // letter, digit, mark or underscore
+	loneKind                 // letter of a script without spaces, which is a whole word
 )
 
-// firstLone is the smallest rune of a script without spaces.
 const firstLone = 0x0E00
 
-// runeKindOf returns the kind of a rune.
 func runeKindOf(r rune) runeKind {
 	switch {
 	case r == '_' || unicode.IsDigit(r):
 		return wordKind
-	case r >= 0x1100 && r < 0x1200: // a single part of a Korean syllable, which writes a sound such as ㅋㅋ or ㅠㅠ
+	case r >= 0x1100 && r < 0x1200: // part of a Korean syllable, for a sound such as ㅋㅋ or ㅠㅠ
 		return punctuationKind
 	case r >= firstLone && (isUnspaced(r) || unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)):
 		return loneKind
@@ -158,15 +151,14 @@ func runeKindOf(r rune) runeKind {
 	}
 }
 
-// kindsAround returns the kinds of the runes before and after text[from:to] in a folded text.
 func kindsAround(text []byte, from, to int) (before, after runeKind) {
 	last, _ := utf8.DecodeLastRune(text[:from])
 	next, _ := utf8.DecodeRune(text[to:])
 	return runeKindOf(last), runeKindOf(next)
 }
 
-// isWordBoundary reports whether a word may end or start at position at of a folded text. Adjacent words of two
-// scripts are separate words even without a space, as in "docker를".
+// isWordBoundary reports whether a word may end or start at a position. A change of script separates words even without
+// a space, as in "docker를".
 func isWordBoundary(text []byte, at int) bool {
 	last, _ := utf8.DecodeLastRune(text[:at])
 	next, _ := utf8.DecodeRune(text[at:])
@@ -176,8 +168,8 @@ func isWordBoundary(text []byte, at int) bool {
 	return (last >= utf8.RuneSelf || next >= utf8.RuneSelf) && !unicode.IsMark(next) && scriptOf(last) != scriptOf(next)
 }
 
-// isInvisible reports whether a word with this rune looks like the word without it. Vowel signs of Arabic and Hebrew
-// count as invisible, because people usually omit them.
+// isInvisible reports whether a word looks the same without the rune. Vowel signs of Arabic and Hebrew count, because
+// people usually omit them.
 func isInvisible(r rune) bool {
 	switch {
 	case r == 0x0640, r >= 0x064B && r <= 0x0652, r == 0x0670: // Arabic elongation and vowel signs

@@ -8,10 +8,8 @@ import (
 	"time"
 )
 
-// Format returns the file of a lesson. For an unedited lesson, it returns the original bytes. For an edited lesson, it
-// changes only the lines of the edited fields, and keeps comments and unknown metadata. A lesson without Raw is new,
-// and is written in the learning/v1 form. Format writes Advice only for a new lesson without Body, because the advice
-// is otherwise part of Body. It parses the result again, and returns an error if the file format cannot express the
+// Format returns the file of a lesson: the original bytes, with changes only in the lines of edited fields. A lesson
+// without Raw is new, and is written in the learning/v1 form. Format returns an error if the file cannot express the
 // lesson.
 func Format(l *Lesson) ([]byte, error) {
 	if len(l.Raw) == 0 {
@@ -28,8 +26,8 @@ func Format(l *Lesson) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// The file of a quarantined lesson may contain an active state, which a new approval would put into effect. Replace
-	// this state by the lesson's own.
+	// The file of a quarantined lesson may name an active state, which an approval would put into effect. Replace this
+	// state.
 	if got, faults := parse(l.Path, head+l.Body); len(faults) == 0 && got.State != l.State && got.State != Quarantined {
 		var err error
 		if head, err = applyField(head, field{path: []string{"metadata", "precept", "state"}, val: stateNode(l)}); err != nil {
@@ -40,8 +38,7 @@ func Format(l *Lesson) ([]byte, error) {
 	return []byte(out), verify(l, out, orig.State.IsActive())
 }
 
-// Edit returns a copy of a lesson that the function change has edited. The copy is formatted and parsed again, so its
-// derived fields are up to date.
+// Edit returns a copy of a lesson after change, with up-to-date derived fields.
 func Edit(l *Lesson, change func(*Lesson)) (*Lesson, error) {
 	c := l.Clone()
 	change(c)
@@ -68,7 +65,6 @@ func (l *Lesson) Clone() *Lesson {
 	return &c
 }
 
-// formatNew returns the file of a lesson that has no file yet.
 func formatNew(l *Lesson) ([]byte, error) {
 	var front node
 	front.kind = kindMap
@@ -87,9 +83,8 @@ func formatNew(l *Lesson) ([]byte, error) {
 	return []byte(out), verify(c, out, false)
 }
 
-// verify parses a formatted file, and returns an error if the result differs from the lesson. An edit may quarantine a
-// lesson that was active, because its approval is for the old text. An edit must not activate an inactive lesson
-// without an approval of its text.
+// verify returns an error if the formatted file differs from the lesson. An edit may quarantine an active lesson,
+// because its approval is for the old text, but must not activate a lesson without an approval.
 func verify(l *Lesson, raw string, wasActive bool) error {
 	got, faults := parse(l.Path, raw)
 	if len(faults) > 0 {
@@ -107,7 +102,7 @@ func verify(l *Lesson, raw string, wasActive bool) error {
 	}
 	for _, f := range diff(got, l, FormAIP11) {
 		path := strings.Join(f.path, ".")
-		if got.Form != FormGptme || path != "title" && path != "trigger.description" { // Parse derives both from the body
+		if got.Form != FormGptme || path != "title" && path != "trigger.description" { // derived from the body
 			return fmt.Errorf("the field %s cannot be written to this file; convert the lesson to learning/v1", path)
 		}
 	}
@@ -117,13 +112,12 @@ func verify(l *Lesson, raw string, wasActive bool) error {
 	return nil
 }
 
-// field is a field of the frontmatter.
 type field struct {
 	path []string
-	val  *node // nil means the frontmatter does not contain the field
+	val  *node // nil if absent
 }
 
-// diff returns the fields that differ between a and b in a file of the given form, with the values of b.
+// diff returns the fields that differ, with the values of b.
 func diff(a, b *Lesson, form Form) []field {
 	from, to := fields(a, form), fields(b, form)
 	var out []field
@@ -135,8 +129,8 @@ func diff(a, b *Lesson, form Form) []field {
 	return out
 }
 
-// fields returns the fields of the frontmatter of the given form, in the order of a new file. The list has the same
-// length for every lesson, so that diff can compare two lists by index.
+// fields returns the fields in the order of a new file. The list has the same length for every lesson, so diff compares
+// by index.
 func fields(l *Lesson, form Form) []field {
 	t := &l.Trigger
 	own := []field{
@@ -236,7 +230,6 @@ func evidenceNode(evidence []Evidence) *node {
 	return listNode(evidence, func(e Evidence) node { return optionalMap("kind", e.Kind, "ref", e.Ref, "note", e.Note) })
 }
 
-// listNode returns a list node, or nil for an empty list.
 func listNode[T any](list []T, entry func(T) node) *node {
 	if len(list) == 0 {
 		return nil
@@ -248,7 +241,7 @@ func listNode[T any](list []T, entry func(T) node) *node {
 	return n
 }
 
-// optionalMap returns a mapping node. kv alternates keys and values. A key with an empty value is omitted.
+// optionalMap takes keys and values in turn, and omits keys with an empty value.
 func optionalMap(kv ...string) node {
 	n := node{kind: kindMap}
 	for i := 0; i+1 < len(kv); i += 2 {
@@ -259,7 +252,7 @@ func optionalMap(kv ...string) node {
 	return n
 }
 
-// equalNode reports whether two YAML values are equal. Mappings with a different order of keys are not equal.
+// equalNode reports whether two YAML values are equal, including the order of keys.
 func equalNode(a, b *node) bool {
 	if a == nil || b == nil {
 		return a == b

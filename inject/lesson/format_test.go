@@ -71,7 +71,7 @@ func TestFormatKeepsUneditedLesson(t *testing.T) {
 	}
 }
 
-// diffLines returns the lines that occur only in a and the lines that occur only in b, in order.
+// diffLines returns the lines only in a and the lines only in b.
 func diffLines(a, b string) (removed, added []string) {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for _, l := range x {
@@ -226,7 +226,6 @@ func TestApprovalIsBoundToTheText(t *testing.T) {
 	}
 }
 
-// genPhrase draws strings that need quotes or escapes in YAML.
 func genPhrase() *rapid.Generator[string] {
 	return rapid.StringMatching(`[a-zA-Z0-9 :#'"\[\]{},&*!|>%@\-?~\\é\x{1F600}\t]{1,20}`).Filter(notBlank)
 }

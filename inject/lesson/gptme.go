@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// isGptme reports whether the frontmatter has gptme's form, with a match or a status and without a schema.
+// isGptme reports whether the frontmatter has a match or a status, and no schema.
 func isGptme(n *node) bool {
 	if _, ok := n.get("schema"); ok {
 		return false
@@ -18,8 +18,8 @@ func isGptme(n *node) bool {
 	return match || status
 }
 
-// readGptme reads the gptme form, the lesson format of the agent gptme. The frontmatter has match.keywords and status.
-// All other fields are in the markdown. Unknown keys are ignored, because gptme may add keys.
+// readGptme reads the form of the agent gptme: match.keywords, status, and fields in the markdown. Unknown keys are
+// ignored, because gptme may add keys.
 func (r *reader) readGptme(l *Lesson, n *node) {
 	l.Form = FormGptme
 	l.Slug = slugFromPath(l.Path)
@@ -45,7 +45,7 @@ func (r *reader) readGptme(l *Lesson, n *node) {
 	}
 }
 
-// gptmeFields returns pairs of the name of a field in the AIP-11 form and its name in the gptme form.
+// gptmeFields returns pairs: a field's name in the AIP-11 form, and in the gptme form.
 func gptmeFields() []string {
 	return []string{
 		"trigger.metadata.precept.keywords", "match.keywords", "trigger.description", "# Context", "trigger", "match",
@@ -53,7 +53,7 @@ func gptmeFields() []string {
 	}
 }
 
-// field returns the name that a field of the AIP-11 form has in the form f.
+// field returns the name in the form f of an AIP-11 field.
 func (f Form) field(name string) string {
 	if f != FormGptme {
 		return name
@@ -67,7 +67,6 @@ func (f Form) field(name string) string {
 	return name
 }
 
-// adviceSection returns the heading above the advice in a file of the form.
 func (f Form) adviceSection() string {
 	if f == FormGptme {
 		return "Rule"
@@ -75,7 +74,7 @@ func (f Form) adviceSection() string {
 	return "What to do (or avoid)"
 }
 
-// narrowingRemedy returns the remedy for a trigger that fires too often, as part of a message.
+// narrowingRemedy returns a remedy for a trigger that fires too often.
 func (f Form) narrowingRemedy() string {
 	if f == FormGptme {
 		return "narrow the keywords"
@@ -83,8 +82,8 @@ func (f Form) narrowingRemedy() string {
 	return "narrow the keywords, or add not_keywords"
 }
 
-// unreadKeyFindings returns a finding for each key under match in a gptme file that precept does not read. In gptme,
-// these keys decide when a lesson is shown.
+// unreadKeyFindings reports the keys under match that precept does not read. In gptme, they decide when a lesson is
+// shown.
 func unreadKeyFindings(l *Lesson) (out []Finding) {
 	front, _, _ := splitFrontmatter(l.Raw)
 	if l.Form != FormGptme || front == "" {
@@ -111,9 +110,8 @@ func unreadKeyFindings(l *Lesson) (out []Finding) {
 	return out
 }
 
-// FindingsOfFile converts findings about a lesson to findings about the file from which the lesson was converted. Each
-// finding gets the name of its field in the form of the file. FindingsOfFile also adds a finding for each key of the
-// file that precept does not read. file is the lesson as parsed from the file, before its conversion.
+// FindingsOfFile converts findings about a converted lesson to findings about its original, as parsed from file: it
+// translates field names, and adds findings for unread keys.
 func FindingsOfFile(file *Lesson, findings []Finding) []Finding {
 	out := unreadKeyFindings(file)
 	for _, f := range findings {
@@ -123,14 +121,14 @@ func FindingsOfFile(file *Lesson, findings []Finding) []Finding {
 	return out
 }
 
-// KeepsForm reports whether a lesson must stay in the gptme form, because a keyword has a different meaning in the
-// AIP-11 form. A * between blanks is such a keyword.
+// KeepsForm reports whether a lesson must stay in the gptme form, because a keyword such as "git * push" has a
+// different meaning in the AIP-11 form.
 func (l *Lesson) KeepsForm() bool {
 	return l.Form == FormGptme && slices.ContainsFunc(l.Trigger.Keywords, holdsLiteralStar)
 }
 
-// GptmeText returns a lesson as a file in the gptme form, without the statistics, the state and the approval. A phrase
-// with a literal * is written as a regular expression, because a * in a gptme keyword is a wildcard.
+// GptmeText returns a lesson in the gptme form, without statistics, state and approval. A literal * is written as a
+// regular expression, because a * in a gptme keyword is a wildcard.
 func GptmeText(l *Lesson) ([]byte, error) {
 	var keywords, patterns []string
 	for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns, l.Trigger.Tags) {
@@ -162,7 +160,7 @@ func GptmeText(l *Lesson) ([]byte, error) {
 	return out, nil
 }
 
-// status reads the key status. The default is Active.
+// status defaults to Active.
 func (r *reader) status(n *node) State {
 	v, ok := n.get("status")
 	if !ok {
@@ -172,7 +170,7 @@ func (r *reader) status(n *node) State {
 		switch v.text {
 		case "active":
 			return Active
-		case "automated", "deprecated", "archived": // automated: a tool enforces the lesson, so agents need no advice
+		case "automated", "deprecated", "archived": // automated: a tool enforces the lesson
 			return Archived
 		}
 	}
@@ -180,7 +178,6 @@ func (r *reader) status(n *node) State {
 	return Active
 }
 
-// clipRunes cuts s to at most the given number of runes.
 func clipRunes(s string, runes int) string {
 	if utf8.RuneCountInString(s) <= runes {
 		return s

@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// gptmeText returns a lesson file in the gptme form, with the given lines below the key match.
+// gptmeText returns a gptme file with the given lines below the key match.
 func gptmeText(lines string) string {
 	return "---\nmatch:\n  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\nstatus: active\n---\n\n# Look twice\n\n## Rule\nRead the log.\n"
 }
 
-// In a gptme file, a * between blanks matches one word. In an AIP-11 file, the format of precept, a * between blanks
-// matches only a *. One book may have lessons of both formats.
+// In an AIP-11 file, a * between blanks matches only a *. One book may have lessons of both formats.
 func TestStarBetweenBlanksMatchesOneWordOnlyInGptmeForm(t *testing.T) {
 	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))
 	aip11 := lessonWithKeywords("own-one", "killed at * seconds", "select * from", "* refused", "go test*")
@@ -41,11 +40,11 @@ func TestStarBetweenBlanksMatchesOneWordOnlyInGptmeForm(t *testing.T) {
 		}
 	}
 	if got := book.Contradicting(gptme); len(got) != 0 {
-		t.Errorf("Contradicts(gptme-one) = %v, want none, because its stars have a different meaning", got)
+		t.Errorf("Contradicting(gptme-one) = %v, want none, because its stars have a different meaning", got)
 	}
 }
 
-// Findings about a gptme file name fields of the gptme form. Keys below match that precept does not read give findings.
+// Keys below match that precept does not read give findings.
 func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	checks := Checker{
@@ -65,7 +64,7 @@ func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
 		{gptmeText("keywords: [read the log]"), "match.keywords[0]"},
 		{gptmeText("keywords: [look again, sk-secret]"), "match.keywords[1]"},
 		{gptmeText("keywords: []"), "match"},
-		{gptmeText("keywords: [look again]"), "match"}, // matches 90 of 100 sessions
+		{gptmeText("keywords: [look again]"), "match"}, // matches too many sessions
 		{gptmeText("keywords: [look again]\npatterns: ['a.*b']"), "match.patterns"},
 		{gptmeText("patterns: ['a.*b']"), "match.patterns"},
 		{gptmeText("keywords: [look again]\ntools: [shell]"), "match.tools"},
@@ -90,8 +89,7 @@ func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
 	}
 }
 
-// GptmeText writes a lesson in the gptme form with the same keywords. A keyword with a literal * becomes a regular
-// expression, because gptme reads the * as a word.
+// gptme would read a literal * as a word, so a regular expression replaces it.
 func TestGptmeTextKeepsKeywords(t *testing.T) {
 	text, err := GptmeText(mustParse(t, "browser/verify-page-id.md", strings.Replace(sampleFile, "load more", "select * from", 1)))
 	if err != nil {

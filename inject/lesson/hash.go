@@ -9,9 +9,9 @@ import (
 	"strconv"
 )
 
-// Hash returns the content hash in hex. It is a SHA-256 over the text that a model sees (slug, title and advice) and
-// over the triggers, targets, models and scope. The order of a list does not change the hash. Counts, state and
-// description are not part of the hash, because their change needs neither a new approval nor a new measurement.
+// Hash returns a SHA-256 in hex over the text that a model sees and the conditions of a match. The order of a list does
+// not matter. Counts, state and description are not included, because their change needs no new approval or
+// measurement.
 func (l *Lesson) Hash() string {
 	h := sha256.New()
 	t := &l.Trigger
@@ -21,7 +21,7 @@ func (l *Lesson) Hash() string {
 	for _, list := range [][]string{t.Tags, t.Keywords, t.NotKeywords, t.Tools, t.ErrorPatterns, t.Models} {
 		hashList(h, list)
 	}
-	if len(t.ErrorKinds) > 0 { // only if present, so that the approved hash of a lesson from before this field stays valid
+	if len(t.ErrorKinds) > 0 { // only if present: approvals from before this field stay valid
 		hashList(h, append([]string{"error_kinds"}, t.ErrorKinds...))
 	}
 	if len(t.RequestKinds) > 0 {
@@ -35,7 +35,7 @@ func (l *Lesson) Hash() string {
 	if l.Scope != (Scope{}) { // an approval for one agent does not approve the lesson for all
 		hashList(h, []string{"tenant " + l.Scope.Tenant, "agent " + l.Scope.Agent})
 	}
-	if t.ByLikeness { // the lesson then matches more texts than its approved phrases
+	if t.ByLikeness { // then more texts match than the approved phrases
 		hashList(h, []string{"like"})
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -49,8 +49,7 @@ func hashList(h hash.Hash, list []string) {
 	}
 }
 
-// hashString adds the length of s and then s to h. Because of the length, two different lists of strings never add the
-// same bytes.
+// hashString adds the length before s, so that different lists never add the same bytes.
 func hashString(h hash.Hash, s string) {
 	var n [8]byte
 	binary.LittleEndian.PutUint64(n[:], uint64(len(s)))

@@ -11,19 +11,17 @@ import (
 	"precept/internal/file"
 )
 
-// Names of precept's own files in a bank. Load ignores files whose names start with an underscore.
+// Names of precept's own files in a bank. Load ignores names that start with an underscore.
 const (
 	IndexFile  = "_index.md"
 	LogFile    = "_log.jsonl"
 	ArchiveDir = "_archive"
 )
 
-// Counts holds the measured success and failure counts of a lesson in an index. The counts in the lesson's file are
-// claims of its author.
+// Counts holds the measured results of a lesson, unlike the claims in its file.
 type Counts struct{ Success, Failure int }
 
-// FormatIndex returns a Markdown table with a row for each lesson of a book, in the order of the slugs. If counts is
-// nil, all counts are zero.
+// FormatIndex returns a Markdown table of the lessons. If counts is nil, all counts are zero.
 func FormatIndex(b *Book, counts func(slug string) Counts) []byte {
 	var s strings.Builder
 	s.WriteString("| slug | title | outcome | confidence | success_count | failure_count |\n| --- | --- | --- | --- | --- | --- |\n")
@@ -38,8 +36,7 @@ func FormatIndex(b *Book, counts func(slug string) Counts) []byte {
 	return []byte(s.String())
 }
 
-// ParseIndexCounts parses an index, and returns a function that returns the counts of a slug. A writer without newer
-// counts uses this function to keep the counts of the old index.
+// ParseIndexCounts returns the counts of an index by slug. A writer without newer counts keeps them.
 func ParseIndexCounts(index []byte) func(slug string) Counts {
 	known := map[string]Counts{}
 	for line := range strings.Lines(string(index)) {
@@ -75,27 +72,26 @@ type Event struct {
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// Actions of events that the measured effect of a lesson causes. A caution is a lesson that is shown as an approach to
-// avoid.
+// Actions of events that the measured effect of a lesson causes. A caution is an approach to avoid.
 const (
-	BecameCaution = "caution" // advice became a caution
-	BecameAdvice  = "advice"  // a caution became advice
+	BecameCaution = "caution"
+	BecameAdvice  = "advice"
 )
 
 // Keys of Event.Detail.
 const (
-	DetailHand    = "by_hand"          // marks an edit without precept; the value is HandFile, HandUncommitted, or the id of the commit
-	DetailWith    = "sessions_with"    // number of rewarded sessions with the lesson at the time of the event
-	DetailWithout = "sessions_without" // number of rewarded sessions from which the lesson was withheld
+	DetailHand    = "by_hand"          // edit without precept: HandFile, HandUncommitted, or a commit id
+	DetailWith    = "sessions_with"    // rewarded sessions with the lesson
+	DetailWithout = "sessions_without" // rewarded sessions from which the lesson was withheld
 )
 
 // Values of DetailHand.
 const (
-	HandFile        = "file"        // the file is not in a git repository, so no author is known
-	HandUncommitted = "uncommitted" // the file is in a git repository, and the text is not committed yet
+	HandFile        = "file"        // not in a git repository, so the author is unknown
+	HandUncommitted = "uncommitted" // in a git repository, not committed yet
 )
 
-// AppendLog appends events to the audit log of a bank directory.
+// AppendLog appends events to a bank's audit log.
 func AppendLog(dir string, events ...Event) error {
 	var lines []byte
 	for i := range events {

@@ -8,13 +8,12 @@ import (
 	"unicode"
 )
 
-// part is the text of one field of a lesson.
 type part struct {
 	field, text string
-	forModel    bool // a model may see the text
+	forModel    bool
 }
 
-// textParts returns the texts of a lesson that are scanned. The texts that a model may see come first.
+// textParts returns the scanned texts, first those that a model may see.
 func textParts(l *Lesson) []part {
 	out := []part{{"title", l.Title, true}, {"body", l.Advice, true}}
 	if rest := strings.Replace(l.Body, l.Advice, "", 1); strings.TrimSpace(rest) != "" {
@@ -30,9 +29,8 @@ func textParts(l *Lesson) []part {
 	return out
 }
 
-// InjectionFindings returns findings about text in a lesson that may be a prompt injection. Such a text gives orders to
-// the model, imitates a role of the conversation, or is hidden. Findings are errors, except in texts of a hand-written
-// file that no model sees, where they are warnings.
+// InjectionFindings reports text that gives orders to the model, imitates a role of the conversation, or is hidden. In
+// texts of a hand-written file that no model sees, it is only a warning.
 func InjectionFindings(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range textParts(l) {
@@ -47,7 +45,6 @@ func InjectionFindings(l *Lesson) []Finding {
 	return out
 }
 
-// scanForInjection returns a message for each kind of suspicious text in s.
 func scanForInjection(s string) []string {
 	var out []string
 	if strings.ContainsAny(s, "\x1b\u009b\u009d") {
@@ -74,8 +71,7 @@ func scanForInjection(s string) []string {
 	return append(out, maliciousInstructions(v)...)
 }
 
-// hasLookalikeLabel reports whether a line or a sentence starts with the label of a role, such as "system:", that is
-// written with look-alike letters of other scripts.
+// hasLookalikeLabel finds role labels, such as "system:", written with look-alike letters of other scripts.
 func hasLookalikeLabel(v string) bool {
 	for line := range strings.Lines(v) {
 		head, _, ok := strings.Cut(line, ":")
@@ -91,10 +87,9 @@ func hasLookalikeLabel(v string) bool {
 	return false
 }
 
-// occursUnnegated reports whether the pattern matches without a negation shortly before the match in the same sentence.
-// A lesson such as "never upload an API key" is valid.
+// occursUnnegated reports a match without a negation shortly before it, because "never upload an API key" is valid.
 func occursUnnegated(p *regexp.Regexp, text string) bool {
-	const reach = 32 // bytes before the match that are searched for a negation
+	const reach = 32 // bytes searched for a negation
 	for _, m := range p.FindAllStringIndex(text, -1) {
 		before := text[max(0, m[0]-reach):m[0]]
 		before = before[strings.LastIndexAny(before, ".!?;:")+1:]
@@ -105,7 +100,7 @@ func occursUnnegated(p *regexp.Regexp, text string) bool {
 	return false
 }
 
-// hasHidden reports whether a text contains invisible characters outside of an emoji.
+// hasHidden finds invisible characters outside of an emoji.
 func hasHidden(s string) bool {
 	const firstSymbol, emojiStyle, joiner = 0x2190, 0xFE0F, 0x200D
 	last := rune(0)
@@ -119,7 +114,7 @@ func hasHidden(s string) bool {
 	return false
 }
 
-// scanPatterns holds the patterns of scanForInjection that are not in roleForms or orders.txt.
+// scanPatterns holds patterns of scanForInjection that are not in roleForms or orders.txt.
 type scanPatterns struct{ labels, dataURL, negation *regexp.Regexp }
 
 //nolint:gochecknoglobals // immutable, compiled at first use

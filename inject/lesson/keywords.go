@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-// deadPhraseFindings returns a finding for each phrase that can never match.
 func deadPhraseFindings(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
@@ -34,8 +33,7 @@ func deadPhraseFindings(l *Lesson) []Finding {
 	return out
 }
 
-// isFilePattern reports whether a phrase is a pattern of file names with a literal * at one end: "*.proto",
-// "locales/*".
+// isFilePattern recognises file patterns with a literal * at one end: "*.proto", "locales/*".
 func isFilePattern(text string) bool {
 	const separators = "./-_"
 	name := strings.Trim(text, "*")
@@ -51,8 +49,7 @@ func hasBlob(s string) bool {
 	return slices.ContainsFunc(runs, isBlob)
 }
 
-// selfMatchFindings returns a finding for each keyword that occurs in the lesson's own text. Such a keyword triggers
-// the lesson whenever a text quotes the lesson.
+// selfMatchFindings reports keywords that occur in the lesson's own text. A quotation of the lesson would trigger it.
 func selfMatchFindings(l *Lesson) []Finding {
 	shown := l.Text()
 	ownText := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")
@@ -66,12 +63,10 @@ func selfMatchFindings(l *Lesson) []Finding {
 	return out
 }
 
-// phraseMatches reports whether a phrase matches a text.
 func phraseMatches(phrase, text string, form Form) bool {
 	return phraseMatchesAny(phrase, form, [][]byte{appendText(nil, text)})
 }
 
-// occursIn reports whether a folded text contains the phrase.
 func (p *phrase) occursIn(text []byte) bool {
 	longest, steps := p.pieces[p.longest], 0
 	for start := 0; ; start++ {

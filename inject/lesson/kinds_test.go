@@ -9,13 +9,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonForErrorKinds returns a lesson file whose trigger is the given error kinds. A kind, such as command-not-found,
-// groups the wordings of one error in different tools.
+// An error kind, such as command-not-found, groups the wordings of one error in different tools.
 func lessonForErrorKinds(slug, kinds string, replaced ...string) string {
 	return lessonFile(slug, append(replaced, "keywords: [load more]", "error_kinds: ["+kinds+"]")...)
 }
 
-// failedToolQuery returns a query with one failed tool result.
 func failedToolQuery(tool, text string) *lesson.Query {
 	j := detect.Classify(tool, "", text, 1)
 	return &lesson.Query{
@@ -113,11 +111,11 @@ func TestLessonsWithSameErrorKindContradict(t *testing.T) {
 	book := newBook(t, lessonForErrorKinds("the-one", "timeout"), lessonForErrorKinds("the-two", "timeout", "outcome: success", "outcome: failure"))
 	one, _ := book.Get("the-one")
 	if against := book.Contradicting(one); len(against) != 1 || against[0].Slug != "the-two" {
-		t.Errorf("Contradicts(the-one) = %v, want the-two", against)
+		t.Errorf("Contradicting(the-one) = %v, want the-two", against)
 	}
 }
 
-// A caution is shown as an approach to avoid, so advice that begins with an instruction would be misread.
+// In a caution, which shows what to avoid, an instruction would be misread.
 func TestCautionAdviceThatOrdersAStepIsReported(t *testing.T) {
 	t.Parallel()
 	for advice, ordersStep := range map[string]bool{

@@ -11,11 +11,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// language holds sample words of one language.
 type language struct {
 	name  string
 	words []string
-	gaps  []string // white space that may separate two words
+	gaps  []string // between two words
 }
 
 func languages() []language {
@@ -37,7 +36,7 @@ func languages() []language {
 	}
 }
 
-// respell returns word in a randomly drawn equivalent spelling.
+// respell draws an equivalent spelling of word.
 func respell(rt *rapid.T, word string) string {
 	switch rapid.IntRange(0, 4).Draw(rt, "spelling") {
 	case 0:
@@ -46,7 +45,7 @@ func respell(rt *rapid.T, word string) string {
 		return norm.NFD.String(word)
 	case 2:
 		return norm.NFC.String(word)
-	case 3: // with an invisible character before the last letter
+	case 3:
 		runes := []rune(word)
 		return string(runes[:len(runes)-1]) + "\u00ad" + string(runes[len(runes)-1:])
 	default:
@@ -54,8 +53,7 @@ func respell(rt *rapid.T, word string) string {
 	}
 }
 
-// A phrase matches a text that has its words in order, in any letter case and Unicode normal form, and with any white
-// space between the words.
+// Letter case, Unicode normal form and white space may differ.
 func TestPhraseMatchesEquivalentSpellings(t *testing.T) {
 	for _, lang := range languages() {
 		t.Run(lang.name, func(t *testing.T) {

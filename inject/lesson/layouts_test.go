@@ -8,13 +8,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// In each layout of the frontmatter, an edit changes only the lines of the edited field. Other lines, comments and the
-// order stay the same.
 func TestEditChangesOnlyItsFieldInAnyLayout(t *testing.T) {
 	const state = "\nmetadata:\n  precept:\n    state: quarantined\n    source: import\n"
 	quarantine := func(l *lesson.Lesson) { l.State = lesson.Quarantined }
 	for _, tc := range []struct {
-		name, from, to string // lines of the frontmatter, before and after the edit
+		name, from, to string // before and after the edit
 		change         func(*lesson.Lesson)
 	}{
 		{"added field", "outcome: success", "outcome: success", func(l *lesson.Lesson) { l.Trigger.Tools = []string{"browser"} }},
@@ -60,7 +58,7 @@ func TestEditChangesOnlyItsFieldInAnyLayout(t *testing.T) {
 	}
 }
 
-// replacementFor returns arguments for lessonFile that replace the lines with the same key by the given lines.
+// replacementFor returns arguments for lessonFile that replace the lines of the same key.
 func replacementFor(lines string) []string {
 	first, _, _ := strings.Cut(strings.TrimSpace(lines), " ")
 	for _, original := range []string{"outcome: success\nevidence:", "outcome: success", "title: Check the page before clicking", "      keywords: [load more]", "  - kind: run\n    ref: r1"} {
@@ -71,7 +69,6 @@ func replacementFor(lines string) []string {
 	return nil
 }
 
-// An edit finds keys in quotes and keeps the quotes.
 func TestEditFindsQuotedKeys(t *testing.T) {
 	for _, quote := range []string{`"`, "'"} {
 		key := quote + "outcome" + quote

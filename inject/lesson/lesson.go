@@ -14,14 +14,14 @@ type State string
 // The states.
 const (
 	Candidate   State = "candidate"   // a draft
-	Quarantined State = "quarantined" // waits for the approval of an operator
-	Trial       State = "trial"       // active, with a trial that measures its effect
+	Quarantined State = "quarantined" // waits for an approval
+	Trial       State = "trial"       // active; its effect is measured
 	Active      State = "active"
 	Caution     State = "caution"    // shown as an approach to avoid
-	Benched     State = "benched"    // expected to do harm, and shown rarely
-	Paused      State = "paused"     // inactive until an operator resumes the lesson
-	Superseded  State = "superseded" // inactive, because another active lesson supersedes the lesson
-	Expired     State = "expired"    // inactive, because ExpiresAt has passed
+	Benched     State = "benched"    // expected to do harm, so shown rarely
+	Paused      State = "paused"     // until an operator resumes it
+	Superseded  State = "superseded" // an active lesson supersedes it
+	Expired     State = "expired"    // ExpiresAt has passed
 	Archived    State = "archived"   // retired by an operator
 	Rejected    State = "rejected"   // refused by an operator
 )
@@ -31,8 +31,8 @@ func (s State) Valid() bool {
 	return s.IsActive() || slices.Contains([]State{Candidate, Quarantined, Paused, Superseded, Expired, Archived, Rejected}, s)
 }
 
-// IsActive reports whether a lesson in this state is active, that is, may match. A benched lesson may match, because
-// the bandit shows it now and then to measure its effect.
+// IsActive reports whether a lesson in this state may match. A benched lesson may, because its effect is still measured
+// now and then.
 func (s State) IsActive() bool { return slices.Contains([]State{Trial, Active, Caution, Benched}, s) }
 
 // Form is the file format a lesson was read from.
@@ -44,8 +44,8 @@ const (
 	FormGptme Form = "gptme" // match.keywords and status
 )
 
-// Target restricts a lesson to some agents. Each field is a glob, and all non-empty fields must match. A lesson with
-// several targets needs only one that matches.
+// Target restricts a lesson to some agents. All non-empty fields, which are globs, must match. One matching target
+// suffices.
 type Target struct{ Operator, Role, Skill string }
 
 // Trigger holds the conditions under which a lesson applies.
@@ -53,47 +53,43 @@ type Trigger struct {
 	Description string
 	Tags        []string
 	Targets     []Target
-	// The fields of trigger.metadata.precept follow.
+	// The fields of trigger.metadata.precept:
 	Keywords, NotKeywords, Tools, ErrorPatterns, Models []string
 	ErrorKinds                                          []string // values of detect.Kind
 	RequestKinds                                        []string // values of request.Kind
-	ByLikeness                                          bool     // the lesson may also be inserted if it matches by likeness, the resemblance of words
+	ByLikeness                                          bool     // a match by likeness (similar words) is enough
 }
 
-// Empty reports whether the trigger has no tag, no keyword, no error pattern, and no kind of error or request.
+// Empty reports whether the trigger has no tag, keyword, error pattern or kind.
 func (t *Trigger) Empty() bool {
 	return len(t.Tags) == 0 && len(t.Keywords) == 0 && len(t.ErrorPatterns) == 0 && len(t.ErrorKinds) == 0 && len(t.RequestKinds) == 0
 }
 
-// Evidence is one reference that supports a lesson, as in AIP-11, the specification of the file format.
+// Evidence is one reference that supports a lesson (AIP-11).
 type Evidence struct{ Kind, Ref, Note string }
 
-// Approval records the operator who approved a lesson, and the approved text. A lesson is quarantined again if its
-// content hash changes after the approval.
+// Approval records who approved which text. After a change of the text, the lesson is quarantined again.
 type Approval struct {
-	ContentHash string    // content hash of the approved text; empty without an approval
-	By          string    // approver
-	At          time.Time // time of the approval; zero if unknown
-	Source      string    // program that wrote the lesson: "distill", "api", "writ" (a /lesson command), ...; "" for a hand-written file
+	ContentHash string // of the approved text; empty without an approval
+	By          string
+	At          time.Time // zero if unknown
+	Source      string    // program that wrote the lesson: "distill", "api", "writ", ...; "" for a person
 }
 
-// Scope restricts a lesson that a program wrote to one tenant, or to one agent of the tenant. An empty field means all.
-// The fields are literal names, unlike the globs of a Target.
+// Scope restricts a program's lesson to one tenant, or one of its agents. An empty field means all; there are no globs.
 type Scope struct{ Tenant, Agent string }
 
-// admits reports whether the scope admits the tenant and the agent of a query.
 func (s Scope) admits(q *Query) bool {
 	return (s.Tenant == "" || s.Tenant == q.Tenant) && (s.Agent == "" || s.Agent == q.Agent)
 }
 
-// TrialPlan is an operator's plan for the measurement of a lesson in trial. A planned trial is a trial with a fixed
-// number of picks.
+// TrialPlan is an operator's plan for measuring a lesson. A planned trial has a fixed number of picks (uses).
 type TrialPlan struct {
-	Epsilon float64   // probability of withholding a pick; 0 means 0.5
-	Until   float64   // half-width of the effect's interval at which the trial ends; 0 means that an operator ends the trial
-	Picks   int64     // number of rewarded picks after which a planned trial is evaluated; 0 means the trial is not planned
-	Started time.Time // start of the planned trial, part of the name that distinguishes the trials of a lesson
-	Outcome string    // name of the trial.Outcome that the planned trial measures; empty means the reward
+	Epsilon float64   // probability of withholding; 0 means 0.5
+	Until   float64   // half-width of the effect's interval at which the trial ends; 0 means that an operator ends it
+	Picks   int64     // rewarded picks after which a planned trial is evaluated; 0 means not planned
+	Started time.Time // of a planned trial; distinguishes a lesson's trials
+	Outcome string    // the trial.Outcome that a planned trial measures; empty means the reward
 }
 
 // Lesson is one parsed LESSON.md. A lesson in a book is immutable.
@@ -102,53 +98,50 @@ type Lesson struct {
 	Trigger                    Trigger
 	Outcome                    string // success | failure | mixed
 	Evidence                   []Evidence
-	EvidenceCount              int // number of all supporting sessions; 0 means Evidence names all of them
+	EvidenceCount              int // all supporting sessions; 0 means that Evidence names all
 	Confidence                 float64
-	SuccessCount, FailureCount int // claims of the author, which no decision uses
+	SuccessCount, FailureCount int // claims of the author, not used for decisions
 	Supersedes                 []string
-	Prevents                   []string  // error kinds and error phrases that count as a recurrence, in addition to the errors that trigger the lesson
+	Prevents                   []string  // further error kinds and phrases that count as a recurrence
 	ExpiresAt                  time.Time // zero means never
 	State                      State     // Active unless the file names a different state
-	FormerState                State     // state before the pause or the retirement; empty for other lessons
-	StateBeforePause           State     // state before the pause of a lesson that was retired while paused
+	FormerState                State     // before the pause or retirement; otherwise empty
+	StateBeforePause           State     // before the pause, if then retired
 	Approval                   Approval
 	Scope                      Scope
-	Number                     int       // sequence number among the lessons of an agent, from 1; 0 for a lesson whose scope names no agent
-	CreatedAt, UpdatedAt       time.Time // set by programs; zero in a hand-written file
-	Plan                       TrialPlan // plan of a lesson in trial
-	Body                       string    // markdown after the frontmatter
-	Advice                     string    // raw text of the section "What to do (or avoid)", or of the sections Rule and Pattern of the gptme form
-	Path                       string    // source file
-	Category                   string    // subfolder of the file
-	ContentHash                string    // result of Hash: hex SHA-256 over the text for the model and the trigger
-	Raw                        string    // the file, byte for byte
+	Number                     int       // sequence number among an agent's lessons, from 1; 0 without an agent
+	CreatedAt, UpdatedAt       time.Time // zero in a hand-written file
+	Plan                       TrialPlan
+	Body                       string // markdown after the frontmatter
+	Advice                     string // raw section "What to do (or avoid)", or Rule and Pattern in the gptme form
+	Path                       string // source file
+	Category                   string // subfolder of the file
+	ContentHash                string // result of Hash
+	Raw                        string // the file, byte for byte
 	Form                       Form
 }
 
-// ExpiredAt reports whether the lesson has expired at now.
+// ExpiredAt reports whether the lesson is expired at now.
 func (l *Lesson) ExpiredAt(now time.Time) bool {
 	return !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt)
 }
 
-// Support returns the number of sessions and other sources that support the lesson. Evidence is bounded, so it may name
-// only some of them.
+// Support returns the number of supporting sessions and other sources. Evidence may name only some of them.
 func (l *Lesson) Support() int { return max(l.EvidenceCount, len(l.Evidence)) }
 
-// IsActiveAt reports whether the state of the lesson is active and the lesson has not expired at now. It does not
-// consider lessons that supersede the lesson; see Book.StateAt.
+// IsActiveAt reports whether the lesson is active and not expired, regardless of lessons that supersede it; see
+// Book.StateAt.
 func (l *Lesson) IsActiveAt(now time.Time) bool { return l.State.IsActive() && !l.ExpiredAt(now) }
 
-// ArmHash returns the first 12 hex digits of the content hash, which are part of the name of the lesson's arm. An
-// edited lesson is therefore a new arm of the experiment.
+// ArmHash returns the part of the content hash in the name of the lesson's arm. An edited lesson is therefore a new
+// arm.
 func (l *Lesson) ArmHash() string {
 	return l.ContentHash[:min(armDigits, len(l.ContentHash))]
 }
 
-// armDigits is the number of hex digits of the content hash in the name of an arm.
 const armDigits = 12
 
-// PlannedTrialName returns the name of the lesson's planned trial, or "" if there is none. A pause does not end the
-// trial.
+// PlannedTrialName returns the name of the planned trial, or "". A pause does not end the trial.
 func (l *Lesson) PlannedTrialName() string {
 	if l.State != Trial && l.State != Paused {
 		return ""
@@ -156,13 +149,13 @@ func (l *Lesson) PlannedTrialName() string {
 	return trial.PlannedName(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)
 }
 
-// IsAboutError reports whether the lesson is about an error, so that the recurrence of the error can be measured. Every
-// lesson of the distiller is about an error.
+// IsAboutError reports whether a recurrence of the lesson's error can be measured. The distiller writes only such
+// lessons.
 func (l *Lesson) IsAboutError() bool {
 	return len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds)+len(l.Prevents) > 0 || l.Approval.Source == "distill"
 }
 
-// ShouldPrevent reports whether l.Prevents contains the kind or a phrase of one of the errors.
+// ShouldPrevent reports whether l.Prevents has the kind or a phrase of an error.
 func (l *Lesson) ShouldPrevent(errors []ErrorText) bool {
 	if len(l.Prevents) == 0 {
 		return false

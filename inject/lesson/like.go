@@ -10,36 +10,34 @@ import (
 	"precept/inject/request"
 )
 
-// Weights and limits of likeness, which is the resemblance in words of a lesson and a window. A window is a sentence or
-// a line of a text. A stem is a word without its inflection. The weight of a stem is higher the fewer captured sessions
-// contain it (Traffic.information). A part of a lesson is one of its phrases, its title or its description. The score
-// of a window combines two shares: the share of a part's stems that the window contains, and the share of the window's
-// stems that the lesson contains.
+// Weights and limits of likeness, the similarity in words between a lesson and a window (a sentence or line of a text).
+// Words are compared by stems (words without endings); a stem weighs more the fewer captured sessions contain it. A
+// score combines two shares: the stems of a part of the lesson (a phrase, its title or its description) that the window
+// contains, and the stems of the window that the lesson contains.
 //
 // The values were chosen by measurements on testdata/likeness.tsv.
 const (
-	titleWeight       = 0.85 // weight of the title, relative to a phrase
-	descriptionWeight = 0.75 // weight of the description, relative to a phrase
-	singleWeight      = 0.6  // factor for a part with only one stem
-	coverWeight       = 0.6  // weight of the first share, for the part with the largest share
-	explainedWeight   = 0.4  // weight of the second share
-	relatedWeight     = 0.65 // weight of a related stem, relative to an equal stem
-	commonWeight      = 2.31 // maximum weight of a common stem; related stems of a common stem are ignored
+	titleWeight       = 0.85 // relative to a phrase
+	descriptionWeight = 0.75 // relative to a phrase
+	singleWeight      = 0.6  // factor for a part with one stem
+	coverWeight       = 0.6  // of the first share, for the part with the largest share
+	explainedWeight   = 0.4  // of the second share
+	relatedWeight     = 0.65 // of a related stem, relative to an equal stem
+	commonWeight      = 2.31 // maximum weight of a common stem, whose related stems are ignored
 
-	minLike         = 0.55 // minimum score of a match, before the corrections by likeBounds
-	rareInformation = 4.3  // minimum sum of the weights of the shared stems for rareDiscount
-	rarePhrase      = 4.5  // minimum weight of a phrase for relatedPhrase; a phrase in 1% of the sessions has this weight
-	freeWindows     = 4    // number of windows of a text up to which perDoubling adds nothing
+	minLike         = 0.55 // minimum score, before the corrections by likeBounds
+	rareInformation = 4.3  // sum of the shared weights at which rareDiscount applies
+	rarePhrase      = 4.5  // minimum weight of a phrase for relatedPhrase: in 1% of the sessions
+	freeWindows     = 4    // windows of a text without perDoubling
 )
 
-// likeBounds holds the limits of a match for one kind of text: minimum sums of the weights of the shared stems, and
-// corrections of minLike.
+// likeBounds holds the limits for one kind of text: minimum sums of shared weights, and corrections of minLike.
 type likeBounds struct {
-	twoStems      float32 // minimum sum if at least two stems are shared
-	topicOnly     float32 // minimum sum if only the main topic of the lesson is shared
-	relatedPhrase float32 // minimum sum if the window has a phrase of several words that is related to a term of the lesson
-	rareDiscount  float32 // subtracted from minLike if the sum reaches rareInformation
-	perDoubling   float64 // added to minLike for each doubling of the number of windows above freeWindows
+	twoStems      float32 // with at least two shared stems
+	topicOnly     float32 // with only the main topic of the lesson shared
+	relatedPhrase float32 // with a phrase of several words that is related to a term of the lesson
+	rareDiscount  float32 // subtracted from minLike above rareInformation
+	perDoubling   float64 // added to minLike for each doubling of the windows above freeWindows
 }
 
 // boundsByKind holds the limits by kind of text.
@@ -50,49 +48,48 @@ var boundsByKind = [numTextKinds]likeBounds{
 	fromErrors: {twoStems: 5, topicOnly: 2.5, rareDiscount: 0.07, perDoubling: 0.04},
 }
 
-// textKind is the kind of text that a window is cut from.
+// textKind is the kind of the text around a window.
 type textKind uint8
 
 const (
 	fromWords textKind = iota
 	fromErrors
-	numTextKinds // number of kinds of text
+	numTextKinds
 )
 
-// likePart is a phrase, the title or the description of a lesson. Each lesson also has a total part for each kind of
-// text, with the stems of all parts that are compared with this kind.
+// likePart is a phrase, the title or the description of a lesson. A total part has the stems of all parts that are
+// compared with one kind of text.
 type likePart struct {
 	lesson      int32              // index in likeIndex.lessons
-	textKinds   [numTextKinds]bool // kinds of text that are compared with the part
-	weight      float32            // weight of the part, relative to a phrase; 0 for a total part
-	totalWeight float32            // sum of the weights of the stems
+	textKinds   [numTextKinds]bool // compared with the part
+	weight      float32            // relative to a phrase; 0 for a total part
+	totalWeight float32            // sum over the stems
 }
 
-// likeTerm is a stem, a phrase or a shape (see relatedTable) that occurs in the lessons.
+// likeTerm is a stem, phrase or shape (see relatedTable) in a lesson.
 type likeTerm struct {
 	number  int32 // index in likeScratch.counted
 	weight  float32
-	parts   []int32 // indices in likeIndex.parts of the parts with the term
-	topicOf []int32 // indices of the lessons whose main topic is this term
+	parts   []int32 // indices in likeIndex.parts
+	topicOf []int32 // lessons with this main topic
 }
 
-// likeIndex finds the lessons that share stems with a window, and scores their likeness. A likeIndex is immutable,
-// apart from its pool.
+// likeIndex finds lessons that share stems with a window, and scores them. All but its pool is immutable.
 type likeIndex struct {
 	traffic       *Traffic
 	terms         map[string]*likeTerm
-	groups        [][]*likeTerm // by number of a group of related.txt, the terms of the group that occur in the lessons
+	groups        [][]*likeTerm // by group of related.txt, its terms in the lessons
 	parts         []likePart
-	totalParts    [numTextKinds][]int32 // by lesson, the index of its total part
+	totalParts    [numTextKinds][]int32 // by lesson, index of its total part
 	lessons       []*Lesson
-	thresholds    []float32                // by lesson, the minimum score that Traffic.thresholds computed
-	byErrorKind   map[detect.Kind][]int32  // by kind of the error patterns, the lessons without error kinds
-	topicStems    map[int32][]string       // for the lessons in byErrorKind, the stems of title, description and keywords
-	byRequestKind map[request.Kind][]int32 // by kind of the keywords, the lessons without kinds of requests
-	scratch       sync.Pool                // pool of *likeScratch
+	thresholds    []float32                // by lesson, from Traffic.thresholds
+	byErrorKind   map[detect.Kind][]int32  // lessons without error kinds, by the kind of their error patterns
+	topicStems    map[int32][]string       // stems of title, description and keywords, for byErrorKind
+	byRequestKind map[request.Kind][]int32 // lessons without request kinds, by the kind of their keywords
+	scratch       sync.Pool                // of *likeScratch
 }
 
-// newLikeIndex returns an index of lessons without thresholds.
+// newLikeIndex leaves the thresholds empty.
 func newLikeIndex(lessons []*Lesson, traffic *Traffic) *likeIndex {
 	x := &likeIndex{traffic: traffic, terms: map[string]*likeTerm{}, lessons: lessons, byErrorKind: map[detect.Kind][]int32{}, topicStems: map[int32][]string{}, byRequestKind: map[request.Kind][]int32{}}
 	x.groups = make([][]*likeTerm, related().groupCount)
@@ -103,7 +100,7 @@ func newLikeIndex(lessons []*Lesson, traffic *Traffic) *likeIndex {
 	return x
 }
 
-// compile adds a lesson to the index. Error patterns are compared with tool errors only, as in an exact match.
+// compile adds a lesson. Error patterns are compared only with tool errors, as in exact matches.
 func (x *likeIndex) compile(lesson int32, l *Lesson) {
 	var stemsByKind [numTextKinds][]string
 	phrases, phraseCounts := 0, map[string]int{}
@@ -138,7 +135,7 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 		about = inErrors
 	}
 	for _, s := range sortedSet(slices.Concat(add(titleWeight, l.Title, about), add(descriptionWeight, l.Trigger.Description, about))) {
-		if phraseCounts[s] > 0 { // the title or the description confirms the topic
+		if phraseCounts[s] > 0 { // confirmed by title or description
 			phraseCounts[s] += 2
 		}
 	}
@@ -156,13 +153,12 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 		x.add(likePart{lesson: lesson, textKinds: textKinds}, sortedSet(stemsByKind[from]))
 	}
 	for s, n := range phraseCounts {
-		if n >= 3 && 5*n >= 2*phrases { // a main topic is a stem in at least two fifths of the phrases
+		if n >= 3 && 5*n >= 2*phrases { // main topic: in two fifths of the phrases
 			x.terms[s].topicOf = append(x.terms[s].topicOf, lesson)
 		}
 	}
 }
 
-// add adds a part with its stems to the index.
 func (x *likeIndex) add(p likePart, stems []string) {
 	for _, s := range stems {
 		t := x.terms[s]
@@ -183,20 +179,20 @@ func (x *likeIndex) add(p likePart, stems []string) {
 	x.parts = append(x.parts, p)
 }
 
-// Resemblance is a lesson that resembles a window of a text.
+// Resemblance is a lesson that is similar to a window of a text.
 type Resemblance struct {
 	Lesson    *Lesson
-	CallID    string   // id of the tool call whose result contains the window; empty for the user's words
-	Window    string   // sentence or line that resembles the lesson
+	CallID    string   // tool call with the window in its result; empty for the user's words
+	Window    string   // sentence or line
 	Words     []string // words of the window that the lesson shares
 	Score     float64
-	Threshold float64 // minimum score for a match
+	Threshold float64 // minimum score
 
-	index int32 // index of the lesson in likeIndex.lessons
+	index int32 // in likeIndex.lessons
 }
 
-// bestMatches returns the lessons that match the texts of a query by likeness, at most one for each text. A lesson that
-// matches by the kind of the error or of the request has precedence. Otherwise, the scores of the windows decide.
+// bestMatches returns at most one lesson for each text: a lesson with the kind of the error or request or, without one,
+// the best score.
 func (x *likeIndex) bestMatches(q *Query) []Resemblance {
 	s, _ := x.scratch.Get().(*likeScratch)
 	defer x.scratch.Put(s)
@@ -220,15 +216,14 @@ func (x *likeIndex) bestMatches(q *Query) []Resemblance {
 	return out
 }
 
-// shouldCompare reports whether the words of a text are compared with a lesson. An error whose kind is known is not
-// compared with a lesson that has error kinds, because the exact match compares the kinds.
+// shouldCompare returns false for an error with a known kind and a lesson with error kinds, because the exact match
+// compares the kinds.
 func (x *likeIndex) shouldCompare(t *likeText, lesson int32) bool {
 	return len(t.kinds) == 0 || len(x.lessons[lesson].Trigger.ErrorKinds) == 0
 }
 
-// matchWindows returns the lesson that resembles a text most, if its score suffices. In each window, only the lesson
-// with the highest score is a candidate. matchWindows returns the candidate with the highest score relative to its
-// minimum.
+// matchWindows returns the lesson that is most similar to a text, relative to its minimum score. Each window has one
+// candidate, the lesson with the highest score.
 func (x *likeIndex) matchWindows(s *likeScratch, t likeText) (Resemblance, bool) {
 	var best likeScore
 	var bestWindow window
@@ -266,8 +261,7 @@ func (x *likeIndex) resemblance(score likeScore, w window, windows int, t likeTe
 	return r
 }
 
-// similarWindows returns the windows of a query that resemble a lesson, in descending order of their scores. The score
-// of each window is at least share times the minimum score of a match.
+// similarWindows returns the windows that are similar to a lesson, best first, from share times the minimum score on.
 func (x *likeIndex) similarWindows(q *Query, lesson int32, share float32) []Resemblance {
 	s := x.newScratch()
 	var out []Resemblance

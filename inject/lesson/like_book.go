@@ -7,9 +7,8 @@ import (
 	"precept/inject/request"
 )
 
-// WithLikeness returns a copy of the book whose lessons also match by likeness. A lesson matches a window (a sentence
-// or a line) by likeness if its words resemble the words of the window. rate is the share of the windows of the traffic
-// that may reach the threshold of a lesson. If the traffic has too few sessions, WithLikeness returns the book itself.
+// WithLikeness returns a copy of the book whose lessons also match similar sentences and lines. At most the share rate
+// of the captured ones may reach a lesson's threshold. With too few captured sessions, it returns the book itself.
 func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	if !t.HasEnoughSessions() || len(b.active) == 0 {
 		return b
@@ -24,14 +23,13 @@ func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	return &next
 }
 
-// exactMatches returns the indices of the lessons with a phrase or a kind of request that occurs in a text. It ignores
-// all other conditions of the lessons.
+// exactMatches returns the lessons with a phrase or request kind in a text, regardless of other conditions.
 func (b *Book) exactMatches(text string, from textKind) []int32 {
 	s := b.takeScratch()
 	defer b.putScratch(s)
 	textID := int32(userWordsID)
 	if from == fromErrors {
-		textID = 1 // 1 + the index of the only error of the query
+		textID = 1 // 1 + index of the only error
 	}
 	b.scan(s, &Query{Errors: make([]ErrorText, 1)}, text, textID)
 	var out []int32
@@ -57,16 +55,15 @@ func (b *Book) WithoutLikeness() *Book {
 	return &next
 }
 
-// AsksForLikeness reports whether an active lesson of the book has like: true.
+// AsksForLikeness reports whether an active lesson has like: true.
 func (b *Book) AsksForLikeness() bool {
 	return slices.ContainsFunc(b.active, func(c compiledLesson) bool { return c.lesson.Trigger.ByLikeness })
 }
 
-// MatchesByLikeness reports whether the lessons of the book also match by likeness.
+// MatchesByLikeness reports whether lessons also match by likeness.
 func (b *Book) MatchesByLikeness() bool { return b.like != nil }
 
-// likeHits appends the matches by likeness to hits, which contains the exact matches. A lesson with an exact match is
-// not appended again.
+// likeHits appends matches by likeness to the exact matches, without duplicates.
 func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	found := b.like.bestMatches(q)
 	for i := range found {
@@ -86,8 +83,8 @@ func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	return hits
 }
 
-// Likeness returns the windows of a query that resemble the lesson slug, in descending order of their scores. The score
-// of each window is at least minShare times the minimum score of a match.
+// Likeness returns the sentences and lines of a query that are similar to a lesson, best first, from minShare times the
+// minimum score on.
 func (b *Book) Likeness(q *Query, slug string, minShare float64) []Resemblance {
 	if b.like == nil {
 		return nil
@@ -100,7 +97,7 @@ func (b *Book) Likeness(q *Query, slug string, minShare float64) []Resemblance {
 }
 
 // MatchByMeaning returns a hit for a lesson that matches earlier words of a session by meaning. ok is false if a
-// condition of the lesson, such as not_keywords, does not hold for the request.
+// condition, such as not_keywords, does not hold.
 func (b *Book) MatchByMeaning(q *Query, r Resemblance) (hit Hit, ok bool) {
 	i := slices.IndexFunc(b.active, func(c compiledLesson) bool { return c.lesson.Slug == r.Lesson.Slug })
 	if i < 0 || b.active[i].lesson.ContentHash != r.Lesson.ContentHash || !b.active[i].admits(q) || !b.active[i].isOffered(&matchState{}, q, "") || b.vetoes(int32(i), q) { //nolint:gosec // the number of lessons fits in an int32
@@ -110,8 +107,7 @@ func (b *Book) MatchByMeaning(q *Query, r Resemblance) (hit Hit, ok bool) {
 	return Hit{Lesson: r.Lesson, Resemblance: &r}, true
 }
 
-// AdmitsQuery reports whether the scope and the models of the lesson slug admit a query, and none of its not_keywords
-// occurs in the texts of the query.
+// AdmitsQuery reports whether scope, models and not_keywords of a lesson admit a query.
 func (b *Book) AdmitsQuery(slug string, q *Query) bool {
 	i := slices.IndexFunc(b.active, func(c compiledLesson) bool { return c.lesson.Slug == slug })
 	if i < 0 {
@@ -121,8 +117,7 @@ func (b *Book) AdmitsQuery(slug string, q *Query) bool {
 	return l.Scope.admits(q) && (len(l.Trigger.Models) == 0 || anyGlob(l.Trigger.Models, q.Model)) && !b.vetoes(int32(i), q) //nolint:gosec // the number of lessons fits in an int32
 }
 
-// vetoes reports whether one of a lesson's not_keywords occurs in the texts of a query. l is the index of the lesson in
-// b.active.
+// vetoes reports whether a not_keyword of the lesson b.active[l] occurs in the query.
 func (b *Book) vetoes(l int32, q *Query) bool {
 	s := b.takeScratch()
 	defer b.putScratch(s)
@@ -130,8 +125,7 @@ func (b *Book) vetoes(l int32, q *Query) bool {
 	return s.states[l].vetoed
 }
 
-// EmbeddingText returns the text from which the embedding of a lesson is computed. It returns "" for a lesson that the
-// words of a user cannot trigger.
+// EmbeddingText returns the text for a lesson's embedding, or "" if a user's words cannot trigger the lesson.
 func (l *Lesson) EmbeddingText() string {
 	if len(l.Trigger.Keywords) == 0 && l.Trigger.Description == "" || l.aboutErrors() {
 		return ""
@@ -139,13 +133,12 @@ func (l *Lesson) EmbeddingText() string {
 	return l.Title + "\n" + l.Trigger.Description + "\n" + strings.Join(l.Trigger.Keywords, "; ")
 }
 
-// aboutErrors reports whether the lesson is triggered only by errors, and never by the words of a user.
+// aboutErrors reports whether only errors can trigger the lesson.
 func (l *Lesson) aboutErrors() bool {
 	return len(l.Trigger.Keywords)+len(l.Trigger.RequestKinds) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0
 }
 
-// Sentences returns the sentences and lines of a text, except those without a stem, such as a sentence of function
-// words only.
+// Sentences returns the sentences and lines of a text, except those of function words only.
 func Sentences(text string) (out []string) {
 	for w := range windowsOf(text) {
 		if s := strings.TrimSpace(w.text); len(out) == 0 || out[len(out)-1] != s {

@@ -8,8 +8,7 @@ import (
 	"precept/inject/request"
 )
 
-// patternKinds returns the error kinds of a lesson's error patterns. It returns nil for a lesson that names error kinds
-// itself.
+// patternKinds returns the kinds of a lesson's error patterns, unless the lesson names kinds itself.
 func patternKinds(l *Lesson) (kinds []detect.Kind) {
 	if len(l.Trigger.ErrorKinds) > 0 {
 		return nil
@@ -22,8 +21,7 @@ func patternKinds(l *Lesson) (kinds []detect.Kind) {
 	return kinds
 }
 
-// phraseKinds returns each kind of request that at least half of a lesson's keywords have. It returns nil for a lesson
-// that names kinds of requests itself.
+// phraseKinds returns each request kind of at least half of the keywords, unless the lesson names kinds itself.
 func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	if len(l.Trigger.RequestKinds) > 0 {
 		return nil
@@ -39,13 +37,11 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	return kinds
 }
 
-// maxKindShare is the maximum share of the captured sessions that may contain a kind. More frequent kinds are ignored,
-// because they say too little about a session.
+// maxKindShare is the share of captured sessions above which a kind says too little.
 const maxKindShare = 0.05
 
-// matchErrorKind returns the lesson for an error that has the same kind as an error pattern of the lesson. The title,
-// the description or the keywords must also share a word with the error. Of several lessons, matchErrorKind returns the
-// lesson that shares the most words.
+// matchErrorKind returns the lesson with an error pattern of the error's kind. The lesson must also share a word with
+// the error; the most shared words win.
 func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 	for _, k := range t.kinds {
 		if float64(x.traffic.sessionsByErrorKind[k]) > maxKindShare*float64(x.traffic.sessions) {
@@ -71,9 +67,8 @@ func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 	return best, found
 }
 
-// matchRequestKind returns the lesson for a request that has the same kind as the keywords of the lesson. The sentence
-// with the request must also share a stem or a related stem with the lesson. Of several lessons, matchRequestKind
-// returns the lesson with the largest weight of the shared stems.
+// matchRequestKind returns the lesson whose keywords have the request's kind. The sentence must also share an equal or
+// related stem; the largest shared weight wins.
 func (x *likeIndex) matchRequestKind(s *likeScratch, t likeText) (best Resemblance, found bool) {
 	if t.from != fromWords || len(x.byRequestKind) == 0 {
 		return best, false

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A request kind, such as a release, groups differently worded requests. A lesson whose keywords have a kind also
-// matches other requests of that kind.
+// A request kind, such as a release, groups differently worded requests.
 func TestLessonMatchesRequestsOfItsKind(t *testing.T) {
 	newLesson := func(slug string, keywords ...string) *Lesson {
 		return &Lesson{Slug: slug, Title: "Follow the checklist of " + slug + ".", State: Active, Trigger: Trigger{Keywords: keywords, ByLikeness: true}}

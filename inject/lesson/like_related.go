@@ -10,17 +10,16 @@ import (
 //go:embed related.txt
 var relatedLines string
 
-// maxPhraseWords is the maximum number of words of a term in related.txt.
 const maxPhraseWords = 4
 
-// relatedTable is the compiled form of related.txt. A line of the file is a group of terms with a related meaning. A
-// term is a word, a phrase of several words, or a shape. The shape {version} represents words such as 2.4.1.
+// relatedTable is the compiled form of related.txt. A line is a group of related terms: words, phrases, or shapes such
+// as {version} for 2.4.1.
 type relatedTable struct {
-	groups     map[string][]uint16 // by token (a stem, a phrase or a shape), the numbers of the groups that contain it
-	phrases    map[string]string   // by phrase, its token; "money back" has the token money_back
-	lastWords  map[string]bool     // last words of the phrases
-	stems      map[string][]string // by token of a phrase, the stems of its words
-	groupCount int                 // number of groups
+	groups     map[string][]uint16 // numbers of groups, by token (a stem, phrase or shape)
+	phrases    map[string]string   // token by phrase: money_back for "money back"
+	lastWords  map[string]bool     // of the phrases
+	stems      map[string][]string // of a phrase's words, by its token
+	groupCount int
 }
 
 //nolint:gochecknoglobals // immutable, made at first use
@@ -42,7 +41,7 @@ var related = sync.OnceValue(func() *relatedTable {
 	return t
 })
 
-// addTerm returns the token of a term of related.txt. It adds a phrase to the table.
+// addTerm returns the token of a term, and adds phrases to the table.
 func (t *relatedTable) addTerm(term string) string {
 	words := strings.FieldsFunc(term, func(r rune) bool { return r == ' ' || r == '-' })
 	switch {
@@ -65,13 +64,11 @@ func (t *relatedTable) addTerm(term string) string {
 	return likeStem(term)
 }
 
-// isStem reports whether a token is a stem. Other tokens are phrases, and shapes, which are names in braces and endings
-// of file names.
+// isStem distinguishes stems from phrases and shapes (names in braces, endings of file names).
 func isStem(token string) bool {
 	return token == "" || token[0] != '{' && token[0] != '.' && !isPhrase(token)
 }
 
-// countFunc returns the number of tokens for which f is true.
 func countFunc(tokens []string, f func(string) bool) (n int) {
 	for _, t := range tokens {
 		if f(t) {
@@ -81,14 +78,13 @@ func countFunc(tokens []string, f func(string) bool) (n int) {
 	return n
 }
 
-// isPhrase reports whether a token is a phrase of several words.
 func isPhrase(token string) bool { return strings.Contains(token, "_") }
 
-// recentWords holds the last words read from a text. The method stems looks for phrases in them.
+// recentWords holds the last words of a text, to find phrases.
 type recentWords struct {
-	last  string                 // last word, as in the text
-	words [maxPhraseWords]string // in lower case, without apostrophes
-	count int                    // number of words
+	last  string                 // as in the text
+	words [maxPhraseWords]string // lower case, no apostrophes
+	count int
 }
 
 func (r *recentWords) add(word string) {
@@ -102,8 +98,8 @@ func (r *recentWords) add(word string) {
 	r.count = min(r.count+1, maxPhraseWords)
 }
 
-// stems yields the stem of the last word. If the last two words have a synonym, it also yields the stem of the synonym,
-// as refund for "money back". It also yields the tokens of the phrases that end with the last word.
+// stems yields the stem of the last word, of a synonym for the last two words (refund for "money back"), and the
+// phrases that end here.
 func (r *recentWords) stems(yield func(stem string) bool) {
 	if synonym := wordPairs[r.words[maxPhraseWords-2]+" "+r.words[maxPhraseWords-1]]; synonym != "" && !yield(canonical(englishStem(synonym))) {
 		return
@@ -130,8 +126,7 @@ func (r *recentWords) stems(yield func(stem string) bool) {
 	}
 }
 
-// shapeOf returns the shape of a field, which is a text without white space. The shape is {version} for 2.4.1,
-// {duration} for 50ms, and .py for main.py. It is "" for a field without a known shape.
+// shapeOf returns {version} for 2.4.1, {duration} for 50ms, .py for main.py, or "".
 func shapeOf(field string) string {
 	field = strings.ToLower(strings.Trim(field, "\"'`()[]{}<>,.:;!?*"))
 	if name := fileName(field); name != "" {
@@ -170,7 +165,7 @@ func shapeOf(field string) string {
 
 func startsWithDigit(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }
 
-// unitShapes returns a map from a unit to the shape of a number with this unit.
+// unitShapes maps a unit to the shape of a number with this unit.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var unitShapes = sync.OnceValue(func() map[string]string {

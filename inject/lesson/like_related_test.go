@@ -6,10 +6,9 @@ import (
 	"testing"
 )
 
-// The requests of related.tsv share few words with their lessons. Similarity matches find at least 45% of them by
-// related terms, such as "takes forever" for "slow".
+// The requests share few words with their lessons, but use related terms, such as "takes forever" for "slow".
 func TestRelatedTermsMatchParaphrasesWithoutCommonWords(t *testing.T) {
-	const lessons = 40 // per book
+	const lessons = 40
 	all := readParaphrases(t, "related.tsv")
 	found, others, fired := 0, 0, 0
 	for part := range slices.Chunk(all, lessons) {
@@ -70,8 +69,7 @@ func TestShapeOfReturnsPlaceholderOrExtension(t *testing.T) {
 	}
 }
 
-// Each group has at least two different terms. Each term's token is one that the stems of a text can contain; otherwise
-// the term would never match.
+// A term never matches if a text's stems cannot contain its token.
 func TestEachRelatedTermCanMatch(t *testing.T) {
 	for line := range strings.Lines(relatedLines) {
 		line = strings.TrimSpace(line)

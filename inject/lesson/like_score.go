@@ -6,27 +6,26 @@ import (
 	"slices"
 )
 
-// maxLikeWork is the maximum number of steps for comparing the texts of one turn with the lessons. A step is a visited
-// part of a lesson or a byte of text. All steps together take a few milliseconds.
+// maxLikeWork limits the comparisons of one turn: visited parts of lessons plus bytes of text. So many steps take a
+// few milliseconds.
 const maxLikeWork = 1 << 17
 
-// likeTally sums up the stems that a window (a sentence or a line) shares with a part of a lesson.
+// likeTally sums up the stems that a window shares with a part of a lesson.
 type likeTally struct {
-	sharedWeight     float32 // sum of the weights of the shared stems
-	sharedStems      uint8   // number of shared stems of the window
-	hasRelatedPhrase bool    // the window has a rare phrase of several words that is related to a term of the part
-	stemBits         uint64  // bit i is set if stem i of the window is in the tally
+	sharedWeight     float32 // of the shared stems
+	sharedStems      uint8   // number in the window
+	hasRelatedPhrase bool    // the window has a rare phrase that is related to a term of the part
+	stemBits         uint64  // bit i: stem i of the window is in the tally
 }
 
-// likeScratch is the reusable memory of comparisons.
 type likeScratch struct {
-	budget  int         // remaining steps of maxLikeWork
+	budget  int         // remaining part of maxLikeWork
 	tallies []likeTally // by part
-	counted []bool      // by number of a term, whether the tallies contain the term
-	terms   []int32     // numbers of the counted terms
-	cover   []float32   // by lesson, the maximum over its parts: the share of the part's stems that the window contains, times the weight of the part
-	parts   []int32     // parts with a shared stem
-	lessons []int32     // lessons with a shared stem
+	counted []bool      // by term number, whether the tallies contain it
+	terms   []int32     // numbers of counted terms
+	cover   []float32   // by lesson: the largest product of a part's weight and its share of stems in the window
+	parts   []int32     // with a shared stem
+	lessons []int32     // with a shared stem
 	scores  []likeScore
 }
 
@@ -34,16 +33,15 @@ func (x *likeIndex) newScratch() *likeScratch {
 	return &likeScratch{tallies: make([]likeTally, len(x.parts)), counted: make([]bool, len(x.terms)), cover: make([]float32, len(x.lessons))}
 }
 
-// likeScore is the likeness of a window and a lesson.
 type likeScore struct {
 	lesson       int32
 	score        float32
-	sharedWeight float32 // sum of the weights of the shared stems
+	sharedWeight float32 // of the shared stems
 	from         textKind
 }
 
-// score compares a window, given as its distinct stems, with the lessons. It returns a score for each lesson that
-// shares enough stems. The result is valid until the next call with the same scratch.
+// score compares the distinct stems of a window with the lessons, and returns those that share enough. The result is
+// valid until the next call with s.
 func (x *likeIndex) score(s *likeScratch, stems []string, from textKind) []likeScore {
 	s.parts, s.lessons, s.scores = s.parts[:0], s.lessons[:0], s.scores[:0]
 	windowWeight := x.creditStems(s, stems, from)
@@ -69,8 +67,7 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from textKind) []likeS
 	return s.scores
 }
 
-// lessonsSharing yields each lesson that shares stems with a window of the user's words, with the sum of the weights of
-// the shared stems.
+// lessonsSharing yields the lessons that share stems with a user's window, with the shared weight.
 func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int32, float32] {
 	return func(yield func(int32, float32) bool) {
 		s.parts = s.parts[:0]
@@ -87,8 +84,8 @@ func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int
 	}
 }
 
-// creditStems adds the stems of a window to the tallies of the parts that share them, or that contain a related stem.
-// It returns the sum of the weights of all stems of the window.
+// creditStems adds a window's stems to the tallies of parts with an equal or related stem, and returns the weight of
+// the window.
 func (x *likeIndex) creditStems(s *likeScratch, stems []string, from textKind) (windowWeight float32) {
 	for i, stem := range stems {
 		if t := x.terms[stem]; t != nil && (from == fromWords || isStem(stem)) {
@@ -121,8 +118,7 @@ func (x *likeIndex) creditStems(s *likeScratch, stems []string, from textKind) (
 	return windowWeight
 }
 
-// creditRelated adds a stem to the tallies of the parts with a related term. It stops when half of maxLikeWork is used,
-// so that the other half remains for equal stems.
+// creditRelated stops after half of maxLikeWork, so that the other half remains for equal stems.
 func (x *likeIndex) creditRelated(s *likeScratch, stem string, c likeCredit) {
 	for _, g := range related().groups[stem] {
 		for _, t := range x.groups[g] {
@@ -135,7 +131,6 @@ func (x *likeIndex) creditRelated(s *likeScratch, stem string, c likeCredit) {
 	}
 }
 
-// markCounted records that the tallies contain a term.
 func (s *likeScratch) markCounted(t *likeTerm) {
 	if !s.counted[t.number] {
 		s.terms = append(s.terms, t.number)
@@ -143,7 +138,6 @@ func (s *likeScratch) markCounted(t *likeTerm) {
 	}
 }
 
-// weight returns the weight of a stem.
 func (x *likeIndex) weight(stem string) float32 {
 	if t := x.terms[stem]; t != nil {
 		return t.weight
@@ -151,18 +145,17 @@ func (x *likeIndex) weight(stem string) float32 {
 	return x.traffic.information(stem)
 }
 
-// likeCredit is a stem of a window, as added to the tallies of parts.
+// likeCredit is a stem of a window for the tallies.
 type likeCredit struct {
 	from     textKind
-	stem     int     // index of the stem in the window
-	weight   float32 // weight of the stem
-	isEqual  bool    // the parts contain the stem itself; false means that they contain a related term
-	isPhrase bool    // the stem is a phrase of several words
+	stem     int // index in the window
+	weight   float32
+	isEqual  bool // equal, not only related
+	isPhrase bool // has several words
 }
 
-// credit adds a stem of a window to the tallies of the parts that contain the term t. The term equals the stem or is
-// related to it. A total part counts each stem of the window once. Any other part counts each term once, and counts a
-// stem without an equal term for one related term only.
+// credit adds a window's stem to the parts with the equal or related term t. A total part counts each stem once. Other
+// parts count each term once, and a stem without an equal term only for one related term.
 func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 	if s.budget -= len(t.parts); s.budget < 0 {
 		return
@@ -195,9 +188,8 @@ func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 	}
 }
 
-// suffices reports whether the shared stems are enough for a match. The window must share two stems, the main topic of
-// the lesson, or a phrase of several words that is related to a term of the lesson. Each case has its own minimum of
-// the sum of weights in likeBounds.
+// suffices reports whether the shared stems are enough: two stems, the main topic, or a phrase that is related to a
+// term of the lesson. Each case has its own minimum in likeBounds.
 func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from textKind) bool {
 	switch bounds := &boundsByKind[from]; {
 	case all.hasRelatedPhrase:
@@ -213,7 +205,6 @@ func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from textK
 	})
 }
 
-// minScore returns the minimum score for a match in a text with the given number of windows.
 func (x *likeIndex) minScore(score *likeScore, windows int) float32 {
 	bounds := &boundsByKind[score.from]
 	minScore := float32(minLike + bounds.perDoubling*math.Log2(max(1, float64(windows)/freeWindows)))

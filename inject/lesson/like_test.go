@@ -10,8 +10,7 @@ import (
 	"precept/detect"
 )
 
-// paraphrase is a lesson with a user text that has the meaning of one of its keywords but does not contain it. A match
-// of such a text is a similarity match.
+// paraphrase is a lesson with a user text that means the same as a keyword, but does not contain it.
 type paraphrase struct {
 	lesson *Lesson
 	text   string
@@ -26,14 +25,12 @@ func readLines(t testing.TB, name string) []string {
 	return slices.DeleteFunc(strings.Split(strings.TrimSpace(string(b)), "\n"), func(s string) bool { return strings.HasPrefix(s, "#") })
 }
 
-// paraphrases returns the lessons of likeness.tsv, each with a user's text of the same meaning.
 func paraphrases(t testing.TB) []paraphrase {
 	t.Helper()
 	return readParaphrases(t, "likeness.tsv")
 }
 
-// readParaphrases parses a file of testdata. A line has slug, title, description, keywords and paraphrase, separated by
-// tabs.
+// A line has slug, title, description, keywords and paraphrase, separated by tabs.
 func readParaphrases(t testing.TB, name string) (all []paraphrase) {
 	t.Helper()
 	for _, line := range readLines(t, name) {
@@ -44,8 +41,8 @@ func readParaphrases(t testing.TB, name string) (all []paraphrase) {
 	return all
 }
 
-// capturedTraffic returns the traffic of sessions whose requests are unrelated to the lessons of the tests. The
-// thresholds of lessons are set by comparing them with the traffic.
+// capturedTraffic returns sessions that are unrelated to the tests' lessons. Thresholds of lessons are computed from
+// them.
 func capturedTraffic(t testing.TB, sessions int) *Traffic {
 	t.Helper()
 	requests, traffic := readLines(t, "likeness_requests.txt"), NewTraffic()
@@ -55,8 +52,7 @@ func capturedTraffic(t testing.TB, sessions int) *Traffic {
 	return traffic
 }
 
-// likeBook returns a book of the lessons of likeness.tsv that matches by similarity, and the paraphrases. The
-// thresholds are computed from a number of captured sessions.
+// likeBook returns the lessons of likeness.tsv, and their paraphrases.
 func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	t.Helper()
 	all := paraphrases(t)
@@ -67,8 +63,7 @@ func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	return NewBook(lessons).WithLikeness(capturedTraffic(t, sessions), 0.005), all
 }
 
-// At least 40% of the paraphrases match their lesson. The bound holds for each half of likeness.tsv, so that the
-// weights of like.go are not overfitted to one half.
+// The bound holds for each half of likeness.tsv, so that the weights of like.go are not overfitted to one half.
 func TestSimilarityMatchesParaphrases(t *testing.T) {
 	b, all := likeBook(t, 210)
 	for name, half := range map[string][]paraphrase{"first": all[:len(all)/2], "second": all[len(all)/2:]} {
@@ -113,8 +108,7 @@ func TestSimilarityNeeds200Sessions(t *testing.T) {
 	}
 }
 
-// A window is a sentence or a line of a text. The threshold of a lesson is high enough that at most the fraction rate
-// of the windows in the traffic reaches it.
+// A window is a sentence or a line of a text.
 func TestThresholdLimitsTheShareOfMatchingWindows(t *testing.T) {
 	for _, rate := range []float64{0, 0.005, 0.02, 0.2} {
 		lessons := make([]*Lesson, 0, 40)
@@ -219,7 +213,6 @@ func TestWordFormsShareOneStem(t *testing.T) {
 	}
 }
 
-// A window is the part of a text that is compared with a lesson: a sentence or a line.
 func TestWindowsEndAtSentencesAndLines(t *testing.T) {
 	var got []string
 	for w := range windowsOf("Open src/main.go. Then run version 1.2 of it!\nthe third line\n\n?") {
@@ -230,7 +223,6 @@ func TestWindowsEndAtSentencesAndLines(t *testing.T) {
 	}
 }
 
-// Comparing a text with the lessons stops at a work limit, however long the text is and however many lessons there are.
 func TestSimilarityStopsAtWorkLimit(t *testing.T) {
 	lessons := make([]*Lesson, 0, 10_000)
 	for i := range 10_000 {
@@ -278,7 +270,6 @@ func BenchmarkLikeness(b *testing.B) {
 	}
 }
 
-// Exact matches in the traffic do not raise the threshold of a lesson, so that a paraphrase still matches.
 func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 	all, traffic := paraphrases(t), capturedTraffic(t, 190)
 	i := slices.IndexFunc(all, func(p paraphrase) bool { return p.lesson.Slug == "keep-public-api" })
@@ -292,8 +283,7 @@ func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 	}
 }
 
-// A lesson with an error pattern also matches other wordings of the same error kind if they share a word with the
-// lesson.
+// The other wording must share a word with the lesson.
 func TestErrorPatternMatchesOtherWordingsOfItsKind(t *testing.T) {
 	port := &Lesson{
 		Slug: "free-the-port", Title: "Find the process that holds the port.", State: Active,
@@ -391,8 +381,7 @@ func TestNotKeywordInNewestTextPreventsSemanticMatch(t *testing.T) {
 	}
 }
 
-// In domains other than programming, at least 10 paraphrases match their lesson, and there are at most 8 matches of
-// other lessons.
+// The other domains are not about programming.
 func TestSimilarityMatchesOtherDomains(t *testing.T) {
 	all := readParaphrases(t, "likeness_domains.tsv")
 	lessons := make([]*Lesson, 0, len(all))

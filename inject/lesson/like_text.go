@@ -10,21 +10,20 @@ import (
 	"precept/inject/request"
 )
 
-// Limits of a text that is compared with lessons by the similarity of words.
+// Limits of a text that is compared by likeness.
 const (
-	maxLikeText    = 16 << 10 // bytes; of a longer text, only the first 8 KiB and the last 8 KiB are compared
+	maxLikeText    = 16 << 10 // bytes; of a longer text, the first and last 8 KiB
 	maxLikeWindows = 256      // later windows are ignored
-	maxWindowStems = 48       // a sentence with more stems is split into several windows
+	maxWindowStems = 48       // longer sentences are split
 )
 
-// window is a sentence or a line with the distinct stems of its words.
+// window is a sentence or line with its distinct stems.
 type window struct {
 	text  string
 	stems []string
 }
 
-// windowsOf yields the windows of a text. A window ends at the end of a sentence or of a line. Sentences without stems
-// are skipped.
+// windowsOf yields the sentences and lines of a text that have stems.
 func windowsOf(text string) iter.Seq[window] {
 	if len(text) > maxLikeText {
 		text = text[:maxLikeText/2] + "\n" + text[len(text)-maxLikeText/2:]
@@ -41,13 +40,13 @@ func windowsOf(text string) iter.Seq[window] {
 	}
 }
 
-// isMarkup reports whether a line is one XML tag without blanks, such as <uploaded_files>.
+// isMarkup recognises a line with one XML tag, such as <uploaded_files>.
 func isMarkup(line string) bool {
 	line = strings.TrimSpace(line)
 	return strings.HasPrefix(line, "<") && strings.HasSuffix(line, ">") && !strings.ContainsAny(line, " \t")
 }
 
-// isProhibition reports whether a sentence forbids something, such as "Please do not install packages."
+// isProhibition recognises sentences such as "Please do not install packages."
 func isProhibition(sentence string) bool {
 	words := strings.FieldsFunc(strings.ToLower(sentence[:min(len(sentence), 64)]), func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' && r != '’' })
 	for len(words) > 0 && (words[0] == "please" || words[0] == "but" || words[0] == "and" || words[0] == "just" || words[0] == "you") {
@@ -62,13 +61,13 @@ func isProhibition(sentence string) bool {
 	return len(words) > 1 && words[1] == "not" && (words[0] == "do" || words[0] == "must" || words[0] == "should" || words[0] == "need")
 }
 
-// sortedSet sorts stems and removes duplicates, in place.
+// sortedSet works in place.
 func sortedSet(stems []string) []string {
 	slices.Sort(stems)
 	return slices.Compact(stems)
 }
 
-// textStems returns the stems of the words of a text in order, with repetitions.
+// textStems returns the stems in order, with repetitions.
 func textStems(text string) []string {
 	var out []string
 	for _, stem := range wordStems(text) {
@@ -77,9 +76,8 @@ func textStems(text string) []string {
 	return out
 }
 
-// wordStems yields the words of a text with their stems. Function words (see isFunctionWord) are skipped. A stem may
-// also be a phrase of related.txt, or the shape of a word (see shapeOf). The name of a file is one word, and is its own
-// stem.
+// wordStems yields words with their stems, except function words. A stem may also be a phrase of related.txt or a shape
+// (see shapeOf). A file name is one word and its own stem.
 func wordStems(text string) iter.Seq2[string, string] {
 	return func(yield func(word, stem string) bool) {
 		var recent recentWords
@@ -105,7 +103,7 @@ func wordStems(text string) iter.Seq2[string, string] {
 	}
 }
 
-// wordsOf yields the words of a field, which is a text without white space. A name in camel case is split into words.
+// wordsOf splits a field at punctuation and camel case.
 func wordsOf(field string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for w := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '_' || runeKindOf(r) == punctuationKind && r != '\'' && r != '’' }) {
@@ -118,8 +116,7 @@ func wordsOf(field string) iter.Seq[string] {
 	}
 }
 
-// nameParts yields the words of a name in camel case, such as LockedFlagError. The name of a product, such as GitHub,
-// is one word.
+// nameParts yields the words of a name such as LockedFlagError. A product name, such as GitHub, is one word.
 func nameParts(name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		from := 0
@@ -137,8 +134,8 @@ func nameParts(name string) iter.Seq[string] {
 	}
 }
 
-// fileName returns the file name, in lower case, at the end of a path such as src/main.go. Quotes and punctuation
-// around the path are ignored. The result is "" if the field is not the path of a file.
+// fileName returns the file name in a path such as src/main.go, in lower case, or "". Quotes and punctuation around the
+// path are ignored.
 func fileName(field string) string {
 	field = strings.Trim(field, "\"'`()[]{}<>,.:;!?*")
 	if i := strings.LastIndexAny(field, "/\\"); i >= 0 {
@@ -156,12 +153,10 @@ func fileName(field string) string {
 	return strings.ToLower(field)
 }
 
-// maxStemmedBytes is the maximum length in bytes of a word that is compared. Longer words are usually hashes and
-// encoded data.
+// maxStemmedBytes excludes hashes and encoded data.
 const maxStemmedBytes = 32
 
-// likeStem returns the stem of a word, or the stem that represents its synonyms. It returns "" for function words,
-// numbers and single letters.
+// likeStem returns the stem of a word or of its synonyms, or "" for function words, numbers and single letters.
 func likeStem(word string) string {
 	word = strings.Trim(word, "'’_*")
 	if len(word) < 2 || len(word) > maxStemmedBytes {
@@ -187,8 +182,8 @@ func likeStem(word string) string {
 	return canonical(englishStem(w))
 }
 
-// englishStem removes the ending of an English word, such as -s, -ed, -ing, -er, -ly and -ment. The forms of a word
-// then have the same stem. The stem need not be a word.
+// englishStem removes endings such as -s, -ed, -ing, -er, -ly and -ment, so that the forms of a word become equal. The
+// stem need not be a word.
 func englishStem(w string) string {
 	if len(w) < 4 || !isASCII(w) || strings.ContainsAny(w, "0123456789_") {
 		return w
@@ -196,7 +191,7 @@ func englishStem(w string) string {
 	w = stemPlural(w)
 	for _, e := range [...]struct {
 		ending, with string
-		minStem      int // minimum number of bytes before the ending
+		minStem      int // bytes before the ending
 	}{
 		{"ization", "ize", 3},
 		{"isation", "ize", 3},
@@ -233,7 +228,7 @@ func englishStem(w string) string {
 	return normalizeEnding(w)
 }
 
-// stemPlural removes the ending of a plural, or of a verb in the third person.
+// stemPlural also handles verbs in the third person.
 func stemPlural(w string) string {
 	switch {
 	case strings.HasSuffix(w, "sses"), strings.HasSuffix(w, "shes"), strings.HasSuffix(w, "ches"), strings.HasSuffix(w, "xes"), strings.HasSuffix(w, "zes"):
@@ -248,8 +243,7 @@ func stemPlural(w string) string {
 	return w
 }
 
-// normalizeEnding makes the ends of related stems equal. It drops a doubled consonant and a silent e, and replaces y by
-// i.
+// normalizeEnding makes related stems equal: it drops a doubled consonant and a silent e, and replaces y by i.
 func normalizeEnding(w string) string {
 	n := len(w)
 	if n > 3 && w[n-1] == w[n-2] && !strings.ContainsRune("aeiouls", rune(w[n-1])) {

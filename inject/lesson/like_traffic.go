@@ -10,33 +10,33 @@ import (
 	"precept/inject/request"
 )
 
-// Limits of the captured traffic, from which the frequency of each word is computed.
+// Limits of the captured traffic, which gives the frequency of words.
 const (
-	// LikeSessions is the minimum number of captured sessions for matches by likeness. With fewer sessions, the
-	// frequency of a word is too uncertain.
+	// LikeSessions is the minimum number of captured sessions for likeness. With fewer, the frequency of a word is too
+	// uncertain.
 	LikeSessions = 200
-	// MaxLikeSessions is the maximum number of sessions in a Traffic.
+	// MaxLikeSessions limits the sessions of a Traffic.
 	MaxLikeSessions = 2000
 
-	maxTrafficWindows = 50_000 // windows of a Traffic
-	maxTextWindows    = 64     // windows that a Traffic keeps of one text
+	maxTrafficWindows = 50_000
+	maxTextWindows    = 64 // of one text
 )
 
-// Traffic holds the frequency of stems in captured sessions, and the windows (sentences and lines) from which the
-// thresholds of lessons are computed. Concurrent readers may share a Traffic while no goroutine calls Add.
+// Traffic holds the frequency of stems in captured sessions, and their windows (sentences and lines), from which
+// thresholds are computed. Concurrent readers may share it while no goroutine calls Add.
 type Traffic struct {
-	sessions              int                                     // number of sessions
-	windowCount           int                                     // number of windows, including repeated windows
-	sessionsByStem        map[string]int                          // by stem, the number of sessions that contain it
-	sessionsByErrorKind   map[detect.Kind]int                     // by kind of error, the number of sessions that contain it
-	sessionsByRequestKind map[request.Kind]int                    // by kind of request, the number of sessions that contain it
-	windows               [numTextKinds]map[string]*trafficWindow // by kind of text, the windows by their stems, joined by blanks
+	sessions              int
+	windowCount           int                                     // with repeated windows
+	sessionsByStem        map[string]int                          // sessions with the stem
+	sessionsByErrorKind   map[detect.Kind]int                     // sessions with the kind
+	sessionsByRequestKind map[request.Kind]int                    // sessions with the kind
+	windows               [numTextKinds]map[string]*trafficWindow // by kind of text, then by joined stems
 }
 
-// trafficWindow represents all captured windows with the same stems.
+// trafficWindow represents all windows with the same stems.
 type trafficWindow struct {
-	text  string // text of the first of the windows
-	count int    // number of these windows
+	text  string // of the first
+	count int
 }
 
 // NewTraffic returns an empty Traffic.
@@ -55,7 +55,7 @@ func (t *Traffic) Sessions() int {
 // Windows returns the number of windows.
 func (t *Traffic) Windows() int { return t.windowCount }
 
-// Sentences returns at most n captured sentences of users, evenly spaced in the sorted list of all sentences.
+// Sentences returns at most n captured sentences of users, evenly spaced in sorted order.
 func (t *Traffic) Sentences(n int) []string {
 	keys := slices.Sorted(maps.Keys(t.windows[fromWords]))
 	var out []string
@@ -65,10 +65,10 @@ func (t *Traffic) Sentences(n int) []string {
 	return out
 }
 
-// HasEnoughSessions reports whether the traffic has enough sessions for matches by likeness.
+// HasEnoughSessions reports whether lessons can match by likeness.
 func (t *Traffic) HasEnoughSessions() bool { return t != nil && t.sessions >= LikeSessions }
 
-// Add adds one session, given as the queries of its turns. Sessions beyond MaxLikeSessions are ignored.
+// Add adds one session, as the queries of its turns, up to MaxLikeSessions.
 func (t *Traffic) Add(queries []Query) {
 	if t.sessions == MaxLikeSessions {
 		return
@@ -114,15 +114,13 @@ func (t *Traffic) Add(queries []Query) {
 	}
 }
 
-// likeText is a text that is compared with lessons by likeness.
 type likeText struct {
 	text, callID string
 	from         textKind
-	kinds        []detect.Kind // kinds of an error, the most specific first; nil means no kind, or a general kind such as build-failed
+	kinds        []detect.Kind // of an error, the most specific first; nil also for a general kind such as build-failed
 }
 
-// windows yields the windows of a text that are compared with lessons. It skips a window that is a single markup tag,
-// and a sentence of the user that forbids something.
+// windows skips single markup tags, and sentences of the user that forbid something.
 func (t *likeText) windows(yield func(window) bool) {
 	for w := range windowsOf(t.text) {
 		if isMarkup(w.text) || t.from == fromWords && isProhibition(w.text) {
@@ -134,7 +132,7 @@ func (t *likeText) windows(yield func(window) bool) {
 	}
 }
 
-// likeTexts yields the texts of a query: the user's words, then the errors.
+// likeTexts yields the user's words, then the errors.
 func (q *Query) likeTexts(yield func(likeText) bool) {
 	for _, w := range q.Words {
 		if !yield(likeText{text: w, from: fromWords}) {
@@ -153,8 +151,8 @@ func (q *Query) likeTexts(yield func(likeText) bool) {
 	}
 }
 
-// information returns the weight of a stem, which is the logarithm of the number of all sessions divided by the number
-// of sessions with the stem. The weight of a common word is limited; see commonWords.
+// information returns the weight of a stem: the logarithm of all sessions divided by the sessions with the stem. The
+// weight of a common word is limited.
 func (t *Traffic) information(stem string) float32 {
 	total, withStem := float64(t.sessions), float64(t.sessionsByStem[stem])
 	if commonWords()[stem] {
@@ -163,10 +161,8 @@ func (t *Traffic) information(stem string) float32 {
 	return float32(math.Log((total + 1) / (withStem + 1)))
 }
 
-// thresholds returns a threshold for each lesson of the index. It is the lowest score that at most the share rate of
-// all windows reaches. A window that matches the lesson exactly does not count, because the threshold of a lesson with
-// many exact matches would otherwise exceed the score of every similar window. exactMatches returns the lessons that
-// match a window exactly.
+// thresholds returns for each lesson the lowest score that at most the share rate of all windows reaches. Windows with
+// an exact match do not count, because many of them would raise the threshold above every similar window.
 func (t *Traffic) thresholds(x *likeIndex, rate float64, exactMatches func(text string, from textKind) []int32) []float32 {
 	limit := int(rate * float64(t.windowCount))
 	best := make([][]scoreCount, len(x.lessons))
@@ -200,7 +196,6 @@ func (t *Traffic) thresholds(x *likeIndex, rate float64, exactMatches func(text 
 	return out
 }
 
-// scoreCount is a score, and the number of windows that have this score.
 type scoreCount struct {
 	score   float32
 	windows int
@@ -216,7 +211,7 @@ func byScore(a, b scoreCount) int {
 	return 0
 }
 
-// keepBest appends r to list, and drops all but the highest limit+1 scores when the list reaches twice this length.
+// keepBest appends r, and at twice the length drops all but the highest limit+1 scores.
 func keepBest(list []scoreCount, r scoreCount, limit int) []scoreCount {
 	list = append(list, r)
 	if len(list) < 2*(limit+1) {
@@ -226,10 +221,9 @@ func keepBest(list []scoreCount, r scoreCount, limit int) []scoreCount {
 	return list[:limit+1]
 }
 
-// maxExcerpt is the maximum number of bytes of a window's text that a Traffic keeps.
+// maxExcerpt limits the text that a Traffic keeps of a window.
 const maxExcerpt = 400
 
-// excerpt returns a copy of the first bytes of a text.
 func excerpt(text string) string {
 	if len(text) <= maxExcerpt {
 		return strings.Clone(text)

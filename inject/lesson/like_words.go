@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// isFunctionWord reports whether a word has no meaning of its own, such as an article, a pronoun, a preposition, an
-// auxiliary or a courtesy. Words such as "again", "same" and "every" have a meaning in a request. Their frequency
-// decides their weight.
+// isFunctionWord reports whether a word has no meaning of its own, such as an article or a courtesy. Words such as
+// "again" and "every" do have one in a request.
 func isFunctionWord(w string) bool { return functionWords()[w] }
 
 //nolint:gochecknoglobals // immutable, made at first use
@@ -26,8 +25,8 @@ var functionWords = sync.OnceValue(func() map[string]bool {
 	return wordSet(words)
 })
 
-// commonWords returns the stems of common English words. Their weight is limited to that of a stem in every tenth
-// session, because a common word that happens to be rare in the captured sessions would otherwise weigh too much.
+// commonWords returns stems of common English words. Their weight is limited to that of a stem in every tenth session,
+// because a common word may happen to be rare in the captured sessions.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var commonWords = sync.OnceValue(func() map[string]bool {
@@ -53,8 +52,8 @@ func wordSet(words string) map[string]bool {
 	return out
 }
 
-// synonymLines lists words that people use for the same thing in requests to an agent. The first word of a line
-// represents all words of the line. A word with several frequent senses must not be listed.
+// synonymLines lists synonyms in requests to agents; the first word represents the line. A word with several frequent
+// senses must not be listed.
 const synonymLines = `
 fail failure break broken broke red
 error exception fault
@@ -131,7 +130,7 @@ crawl crawler scrape scraper
 screenreader a11y accessibility
 `
 
-// wordPairs maps a pair of words to one word with the same meaning.
+// wordPairs maps two words to one word with the same meaning.
 //
 //nolint:gochecknoglobals // immutable
 var wordPairs = map[string]string{
@@ -139,7 +138,7 @@ var wordPairs = map[string]string{
 	"roll back": "rollback", "set up": "setup", "take apart": "refactor", "go live": "deploy", "go slow": "slow", "speed up": "slow",
 }
 
-// productNames holds names of products, which count as one word although they may be written in camel case.
+// productNames are one word although they may be in camel case.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var productNames = sync.OnceValue(func() map[string]bool {
@@ -160,7 +159,7 @@ var synonyms = sync.OnceValue(func() map[string]string {
 	return out
 })
 
-// canonical returns the stem that represents the synonyms of a stem, or the stem itself if it has no synonyms.
+// canonical returns the stem that represents a stem's synonyms.
 func canonical(stem string) string {
 	if s, ok := synonyms()[stem]; ok {
 		return s

@@ -9,8 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// findingsAbout runs the checks on a book of the lesson the-one and others, and returns the findings about the-one as
-// "code field".
+// findingsAbout checks a book with the lesson the-one, and returns its findings as "code field".
 func findingsAbout(t *testing.T, c lesson.Checker, file string, others ...string) []string {
 	t.Helper()
 	texts := map[string][]byte{"the-one.md": []byte(file)}
@@ -31,7 +30,7 @@ func findingsAbout(t *testing.T, c lesson.Checker, file string, others ...string
 	return out
 }
 
-// Each check reports the lesson hit, but not the lesson miss on the other side of its limit.
+// The lesson miss is on the other side of the check's limit.
 func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -40,12 +39,12 @@ func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 	backtest := func(fired, sessions int) lesson.Checker {
 		return lesson.Checker{Backtest: func(*lesson.Lesson) (int, int) { return fired, sessions }}
 	}
-	blob := strings.Repeat("aB3x", 16) // 64 characters, mixed as an encoding does
+	blob := strings.Repeat("aB3x", 16) // looks like encoded data
 	for _, tc := range []struct {
 		name                  string
-		want                  string         // the finding
-		hit, miss             string         // the file of the lesson with the finding, and of the lesson without
-		hitChecks, missChecks lesson.Checker // checks for hit and miss; hitChecks apply to both if missChecks has no Backtest
+		want                  string         // finding
+		hit, miss             string         // lesson with and without the finding
+		hitChecks, missChecks lesson.Checker // hitChecks apply to both if missChecks has no Backtest
 		others                []string
 	}{
 		{name: "stop word", want: "trigger_overbroad keywords[0]", hit: keywords("please"), miss: keywords("please sir")},
@@ -59,7 +58,8 @@ func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 		{name: "keyword that contains a not_keyword", want: "dead_keyword keywords[0]", hit: one("[load more]", "[load more]\n      not_keywords: [load]"), miss: one("[load more]", "[load more]\n      not_keywords: [loads]")},
 		{name: "keyword in its own title", want: "self_match keywords[0]", hit: keywords("before clicking"), miss: keywords("before click")},
 		{name: "keyword in its own advice", want: "self_match keywords[0]", hit: keywords("page id again"), miss: keywords("page ids again")},
-		{name: "error pattern in its own title", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), miss: one()}, // an agent that repeats the advice causes no tool error
+		// An agent that quotes the advice causes no tool error.
+		{name: "error pattern in its own title", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), miss: one()},
 		{name: "keyword in advice beyond the shown part", hit: one("Read the page", strings.Repeat("Look at each of them. ", 40)+"Load more. Read the page"), miss: one()},
 		{name: "empty advice", want: "no_advice", hit: one("Read the page id again.", "  "), miss: one("Read the page id again.", ".")},
 		{name: "expired", want: "expired expires_at", hit: one("outcome", "expires_at: 2030-01-01T12:00:00Z\noutcome"), miss: one("outcome", "expires_at: 2030-01-01T12:00:01Z\noutcome"), hitChecks: lesson.Checker{Now: noon}},
@@ -88,7 +88,6 @@ func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 	}
 }
 
-// The name of a lesson file is LESSON, or a name that equals the slug in lower case and with hyphens for separators.
 func TestFileNameMustMatchTheSlug(t *testing.T) {
 	t.Parallel()
 	for name, matches := range map[string]bool{
@@ -102,7 +101,6 @@ func TestFileNameMustMatchTheSlug(t *testing.T) {
 	}
 }
 
-// Two lessons contradict each other only if the same agent can receive both.
 func TestContradictionNeedsCommonAudience(t *testing.T) {
 	t.Parallel()
 	scoped := func(tenant, agent string) string {
@@ -111,8 +109,8 @@ func TestContradictionNeedsCommonAudience(t *testing.T) {
 	targets := func(list string) string { return "  targets: [" + list + "]\n  description" }
 	for _, tc := range []struct {
 		name      string
-		yes, no   []string // replacements in the lesson with outcome success and in the lesson with outcome failure
-		different bool     // whether the lessons have no common audience, so that they do not contradict each other
+		yes, no   []string // replacements in the two contradicting lessons
+		different bool     // no common audience, so no contradiction
 	}{
 		{name: "anyone"},
 		{name: "one tenant", yes: []string{"outcome", scoped("acme", "coder")}, no: []string{"outcome", scoped("acme", "coder")}},

@@ -20,7 +20,7 @@ func slugs(b *lesson.Book) []string {
 	return out
 }
 
-// describeProblems returns the faults of problems as "file code field".
+// describeProblems formats faults as "file code field".
 func describeProblems(problems []lesson.Problem) []string {
 	var out []string
 	for _, p := range problems {
@@ -113,11 +113,11 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling.md")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("..", filepath.Join(dir, "up")); err != nil { // the folder contains itself
+	if err := os.Symlink("..", filepath.Join(dir, "up")); err != nil { // contains itself
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
-	b, problems, err := lesson.Load(dir) // blocks if Load opens the pipe
+	b, problems, err := lesson.Load(dir) // would block on the pipe
 	if err != nil || b.Len() != 1 {
 		t.Errorf("Load: %d lessons, err = %v, want 1 and nil", b.Len(), err)
 	}
@@ -154,9 +154,9 @@ func TestWatcherKeepsLastValidVersion(t *testing.T) {
 	if title, problems := load(titledLesson("one-a", "One")); title != "One" || len(problems) != 0 {
 		t.Fatalf("valid file: title = %q, problems = %v, want \"One\" and no problem", title, problems)
 	}
-	for range 2 { // the second time the invalid text is not parsed again
+	for range 2 { // the second time from the cache
 		if title, problems := load("broken now"); title != "One" || len(problems) != 1 || !problems[0].PreviousActive || problems[0].Slug != "one-a" {
-			t.Fatalf("invalid file: title = %q, problems = %+v, want \"One\" and one problem with Kept and slug one-a", title, problems)
+			t.Fatalf("invalid file: title = %q, problems = %+v, want \"One\" and one problem with PreviousActive and slug one-a", title, problems)
 		}
 	}
 	if title, problems := load(titledLesson("one-a", "Two!")); title != "Two!" || len(problems) != 0 {
@@ -211,8 +211,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// A lesson file with text that the injection scan refuses is quarantined. After a person approves the text, the lesson
-// is active until the text changes.
+// An approved text stays active until it changes.
 func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "evil.md")
@@ -243,7 +242,6 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	}
 }
 
-// A lesson file with a secret is quarantined until a person approves the text.
 func TestLoadQuarantinesSecrets(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "deploy.md")

@@ -4,30 +4,28 @@ import (
 	"slices"
 )
 
-// matchState holds the results of a match for one lesson.
 type matchState struct {
-	isTouched        bool  // scratch.touched contains the lesson
-	matchesWords     bool  // a trigger occurs in the user's words, in the kinds of their requests, or in the tags
-	vetoed           bool  // one of the lesson's not_keywords occurs in a text
-	toolsCompared    bool  // toolOffered has been computed
-	toolOffered      bool  // the request offers one of the lesson's tools
-	newestWithPhrase int32 // 1 + index of the newest error text that contains a phrase of the lesson; 0 if there is none
-	newestError      int32 // 1 + index of the newest error text that triggers the lesson; 0 if there is none
+	isTouched        bool  // in scratch.touched
+	matchesWords     bool  // a trigger matches the user's words, their request kinds, or the tags
+	vetoed           bool  // a not_keyword occurs in a text
+	toolsCompared    bool  // toolOffered is computed
+	toolOffered      bool  // the request offers a tool of the lesson
+	newestWithPhrase int32 // 1 + index of the newest error with a phrase of the lesson; 0 for none
+	newestError      int32 // 1 + index of the newest error that triggers the lesson; 0 for none
 }
 
-// maxWork is the maximum number of steps of one match. A step is a found phrase, or a position at which a phrase is
-// compared. So many steps take some milliseconds. Typical texts need a few hundred steps. Without the limit, a crafted
-// text could cost a second if phrases contain a * or are suffixes of each other.
+// maxWork limits the found phrases and compared positions of one match to a few milliseconds; typical texts need a few
+// hundred. Without the limit, a crafted text could cost a second if phrases contain a * or are suffixes of each other.
 const maxWork = 1 << 18
 
-// scratch is the reusable memory of matches. A match returns its scratch to the pool at the end.
+// scratch is the reusable memory of a match.
 type scratch struct {
 	text    []byte       // folded text
-	budget  int          // remaining steps of maxWork
-	foundIn []int32      // by phrase, the id of the last text that contains the phrase; 0 for none. The id is userWordsID, or 1 + the index of an error text.
-	phrases []int32      // indices of the found phrases
+	budget  int          // remaining part of maxWork
+	foundIn []int32      // by phrase, the last text with the phrase: userWordsID, 1 + index of an error, or 0 for none
+	phrases []int32      // found phrases
 	states  []matchState // by lesson
-	touched []int32      // indices of the lessons with a trigger or a not_keyword in a text
+	touched []int32      // lessons with a trigger or not_keyword in a text
 }
 
 func (s *scratch) touch(n int32) *matchState {
@@ -39,10 +37,9 @@ func (s *scratch) touch(n int32) *matchState {
 	return m
 }
 
-// userWordsID is the id of the user's words in scratch.foundIn.
+// userWordsID means the user's words in scratch.foundIn.
 const userWordsID = -1
 
-// recordPhrase records the text in which a phrase was found.
 func (s *scratch) recordPhrase(id, textID int32) {
 	if s.foundIn[id] == 0 {
 		s.phrases = append(s.phrases, id)
@@ -62,7 +59,7 @@ func (s *scratch) reset() {
 	s.touched, s.text = s.touched[:0], s.text[:0]
 }
 
-// takeScratch returns a scratch for one match. The caller returns it with putScratch.
+// takeScratch returns a scratch, which the caller gives to putScratch.
 func (b *Book) takeScratch() *scratch {
 	s, _ := b.scratch.Get().(*scratch)
 	s.budget = maxWork
@@ -74,7 +71,6 @@ func (b *Book) putScratch(s *scratch) {
 	b.scratch.Put(s)
 }
 
-// scanAll scans the words and the errors of a query.
 func (b *Book) scanAll(s *scratch, q *Query) {
 	for _, w := range q.Words {
 		b.scan(s, q, w, userWordsID)
@@ -84,9 +80,8 @@ func (b *Book) scanAll(s *scratch, q *Query) {
 	}
 }
 
-// Match returns the matching lessons: exact matches in the order of their slugs, then matches by likeness if the book
-// has an index of likeness. If the match exceeds maxWork, Match returns nothing and sets q.LimitExceeded, because the
-// rest of the text could contain a not_keyword. Match is safe for concurrent use.
+// Match returns the exact matches by slug, then matches by likeness. Beyond maxWork, Match returns nothing and sets
+// q.LimitExceeded, because the rest of the text could contain a not_keyword. Match is safe for concurrent use.
 func (b *Book) Match(q *Query) []Hit {
 	if len(b.active) == 0 {
 		return nil
@@ -114,7 +109,6 @@ func (b *Book) Match(q *Query) []Hit {
 	return hits
 }
 
-// markRequestKinds marks the lessons with a kind of request that occurs in the user's words.
 func (b *Book) markRequestKinds(s *scratch, q *Query) {
 	if len(b.byRequestKind) == 0 {
 		return
@@ -126,7 +120,7 @@ func (b *Book) markRequestKinds(s *scratch, q *Query) {
 	}
 }
 
-// markError marks the lessons with a tag or a kind of the error text i.
+// markError marks the lessons with a tag or kind of error i.
 func (b *Book) markError(s *scratch, q *Query, i int) {
 	for _, tag := range q.Errors[i].Tags {
 		for _, n := range b.byTag[tagKey(tag)] {
@@ -144,7 +138,7 @@ func (b *Book) markError(s *scratch, q *Query, i int) {
 	}
 }
 
-// scan searches a text for phrases. textID is userWordsID for the user's words, or 1 + the index of an error text.
+// scan searches a text. textID is userWordsID, or 1 + the index of an error.
 func (b *Book) scan(s *scratch, q *Query, text string, textID int32) {
 	s.text = appendText(s.text[:0], text)
 	b.automaton().scan(s.text, func(id int32, end int) bool {
@@ -173,14 +167,14 @@ func (b *Book) scan(s *scratch, q *Query, text string, textID int32) {
 	})
 }
 
-// Limits of the tool names in a request. Names beyond the limits are not compared.
+// Limits of the tool names in a request. More are not compared.
 const (
-	maxTools    = 1024 // names of a request
-	maxToolName = 256  // bytes of a name
+	maxTools    = 1024
+	maxToolName = 256 // bytes
 )
 
-// isOffered reports whether the lesson has no tools, the request offers one of its tools, or the failed call used one.
-// failedTool is the tool of the failed call, or "" for the user's words. m caches the comparison with the request.
+// isOffered reports whether the lesson has no tools, or one of them is offered by the request or is failedTool, which
+// is "" for the user's words. m caches the comparison with the request.
 func (c *compiledLesson) isOffered(m *matchState, q *Query, failedTool string) bool {
 	tools := c.lesson.Trigger.Tools
 	if len(tools) == 0 || failedTool != "" && anyTool(tools, []string{failedTool}) {
@@ -192,8 +186,8 @@ func (c *compiledLesson) isOffered(m *matchState, q *Query, failedTool string) b
 	return m.toolOffered
 }
 
-// firesOnErrorOf reports whether an error kind in an error of failedTool triggers the lesson. An error of any tool can
-// have the kind, so a lesson with tools needs an error of one of these tools.
+// firesOnErrorOf reports whether an error kind from failedTool triggers the lesson. All tools can have errors of a
+// kind, so a lesson with tools needs an error of one of them.
 func (c *compiledLesson) firesOnErrorOf(m *matchState, q *Query, failedTool string) bool {
 	if failedTool == "" {
 		return c.isOffered(m, q, "")
@@ -206,19 +200,18 @@ func anyTool(patterns, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return len(n) <= maxToolName && anyGlob(patterns, n) })
 }
 
-// isExpiredOrSuperseded reports whether the lesson has expired, or a lesson that applies to the query supersedes it. A
-// lesson with a scope supersedes other lessons only within its scope.
+// isExpiredOrSuperseded counts only superseding lessons whose scope admits the query.
 func (c *compiledLesson) isExpiredOrSuperseded(q *Query) bool {
 	return c.lesson.ExpiredAt(q.Now) ||
 		slices.ContainsFunc(c.superseders, func(l *Lesson) bool { return l.IsActiveAt(q.Now) && l.Scope.admits(q) })
 }
 
-// admits reports whether the lesson may match the query, apart from its triggers and tools.
+// admits checks all conditions but triggers and tools.
 func (c *compiledLesson) admits(q *Query) bool {
 	return !c.isExpiredOrSuperseded(q) && c.lesson.Scope.admits(q) && c.lesson.Trigger.admitsModelAndAgent(q)
 }
 
-// hits returns a hit for each touched lesson that the query admits, in the order of the slugs.
+// hits returns the touched lessons that the query admits.
 func (b *Book) hits(s *scratch, q *Query) []Hit {
 	if len(s.touched) == 0 {
 		return nil

@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// lessonWithTrigger returns an active lesson with the given trigger.
 func lessonWithTrigger(slug string, t Trigger) *Lesson {
 	return &Lesson{Slug: slug, Title: slug, State: Active, Outcome: "success", Trigger: t}
 }
@@ -164,7 +163,7 @@ func TestEachConditionLimitsTheMatch(t *testing.T) {
 	}
 	for _, tc := range cases {
 		b := NewBook([]*Lesson{lessonWithTrigger("l", tc.trig), lessonWithTrigger("z", Trigger{Keywords: []string{"zebra crossing"}})})
-		for range 2 { // a second match of the same query gives the same result
+		for range 2 {
 			if got := strings.Join(matchedSlugs(b, &tc.q), " "); got != tc.want {
 				t.Errorf("%s: matches = %q, want %q", tc.name, got, tc.want)
 			}
@@ -256,8 +255,8 @@ func TestConcurrentMatchesAreIndependent(t *testing.T) {
 	wg.Wait()
 }
 
-// naiveMatch is a slow reference matcher. It folds phrase and text, and tries every position and every length of a
-// star. It shares only the functions that fold and classify characters with the real matcher.
+// naiveMatch is a slow reference matcher, which tries every position and every length of a star. Only the folding and
+// classification of characters are shared with the real matcher.
 func naiveMatch(phrase, text string) bool {
 	folded := func(s string) []rune {
 		var out []rune
@@ -279,7 +278,7 @@ func naiveMatch(phrase, text string) bool {
 	isWordRune := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
 	isLetterOfWord := func(r rune) bool { return isWordRune(r) && runeKindOf(r) != loneKind }
 	p, s := []rune(strings.TrimRight(string(folded(phrase)), " ")), folded(text)
-	isStar := func(i int) bool { // reports whether p[i] is a * next to a word character
+	isStar := func(i int) bool { // p[i] is a * next to a word character
 		a, b := i, i
 		for a > 0 && p[a-1] == '*' {
 			a--
@@ -316,7 +315,7 @@ func naiveMatch(phrase, text string) bool {
 	return false
 }
 
-// assertNaiveMatch fails the test unless a book of the phrases matches text exactly as naiveMatch does.
+// assertNaiveMatch compares a book of the phrases with naiveMatch.
 func assertNaiveMatch(tb testing.TB, phrases []string, text string) {
 	tb.Helper()
 	var lessons []*Lesson
@@ -346,15 +345,15 @@ func TestMatchAgreesWithTheReferenceMatcher(t *testing.T) {
 func FuzzMatch(f *testing.F) {
 	f.Add("go test*|cargo test|*Error", "run GO\n testing; ImportError")
 	f.Add("a*b|ab|b a|İi|ß", "aXb ab a i̇ı ẞ")
-	f.Add("a*b|a\x00b", "aXb") // a NUL in a phrase is not a star
+	f.Add("a*b|a\x00b", "aXb") // NUL is no star
 	f.Add("测试|x", "运行测试 x")
 	f.Add("aa|aaa|a*aa*a", "aaaaaaaa aaa aa")
 	f.Fuzz(func(t *testing.T, list, text string) {
 		if len(list) > 200 || len(text) > minMixedBlob {
-			return // the matcher skips long encoded data, but the naive matcher does not
+			return // the naive matcher does not skip encoded data
 		}
 		if strings.ContainsFunc(list+text, func(r rune) bool { return scriptOf(r) != otherScript }) {
-			return // the naive matcher does not know attached articles and particles
+			return // the naive matcher knows no attached articles and particles
 		}
 		phrases := strings.Split(strings.ToValidUTF8(list, ""), "|")
 		for i := range phrases {
@@ -379,13 +378,12 @@ func FuzzGlob(f *testing.F) {
 			return
 		}
 		if got := matchesGlob(pattern, name); got != (string([]rune(strings.ToLower(pattern))) == string([]rune(strings.ToLower(name)))) {
-			t.Errorf("glob(%q, %q) = %v, want true only if both are equal", pattern, name, got)
+			t.Errorf("matchesGlob(%q, %q) = %v, want true only if both are equal", pattern, name, got)
 		}
 	})
 }
 
-// The work of Match is limited for any phrases and any text. Beyond the limit, Match sets Spent and no lesson matches.
-// A text that repeats the phrase that 3000 lessons share stays below the limit.
+// Beyond the limit, no lesson matches. A text that repeats a phrase shared by 3000 lessons stays below the limit.
 func TestMatchCostIsBounded(t *testing.T) {
 	const lessons = 3000
 	book := func(phrase func(i int) string) *Book {

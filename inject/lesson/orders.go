@@ -12,35 +12,33 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// This file detects malicious orders in the text of a lesson, such as "ignore your instructions". orders.txt contains
-// the patterns. The patterns for English are precise, because most lessons are English. The patterns for other
-// languages need only a verb and a noun in one sentence.
+// The patterns of orders.txt find malicious orders, such as "ignore your instructions". English patterns are precise,
+// because most lessons are English. The patterns of other languages need only a verb and a noun in one sentence.
 
 //go:embed orders.txt
 var instructionRulesText string
 
-// instructionRule is a section of orders.txt, which describes the fields.
+// instructionRule is a section of orders.txt; its fields are described in orders.txt.
 type instructionRule struct {
 	name            string   // "ignore", "steal", "pipe" or "hide"
-	forms           []string // forms of the text that are searched: "plain", "bare" (without accents) or "squeezed" (skeleton)
-	skipsNegated    bool     // an order after a negation is allowed
-	bySentence      bool     // the pattern is matched against each sentence
-	words           []string // only a text with one of these words can match, except as in matchesNonASCII
-	matchesNonASCII bool     // a text with a letter beyond ASCII can match without any of words
+	forms           []string // searched forms of the text: "plain", "bare" (without accents) or "squeezed" (skeleton)
+	skipsNegated    bool     // allowed after a negation
+	bySentence      bool     // matched against each sentence
+	words           []string // one of them must occur, except as in matchesNonASCII
+	matchesNonASCII bool     // a letter beyond ASCII is enough
 	pattern         *regexp.Regexp
 }
 
-// instructionRules is the parsed orders.txt.
 type instructionRules struct {
 	rules              []instructionRule
-	sendVerb, sendNoun *regexp.Regexp // verbs of sending, and words for secrets, in languages other than English
+	sendVerb, sendNoun *regexp.Regexp // for languages other than English
 }
 
 //nolint:gochecknoglobals // immutable, compiled at first use
 var injectionRules = sync.OnceValue(func() *instructionRules {
 	parts := map[string][]string{}
 	var book instructionRules
-	for _, section := range strings.Split(instructionRulesText, "\n[")[1:] { // the first part is a comment for people
+	for _, section := range strings.Split(instructionRulesText, "\n[")[1:] { // the first part is a comment
 		head, lines, _ := strings.Cut(section, "]\n")
 		if head == "parts" {
 			for line := range strings.Lines(lines) {
@@ -57,11 +55,10 @@ var injectionRules = sync.OnceValue(func() *instructionRules {
 	return &book
 })
 
-// readInstructionRule parses a section of orders.txt. It replaces <name> in a pattern by the alternatives of the part
-// name.
+// readInstructionRule parses a section, and replaces <name> in a pattern by the part's alternatives.
 func readInstructionRule(ruleName string, options []string, lines string, parts map[string][]string) instructionRule {
 	o := instructionRule{name: ruleName, forms: options, skipsNegated: slices.Contains(options, "avoided"), bySentence: slices.Contains(options, "by sentence")}
-	transform := norm.NFD.String // a pattern is matched with texts without accents; no change for English
+	transform := norm.NFD.String // as in texts without accents; no change for English
 	if options[0] == "squeezed" {
 		transform = confusableSkeletons
 	}
@@ -85,7 +82,6 @@ func readInstructionRule(ruleName string, options []string, lines string, parts 
 	return o
 }
 
-// confusableSkeletons returns the skeletons of alternatives that are separated by |.
 func confusableSkeletons(words string) string {
 	list := strings.Split(words, "|")
 	for i := range list {
@@ -94,14 +90,12 @@ func confusableSkeletons(words string) string {
 	return strings.Join(list, "|")
 }
 
-// mayContain reports whether a text can contain the order. This cheap test saves most matches of the regular
-// expression.
+// mayContain is a cheap test that saves most matches of the regular expression.
 func (o *instructionRule) mayContain(text string) bool {
 	return o.matchesNonASCII && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) ||
 		slices.ContainsFunc(o.words, func(w string) bool { return strings.Contains(text, w) })
 }
 
-// occursIn reports whether a text contains the order.
 func (o *instructionRule) occursIn(text string) bool {
 	if !o.mayContain(text) {
 		return false
@@ -113,7 +107,7 @@ func (o *instructionRule) occursIn(text string) bool {
 	return slices.ContainsFunc(texts, func(s string) bool {
 		switch {
 		case o.bySentence && strings.Contains(s, "header") && !strings.Contains(s, "://"):
-			return false // an API key in the header of a request is usual
+			return false // an API key in a request header is usual
 		case o.skipsNegated:
 			return occursUnnegated(o.pattern, s)
 		}
@@ -121,7 +115,6 @@ func (o *instructionRule) occursIn(text string) bool {
 	})
 }
 
-// maliciousInstructions returns a message for each kind of malicious order in a text.
 func maliciousInstructions(text string) []string {
 	plain := lowerCompatible(text)
 	bare := unaccented(plain)
@@ -145,26 +138,25 @@ func maliciousInstructions(text string) []string {
 	return out
 }
 
-// lowerCompatible returns a text in lower case and Unicode's compatibility form, with single spaces.
+// lowerCompatible returns lower case in compatibility form, with single spaces.
 func lowerCompatible(s string) string {
 	return strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(s))), " ")
 }
 
-// unaccented drops the accents of a text, and replaces underscores by blanks.
+// unaccented also replaces underscores by blanks.
 func unaccented(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '_':
 			return ' '
-		case unicode.Is(unicode.Mn, r) && r < 0x0900: // marks above this rune are separate letters
+		case unicode.Is(unicode.Mn, r) && r < 0x0900: // later marks are letters
 			return -1
 		}
 		return r
 	}, norm.NFD.String(s))
 }
 
-// sendsInOtherLanguage reports whether a text in a language other than English contains an address near a verb of
-// sending and a word for a secret.
+// sendsInOtherLanguage finds an address near a verb of sending and a word for a secret.
 func (b *instructionRules) sendsInOtherLanguage(bare string) bool {
 	const reach = 160 // bytes before and after the address
 	if !strings.Contains(bare, "http") && !strings.Contains(bare, "@") {

@@ -10,8 +10,8 @@ import (
 // MaxFileSize is the maximum size of a lesson file in bytes.
 const MaxFileSize = 1 << 20
 
-// Parse parses a LESSON.md in the AIP-11 form or the gptme form. A lesson in the gptme form gets its slug from path.
-// The error is of type Faults and holds all faults of the file.
+// Parse parses a LESSON.md in the AIP-11 or gptme form. A gptme lesson gets its slug from path. The error is a
+// ValidationErrors with all faults of the file.
 func Parse(path string, raw []byte) (*Lesson, error) {
 	l, faults := parse(path, string(raw))
 	if len(faults) > 0 {
@@ -20,7 +20,7 @@ func Parse(path string, raw []byte) (*Lesson, error) {
 	return l, nil
 }
 
-// parse parses the text raw of a lesson file. Body and Advice are substrings of raw where possible, to save memory.
+// parse keeps Body and Advice as substrings of raw where possible, to save memory.
 func parse(file, raw string) (*Lesson, ValidationErrors) {
 	lineFault := func(line int, format string, args ...any) (*Lesson, ValidationErrors) {
 		return nil, ValidationErrors{{Code: CodeInvalid, Line: line, Message: fmt.Sprintf(format, args...)}}
@@ -52,7 +52,8 @@ func parse(file, raw string) (*Lesson, ValidationErrors) {
 	root, faults := readYAML(front)
 	gptme := isGptme(&root)
 	switch {
-	case root.kind == kindMap && !gptme && isOtherKindOfFile(&root): // first, because validation errors of a file that is not a lesson are of no use
+	case root.kind == kindMap && !gptme && isOtherKindOfFile(&root):
+		// Checked first, because faults of a file that is not a lesson are useless.
 		return fileFault("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", schemaID)
 	case len(faults) > 0:
 		return nil, faults
@@ -73,7 +74,7 @@ func parse(file, raw string) (*Lesson, ValidationErrors) {
 	return l, nil
 }
 
-// invalidUTF8 returns the offset of the first invalid byte of a text, or -1 if the text is valid UTF-8.
+// invalidUTF8 returns the offset of the first invalid byte, or -1.
 func invalidUTF8(text string) int {
 	if utf8.ValidString(text) {
 		return -1
@@ -86,10 +87,10 @@ func invalidUTF8(text string) int {
 	return -1
 }
 
-// lineAt returns the number, from 1, of the line at an offset of a text.
+// lineAt counts from 1.
 func lineAt(text string, offset int) int { return 1 + strings.Count(text[:offset], "\n") }
 
-// computeDerived computes the content hash, and quarantines a lesson that needs an approval and has none.
+// computeDerived computes the content hash, and quarantines a lesson that lacks an approval.
 func (l *Lesson) computeDerived() {
 	l.ContentHash = l.Hash()
 	if l.lacksApproval() || l.State.IsActive() && l.needsReview() {
@@ -97,8 +98,8 @@ func (l *Lesson) computeDerived() {
 	}
 }
 
-// needsReview reports whether the injection scan refuses the title or the advice, and no operator has approved this
-// text. The scan applies to hand-written files, too, because their text also enters requests.
+// needsReview reports whether the injection scan refuses a text that no operator approved. Hand-written files are
+// scanned, too, because their text also enters requests.
 func (l *Lesson) needsReview() bool {
 	if l.Approval.ContentHash == l.ContentHash {
 		return false
@@ -106,18 +107,16 @@ func (l *Lesson) needsReview() bool {
 	return len(scanForInjection(clipBytes(l.Title, maxRaw))) > 0 || len(scanForInjection(clipBytes(l.Advice, maxRaw))) > 0
 }
 
-// lacksApproval reports whether an active lesson needs an approval and has none for its current text. The approval of a
-// different text does not count, because an author could otherwise change a lesson after its approval. A lesson that a
-// program wrote always needs an approval.
+// lacksApproval reports whether the current text needs an approval. The approval of a different text does not count,
+// because an author could change an approved lesson. A program's lesson always needs one.
 func (l *Lesson) lacksApproval() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
-		return false // a hand-written file needs no approval
+		return false // hand-written
 	}
 	return l.State.IsActive() && l.Approval.ContentHash != l.ContentHash
 }
 
-// splitFrontmatter splits a file into frontmatter and body. The frontmatter is between the two --- lines, and the body
-// follows the second. ok is false if a --- line is missing.
+// splitFrontmatter splits a file at its two --- lines. ok is false if one is missing.
 func splitFrontmatter(raw string) (front, body string, ok bool) {
 	s := strings.TrimPrefix(raw, "\ufeff")
 	first, rest, found := strings.Cut(s, "\n")
@@ -138,15 +137,13 @@ func splitFrontmatter(raw string) (front, body string, ok bool) {
 	return "", "", false
 }
 
-// replaceLatin replaces Latin letters such as ß and ø by ASCII letters. unaccented cannot replace them, because they
-// are not an ASCII letter with an accent.
+// replaceLatin replaces letters such as ß and ø. unaccented cannot, because they are no ASCII letter with an accent.
 func replaceLatin(text string) string {
 	return strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th", "ı", "i").Replace(text)
 }
 
-// Slugify converts a text to a slug. A slug starts with a letter, and has Latin letters in lower case without accents,
-// digits, and hyphens between words. The result is truncated to limit bytes, and is empty for a text without a Latin
-// letter.
+// Slugify converts a text to a slug: lower-case Latin letters without accents, digits, and hyphens, starting with a
+// letter. A longer slug is cut to limit bytes. A text without a Latin letter gives "".
 func Slugify(text string, limit int) string {
 	var b strings.Builder
 	for _, r := range replaceLatin(strings.ToLower(unaccented(text))) {
@@ -160,7 +157,6 @@ func Slugify(text string, limit int) string {
 	return strings.Trim(b.String()[:min(b.Len(), limit)], "-")
 }
 
-// slugFromPath returns the slug of a file name.
 func slugFromPath(file string) string {
 	name := path.Base(strings.ReplaceAll(file, "\\", "/"))
 	return Slugify(strings.TrimSuffix(name, path.Ext(name)), maxSlug)

@@ -2,8 +2,8 @@ package lesson
 
 import "sync"
 
-// ParseCache holds the parsed texts of a bank, so that several readers of the bank parse each text once. The readers
-// must use the same Secrets. A ParseCache is safe for concurrent use. A nil ParseCache is empty.
+// ParseCache shares parsed texts among the readers of a bank, whose secret finders must be equal. A ParseCache is safe
+// for concurrent use. A nil ParseCache is empty.
 type ParseCache struct {
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -12,7 +12,7 @@ type ParseCache struct {
 // NewParseCache returns an empty cache.
 func NewParseCache() *ParseCache { return &ParseCache{entries: map[string]*entry{}} }
 
-// get returns the cached entry with the name, the path and the text of e, or nil if there is none.
+// get returns the cached entry with e's name, path and text, or nil.
 func (p *ParseCache) get(e *entry) *entry {
 	if p == nil {
 		return nil
@@ -25,8 +25,8 @@ func (p *ParseCache) get(e *entry) *entry {
 	return nil
 }
 
-// put replaces the cached entries by those of entries without faults. An entry with faults is not shared, because its
-// lesson depends on the earlier versions that its reader has seen.
+// put replaces the cache by the entries without faults. A faulty entry depends on the earlier versions that its reader
+// has seen.
 func (p *ParseCache) put(entries map[string]*entry) {
 	if p == nil {
 		return

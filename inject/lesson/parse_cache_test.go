@@ -6,8 +6,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Two Texts with one ParseCache use the same parsed lesson for equal texts. If a text is invalid, each keeps its own
-// last valid version.
+// If a text is invalid, each reader keeps its own last valid version.
 func TestTextsShareParsedLessons(t *testing.T) {
 	t.Parallel()
 	const name = "retry.md"

@@ -131,7 +131,7 @@ metadata:
 	_, err := Parse("x.md", []byte(raw))
 	var errs ValidationErrors
 	if !errors.As(err, &errs) {
-		t.Fatalf("error has type %T, want Faults", err)
+		t.Fatalf("error has type %T, want ValidationErrors", err)
 	}
 	got := map[string]Code{}
 	for _, f := range errs {
@@ -191,7 +191,7 @@ func TestParseRefusesMalformedFiles(t *testing.T) {
 		}
 		var errs ValidationErrors
 		if !errors.As(err, &errs) || len(errs) == 0 || errs[0].Message == "" {
-			t.Errorf("%s: error %[2]T %[3]v, want Faults with messages", name, err, err)
+			t.Errorf("%s: error %[2]T %[3]v, want ValidationErrors with messages", name, err, err)
 		}
 	}
 }
@@ -238,7 +238,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			var errs ValidationErrors
 			if !errors.As(err, &errs) || len(errs) == 0 {
-				t.Fatalf("error has type %T, want Faults: %v", err, err)
+				t.Fatalf("error has type %T, want ValidationErrors: %v", err, err)
 			}
 			return
 		}

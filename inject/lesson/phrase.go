@@ -7,28 +7,26 @@ import (
 	"unicode/utf8"
 )
 
-// maxRun is the maximum number of word characters that a * matches, so that a very long word costs little work.
+// maxRun is the maximum number of word characters that a * matches. The limit bounds the work for very long words.
 const maxRun = 256
 
-// phrase is a trigger phrase in folded form, split at its wildcards. A wildcard matches any number of word characters.
-// A * next to a letter or digit is a wildcard, and adjacent * are one wildcard. In the AIP-11 form, any other * is
-// literal, as in "select * from". In the gptme form, every * is a wildcard.
+// phrase is a folded trigger phrase, split at its wildcards, which match word characters. In the AIP-11 form, a * next
+// to a letter or digit is a wildcard, but literal in "select * from". In the gptme form, every * is a wildcard.
 type phrase struct {
-	key                    string   // folded phrase with starByte in place of each wildcard; phrases with equal keys match the same texts
-	pieces                 [][]byte // texts before, between and after the wildcards
-	longest                int      // index of the longest piece, for which the automaton searches
-	atWordStart, atWordEnd bool     // the phrase must start at the start of a word, and end at the end of a word
-	letters                int      // number of letters in the first word
+	key                    string   // with starByte for each wildcard; phrases with equal keys are equivalent
+	pieces                 [][]byte // between the wildcards
+	longest                int      // piece for which the automaton searches
+	atWordStart, atWordEnd bool     // must start or end a word
+	letters                int      // in the first word
 }
 
-// Parts of the keys of phrases and kinds. The bytes 0xFE and 0xFF occur in no UTF-8 text, and therefore in no phrase.
+// Parts of the keys. 0xFE and 0xFF occur in no UTF-8 text.
 const (
-	starByte   = 0xFF           // represents a wildcard in the key of a phrase
-	errorKey   = "\xFEerror "   // prefix of the key of an error kind
-	requestKey = "\xFErequest " // prefix of the key of a kind of request
+	starByte   = 0xFF           // wildcard
+	errorKey   = "\xFEerror "   // prefix of an error kind
+	requestKey = "\xFErequest " // prefix of a request kind
 )
 
-// readPhrase parses the text of a phrase in a file of the given form.
 func readPhrase(s string, form Form) phrase {
 	var folded, key, piece []byte
 	for _, r := range toNFKC(s) {
@@ -61,23 +59,21 @@ func readPhrase(s string, form Form) phrase {
 	return p
 }
 
-// touchesWord reports whether text[from:to] has a letter or digit directly before or after it.
+// touchesWord reports whether a letter or digit is next to text[from:to].
 func touchesWord(text []byte, from, to int) bool {
 	before, after := kindsAround(text, from, to)
 	return before != punctuationKind || after != punctuationKind
 }
 
-// holdsLiteralStar reports whether a phrase contains a * that is literal in the AIP-11 form.
+// holdsLiteralStar reports whether a * is literal in the AIP-11 form.
 func holdsLiteralStar(s string) bool { return strings.Contains(readPhrase(s, FormAIP11).key, "*") }
 
-// tagKey returns a tag in folded form.
 func tagKey(tag string) string {
 	return strings.TrimSpace(string(appendText(nil, tag)))
 }
 
-// canTrigger reports whether a phrase may trigger a lesson. The phrase must not be a stop word, because a keyword such
-// as "the" would trigger its lesson in every session. It must have a letter or digit, and at least two characters
-// unless it contains a word of a script without spaces. Checks reports the phrases that cannot fire.
+// canTrigger excludes stop words, because "the" would trigger a lesson in every session, and phrases without letters or
+// digits. A phrase needs two characters, except in a script without spaces.
 func (p *phrase) canTrigger() bool {
 	words, nonBlank := 0, 0
 	for _, r := range string(slices.Concat(p.pieces...)) {
@@ -95,15 +91,14 @@ func (p *phrase) canTrigger() bool {
 	return words > 0 && nonBlank > 1 && !isStopWord(p.key)
 }
 
-// endsAt reports whether text contains the phrase with its longest piece directly before the offset end. endsAt
-// subtracts the number of positions at which it compares a piece from budget.
+// endsAt reports whether text contains the phrase with its longest piece directly before end. Each compared position
+// reduces budget.
 func (p *phrase) endsAt(text []byte, end int, budget *int) bool {
 	return p.matchBefore(text, end-len(p.pieces[p.longest]), budget) && p.matchAfter(text, end, budget)
 }
 
-// matchAfter reports whether the pieces after the longest piece follow the offset at. It takes the first match of each
-// piece, which leaves most of the text for the next pieces, so that it compares each position only once. If p.atWordEnd
-// is set, the last piece must end at the end of a word.
+// matchAfter reports whether the later pieces follow. Taking the first match of each piece leaves most of the text for
+// the next, so each position is compared only once.
 func (p *phrase) matchAfter(text []byte, at int, budget *int) bool {
 	for i := p.longest + 1; i < len(p.pieces); i++ {
 		piece, last := p.pieces[i], i == len(p.pieces)-1
@@ -123,8 +118,7 @@ func (p *phrase) matchAfter(text []byte, at int, budget *int) bool {
 	return p.longest != len(p.pieces)-1 || !p.atWordEnd || canEndPhrase(text, at)
 }
 
-// matchBefore reports whether the pieces before the longest piece precede the offset at. It works backwards like
-// matchAfter.
+// matchBefore works backwards like matchAfter.
 func (p *phrase) matchBefore(text []byte, at int, budget *int) bool {
 	for i := p.longest - 1; i >= 0; i-- {
 		piece := p.pieces[i]

@@ -25,8 +25,7 @@ metadata: {precept: {prevents: [port-in-use, "address already taken"]}}
 Stop the old server first.
 `
 
-// The key prevents lists errors that a lesson should prevent, as kinds or phrases. The content hash does not depend on
-// the list, so that an approval stays valid.
+// The content hash does not depend on prevents, so that an approval stays valid.
 func TestPreventsMatchesKindsAndPhrases(t *testing.T) {
 	l, err := lesson.Parse("free-the-port.md", []byte(preventingFile))
 	if err != nil || !l.IsAboutError() {

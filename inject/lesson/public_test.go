@@ -15,7 +15,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Heading returns the level and the text of a Markdown heading, and level 0 for other lines.
+// Other lines have level 0.
 func TestHeadingReturnsLevelAndText(t *testing.T) {
 	for line, want := range map[string]string{
 		"# A": "1 A", "###### A": "6 A", "####### A": "0 ", "   ## A": "2 A", "    ## A": "0 ", "#A": "0 ", "#\tA": "1 A", "##": "2 ", "## ": "2 ",
@@ -28,7 +28,6 @@ func TestHeadingReturnsLevelAndText(t *testing.T) {
 	}
 }
 
-// Fence returns the code fence that is open after a line, given the fence that is open before.
 func TestFenceReturnsOpenFence(t *testing.T) {
 	for _, tc := range []struct{ open, line, want string }{
 		{"", "```", "```"},
@@ -50,13 +49,12 @@ func TestFenceReturnsOpenFence(t *testing.T) {
 		{"~~~", "text", "~~~"},
 	} {
 		if got := lesson.OpenFence(tc.open, tc.line); got != tc.want {
-			t.Errorf("Fence(%q, %q) = %q, want %q", tc.open, tc.line, got, tc.want)
+			t.Errorf("OpenFence(%q, %q) = %q, want %q", tc.open, tc.line, got, tc.want)
 		}
 	}
 }
 
-// The advice of a lesson is the section "What to do", in several spellings, up to the next heading of the same or a
-// higher level. A heading within code does not end the section.
+// A heading within code does not end the section.
 func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 	for body, want := range map[string]string{
 		"## What to do (or avoid)\n\nA.\n\n### Why\nB.\n\n## Next\nC.\n":      "A.\n\n### Why\nB.",
@@ -74,7 +72,6 @@ func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 	}
 }
 
-// IsLessonPath, IsSlug and Slugify restrict the characters and the length of names.
 func TestSlugsAndFileNamesAreRestricted(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.md": true, "a/b.md": true, "a/b.MD": true, "1/2/3/4/5/6/a.md": true, "1/2/3/4/5/6/7/a.md": false, "README.md": false, "a/readme.MD": false, "a.mdc": false, "a.txt": false,
@@ -106,7 +103,6 @@ func TestSlugsAndFileNamesAreRestricted(t *testing.T) {
 	}
 }
 
-// An invisible character in a text or a phrase does not end a word.
 func TestInvisibleCharactersDoNotSplitWords(t *testing.T) {
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	matches := func(phrase, text string) bool {
@@ -129,7 +125,6 @@ func TestInvisibleCharactersDoNotSplitWords(t *testing.T) {
 	}
 }
 
-// Headline falls back to the slug if the title has no text to show, and then to the word "lesson".
 func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 	for _, tc := range []struct{ title, slug, want string }{
 		{"Look  twice.\nAlways.", "a-b", "Look twice. Always."},
@@ -152,8 +147,7 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 	}
 }
 
-// If a text becomes invalid, its last valid version stays in effect. The lesson of a removed text is removed. Load
-// reports a change only if a text changed.
+// Load reports a change only if a text changed.
 func TestTextsKeepLastValidVersion(t *testing.T) {
 	texts := lesson.NewTexts("redis://r")
 	load := func(all map[string]string) (slugs []string, problems []lesson.Problem, changed bool) {
@@ -199,8 +193,7 @@ func TestTextsKeepLastValidVersion(t *testing.T) {
 	}
 }
 
-// Each Load of a watcher reads the current files. An invalid file keeps its last valid version and is reported each
-// time. The lesson of a removed file is removed.
+// An invalid file is reported each time.
 func TestWatcherLoadReadsCurrentFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
@@ -242,7 +235,6 @@ func TestWatcherLoadReadsCurrentFiles(t *testing.T) {
 	}
 }
 
-// Truncated advice ends with a complete sentence, with the full stop of any script.
 func TestAdviceIsTruncatedAtSentencesOfAnyScript(t *testing.T) {
 	for _, stop := range []string{"。", "！", "？", ". ", "! ", "? "} {
 		l := &lesson.Lesson{Slug: "a-b", Advice: strings.Repeat("先读页面编号"+stop, 60)}
@@ -257,7 +249,6 @@ func TestAdviceIsTruncatedAtSentencesOfAnyScript(t *testing.T) {
 	}
 }
 
-// A role name before a colon is neutralised only if it looks like a label. Ordinary text with a colon does not change.
 func TestOnlyRoleLabelsAreNeutralised(t *testing.T) {
 	for title, want := range map[string]string{
 		"Check the file system: ext4 is slow here": "Check the file system: ext4 is slow here",
@@ -271,7 +262,6 @@ func TestOnlyRoleLabelsAreNeutralised(t *testing.T) {
 	}
 }
 
-// The version of a directory changes with its lesson files, but not with other files.
 func TestDirVersionChangesOnlyWithLessonFiles(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
@@ -320,7 +310,6 @@ func TestDirVersionChangesOnlyWithLessonFiles(t *testing.T) {
 	}
 }
 
-// Concurrent writers append whole lines to the log. The lines of each writer stay in order.
 func TestConcurrentAppendLogKeepsLinesIntact(t *testing.T) {
 	dir := t.TempDir()
 	const writers, each = 8, 25
@@ -341,7 +330,7 @@ func TestConcurrentAppendLogKeepsLinesIntact(t *testing.T) {
 	}
 	next := map[string]int{}
 	for line := range strings.Lines(string(raw)) {
-		if line == "\n" { // written by a writer that found an unfinished line
+		if line == "\n" { // from a writer that found an unfinished line
 			continue
 		}
 		var e lesson.Event
@@ -360,8 +349,7 @@ func TestConcurrentAppendLogKeepsLinesIntact(t *testing.T) {
 	}
 }
 
-// The lessons of a file or folder that became unreadable stay active. The lesson of a removed file does not, and a file
-// that never was valid has no lesson.
+// Only files that were valid before keep a lesson.
 func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
@@ -374,7 +362,7 @@ func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 	}
 	for _, folder := range []string{"web", "bad"} {
 		mustSucceed(t, os.RemoveAll(in(folder)))
-		makeSymlink(t, folder, in(folder)) // a link to itself
+		makeSymlink(t, folder, in(folder)) // link to itself
 	}
 	mustSucceed(t, os.Remove(in("website.md")))
 	book, problems, err := w.Load()
@@ -386,12 +374,11 @@ func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 		kept[filepath.Base(p.Path)] = kept[filepath.Base(p.Path)] || p.PreviousActive
 	}
 	if !kept["web"] || kept["bad"] {
-		t.Errorf("problems = %v, Kept by path = %v, want true for web and false for bad", problems, kept)
+		t.Errorf("problems = %v, PreviousActive by path = %v, want true for web and false for bad", problems, kept)
 	}
 }
 
-// Picks is the number of injected and withheld picks after which a trial ends. Validate accepts a number of at most
-// 100,000 that gives at least 20 injected and 20 withheld picks. Picks and Until exclude each other.
+// Picks ends a trial after so many uses. The plan must give at least 20 injected and 20 withheld picks.
 func TestValidateLimitsPicksOfTrialPlan(t *testing.T) {
 	for _, tc := range []struct {
 		plan lesson.TrialPlan

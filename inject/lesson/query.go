@@ -7,22 +7,22 @@ import (
 	"precept/inject/request"
 )
 
-// Query is the input of a match: the new content of a turn, and the properties of the request. The texts must not
-// contain the reminders and environment blocks of agents, or the blocks that precept inserted.
+// Query is the input of a match: new content of a turn, and properties of the request. The texts must not contain an
+// agent's reminders and environment blocks, or precept's blocks.
 type Query struct {
-	Words              []string    // new words of the user
-	Errors             []ErrorText // new tool errors, the newest last
+	Words              []string    // new, of the user
+	Errors             []ErrorText // new, the newest last
 	Tenant             string
 	Agent, Role, Skill string
 	Tags               []string
 	Model              string
-	Tools              []string // names of the tools that the request offers
+	Tools              []string // offered by the request
 	Now                time.Time
 
-	LimitExceeded bool // set by Match if the match exceeds maxWork
+	LimitExceeded bool // Match exceeded maxWork
 }
 
-// RequestKinds returns the kinds of the requests in the user's words.
+// RequestKinds returns the kinds of request in the user's words.
 func (q *Query) RequestKinds() (kinds []request.Kind) {
 	for _, w := range q.Words {
 		for _, f := range request.Kinds(w) {
@@ -32,16 +32,16 @@ func (q *Query) RequestKinds() (kinds []request.Kind) {
 	return kinds
 }
 
-// ErrorText is a tool result with an error. Text contains the lines that describe the error.
+// ErrorText is a tool result with an error. Text has the lines about the error.
 type ErrorText struct {
 	CallID, Tool, Text string
-	Tags               []string      // set by a Tagger
-	Kinds              []detect.Kind // kinds of the error
+	Tags               []string // set by a Tagger
+	Kinds              []detect.Kind
 }
 
 // Hit is a lesson that matches a query.
 type Hit struct {
 	Lesson      *Lesson
-	CallID      string       // id of the call with the newest error that triggers the lesson; empty for the user's words and tags
-	Resemblance *Resemblance // the resemblance by which the lesson matched; nil for an exact match
+	CallID      string       // call of the newest triggering error; empty for the user's words and tags
+	Resemblance *Resemblance // nil for an exact match
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// renderPair returns the YAML lines of a key and its value in block style, indented by indent blanks.
+// renderPair returns a key and its value in YAML block style.
 func renderPair(key string, v *node, indent int) []string {
 	pad := strings.Repeat(" ", indent)
 	head := pad + quoteYAML(key) + ":"
@@ -29,7 +29,6 @@ func renderMap(v *node, indent int) []string {
 	return out
 }
 
-// renderItems returns the YAML lines of list items in block style, indented by indent blanks.
 func renderItems(items []node, indent int) []string {
 	pad := strings.Repeat(" ", indent)
 	var out []string
@@ -45,7 +44,7 @@ func renderItems(items []node, indent int) []string {
 	return out
 }
 
-// isInline reports whether a list is written on one line. Its items must be scalars of at most 80 bytes together.
+// isInline reports whether a list fits on one line: scalars of at most 80 bytes.
 func isInline(v *node) bool {
 	const room = 80
 	n := 0
@@ -66,7 +65,7 @@ func scalars(items []node) []string {
 	return parts
 }
 
-// scalar returns the YAML of a scalar, or of an empty list or mapping.
+// scalar also renders an empty list or mapping.
 func scalar(v *node) string {
 	switch v.kind {
 	case kindMap:
@@ -87,8 +86,8 @@ func scalar(v *node) string {
 	}
 }
 
-// quoteYAML returns the YAML of a string: in double quotes, unless every YAML parser reads the plain string as a
-// string. Go's escapes are valid in YAML.
+// quoteYAML uses double quotes unless every YAML parser reads the plain string as a string. Go's escapes are valid in
+// YAML.
 func quoteYAML(s string) string {
 	if isPlain(s) {
 		return s
@@ -96,8 +95,8 @@ func quoteYAML(s string) string {
 	return strconv.Quote(strings.ToValidUTF8(s, "\ufffd"))
 }
 
-// isPlain reports whether s needs no quotes in YAML. It is conservative: s must start with a letter, and must contain
-// only letters, digits, single blanks and some punctuation without a meaning in YAML.
+// isPlain is conservative: a letter first, then only letters, digits, single blanks and punctuation without a meaning
+// in YAML.
 func isPlain(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "true", "false", "null", "yes", "no", "on", "off", "y", "n", "inf", "nan":

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// A block has no role token, such as "<|im_start|>system", even if the title, the advice or the slug of the lesson has
-// the token or an obfuscated form of it.
+// A role token is, for example, "<|im_start|>system".
 func TestBlockHasNoObfuscatedRoleTokens(t *testing.T) {
 	for _, token := range roleTokens() {
 		for _, v := range obfuscations(token) {

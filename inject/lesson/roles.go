@@ -10,17 +10,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// roleForm is a way in which a text can imitate a role of the conversation or a tool, such as "system:" at the start of
-// a line. The rendering for a request rewrites all forms. The injection scan refuses some of them.
+// roleForm is a way to imitate a role of the conversation or a tool, such as "system:" at the start of a line.
+// Rendering rewrites all forms; the injection scan refuses some.
 type roleForm struct {
-	find         *regexp.Regexp // pattern for texts from foldLookalikes
-	replacement  string         // replaces a match; $1 and $2 are groups of find, in the characters of the original text
-	refused      bool           // the injection scan refuses the form, because no lesson needs it
-	needsCapital bool           // a match counts only if the label begins with a capital, because "file system: ext4" is prose
+	find         *regexp.Regexp // for texts from foldLookalikes
+	replacement  string         // $1 and $2 are groups of find, in the original characters
+	refused      bool           // refused by the injection scan, because no lesson needs it
+	needsCapital bool           // only with a capital, because "file system: ext4" is prose
 }
 
-// roleForms lists the chat templates of known models, the tags of tool calls, and labels and
-// headings that start a turn in plain text.
+// roleForms lists chat templates of known models, tags of tool calls, and plain labels and headings that start a turn.
 //
 //nolint:gochecknoglobals // immutable, compiled at first use
 var roleForms = sync.OnceValue(func() []roleForm {
@@ -51,7 +50,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 		refused(form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,20})\]`, strictSquare, "($1)")), // [INST]
 		form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,40})\]`, square, "($1)"),                // form of Mistral
 		form(`<+\s*(/?\s*(?:NAMES)(?:[\s=:][^<>\n]{0,200})?/?)\s*>+`, tags, "($1)"),
-		refused(form(`<+\s*(/?\s*(?:NAMES)\b)`, strictTags, "($1")), // without a closing bracket
+		refused(form(`<+\s*(/?\s*(?:NAMES)\b)`, strictTags, "($1")), // no closing bracket
 		form(`\[\s*(/?\s*(?:NAMES)\b)`, strictSquare, "($1"),
 		form(`<<+\s*(/?\s*(?:NAMES)\b)`, strictSquare, "($1"),
 		refused(form(`(?m)#{2,}[ \t]*((?:NAMES)\b[ \t]*:?)[ \t]*$`, headings, "$1")),
@@ -65,7 +64,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 	}
 })
 
-// speaksAsRole reports whether a text contains a role form that the injection scan refuses.
+// speaksAsRole reports whether the injection scan refuses a form in the text.
 func speaksAsRole(s string) bool {
 	text, _ := foldLookalikes(s)
 	for _, f := range roleForms() {
@@ -76,12 +75,11 @@ func speaksAsRole(s string) bool {
 	return false
 }
 
-// maxPasses is the maximum number of passes of neutralize over a text. A rewritten form can make a new form together
-// with the text around it, which the next pass rewrites.
+// maxPasses limits the passes of neutralize. A rewritten form can make a new form with the text around it.
 const maxPasses = 8
 
-// neutralize rewrites every role form in a text, so that a model cannot read the text as a turn of the conversation.
-// The words remain readable. If the last pass still changes the text, neutralize drops the lines that contain a form.
+// neutralize rewrites every role form, so that a model cannot read the text as a turn. The words remain readable. If
+// the last pass still changes the text, the affected lines are dropped.
 func neutralize(s string) string {
 	for range maxPasses {
 		before := s
@@ -98,7 +96,6 @@ func neutralize(s string) string {
 	return strings.Join(kept, "\n")
 }
 
-// rewrite replaces all matches of each role form in s.
 func rewrite(s string) string {
 	text, offsets := foldLookalikes(s)
 	for i := range roleForms() {
@@ -110,7 +107,7 @@ func rewrite(s string) string {
 	return s
 }
 
-// rewrite replaces all matches of the form in s. text and offsets are the results of foldLookalikes for s.
+// rewrite takes the results of foldLookalikes for s.
 func (f *roleForm) rewrite(s, text string, offsets []int) string {
 	found := f.find.FindAllStringSubmatchIndex(text, -1)
 	if len(found) == 0 {
@@ -143,8 +140,8 @@ func startsUpper(s string) bool {
 	return unicode.IsUpper(r)
 }
 
-// foldLookalikes returns a text in which characters that look alike are equal. It folds case, letters of other scripts,
-// brackets and bars, and drops accents. offsets maps each offset in text, including its end, to an offset in s.
+// foldLookalikes makes characters that look alike equal, and drops accents. offsets maps offsets in text, including its
+// end, to offsets in s.
 func foldLookalikes(s string) (text string, offsets []int) {
 	b := make([]byte, 0, len(s))
 	offsets = make([]int, 0, len(s)+1)
@@ -159,7 +156,7 @@ func foldLookalikes(s string) (text string, offsets []int) {
 	return string(b), append(offsets, len(s))
 }
 
-// foldNames replaces each i by l in the names of a pattern, because foldLookalikes does the same in texts.
+// foldNames folds i to l in a pattern, as foldLookalikes does in texts.
 func foldNames(names string) string { return strings.ReplaceAll(names, "i", "l") }
 
 func foldLookalikeRune(r rune) rune {

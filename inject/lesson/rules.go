@@ -11,8 +11,8 @@ import (
 	"precept/internal/spell"
 )
 
-// Limits of the fields of a lesson file. The limits of the lists in metadata.precept are precept's own. All other
-// limits are from the schema of learning/v1.
+// Limits of the fields of a file. The limits of lists in metadata.precept are precept's own, all others are from the
+// schema of learning/v1.
 const (
 	minSlug, maxSlug = 2, 80
 	maxTitle         = 200
@@ -20,27 +20,26 @@ const (
 	maxTags          = 12
 	maxRef           = 256
 	maxNote          = 500
-	maxPhraseChars   = 200 // characters of an entry of a list in metadata.precept
-	maxListEntries   = 100 // entries of a list in metadata.precept
+	maxPhraseChars   = 200 // per entry of a list in metadata.precept
+	maxListEntries   = 100 // of a list in metadata.precept
 )
 
-// reader converts YAML nodes to the fields of a lesson, and collects the validation errors of the file.
+// reader reads a lesson from YAML, and collects the faults of the file.
 type reader struct{ errs ValidationErrors }
 
-// addError records a validation error. line is a line of the frontmatter, or 0 if unknown.
+// addError takes a line of the frontmatter, or 0.
 func (r *reader) addError(code Code, field string, line int, format string, args ...any) {
 	if line > 0 {
-		line++ // count the opening --- line
+		line++ // the opening --- line
 	}
 	r.errs = append(r.errs, ValidationError{Code: code, Field: field, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
-// addInvalid records a validation error with CodeInvalid.
 func (r *reader) addInvalid(field string, line int, format string, args ...any) {
 	r.addError(CodeInvalid, field, line, format, args...)
 }
 
-// checkKeys records an error for each key of n that is not in keys. prefix is the path of n.
+// checkKeys records an error for each unknown key.
 func (r *reader) checkKeys(prefix string, n *node, keys ...string) {
 	for i := range n.keys {
 		p := &n.keys[i]
@@ -50,12 +49,11 @@ func (r *reader) checkKeys(prefix string, n *node, keys ...string) {
 	}
 }
 
-// preceptTriggerKeys returns the keys of trigger.metadata.precept.
 func preceptTriggerKeys() []string {
 	return []string{"keywords", "not_keywords", "tools", "error_patterns", "error_kinds", "request_kinds", "models", "like"}
 }
 
-// remedyOf returns the most likely remedy for an unknown key: move the key, correct its spelling, or remove it.
+// remedyOf suggests to move, correct or remove an unknown key.
 func remedyOf(prefix, key string, known []string) string {
 	if (prefix == "" || prefix == "trigger") && slices.Contains(preceptTriggerKeys(), key) {
 		return "move it to trigger.metadata.precept." + key
@@ -73,8 +71,8 @@ func join(prefix, key string) string {
 	return prefix + "." + key
 }
 
-// mapping returns the mapping under key of n, or nil. It records an error if the value is of a different kind, or if a
-// required key is missing. prefix is the path of n.
+// mapping returns the mapping under key, or nil. A different kind of value, or a missing required key, is recorded as
+// an error.
 func (r *reader) mapping(prefix string, n *node, key string, required bool) *node {
 	v, ok := n.get(key)
 	field := join(prefix, key)
@@ -91,8 +89,7 @@ func (r *reader) mapping(prefix string, n *node, key string, required bool) *nod
 	return v
 }
 
-// text returns the string under key of n, or "". It records an error if the value is not a string of lo to hi
-// characters, or if a required key is missing.
+// text returns the string under key, or "". A string without lo to hi characters is recorded as an error.
 func (r *reader) text(prefix string, n *node, key string, required bool, lo, hi int) string {
 	v, ok := n.get(key)
 	field := join(prefix, key)
@@ -108,7 +105,6 @@ func (r *reader) text(prefix string, n *node, key string, required bool, lo, hi 
 	return v.text
 }
 
-// checkText reports whether v is a string of lo to hi characters, and records an error if it is not.
 func (r *reader) checkText(field string, v *node, lo, hi int) bool {
 	if v.kind != kindString {
 		r.addInvalid(field, v.line, "is %s; write text, in quotes if it looks like something else", v.kind)
@@ -121,8 +117,7 @@ func (r *reader) checkText(field string, v *node, lo, hi int) bool {
 	return true
 }
 
-// items returns the list under key of n, or nil. It records an error if the value is of a different kind, or has more
-// than limit entries. A limit of 0 means no limit.
+// items returns the list under key, or nil. A limit of 0 means no limit.
 func (r *reader) items(prefix string, n *node, key string, limit int) []node {
 	v, ok := n.get(key)
 	if !ok {
@@ -139,9 +134,8 @@ func (r *reader) items(prefix string, n *node, key string, limit int) []node {
 	return v.list
 }
 
-// textList returns the valid strings of the list under key of n, and records an error for each invalid entry. A string
-// is valid if it has 1 to hi characters and the function accepts returns true. description describes a valid string in
-// messages.
+// textList returns the valid strings under key, and records an error for each other entry. description describes a
+// valid string in messages.
 func (r *reader) textList(prefix string, n *node, key string, limit, hi int, accepts func(string) bool, description string) []string {
 	items := r.items(prefix, n, key, limit)
 	out := make([]string, 0, len(items))
@@ -159,8 +153,7 @@ func (r *reader) textList(prefix string, n *node, key string, limit, hi int, acc
 	return out
 }
 
-// number returns the number under key of n, or 0 if the key is missing. If the value is not a number, or the function
-// accepts returns false, number returns 0 and records an error with the message want.
+// number returns the number under key, or 0. If accepts returns false, the error want is recorded.
 func (r *reader) number(prefix string, n *node, key string, accepts func(float64) bool, want string, args ...any) float64 {
 	v, hasKey := n.get(key)
 	if !hasKey {
@@ -173,13 +166,11 @@ func (r *reader) number(prefix string, n *node, key string, accepts func(float64
 	return v.number
 }
 
-// isWholeBetween returns a function that reports whether a number is a whole number from lo to hi.
 func isWholeBetween(lo, hi float64) func(float64) bool {
 	return func(x float64) bool { return x == math.Trunc(x) && x >= lo && x <= hi }
 }
 
-// flag returns the boolean under key of n, or false if the key is missing. It records an error if the value is not a
-// boolean.
+// flag returns the boolean under key, or false.
 func (r *reader) flag(prefix string, n *node, key string) bool {
 	v, ok := n.get(key)
 	if !ok {
@@ -191,14 +182,11 @@ func (r *reader) flag(prefix string, n *node, key string) bool {
 	return v.kind == kindBool && v.number != 0
 }
 
-// count returns the whole number under key, or 0 if it is missing. It records an error if the value is not a whole
-// number of at least 0.
+// count returns the whole number under key, or 0.
 func (r *reader) count(n *node, key string) int {
 	return int(r.number("", n, key, isWholeBetween(0, math.MaxInt32), "is not a whole number of 0 or more; write one, or remove the line"))
 }
 
-// confidence returns the number under the key confidence, or defaultConfidence. It records an error if the value is
-// not a number from 0 to 1.
 func (r *reader) confidence(n *node) float64 {
 	v, ok := n.get("confidence")
 	if !ok {
@@ -217,15 +205,13 @@ func (r *reader) confidence(n *node) float64 {
 
 const defaultConfidence = 0.5
 
-// openUnitNumber returns the number under key, or 0 if it is missing. It records an error unless the value is between
-// 0 and 1, both excluded.
+// openUnitNumber returns the number between 0 and 1, both excluded, or 0 if the key is missing.
 func (r *reader) openUnitNumber(prefix string, n *node, key string) float64 {
 	between := func(x float64) bool { return x > 0 && x < 1 }
 	return r.number(prefix, n, key, between, "must lie between 0 and 1; write a number such as 0.5")
 }
 
-// timestamp returns the time under key, or the zero time if it is missing. It records an error if the value is not in
-// the format of RFC 3339.
+// timestamp returns the RFC 3339 time under key, or the zero time.
 func (r *reader) timestamp(prefix string, n *node, key string) time.Time {
 	v, ok := n.get(key)
 	if !ok {
@@ -243,19 +229,17 @@ func (r *reader) timestamp(prefix string, n *node, key string) time.Time {
 	return t
 }
 
-// IsSlug reports whether s matches ^[a-z][a-z0-9-]*[a-z0-9]$ and has minSlug to maxSlug bytes, as the schema demands of
-// a slug.
+// IsSlug reports whether s matches ^[a-z][a-z0-9-]*[a-z0-9]$ and has minSlug to maxSlug bytes, as the schema demands.
 func IsSlug(s string) bool {
 	return len(s) >= minSlug && len(s) <= maxSlug && isSlugRef(s)
 }
 
-// isSlugRef reports whether s is a valid slug apart from maxSlug, because the schema sets no maximum for the slugs in
-// supersedes.
+// isSlugRef ignores maxSlug, because the schema has no maximum for slugs in supersedes.
 func isSlugRef(s string) bool {
 	return len(s) >= minSlug && isTag(s) && s[len(s)-1] != '-'
 }
 
-// isTag reports whether s matches the schema's ^[a-z][a-z0-9-]*$.
+// isTag matches the schema's ^[a-z][a-z0-9-]*$.
 func isTag(s string) bool {
 	for i := range len(s) {
 		c := s[i]

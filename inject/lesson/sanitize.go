@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// cleanLines returns the lines of an untrusted text without hidden characters, HTML comments, and lines with delimiters
-// of inserted blocks. It rewrites role labels and chat templates. Unchanged lines are substrings of s.
+// cleanLines removes hidden characters, HTML comments and lines with block delimiters from an untrusted text, and
+// rewrites role labels and chat templates. Unchanged lines are substrings of s.
 func cleanLines(s string) []string {
 	for _, plain := range [...][2]string{{"\r\n", "\n"}, {"\r", "\n"}, {"\t", "    "}} {
 		s = strings.ReplaceAll(s, plain[0], plain[1])
@@ -25,21 +25,20 @@ func cleanLines(s string) []string {
 	return kept
 }
 
-// SanitizeExcerpt returns an untrusted text in a form that is safe inside of a line of a block. The text is cleaned
-// like a lesson and joined to one line, and its square brackets become round. A text of more than maxBytes bytes is cut
-// and ends with "...".
+// SanitizeExcerpt returns an untrusted text that is safe inside a line of a block: cleaned, joined to one line, with
+// round brackets. Beyond maxBytes it is cut and ends with "...".
 func SanitizeExcerpt(s string, maxBytes int) string {
-	const read = 16 // read only the first read*n bytes, because s may be as long as a file; cleaning may remove some of them
+	const read = 16 // bytes to read per byte of the result; cleaning may remove some
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
 	s = round(stripANSI(strings.ToValidUTF8(s[:min(len(s), read*maxBytes)], "")))
-	s = round(strings.Join(cleanLines(s), " ")) // round again, because clean may turn an unusual bracket into a square bracket
+	s = round(strings.Join(cleanLines(s), " ")) // cleaning may make a square bracket of an unusual one
 	if short := clipBytes(s, maxBytes); short != s {
 		return short + "..."
 	}
 	return s
 }
 
-// stripANSI removes whole terminal escape sequences, so that no part such as "[31m" remains.
+// stripANSI removes whole escape sequences, so that no part such as "[31m" remains.
 func stripANSI(s string) string {
 	if !strings.ContainsAny(s, "\x1b\u009b\u009d") {
 		return s
@@ -47,9 +46,8 @@ func stripANSI(s string) string {
 	return ansi().ReplaceAllString(s, "")
 }
 
-// keepVisible keeps the characters that a reader sees, and drops control, format, tag and private-use characters. Line
-// separators become line feeds, and other white space becomes a space. Full-width letters, digits and brackets get
-// their usual width.
+// keepVisible drops control, format, tag and private-use characters. Line separators become line feeds, other white
+// space a space, and full-width characters normal ones.
 func keepVisible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -70,13 +68,12 @@ func keepVisible(s string) string {
 	}, s)
 }
 
-// isHidden reports whether a rune is invisible, or is displayed differently by different programs.
+// isHidden reports whether programs display a rune differently or not at all.
 func isHidden(r rune) bool {
 	return isInvisible(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs, unicode.Noncharacter_Code_Point)
 }
 
-// stripComments removes HTML comments. It repeats the search, because the removal of a comment may join the halves of
-// another comment.
+// stripComments repeats its search, because a removal may join the halves of another comment.
 func stripComments(s string) string {
 	for {
 		start := strings.Index(s, "<!--")

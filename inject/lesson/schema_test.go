@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// compileSchema returns the published JSON schema of the lesson format.
 func compileSchema(tb testing.TB) *jsonschema.Schema {
 	tb.Helper()
 	c := jsonschema.NewCompiler()
@@ -24,7 +23,6 @@ func compileSchema(tb testing.TB) *jsonschema.Schema {
 	return s
 }
 
-// frontmatterJSON returns the frontmatter of a file as decoded JSON.
 func frontmatterJSON(tb testing.TB, raw string) any {
 	tb.Helper()
 	front, _, ok := splitFrontmatter(raw)
@@ -42,7 +40,6 @@ func frontmatterJSON(tb testing.TB, raw string) any {
 	return v
 }
 
-// validFrontmatter returns a valid frontmatter, for mutations to change.
 func validFrontmatter() map[string]any {
 	return map[string]any{
 		"schema": "learning/v1", "slug": "do-this", "title": "Do this.",
@@ -59,7 +56,7 @@ func validFrontmatter() map[string]any {
 	}
 }
 
-// formatLessonFile returns a lesson file with v as its frontmatter, in JSON, which is valid YAML.
+// formatLessonFile writes the frontmatter as JSON, which is valid YAML.
 func formatLessonFile(tb testing.TB, v any) string {
 	tb.Helper()
 	js, err := json.Marshal(v)
@@ -69,7 +66,7 @@ func formatLessonFile(tb testing.TB, v any) string {
 	return "---\n" + string(js) + "\n---\n\n## What to do\n\nDo it.\n"
 }
 
-// mutation sets the field of an instance at path to value. A nil value deletes the field.
+// mutation sets a field; a nil value deletes it.
 type mutation struct {
 	path  []any
 	value any
@@ -162,7 +159,6 @@ func mutations() []mutation {
 	return out
 }
 
-// Parse accepts a file with one changed field if and only if the published schema accepts the file.
 func TestParseAgreesWithSchemaOnOneMutation(t *testing.T) {
 	schema := compileSchema(t)
 	refused := 0
@@ -171,7 +167,7 @@ func TestParseAgreesWithSchemaOnOneMutation(t *testing.T) {
 		want := schema.Validate(roundTripJSON(t, v))
 		_, err := Parse("do-this.md", []byte(formatLessonFile(t, v)))
 		if (want == nil) != (err == nil) {
-			t.Errorf("%v = %v: schema error %v, Parse error %v, want both or neither", m.path, m.value, want, err)
+			t.Errorf("%v = %v: schema error %v, Parse error %v, want two errors or none", m.path, m.value, want, err)
 		}
 		if want != nil {
 			refused++
@@ -182,7 +178,6 @@ func TestParseAgreesWithSchemaOnOneMutation(t *testing.T) {
 	}
 }
 
-// Parse and the schema also agree on files with up to four changed fields.
 func TestParseAgreesWithSchemaOnManyMutations(t *testing.T) {
 	schema, all := compileSchema(t), mutations()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -194,7 +189,7 @@ func TestParseAgreesWithSchemaOnManyMutations(t *testing.T) {
 		want := schema.Validate(v)
 		_, err := Parse("do-this.md", []byte(formatLessonFile(t, v)))
 		if (want == nil) != (err == nil) {
-			rt.Fatalf("%v: schema error %v, Parse error %v, want both or neither", v, want, err)
+			rt.Fatalf("%v: schema error %v, Parse error %v, want two errors or none", v, want, err)
 		}
 	})
 }

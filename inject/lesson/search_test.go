@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// A single injection pattern takes longer than all other parsing, so the scan runs only patterns whose words occur in a
-// lesson. On the starter lessons, at most a quarter of the patterns run.
+// A single injection pattern takes longer than all other parsing.
 func TestScanRunsFewPatternsOnOrdinaryLessons(t *testing.T) {
 	tried, all := 0, 0
 	for _, l := range starterBook(t).Lessons() {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// AdviceHead is the text before the advice in a body that Sections returns.
+// AdviceHead precedes the advice in a body from FormatBody.
 const AdviceHead = "\n## What to do (or avoid)\n\n"
 
-// FormatBody returns the Markdown body of a lesson with the sections of AIP-11. The advice is not changed. An empty
-// counter-example gets no section.
+// FormatBody returns the AIP-11 sections of a lesson in Markdown. The advice is not changed. An empty counter-example
+// gets no section.
 func FormatBody(title, when, advice, counterExample string) string {
 	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	body := "\n# " + oneLine(title) + "\n\n## When this applies\n\n" + oneLine(when) + "\n" + AdviceHead + advice + "\n"
@@ -19,8 +19,8 @@ func FormatBody(title, when, advice, counterExample string) string {
 	return body
 }
 
-// section returns the text under the first heading that wanted accepts, up to the next heading of the same or a
-// higher level. If body has no carriage returns, the result is a substring of body.
+// section returns the text under the first wanted heading, up to the next heading of an equal or higher level. Without
+// carriage returns, the result is a substring of body.
 func section(body string, wanted func(string) bool) string {
 	level, start, end := 0, len(body), len(body)
 	for h := range headings(body) {
@@ -35,13 +35,13 @@ func section(body string, wanted func(string) bool) string {
 	return strings.Trim(strings.ReplaceAll(body[start:end], "\r\n", "\n"), "\r\n")
 }
 
-// heading is a heading, with the start and the end of its line in the body.
+// heading is a heading with the offsets of its line.
 type heading struct {
 	level, start, end int
 	text              string
 }
 
-// headings yields the headings of a body outside of code fences.
+// headings skips code fences.
 func headings(body string) iter.Seq[heading] {
 	return func(yield func(heading) bool) {
 		at, fence := 0, ""
@@ -57,8 +57,7 @@ func headings(body string) iter.Seq[heading] {
 	}
 }
 
-// OpenFence returns the marker of the code fence that is open after a line, or "" if no fence is open. open is the
-// marker of the fence that is open before the line.
+// OpenFence returns the marker of the code fence that is open after a line, or "". open is the marker before the line.
 func OpenFence(open, line string) string {
 	text := strings.TrimLeft(line, " ")
 	if len(line)-len(text) > 3 {
@@ -81,7 +80,7 @@ func OpenFence(open, line string) string {
 	}
 }
 
-// ParseHeading returns the level and the text of an ATX heading, such as "## Context". The level is 0 for other lines.
+// ParseHeading parses an ATX heading, such as "## Context". Other lines have level 0.
 func ParseHeading(line string) (level int, text string) {
 	start := strings.TrimLeft(line, " ")
 	rest := strings.TrimLeft(start, "#")
@@ -91,17 +90,17 @@ func ParseHeading(line string) (level int, text string) {
 	}
 	text = strings.TrimSpace(rest)
 	if bare := strings.TrimRight(text, "#"); bare == "" || strings.HasSuffix(bare, " ") {
-		text = strings.TrimSpace(bare) // without closing hashes
+		text = strings.TrimSpace(bare) // closing hashes removed
 	}
 	return level, text
 }
 
-// isHeading returns a function that reports whether a heading equals want, without regard to case and a final colon.
+// isHeading ignores case and a final colon.
 func isHeading(want string) func(string) bool {
 	return func(s string) bool { return strings.EqualFold(strings.TrimRight(s, ":"), want) }
 }
 
-// isAdviceHeading reports whether a heading is "What to do (or avoid)" or a common variant.
+// isAdviceHeading recognises "What to do (or avoid)" and its variants.
 func isAdviceHeading(s string) bool {
 	s = strings.ToLower(strings.Join(strings.FieldsFunc(s, func(r rune) bool {
 		return r == ' ' || r == '(' || r == ')' || r == '/' || r == ':' || r == '\t'
@@ -114,7 +113,7 @@ func isAdviceHeading(s string) bool {
 	}
 }
 
-// firstTitle returns the text of the first heading of level one.
+// firstTitle returns the first heading of level one.
 func firstTitle(body string) string {
 	for h := range headings(body) {
 		if h.level == 1 {
@@ -124,8 +123,7 @@ func firstTitle(body string) string {
 	return ""
 }
 
-// withoutSections returns the text below the title of a body without further headings. It returns "" for any other
-// body.
+// withoutSections returns the text below the title, or "" if there are more headings.
 func withoutSections(body string) string {
 	start := 0
 	for h := range headings(body) {

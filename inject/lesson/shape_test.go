@@ -7,8 +7,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// The scan runs a pattern of orders.txt only if the text has one of the words of the pattern's section. So every text
-// that a pattern matches must have one of these words.
+// The scan runs a pattern only if the text has a word of its section, so every matching text must have one.
 func TestScanSkipsNoMatchingPattern(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {

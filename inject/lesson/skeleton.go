@@ -12,14 +12,13 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// hasDelimiter reports whether a text contains a delimiter of inserted blocks, or a text that looks like a delimiter.
+// hasDelimiter also finds texts that look like a delimiter.
 func hasDelimiter(s string) bool {
 	k := confusableSkeleton(s)
 	return slices.ContainsFunc(delimiters(), func(d string) bool { return strings.Contains(k, d) })
 }
 
-// delimiters returns the skeletons of the lines that begin and end blocks. Some delimiters include a bracket, because
-// their words alone are common.
+// delimiters returns the skeletons of the lines around blocks. Some include a bracket, because their words are common.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var delimiters = sync.OnceValue(func() []string {
@@ -33,10 +32,8 @@ var delimiters = sync.OnceValue(func() []string {
 	return plain
 })
 
-// confusableSkeleton returns the letters that a text looks like. Letters that differ only in case, accents or
-// compatibility form become equal. Letters of other scripts and digits become the Latin letters that they look like.
-// All other characters are dropped, except an opening bracket and a slash directly after the bracket. Compare a
-// skeleton only with a skeleton.
+// confusableSkeleton returns the lower-case Latin letters that a text looks like, without other characters except an
+// opening bracket and its slash. Compare a skeleton only with a skeleton.
 func confusableSkeleton(s string) string {
 	b := make([]byte, 0, len(s))
 	for _, r := range norm.NFKD.String(s) {
@@ -48,19 +45,18 @@ func confusableSkeleton(s string) string {
 	return string(b)
 }
 
-// Skeleton returns the letters that a text looks like, without hidden characters and escape sequences. Two texts
-// that look alike to a reader have equal skeletons. Compare a skeleton only with a skeleton.
+// Skeleton returns the letters that a text looks like. Two texts that look alike have equal skeletons. Compare a
+// skeleton only with a skeleton.
 func Skeleton(s string) string { return confusableSkeleton(keepVisible(stripANSI(s))) }
 
-// NormalizeLookalikes returns a text in lower case as a reader sees it. Hidden characters, escape sequences and accents
-// are removed. Compatibility forms and look-alike letters of other scripts become Latin letters. Line feeds, digits and
-// punctuation stay.
+// NormalizeLookalikes returns a text as a reader sees it: in lower case, without hidden characters and accents, with
+// Latin letters for their look-alikes. Line feeds, digits and punctuation stay.
 func NormalizeLookalikes(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r < utf8.RuneSelf:
 			return unicode.ToLower(r)
-		case unicode.Is(unicode.Mn, r) && r < 0x0900: // marks above this rune are separate letters
+		case unicode.Is(unicode.Mn, r) && r < 0x0900: // later marks are letters
 			return -1
 		case r == '。' || r == '․' || r == '·':
 			return '.'
@@ -74,7 +70,7 @@ func NormalizeLookalikes(s string) string {
 //go:embed lookalikes.txt
 var lookalikesText string
 
-// lookalikes returns lookalikes.txt as maps from each rune of a row to the first rune of the row.
+// lookalikes maps each rune of a row of lookalikes.txt to the row's first rune.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune }) {
@@ -85,7 +81,7 @@ var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune
 		if first == "[signs]" {
 			target = all.signs
 		}
-		if letter, size := utf8.DecodeRuneInString(first); size == len(first) { // neither a comment nor a heading
+		if letter, size := utf8.DecodeRuneInString(first); size == len(first) { // no comment or heading
 			for _, r := range others {
 				target[r] = letter
 			}
@@ -94,8 +90,8 @@ var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune
 	return all
 })
 
-// lookalike returns the lower-case Latin letter that a rune looks like. The rune itself is looked up before its folded
-// form, because a capital may look like a different letter from its small form.
+// lookalike looks up the rune before its folded form, because a capital and its small letter may look like different
+// letters.
 func lookalike(r rune) rune {
 	letters, folded := lookalikes().letters, fold(r)
 	return cmp.Or(letters[r], letters[folded], folded)

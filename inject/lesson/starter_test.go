@@ -10,15 +10,14 @@ import (
 	"precept/detect"
 )
 
-// starterDir is the folder of the lessons that precept ships.
+// starterDir holds the lessons that precept ships.
 const starterDir = "../../configs/lessons"
 
-// starterBook returns the book of the starter lessons. The test fails if a lesson has a problem.
 func starterBook(t *testing.T) *Book {
 	t.Helper()
 	b, problems, err := Load(starterDir)
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("Load of the starter lessons: problems = %v, err = %v, want neither", problems, err)
+		t.Fatalf("Load of the starter lessons: problems = %v, err = %v, want none", problems, err)
 	}
 	if b.Len() < 12 {
 		t.Fatalf("%s has %d lessons, want at least 12", starterDir, b.Len())
@@ -32,7 +31,7 @@ func TestStarterLessonsHaveNoFindings(t *testing.T) {
 	}
 }
 
-// The advice of each starter lesson is shown in full, because its last sentence often says what not to do.
+// The last sentence often says what not to do.
 func TestStarterLessonsAreShownInFull(t *testing.T) {
 	for _, l := range starterBook(t).Lessons() {
 		fullText := strings.Join(textOf(l).Lines(1<<20), "\n")
@@ -45,7 +44,6 @@ func TestStarterLessonsAreShownInFull(t *testing.T) {
 	}
 }
 
-// newToolError returns the error of a failed shell call with the id id.
 func newToolError(id, text string) ErrorText {
 	j := detect.Judgement{Outcome: detect.Error}
 	return ErrorText{CallID: id, Tool: "bash", Text: detect.Signature(text), Kinds: detect.Kinds(text, j)}
@@ -119,7 +117,6 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 	}
 }
 
-// An error in the wording of a different tool matches the starter lesson of its kind, and rarely any other lesson.
 func TestStarterLessonsMatchParaphrasedErrors(t *testing.T) {
 	b := starterBook(t)
 	raw, err := os.ReadFile("../../detect/testdata/kind_paraphrases.tsv")

@@ -10,8 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonFile returns a valid lesson file in the learning/v1 format, after the replacements, which are pairs of an old
-// and a new text.
+// lessonFile returns a valid learning/v1 file; replaced has pairs of an old and a new text.
 func lessonFile(slug string, replaced ...string) string {
 	return strings.NewReplacer(append(replaced, "SLUG", slug)...).Replace(`---
 schema: learning/v1
@@ -34,11 +33,9 @@ Read the page id again.
 `)
 }
 
-// gptmeFile returns a lesson file in the gptme form.
 func gptmeFile(front, body string) string { return "---\n" + front + "---\n" + body }
 
-// An unusual file gives either a lesson or a fault that names the file, the line and a remedy. In both cases, another
-// file in the directory is loaded.
+// The fault names the file, the line and a remedy. Other files are still loaded.
 func TestUnusualFileLoadsOrReportsProblem(t *testing.T) {
 	t.Parallel()
 	const rule = "# Look\n\n## Rule\nLook twice.\n"
@@ -118,8 +115,7 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-// Links may form loops, dangle or lead back up, and folders may be too deep. Every other lesson is loaded exactly once.
-// The folder that is too deep and the link to itself are reported.
+// Links may form loops, dangle or lead back up, and folders may be too deep.
 func TestLessonsInUnusualFoldersLoadOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -130,7 +126,7 @@ func TestLessonsInUnusualFoldersLoadOnce(t *testing.T) {
 	writeFile(t, in("1", "2", "3", "4", "5", "6", "deep.md"), lessonFile("deep"))
 	writeFile(t, in("1", "2", "3", "4", "5", "6", "7", "deeper.md"), lessonFile("deeper"))
 	writeFile(t, in(".hidden", "x.md"), lessonFile("hidden"))
-	for i := range 20 { // each link leads to a folder that contains all links
+	for i := range 20 { // each to a folder that contains all links
 		makeSymlink(t, "..", in("sub", fmt.Sprintf("back-%d", i)))
 	}
 	makeSymlink(t, dir, in("all"))
@@ -158,7 +154,7 @@ func TestLessonsInUnusualFoldersLoadOnce(t *testing.T) {
 	}
 }
 
-// makeSymlink makes path a symbolic link to a file. The test is skipped if the system has no symbolic links.
+// makeSymlink skips the test if the system has no symbolic links.
 func makeSymlink(t *testing.T, to, path string) {
 	t.Helper()
 	if err := os.Symlink(to, path); err != nil {

@@ -11,8 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// A lesson is superseded while a lesson in force supersedes it, directly or through other lessons. Lessons that
-// supersede each other in a cycle do not count. StateAt, Successors and Match follow this rule for random relations.
+// A superseding lesson must be active, directly or through others. A cycle does not count.
 func TestSupersededLessonDoesNotMatch(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -24,7 +23,8 @@ func TestSupersededLessonDoesNotMatch(t *testing.T) {
 			if rapid.IntRange(0, 4).Draw(rt, "expires") == 0 {
 				l.ExpiresAt = now
 			}
-			for _, old := range rapid.SliceOfN(rapid.IntRange(0, n), 0, 3).Draw(rt, "supersedes") { // the number n names a missing lesson
+			// The number n names a missing lesson.
+			for _, old := range rapid.SliceOfN(rapid.IntRange(0, n), 0, 3).Draw(rt, "supersedes") {
 				l.Supersedes = append(l.Supersedes, fmt.Sprintf("lesson-%d", old))
 			}
 			lessons[i] = l

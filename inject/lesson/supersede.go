@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// supersedersBySlug returns a map from the slug of a lesson to the lessons that supersede it, directly or through other
-// lessons. A lesson stays superseded if a lesson in between becomes inactive. Lessons in a circle do not supersede each
-// other, and linkErrors reports the circle.
+// supersedersBySlug returns for each slug the lessons that supersede it, directly or through others, even through
+// inactive ones. Lessons in a circle do not supersede each other.
 func supersedersBySlug(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Lesson {
 	direct := map[string][]string{}
 	for _, l := range lessons {
@@ -32,8 +31,7 @@ func supersedersBySlug(lessons []*Lesson, bySlug map[string]*Lesson) map[string]
 	return superseding
 }
 
-// reachable returns the sorted nodes of a graph that can be reached from start. The result contains start only if start
-// is on a circle.
+// reachable returns the sorted nodes that start leads to. start itself is included only on a circle.
 func reachable(start string, edges map[string][]string) []string {
 	seen := map[string]bool{}
 	stack := slices.Clone(edges[start])
@@ -52,7 +50,6 @@ func reachable(start string, edges map[string][]string) []string {
 	return out
 }
 
-// circularSlugs returns the sorted slugs that supersede themselves, directly or through other lessons.
 func circularSlugs(lessons []*Lesson) []string {
 	edges := map[string][]string{}
 	for _, l := range lessons {
@@ -68,8 +65,8 @@ func circularSlugs(lessons []*Lesson) []string {
 	return out
 }
 
-// linkErrors returns a fault for each slug in l.Supersedes without a lesson in the book or its archive, and a fault if
-// l supersedes itself. circular is the result of circularSlugs.
+// linkErrors returns a fault for each unknown superseded slug, and a fault if l is on a circle. circular is the result
+// of circularSlugs.
 func (b *Book) linkErrors(l *Lesson, circular []string) []ValidationError {
 	var out []ValidationError
 	for i, old := range l.Supersedes {

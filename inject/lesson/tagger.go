@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Tagger adds a tag to a query if a text of the query matches one of the tag's phrases. The phrases match like the
-// keywords of a lesson. The configuration key tags sets them.
+// Tagger adds a tag to a query if one of the tag's phrases matches, like a keyword. The configuration key tags sets
+// them.
 type Tagger struct{ book *Book }
 
-// NewTagger returns a Tagger. rules maps each tag to its phrases.
+// NewTagger returns a Tagger. rules holds phrases by tag.
 func NewTagger(rules map[string][]string) *Tagger {
 	lessons := make([]*Lesson, 0, len(rules))
 	for _, tag := range slices.Sorted(maps.Keys(rules)) {
@@ -18,8 +18,7 @@ func NewTagger(rules map[string][]string) *Tagger {
 	return &Tagger{NewBook(lessons)}
 }
 
-// Tag adds the tags of the user's words to q.Tags, and the tags of each error text to its Tags. A nil Tagger adds no
-// tags.
+// Tag adds tags to the query and to each error text. A nil Tagger adds none.
 func (t *Tagger) Tag(q *Query) {
 	if t == nil || t.book.Len() == 0 {
 		return

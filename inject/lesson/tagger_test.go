@@ -8,7 +8,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// Tag adds tags to a query for phrases in user texts and errors. Lessons match these tags.
 func TestTaggerAddsTagsThatLessonsMatch(t *testing.T) {
 	tagger := lesson.NewTagger(map[string][]string{"deploy": {"kubectl", "helm upgrade"}, "disk": {"no space left"}})
 	newLesson := func(tag string) *lesson.Lesson {
@@ -57,7 +56,7 @@ func TestLessonMatchesOnlyWithinItsScope(t *testing.T) {
 		{"", "", []string{"all"}},
 		{"other", "coder", []string{"all"}},
 		{"acme", "x", []string{"acme", "all"}},
-		{"acme", "coder", []string{"acme", "coder"}}, // all is superseded only for this agent
+		{"acme", "coder", []string{"acme", "coder"}}, // superseded only for this agent
 	} {
 		var got []string
 		for _, h := range book.Match(&lesson.Query{Words: []string{"load more"}, Tenant: tc.tenant, Agent: tc.agent, Now: now}) {
@@ -79,7 +78,7 @@ func TestFiredTriggersListsMatchedTriggers(t *testing.T) {
 	if got := l.FiredTriggers(&q); !slices.Equal(got, []string{"load more", "web", "E42"}) {
 		t.Errorf(`FiredTriggers = %q, want ["load more", "web", "E42"]`, got)
 	}
-	q.Errors = nil // error patterns do not match user text
+	q.Errors = nil // do not match user text
 	if got := l.FiredTriggers(&q); !slices.Equal(got, []string{"load more", "web"}) {
 		t.Errorf(`FiredTriggers without the error = %q, want ["load more", "web"]`, got)
 	}

@@ -5,22 +5,22 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of the part of a text that is searched for phrases. Only the start and the end of a long text are searched,
-// because people paste logs of megabytes, and their own words are before or after the log.
+// Limits of the searched part of a text: only start and end of a long one, because people paste logs of megabytes, with
+// their own words before or after.
 const (
-	maxText  = 64 << 10    // maximum number of bytes of a text that is searched as a whole
-	halfText = maxText / 2 // number of bytes at the start and at the end of a longer text that are searched
+	maxText  = 64 << 10    // bytes that are searched as a whole
+	halfText = maxText / 2 // bytes at the start and at the end of a longer text
 )
 
-// Minimum lengths of a blob in bytes. A blob is a sequence of base64 characters that is encoded data. A sequence with
-// many separators is not a blob, but a path or an identifier.
+// Minimum lengths of a blob, a sequence of base64 characters with encoded data. A sequence with many separators is a
+// path or identifier.
 const (
-	minMixedBlob = 64  // for a sequence with upper-case letters, lower-case letters and digits
-	minLongBlob  = 256 // for any other sequence
+	minMixedBlob = 64  // with upper case, lower case and digits
+	minLongBlob  = 256 // otherwise
 )
 
-// blobBytes maps each base64 character to its lower-case form, and every other byte to 0. It is a table, because
-// appendPart looks up each byte of a text.
+// blobBytes maps base64 characters to lower case, and other bytes to 0. A table is fast: each byte of a text is looked
+// up.
 const blobBytes = "" +
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00+\x00-\x00/0123456789\x00\x00\x00=\x00\x00" +
@@ -32,7 +32,6 @@ const zeros = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\
 
 func isBlobByte(b byte) bool { return blobBytes[b] != 0 }
 
-// isBlob reports whether a sequence of base64 characters is encoded data.
 func isBlob(run string) bool {
 	if len(run) < minMixedBlob {
 		return false
@@ -56,11 +55,10 @@ func isBlob(run string) bool {
 	return upper > 0 && lower > 0 && digit > 0 && separators <= len(run)/16
 }
 
-// omittedByte replaces omitted text in a folded text. UTF-8 never contains this byte, so no phrase matches across it.
+// omittedByte replaces omitted text. UTF-8 never contains this byte, so no phrase matches across it.
 const omittedByte = 0xFF
 
-// appendText appends the folded form of s (see appendFolded) to dst, without blobs and without the middle of a very
-// long text.
+// appendText appends the folded form of s, without blobs and the middle of a very long text.
 func appendText(dst []byte, s string) []byte {
 	if len(s) > maxText {
 		dst = append(appendPart(dst, s[:halfText]), omittedByte)
@@ -69,14 +67,13 @@ func appendText(dst []byte, s string) []byte {
 	return appendPart(dst, s)
 }
 
-// appendPart appends the folded form of s to dst, with omittedByte in place of each blob.
 func appendPart(dst []byte, s string) []byte {
 	s = toNFKC(s)
 	if len(s) > maxText { // toNFKC may replace one character by eighteen
 		s = s[:maxText]
 	}
 	dst = slices.Grow(dst, len(s))
-	runStart, dstStart := 0, len(dst) // start of the current sequence of base64 characters, in s and in dst
+	runStart, dstStart := 0, len(dst) // start of the current base64 sequence, in s and in dst
 	for i := 0; i < len(s); {
 		if c := blobBytes[s[i]]; c != 0 {
 			dst = append(dst, c)

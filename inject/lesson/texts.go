@@ -10,47 +10,44 @@ import (
 	"sync"
 )
 
-// SecretFinder is a function that returns the kinds of secrets in a text.
+// SecretFinder returns the kinds of secrets in a text.
 type SecretFinder = func(text string) []string
 
-// Texts parses the texts of a bank into a book. A text is the file of one lesson, from a directory or from the Redis
-// that several replicas share. If a new version of a text is invalid, the last valid version stays active. An unchanged
-// text is not parsed twice. Texts is not safe for concurrent use.
+// Texts parses the files of a bank, from a directory or a shared Redis, into a book. If a text becomes invalid, its
+// last valid version stays active. An unchanged text is not parsed again. Texts is not safe for concurrent use.
 type Texts struct {
-	pathPrefix string            // prefix of the names in messages
-	secrets    []SecretFinder    // a text with a secret is quarantined until an operator approves it
+	pathPrefix string            // of names in messages
+	secrets    []SecretFinder    // a secret quarantines a text until its approval
 	entries    map[string]*entry // by name; nil before the first load
-	archived   map[string]bool   // slugs of archived lessons
-	unreadable []Problem         // problems of the texts that could not be read
-	parsed     *ParseCache       // cache of parsed texts that is shared with other readers; nil means no cache
+	archived   map[string]bool
+	unreadable []Problem
+	parsed     *ParseCache // shared with other readers; may be nil
 
-	book     *Book // book of the current texts
+	book     *Book
 	problems []Problem
 }
 
-// entry is the state of one text.
 type entry struct {
 	name, path  string
 	raw         string
 	lesson      *Lesson
-	errs        ValidationErrors // errors of the newest version; with errors, lesson is the last valid version, or nil
-	secretKinds []string         // kinds of the secrets for which the lesson is quarantined
+	errs        ValidationErrors // of the newest version; lesson is then the last valid version, or nil
+	secretKinds []string         // for which the lesson is quarantined
 }
 
-// NewTexts returns an empty bank. from is the prefix of a text's name in messages.
+// NewTexts returns an empty bank. from precedes the names in messages.
 func NewTexts(from string, secrets ...SecretFinder) *Texts {
 	return &Texts{pathPrefix: from, secrets: secrets, book: NewBook(nil)}
 }
 
-// ShareCache makes t use a cache of parsed texts that other readers of the bank use, too, and returns t.
+// ShareCache makes t share parsed texts with other readers of the bank, and returns t.
 func (t *Texts) ShareCache(p *ParseCache) *Texts {
 	t.parsed = p
 	return t
 }
 
-// Load replaces all texts. The keys of texts are names, which are relative paths with slashes and the suffix .md. The
-// folders of a name are the category of the lesson. unreadable lists unreadable texts, whose last versions stay in the
-// book. Load returns the book and the problems of the texts, and reports whether they have changed.
+// Load replaces all texts. The keys are relative paths with slashes; the folders are the category. unreadable lists
+// texts whose last versions stay in the book. Load reports whether the book or the problems have changed.
 func (t *Texts) Load(texts map[string][]byte, unreadable ...Problem) (book *Book, problems []Problem, changed bool) {
 	next := make(map[string]*entry, len(texts))
 	archived := map[string]bool{}
@@ -94,8 +91,7 @@ func (t *Texts) Load(texts map[string][]byte, unreadable ...Problem) (book *Book
 // Current returns the last result of Load.
 func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
 
-// keepUnreadable adds the current entries of unreadable files and folders to next. It returns a copy of unreadable that
-// has Kept set in the problems whose last version stays active.
+// keepUnreadable adds the current entries of unreadable files to next, and marks their problems.
 func (t *Texts) keepUnreadable(next map[string]*entry, unreadable []Problem) []Problem {
 	unreadable = slices.Clone(unreadable)
 	for i := range unreadable {
@@ -109,7 +105,6 @@ func (t *Texts) keepUnreadable(next map[string]*entry, unreadable []Problem) []P
 	return unreadable
 }
 
-// maxParsers is the maximum number of texts that are parsed concurrently.
 const maxParsers = 4
 
 func (t *Texts) parseAll(entries []*entry) {
@@ -125,7 +120,7 @@ func (t *Texts) parseAll(entries []*entry) {
 	wg.Wait()
 }
 
-// parse replaces the lesson of an entry by the parsed text, or records the faults and keeps the lesson.
+// parse records faults and keeps the old lesson if the text is invalid.
 func (t *Texts) parse(e *entry) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -138,7 +133,7 @@ func (t *Texts) parse(e *entry) {
 		return
 	}
 	if l.State == Quarantined && l.Approval.ContentHash == l.ContentHash {
-		l.State = Paused // earlier versions wrote a pause in this way
+		l.State = Paused // as earlier versions wrote it
 	}
 	kinds := t.quarantineSecrets(l)
 	l.Path = e.path
@@ -148,8 +143,8 @@ func (t *Texts) parse(e *entry) {
 	e.lesson, e.secretKinds = l, kinds
 }
 
-// quarantineSecrets quarantines an active lesson whose title or advice contains a secret, unless an operator approved
-// the text. It returns the kinds of the secrets.
+// quarantineSecrets quarantines an active lesson with a secret, unless its text is approved. The result has the kinds
+// of the secrets.
 func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 	if !l.State.IsActive() || l.Approval.ContentHash == l.ContentHash {
 		return nil
@@ -163,8 +158,8 @@ func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 	return kinds
 }
 
-// assemble makes the book of the entries, and collects the problems. Some problems involve several texts: duplicate
-// slugs, superseded lessons that do not exist, and circles of lessons that supersede each other.
+// assemble makes the book, and finds problems between texts: duplicate slugs, and missing or circular superseded
+// lessons.
 func (t *Texts) assemble() {
 	var lessons []*Lesson
 	problems := slices.Clone(t.unreadable)
@@ -205,8 +200,8 @@ func (t *Texts) assemble() {
 	t.problems = problems
 }
 
-// byPrecedence returns the entries in the order in which they claim a slug: active lessons first, then by name. A copy
-// that waits for an approval must not displace the active lesson with the same slug.
+// byPrecedence orders entries by their claim to a slug. A copy that waits for an approval must not displace the active
+// lesson.
 func (t *Texts) byPrecedence() []*entry {
 	rank := func(e *entry) int {
 		if e.lesson != nil && e.lesson.State.IsActive() {
@@ -219,8 +214,7 @@ func (t *Texts) byPrecedence() []*entry {
 	})
 }
 
-// quarantineReason returns the reason why the lesson of a hand-written file is quarantined. It returns "" for a lesson
-// that is not quarantined or that a program wrote.
+// quarantineReason explains the quarantine of a hand-written file, or returns "".
 func (e *entry) quarantineReason() string {
 	switch l := e.lesson; {
 	case l.State != Quarantined || l.Approval.Source != "":
@@ -237,9 +231,8 @@ func newProblem(l *Lesson, code Code, field, message string) Problem {
 	return Problem{Path: l.Path, Slug: l.Slug, Errors: ValidationErrors{{Code: code, Field: field, Message: message}}}
 }
 
-// IsLessonPath reports whether a text with this name is a lesson. A name is a relative path with slashes. A name with a
-// backslash is refused, because names also come from other banks, and a backslash could lead out of the directory on
-// Windows.
+// IsLessonPath reports whether a relative path with slashes names a lesson. Backslashes are refused, because on Windows
+// a name from elsewhere could lead out of the directory.
 func IsLessonPath(name string) bool {
 	if strings.ContainsAny(name, "\\\x00") {
 		return false

@@ -7,47 +7,42 @@ import (
 	"time"
 )
 
-// Default times of the watcher. A changed file becomes active after poll, debounce and read, within
-// two seconds.
+// Default times. A changed file becomes active within two seconds.
 const (
 	defaultPoll     = time.Second
 	defaultDebounce = 100 * time.Millisecond
-	maxSettle       = 500 * time.Millisecond // maximum wait until the directory stops changing
-	rereads         = 2                      // number of polls after a change at which all texts are read again
+	maxSettle       = 500 * time.Millisecond // longest wait for the directory to stop changing
+	rereads         = 2                      // polls after a change that read all texts again
 )
 
-// Watcher reloads a directory of lessons when it changes. Only Run starts goroutines, and all of them have ended when
-// Run returns. Set the fields before Run.
+// Watcher reloads a directory of lessons when it changes. Only Run starts goroutines, and waits for them. Set the
+// fields before Run.
 //
-// At each poll, the watcher walks the directory, unless the kernel reports changes and has reported none since the last
-// poll. If the version of the directory has changed, the watcher reads the texts. A walk finds every change of a file
-// on every file system, including links that are swapped, as in a Kubernetes volume. A walk cannot distinguish two
-// changes within the granularity of the file system's clock, so the watcher also reads the texts at the polls after a
-// change.
+// Each poll walks the directory, unless the kernel reports changes and has reported none. A walk finds every change on
+// every file system, including swapped links, as in a Kubernetes volume. A walk cannot distinguish two changes within
+// one tick of the file system's clock, so the polls after a change also read the texts.
 type Watcher struct {
-	Poll     time.Duration // time between two polls; NewWatcher sets 1 s
-	Debounce time.Duration // time without a change before the texts are read; NewWatcher sets 100 ms
-	// Events asks the kernel for reports of changes. Keep Events false in a bubble of testing/synctest,
-	// which cannot wait for the kernel.
+	Poll     time.Duration // between polls; NewWatcher sets 1 s
+	Debounce time.Duration // without a change before a read; NewWatcher sets 100 ms
+	// Events asks the kernel for changes. Keep Events false in a bubble of testing/synctest, which cannot wait for the
+	// kernel.
 	Events bool
-	// OnPolling, if not nil, is called with the reason if the kernel cannot report changes, so that every poll walks
-	// the directory.
+	// OnPolling, if set, gets the reason why every poll has to walk.
 	OnPolling func(why error)
-	// OnPanic, if not nil, is called with the value of a panic during a reload. The book stays active, and the
-	// watcher continues.
+	// OnPanic, if set, gets the value of a panic during a reload. The book stays active.
 	OnPanic func(value any)
 
 	dir         string
 	onBook      func(*Book, []Problem)
 	texts       *Texts
-	version     string // version of the directory at the last read; "" before the first read
-	rereadsLeft int    // number of the next polls that read the texts even if the version is unchanged
-	lastError   string // error of the last read of the directory; "" if it succeeded
+	version     string // of the directory at the last read; "" before the first
+	rereadsLeft int    // next polls that read the texts even if the version is unchanged
+	lastError   string // of the last read; "" if it succeeded
 	events      events
 }
 
-// NewWatcher returns a watcher of a directory. Run calls onBook, on its own goroutine, when the book or the problems of
-// the files have changed. The book of a missing directory is empty.
+// NewWatcher returns a watcher of a directory, which may be missing. Run calls onBook, on its own goroutine, after
+// changes of the book or the problems.
 func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...SecretFinder) *Watcher {
 	return &Watcher{
 		Poll: defaultPoll, Debounce: defaultDebounce,
@@ -55,10 +50,10 @@ func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...SecretFind
 	}
 }
 
-// ShareCache makes the watcher use a cache of parsed texts that other readers of the directory use, too.
+// ShareCache makes the watcher share parsed texts with other readers.
 func (w *Watcher) ShareCache(p *ParseCache) { w.texts.ShareCache(p) }
 
-// Load reads the directory. If Load is called before Run, Run reports only the changes since Load.
+// Load reads the directory. A later Run reports only changes since Load.
 func (w *Watcher) Load() (*Book, []Problem, error) {
 	book, problems, _, err := w.read()
 	if err != nil {
@@ -67,9 +62,8 @@ func (w *Watcher) Load() (*Book, []Problem, error) {
 	return book, problems, nil
 }
 
-// Run loads the directory and calls onBook, and repeats both after every change. Run returns nil
-// when ctx ends. An unreadable directory does not end Run, because the directory may be readable a
-// second later.
+// Run loads the directory and calls onBook, again after every change, until ctx ends. An unreadable directory does not
+// end Run, because it may be readable a second later.
 func (w *Watcher) Run(ctx context.Context) error {
 	ticker := time.NewTicker(w.Poll)
 	defer ticker.Stop()
@@ -87,7 +81,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// await waits for the next poll, and meanwhile records the events of the kernel. It returns false when ctx ends.
+// await waits for the next poll, and records the kernel's events. The result is false when ctx ends.
 func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 	changes, losses := w.events.channels()
 	for {
@@ -104,8 +98,7 @@ func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 	}
 }
 
-// pollOnly stops using the kernel's events unless err is nil. err is the reason why the events are unavailable or
-// incomplete.
+// pollOnly stops the kernel's events if err, the reason, is not nil.
 func (w *Watcher) pollOnly(err error) {
 	if err == nil {
 		return
@@ -116,8 +109,7 @@ func (w *Watcher) pollOnly(err error) {
 	}
 }
 
-// reload reads the directory if it has changed, and calls onBook if the book or the problems have changed. After a
-// panic, the active book stays.
+// reload calls onBook if the book or the problems have changed. After a panic, the active book stays.
 func (w *Watcher) reload(ctx context.Context) {
 	defer func() {
 		if v := recover(); v != nil && w.OnPanic != nil {
@@ -149,8 +141,8 @@ func (w *Watcher) reload(ctx context.Context) {
 	}
 }
 
-// waitUnchanged waits until the directory has not changed for the debounce time, at most maxSettle. Otherwise, the
-// watcher could read a file between its truncation and its write. It returns false when ctx ends.
+// waitUnchanged waits for the debounce time without a change, at most maxSettle. Otherwise, a file could be read
+// between its truncation and its write. The result is false when ctx ends.
 func (w *Watcher) waitUnchanged(ctx context.Context, version string) bool {
 	for waited := time.Duration(0); waited < maxSettle; waited += w.Debounce {
 		select {
@@ -167,8 +159,8 @@ func (w *Watcher) waitUnchanged(ctx context.Context, version string) bool {
 	return true
 }
 
-// read loads the texts of the directory, and reports whether the book or the problems have changed. After an error,
-// read returns the current book and adds a problem for the directory.
+// read loads the texts, and reports whether the book or the problems have changed. After an error, the current book
+// stays, with a problem for the directory.
 func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err error) {
 	previousError := w.lastError
 	texts, version, unreadable, err := ReadDir(w.dir)
@@ -180,9 +172,9 @@ func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err erro
 		})
 		return book, problems, w.lastError != previousError, err
 	}
-	w.version, w.lastError = version, "" // set before parsing, so that a text at which parsing panics is not parsed at every poll
+	w.version, w.lastError = version, "" // before parsing, so that a panic is not repeated at every poll
 	_, _ = listDir(filepath.Join(w.dir, ArchiveDir), func(_ *listing, name string, _ fs.FileInfo) {
-		texts[ArchiveDir+"/"+name] = nil // lessons may refer to archived names; the archived texts are not needed
+		texts[ArchiveDir+"/"+name] = nil // lessons may refer to archived names; the texts are not needed
 	})
 	book, problems, changed = w.texts.Load(texts, unreadable...)
 	return book, problems, changed || previousError != "", nil

@@ -14,18 +14,17 @@ import (
 	"precept/inject/lesson"
 )
 
-// titledLesson returns a lesson file with the given title.
 func titledLesson(slug, title string) string {
 	return lessonFile(slug, "Check the page before clicking", title)
 }
 
 type update struct {
-	titles   []string // titles of the lessons in the book, in order of the slugs
+	titles   []string // of the book's lessons, by slug
 	problems []lesson.Problem
 	book     *lesson.Book
 }
 
-// runWithWatcher runs fn concurrently with a watcher of dir, with the fake clock of synctest.
+// runWithWatcher runs fn with a watcher of dir, with a fake clock.
 func runWithWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update), secrets ...lesson.SecretFinder) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +47,7 @@ func runWithWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-ch
 	})
 }
 
-// waitForUpdate returns the next update whose book has the wanted titles, and fails the test after two seconds.
+// waitForUpdate waits two seconds for a book with the wanted titles.
 func waitForUpdate(t *testing.T, updates <-chan update, want ...string) update {
 	t.Helper()
 	deadline := time.After(2 * time.Second)
@@ -65,7 +64,7 @@ func waitForUpdate(t *testing.T, updates <-chan update, want ...string) update {
 	}
 }
 
-// assertNoUpdate fails the test if an update arrives within a minute.
+// assertNoUpdate waits a minute.
 func assertNoUpdate(t *testing.T, updates <-chan update) {
 	t.Helper()
 	select {
@@ -84,7 +83,6 @@ func mustSucceed(t *testing.T, errs ...error) {
 	}
 }
 
-// The watcher reports each kind of change of a file within two seconds.
 func TestWatcherReportsEveryKindOfChange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -133,7 +131,7 @@ func TestWatcherReportsEveryKindOfChange(t *testing.T) {
 	})
 }
 
-// Kubernetes updates the files of a volume by replacing the link ..data. The watcher reports the new files.
+// Kubernetes updates the files of a volume by replacing the link ..data.
 func TestWatcherFollowsKubernetesVolume(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -152,8 +150,7 @@ func TestWatcherFollowsKubernetesVolume(t *testing.T) {
 	})
 }
 
-// A missing directory has no lessons until it appears. If a file replaces the directory, the lessons stay active and
-// the update has one problem.
+// If a file replaces the directory, the lessons stay active.
 func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")
@@ -172,7 +169,7 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 		writeFile(t, dir, "a file")
 		u := waitForUpdate(t, updates, "Again")
 		if len(u.problems) != 1 || !u.problems[0].PreviousActive || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
-			t.Errorf("file instead of the directory: problems = %v, want one with Kept and \"not a directory\"", u.problems)
+			t.Errorf("file instead of the directory: problems = %v, want one with PreviousActive and \"not a directory\"", u.problems)
 		}
 		assertNoUpdate(t, updates)
 		mustSucceed(t, os.Remove(dir), os.Rename(dir+"~", dir))
@@ -194,7 +191,7 @@ func TestWatcherKeepsLessonOfInvalidFile(t *testing.T) {
 			writeFile(t, file, bad)
 			u := waitForUpdate(t, updates, "One")
 			if len(u.problems) != 1 || !u.problems[0].PreviousActive || u.problems[0].Slug != "one-a" {
-				t.Errorf("%q: problems = %+v, want one with Kept and slug one-a", bad, u.problems)
+				t.Errorf("%q: problems = %+v, want one with PreviousActive and slug one-a", bad, u.problems)
 			}
 			assertNoUpdate(t, updates)
 			writeFile(t, file, titledLesson("one-a", "One"))
@@ -207,7 +204,6 @@ func TestWatcherKeepsLessonOfInvalidFile(t *testing.T) {
 	})
 }
 
-// The lessons of an unreadable file or folder stay active. A lesson whose file was replaced by a directory is removed.
 func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -218,13 +214,13 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 		t.Helper()
 		all := []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"}
 		waitForUpdate(t, updates, all...)
-		for _, name := range []string{"web", "d.md"} { // replaced by a link to itself, which cannot be followed
+		for _, name := range []string{"web", "d.md"} { // a link to itself, which cannot be followed
 			path := filepath.Join(dir, name)
 			mustSucceed(t, os.Rename(path, filepath.Join(dir, "_"+name)))
 			makeSymlink(t, filepath.Base(path), path)
 			u := waitForUpdate(t, updates, all...)
 			if len(u.problems) != 1 || !u.problems[0].PreviousActive || u.problems[0].Path != path {
-				t.Errorf("%s: problems = %+v, want one with Kept and path %q", name, u.problems, path)
+				t.Errorf("%s: problems = %+v, want one with PreviousActive and path %q", name, u.problems, path)
 			}
 			assertNoUpdate(t, updates)
 			mustSucceed(t, os.Remove(path), os.Rename(filepath.Join(dir, "_"+name), path))
@@ -233,13 +229,12 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 			}
 		}
 		path := filepath.Join(dir, "e.md")
-		mustSucceed(t, os.Remove(path), os.Mkdir(path, 0o750)) // a readable directory proves that the file is gone
+		mustSucceed(t, os.Remove(path), os.Mkdir(path, 0o750)) // proves that the file is gone
 		waitForUpdate(t, updates, all[:4]...)
 	})
 }
 
-// If a program truncates a file and writes it in two steps, the watcher does not read the file between the steps,
-// although the first part is a valid lesson.
+// The first part of the file is a valid lesson, but the watcher must not read it alone.
 func TestWatcherWaitsForCompleteWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -249,7 +244,7 @@ func TestWatcherWaitsForCompleteWrite(t *testing.T) {
 		t.Helper()
 		waitForUpdate(t, updates, "One")
 		assertNoUpdate(t, updates)
-		time.Sleep(950 * time.Millisecond) // the next poll is between the two steps
+		time.Sleep(950 * time.Millisecond) // next poll is between the steps
 		whole := titledLesson("one-a", "Two") + "\nAnd much more.\n"
 		f, err := os.Create(file)
 		mustSucceed(t, err)
@@ -266,7 +261,7 @@ func TestWatcherWaitsForCompleteWrite(t *testing.T) {
 	})
 }
 
-// The watcher waits for a pause of the writer, but not longer than two seconds.
+// The watcher waits for a pause of the writer, at most two seconds.
 func TestWatcherReportsConstantlyChangingFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -307,7 +302,6 @@ func TestWatcherIgnoresOtherFiles(t *testing.T) {
 	})
 }
 
-// After Load, Run reports only changes since that load.
 func TestWatcherReportsOnlyChangesSinceLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -333,8 +327,7 @@ func TestWatcherReportsOnlyChangesSinceLoad(t *testing.T) {
 	}
 }
 
-// If reading a file panics, the watcher reports the file as a problem. The other lessons are active, and the next
-// version of the file is read.
+// The next version of the file is read again.
 func TestWatcherPanicInOneFileAffectsOnlyThatFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -355,7 +348,6 @@ func TestWatcherPanicInOneFileAffectsOnlyThatFile(t *testing.T) {
 	})
 }
 
-// If the callback panics, the watcher calls OnPanic with the value and continues.
 func TestWatcherSurvivesPanickingCallback(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -12,13 +12,13 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Limits of the input of the YAML parser. The parser is recursive, and Go cannot recover from a stack overflow. Without
-// a limit, 60 KB of open brackets take 35 seconds.
+// Limits of the YAML parser, which is recursive: Go cannot recover from a stack overflow. Without a limit, 60 KB of
+// open brackets take 35 seconds.
 const (
 	maxFrontmatter = 32 << 10 // bytes
-	maxDepth       = 32       // maximum nesting depth of values
-	maxBrackets    = 64       // maximum number of brackets that are open at once
-	maxIndicators  = 100      // maximum number of indicators of YAML, such as - and ?, in one line
+	maxDepth       = 32       // of values
+	maxBrackets    = 64       // open at once
+	maxIndicators  = 100      // indicators of YAML, such as - and ?, in one line
 )
 
 type nodeKind uint8
@@ -38,15 +38,15 @@ func (k nodeKind) String() string {
 	}[k]
 }
 
-// node is a YAML value with its line. Only the values of JSON are accepted. Anchors, aliases, merge keys and explicit
-// tags are refused, so that a small file cannot expand to a large value.
+// node is a YAML value. Only JSON's values are accepted: without anchors, aliases and merge keys, a small file cannot
+// expand to a large value.
 type node struct {
 	kind   nodeKind
-	text   string  // text of a string, or of a number as written
-	number float64 // value of a number; 1 for true
+	text   string  // of a string, or of a number as written
+	number float64 // 1 for true
 	list   []node
 	keys   []pair
-	line   int  // line in the frontmatter, from 1
+	line   int  // in the frontmatter, from 1
 	isFlow bool // written in brackets or braces
 }
 
@@ -56,7 +56,6 @@ type pair struct {
 	val  node
 }
 
-// get returns the value of a key of a mapping.
 func (n *node) get(key string) (*node, bool) {
 	if i := indexKey(n, key); i >= 0 {
 		return &n.keys[i].val, true
@@ -68,10 +67,9 @@ func indexKey(n *node, key string) int {
 	return slices.IndexFunc(n.keys, func(p pair) bool { return p.key == key })
 }
 
-// readYAML parses a frontmatter.
 func readYAML(src string) (root node, faults ValidationErrors) {
 	defer func() {
-		// A hostile file may make the library panic. The panic is reported as a fault of the file.
+		// A hostile file may make the library panic.
 		if r := recover(); r != nil {
 			faults = ValidationErrors{{Code: CodeInvalid, Message: fmt.Sprintf("the frontmatter cannot be read as YAML (%v); simplify it", r)}}
 		}
@@ -94,8 +92,7 @@ func readYAML(src string) (root node, faults ValidationErrors) {
 	return root, c.errs
 }
 
-// exceedsYAMLLimits reports whether the text exceeds maxBrackets or maxIndicators. Characters in quotes count, too,
-// because a lesson never comes close to the limits.
+// exceedsYAMLLimits counts characters in quotes, too: no lesson comes close to the limits.
 func exceedsYAMLLimits(src string) bool {
 	openBrackets := 0
 	for line := range strings.Lines(src) {
@@ -119,13 +116,12 @@ func exceedsYAMLLimits(src string) bool {
 	return false
 }
 
-// yamlError returns the fault for an error of the YAML parser.
 func yamlError(src string, err error) ValidationError {
 	f := ValidationError{Code: CodeInvalid, Message: err.Error()}
 	if ye, ok := errors.AsType[yaml.Error](err); ok {
 		f.Message = ye.GetMessage()
 		if t := ye.GetToken(); t != nil && t.Position != nil {
-			f.Line = t.Position.Line + 1 // the opening --- is line 1 of the file
+			f.Line = t.Position.Line + 1 // the opening --- is line 1
 		}
 	}
 	if isIndentedByTab(src, f.Line-1) {
@@ -136,7 +132,7 @@ func yamlError(src string, err error) ValidationError {
 	return f
 }
 
-// isIndentedByTab reports whether the indentation of a line contains a tab. Lines are numbered from 1.
+// isIndentedByTab numbers lines from 1.
 func isIndentedByTab(src string, line int) bool {
 	n := 0
 	for text := range strings.Lines(src) {
@@ -163,7 +159,7 @@ func lineOf(n ast.Node) int {
 	return 0
 }
 
-// node converts a value of the YAML parser. It records a fault for a value that lessons do not use.
+// node records a fault for values that lessons do not use.
 func (c *converter) node(n ast.Node, depth int) node {
 	out := node{line: lineOf(n)}
 	if depth > maxDepth {
@@ -209,7 +205,7 @@ func (c *converter) node(n ast.Node, depth int) node {
 	return out
 }
 
-// pairs converts the members of a mapping. It records a fault for a key that occurs twice.
+// pairs records a fault for a repeated key.
 func (c *converter) pairs(values []*ast.MappingValueNode, depth int) []pair {
 	pairs := make([]pair, 0, len(values))
 	seen := make(map[string]bool, len(values))

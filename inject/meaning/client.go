@@ -13,12 +13,11 @@ import (
 	"time"
 )
 
-// Limits of a request for embeddings, and of its answer.
 const (
-	maxBatch       = 64       // texts of one request
+	maxBatch       = 64       // texts per request
 	maxAnswer      = 32 << 20 // bytes
 	requestTimeout = 30 * time.Second
-	maxDimensions  = 4096 // dimensions of a vector
+	maxDimensions  = 4096
 	maxTextSize    = 2000 // bytes of a text
 )
 
@@ -30,8 +29,8 @@ type Client struct {
 	HTTP  *http.Client
 }
 
-// embed returns the unit vectors of at most maxBatch texts. Errors do not contain the text of the answer, because a
-// server may repeat the key in it.
+// embed returns the unit vectors of at most maxBatch texts. Errors do not contain the answer's text, because a server
+// may repeat the key.
 func (c *Client) embed(ctx context.Context, texts []string) ([][]float32, error) {
 	data, err := json.Marshal(map[string]any{"model": c.Model, "input": texts})
 	if err != nil {
@@ -64,10 +63,9 @@ func (c *Client) embed(ctx context.Context, texts []string) ([][]float32, error)
 	return readVectors(raw, len(texts))
 }
 
-// errMalformed is the error of an answer that is not a list of embeddings.
 var errMalformed = errors.New("the server of embeddings sent no list with one vector of numbers for each text; check match.embeddings.upstream and model")
 
-// readVectors parses an answer with n vectors, and scales each vector to the length 1.
+// readVectors scales each vector to the length 1.
 func readVectors(raw []byte, n int) ([][]float32, error) {
 	var answer struct {
 		Data []struct {
@@ -95,8 +93,7 @@ func readVectors(raw []byte, n int) ([][]float32, error) {
 	return out, nil
 }
 
-// dot returns the dot product of two vectors, which is the cosine of unit vectors. It returns 0 for vectors of
-// different dimensions, which different models may return.
+// dot is the cosine of unit vectors, and 0 for different dimensions, which different models may return.
 func dot(a, b []float32) (sum float32) {
 	if len(a) != len(b) {
 		return 0

@@ -13,7 +13,7 @@ import (
 
 // A lesson about boats matches a text about a yacht from the next turn on.
 func ExampleMatcher() {
-	api := httptest.NewServer(&embeddingServer{}) // texts about boats and yachts have similar embeddings
+	api := httptest.NewServer(&embeddingServer{}) // similar embeddings for boats and yachts
 	defer api.Close()
 	traffic := lesson.NewTraffic()
 	for i := range 200 {

@@ -18,35 +18,33 @@ import (
 	"precept/internal/session"
 )
 
-// Bounds of the work and of the memory.
 const (
-	queueLength        = 256         // exchanges that wait for embeddings
-	maxMessageBytes    = 32 << 10    // bytes of a message with words of the user; longer messages are skipped
-	maxSentences       = 8           // sentences of one exchange; of more sentences, the first and the last half of this number are used
-	maxSamples         = 400         // captured sentences from which the thresholds are computed
-	maxLessons         = 2000        // lessons that are embedded
-	maxMatches         = 3           // matches of one session
-	vectorCacheBytes   = 32 << 20    // cache of vectors
-	maxMatchedSessions = 10_000      // sessions with stored matches
-	matchTTL           = time.Hour   // time after which a match is forgotten
-	refreshEvery       = time.Second // maximum time between two checks whether the book has changed
-	firstPause         = time.Second // pause after a failure; doubled for each further failure
+	queueLength        = 256      // exchanges that wait for embeddings
+	maxMessageBytes    = 32 << 10 // longer messages are skipped
+	maxSentences       = 8        // sentences of one exchange: half from its start, half from its end
+	maxSamples         = 400      // captured sentences for the thresholds
+	maxLessons         = 2000
+	maxMatches         = 3        // per session
+	vectorCacheBytes   = 32 << 20 // cache size
+	maxMatchedSessions = 10_000   // sessions with stored matches
+	matchTTL           = time.Hour
+	refreshEvery       = time.Second // between two checks for a changed book
+	firstPause         = time.Second // after a failure; doubled each time
 	longestPause       = time.Minute
 )
 
-// Parts of the threshold of a lesson.
 const (
-	thresholdMargin = 0.03 // added to the cosine that only the share match.like_rate of the captured sentences reaches
+	thresholdMargin = 0.03 // added to the cosine that the share match.like_rate of the samples reaches
 	minCosine       = 0.3  // lowest cosine of a match
 )
 
-// Options configure a Matcher. All fields are required.
+// Options configure a Matcher; all are required.
 type Options struct {
 	Client    Client
 	Book      func() *lesson.Book
 	Traffic   func(ctx context.Context) (*lesson.Traffic, error)
 	Rate      func() float64                                   // match.like_rate
-	OnFailure func(err error)                                  // called for every failure, and for every exchange that finds a full queue; must not block
+	OnFailure func(err error)                                  // for failures and dropped exchanges; must not block
 	Wait      func(ctx context.Context, d time.Duration) error // sleeps like time.Sleep, but ends with the context
 }
 
@@ -60,7 +58,6 @@ type Matcher struct {
 	index   index // accessed by Run only
 }
 
-// index holds the embedded lessons of a book.
 type index struct {
 	book       *lesson.Book
 	hash       string // hash of the book
@@ -71,7 +68,7 @@ type index struct {
 	thresholds []float32
 }
 
-// New returns a Matcher. Close stops the goroutines of its caches.
+// New returns a Matcher, which must be closed.
 func New(o Options) (*Matcher, error) {
 	vectors, err := ristretto.NewCache(&ristretto.Config[uint64, []float32]{NumCounters: 100_000, MaxCost: vectorCacheBytes, BufferItems: 64, IgnoreInternalCost: true})
 	if err != nil {
@@ -93,8 +90,7 @@ func (m *Matcher) Close() {
 
 var errQueueFull = errors.New("the queue of match.embeddings is full; the words of this turn are not compared by meaning")
 
-// Offer queues the redacted words of a stored exchange for the comparison. Offer does not block. If the queue is full,
-// the exchange is dropped.
+// Offer queues the redacted words of a stored exchange. Offer does not block; a full queue drops the exchange.
 func (m *Matcher) Offer(x *sample.Exchange) {
 	var words []json.RawMessage
 	for _, item := range x.New {
@@ -118,8 +114,7 @@ func (m *Matcher) Matches(id session.ID) []lesson.Resemblance {
 	return found
 }
 
-// Run embeds lessons and words until ctx ends. After a failure, Run empties the queue, waits, and also drops the words
-// that arrived meanwhile.
+// Run embeds lessons and words until ctx ends. After a failure, Run waits, and drops the words that arrived meanwhile.
 func (m *Matcher) Run(ctx context.Context) error {
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -129,7 +124,7 @@ func (m *Matcher) Run(ctx context.Context) error {
 			pause = firstPause
 		case ctx.Err() == nil:
 			m.options.OnFailure(err)
-			m.emptyQueue()                 // because the words may be deleted from the store during the pause
+			m.emptyQueue()                 // the words may be deleted from the store during the pause
 			_ = m.options.Wait(ctx, pause) // ends with ctx
 			m.emptyQueue()
 			pause = min(2*pause, longestPause)
@@ -138,7 +133,6 @@ func (m *Matcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// emptyQueue empties the queue.
 func (m *Matcher) emptyQueue() {
 	for {
 		select {
@@ -149,7 +143,7 @@ func (m *Matcher) emptyQueue() {
 	}
 }
 
-// processNext embeds a changed book, and compares the words of one exchange if an exchange arrives within refreshEvery.
+// processNext handles a changed book, then at most one exchange.
 func (m *Matcher) processNext(ctx context.Context) error {
 	if err := m.refresh(ctx); err != nil {
 		return err
@@ -164,7 +158,6 @@ func (m *Matcher) processNext(ctx context.Context) error {
 	}
 }
 
-// refresh embeds the lessons again if the book, the captured sessions or the rate has changed.
 func (m *Matcher) refresh(ctx context.Context) error {
 	traffic, err := m.options.Traffic(ctx)
 	if err != nil {
@@ -185,7 +178,6 @@ func (m *Matcher) refresh(ctx context.Context) error {
 	return nil
 }
 
-// embedLessons sets the vectors and the thresholds of the lessons that are matched by likeness.
 func (m *Matcher) embedLessons(ctx context.Context, next *index) error {
 	var texts []string
 	for _, l := range next.book.Lessons() {
@@ -210,8 +202,7 @@ func (m *Matcher) embedLessons(ctx context.Context, next *index) error {
 	return nil
 }
 
-// threshold returns the minimum cosine of a match for the lesson with the vector v. At most the share rate of the
-// samples reaches it.
+// threshold returns a lesson's minimum cosine, which at most the share rate of the samples reaches.
 func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	cosines := make([]float32, 0, len(samples))
 	for _, s := range samples {
@@ -224,8 +215,7 @@ func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	return minCosine
 }
 
-// compare embeds the sentences of an exchange. Of the lessons whose cosine reaches their threshold, it stores the
-// lesson that exceeds its threshold most.
+// compare stores the lesson that exceeds its threshold most.
 func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 	if len(m.index.lessons) == 0 {
 		return nil
@@ -267,12 +257,11 @@ func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 	return nil
 }
 
-// embedAll returns the vectors of texts, from the cache or from the server.
 func (m *Matcher) embedAll(ctx context.Context, texts []string) ([][]float32, error) {
 	out := make([][]float32, len(texts))
 	var missing []int
 	for i, text := range texts {
-		// Without ToValidUTF8, a part of a character could remain at the end.
+		// The cut may split a character; ToValidUTF8 removes the rest.
 		texts[i] = strings.ToValidUTF8(text[:min(len(text), maxTextSize)], "")
 		if v, ok := m.vectors.Get(m.key(texts[i])); ok {
 			out[i] = v

@@ -19,13 +19,12 @@ import (
 	"precept/internal/session"
 )
 
-// embeddingServer is a fake embedding server. Texts about boats and yachts get one vector, all other texts an
-// orthogonal one.
+// embeddingServer returns one vector for texts about boats and yachts, and an orthogonal one for other texts.
 type embeddingServer struct {
 	mu       sync.Mutex
 	embedded []string
 	header   http.Header
-	override func(w http.ResponseWriter) bool // if set, may write a different response and return true
+	override func(w http.ResponseWriter) bool // if set, may respond and return true
 }
 
 func (s *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -55,8 +54,8 @@ func (s *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
 }
 
-// startMatcher runs a matcher with one lesson about boats, which change may edit, and a number of captured sessions.
-// The returned channel receives the reported failures.
+// startMatcher runs a matcher with one lesson about boats, which change may edit. The returned channel receives the
+// reported failures.
 func startMatcher(t *testing.T, m *embeddingServer, sessions int, change func(l *lesson.Lesson)) (*meaning.Matcher, <-chan error) {
 	t.Helper()
 	server := httptest.NewServer(m)
@@ -98,7 +97,6 @@ func exchangeWithText(id session.ID, text string) *sample.Exchange {
 	return &sample.Exchange{Session: id.String(), Dialect: "chat", New: []json.RawMessage{item}}
 }
 
-// waitForMatch offers text until the session has a match, and returns the match.
 func waitForMatch(t *testing.T, m *meaning.Matcher, id session.ID, text string) lesson.Resemblance {
 	t.Helper()
 	for range 500 {
@@ -119,7 +117,7 @@ func TestTextOfSameMeaningMatches(t *testing.T) {
 	if r.Lesson.Slug != "moor-first" || r.Score < r.Threshold {
 		t.Errorf("match = %+v, want moor-first with a score of at least the threshold", r)
 	}
-	for range 20 { // the cache should answer most of these equal offers
+	for range 20 { // the cache should answer most of them
 		m.Offer(exchangeWithText(session.ID{2}, "When do you open on Sunday?"))
 	}
 	waitForMatch(t, m, session.ID{3}, "a yacht")

@@ -19,7 +19,7 @@ type KindInfo struct {
 	Meaning string // description for the documentation
 }
 
-// KindMatch is a kind with the first sentence of this kind.
+// KindMatch is a kind with the first sentence that has it.
 type KindMatch struct {
 	Kind     Kind
 	Sentence string
@@ -27,14 +27,14 @@ type KindMatch struct {
 
 // Limits of one search.
 const (
-	maxText      = 16 << 10 // bytes; a longer text is reduced to its first and its last half of these bytes
+	maxText      = 16 << 10 // bytes; of a longer text, half from each end is searched
 	maxSentences = 256
-	maxTokens    = 64      // tokens of a sentence
-	maxSteps     = 1 << 17 // comparisons in all sentences; so many take a few milliseconds
+	maxTokens    = 64      // per sentence
+	maxSteps     = 1 << 17 // comparisons in all sentences; a few milliseconds
 )
 
-// Kinds returns the kinds of the requests in a text of a user, each once, in the order of the text. Code blocks and
-// quoted lines are not searched. Only a part of a text that exceeds the limits is searched.
+// Kinds returns the kinds of the requests in a user's text, each once, in order. Code blocks and quoted lines are not
+// searched.
 func Kinds(text string) []KindMatch {
 	if len(text) > maxText {
 		text = text[:maxText/2] + "\n" + text[len(text)-maxText/2:]
@@ -71,35 +71,33 @@ func Nearest(name string) (nearest Kind, known bool) {
 //go:embed kinds.tsv
 var kindsText string
 
-// table is the compiled form of kinds.tsv.
 type table struct {
 	kinds      []KindInfo
 	classes    map[string][]string
 	vocabulary vocabulary
 	courtesy   element
 	patterns   []pattern
-	byWord     [][]int         // by number of a word, the patterns that can begin with the word
-	byShape    map[shape][]int // by shape, the patterns that can begin with a word of the shape
+	byWord     [][]int         // by word number, the patterns that can begin with the word
+	byShape    map[shape][]int // patterns that can begin with a word of the shape
 }
 
-// row is a line of kinds.tsv with a pattern of a kind and an example.
 type row struct {
 	pattern pattern
 	example string
-	line    string // file and line number
+	line    string
 }
 
 //nolint:gochecknoglobals // immutable, read at the first use
 var kindTable = sync.OnceValue(func() *table {
 	t, rows, err := readTable(kindsText)
 	if err != nil {
-		panic(err) // the file is part of the program, and a test reads the file
+		panic(err) // embedded file, read by a test
 	}
 	t.index(rows)
 	return t
 })
 
-// readTable parses kinds.tsv. The table is returned without its index.
+// readTable leaves the index of the table empty.
 func readTable(text string) (*table, []row, error) {
 	t := &table{classes: map[string][]string{}, vocabulary: vocabulary{words: map[string]int{}, prefixes: map[string]int{}}}
 	numbers := map[string]int{}
@@ -140,7 +138,6 @@ func readTable(text string) (*table, []row, error) {
 	return t, rows, err
 }
 
-// index adds the patterns to the table, each under the words and shapes with which a match can begin.
 func (t *table) index(rows []row) {
 	t.byWord, t.byShape = make([][]int, t.vocabulary.size+1), map[shape][]int{}
 	for _, r := range rows {
@@ -159,16 +156,15 @@ func (t *table) index(rows []row) {
 	}
 }
 
-// search is the state of one call of Kinds.
+// search is the state of one Kinds call.
 type search struct {
 	table   *table
 	found   []KindMatch
-	tokens  []token // tokens of the current sentence
-	numbers []int   // memory of the numbers of all tokens
+	tokens  []token // of the current sentence
+	numbers []int   // memory for the tokens' numbers
 	steps   int
 }
 
-// searchSentence adds the kinds of a sentence to found.
 func (s *search) searchSentence(text string) {
 	s.tokenize(text)
 	if !slices.ContainsFunc(s.tokens, func(t token) bool { return len(t.numbers) > 0 || t.shapes != 0 }) {
@@ -185,7 +181,7 @@ func (s *search) searchSentence(text string) {
 	}
 }
 
-// tryPatterns adds the kinds of the patterns that match the tokens from index at. text is the sentence.
+// tryPatterns adds the kinds of the patterns that match at a token.
 func (s *search) tryPatterns(patterns []int, at int, text string) {
 	for _, n := range patterns {
 		p := &s.table.patterns[n]
@@ -196,7 +192,6 @@ func (s *search) tryPatterns(patterns []int, at int, text string) {
 	}
 }
 
-// hasKind reports whether found contains a kind.
 func (s *search) hasKind(kind int) bool {
 	return slices.ContainsFunc(s.found, func(f KindMatch) bool { return f.Kind == s.table.kinds[kind].Name })
 }

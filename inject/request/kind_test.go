@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each pattern of kinds.tsv finds its example without the other patterns. Each kind has a pattern.
+// Each pattern finds its example without the other patterns.
 func TestEachPatternFindsItsExample(t *testing.T) {
 	t.Parallel()
 	kindTable, rows, err := readTable(kindsText)
@@ -52,11 +52,10 @@ func TestReadTableReportsFaults(t *testing.T) {
 	}
 }
 
-// sentence is a request with its expected kinds.
 type sentence struct{ set, kinds, text string }
 
-// readSentences reads testdata/requests.tsv. The sentences of the set "dev" were known when kinds.tsv was written.
-// Those of the set "held" were held out until their first measurement, in which 56 of 70 were found.
+// The sentences of the set "dev" were known when kinds.tsv was written. Those of "held" were not; 56 of 70 were found
+// at their first measurement.
 func readSentences(t *testing.T) (out []sentence) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/requests.tsv")
@@ -71,7 +70,6 @@ func readSentences(t *testing.T) (out []sentence) {
 	return out
 }
 
-// Most requests in the many wordings of requests.tsv have their expected kind, and few have a different kind.
 func TestKindsOfParaphrasedRequests(t *testing.T) {
 	t.Parallel()
 	all, found, others := map[string]int{}, map[string]int{}, map[string]int{}
@@ -94,7 +92,6 @@ func TestKindsOfParaphrasedRequests(t *testing.T) {
 	}
 }
 
-// Requests about other subjects with similar words have no kind.
 func TestUnrelatedRequestsHaveNoKind(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("testdata/others.txt")
@@ -131,7 +128,7 @@ func TestCodeQuotationsAndProhibitionsHaveNoKind(t *testing.T) {
 	}
 }
 
-// A statement that something is in use does not ask for a search of the code. A question about the uses does.
+// A statement that something is in use does not ask for a search of the code.
 func TestOnlyQuestionsAboutUsesAreCodeSearches(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -161,7 +158,6 @@ func TestKindsReturnsTheirSentences(t *testing.T) {
 	}
 }
 
-// A sentence has at most maxTokens tokens, however long the text is.
 func TestTokensPerSentenceAreLimited(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -191,7 +187,6 @@ func TestNearestReturnsSimilarKind(t *testing.T) {
 	}
 }
 
-// The table of request kinds in docs/LESSONS.md equals the kinds of kinds.tsv.
 func TestDocsListRequestKinds(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/LESSONS.md")

@@ -7,38 +7,36 @@ import (
 	"strings"
 )
 
-// maxGap is the maximum number of tokens that a * matches.
+// maxGap is how many tokens a * matches at most.
 const maxGap = 5
 
-// pattern is a wording of a request, as elements that must follow each other in a sentence.
+// pattern is a wording of a request.
 type pattern struct {
 	kindIndex int
 	elements  []element
 }
 
-// element is a part of a pattern: a list of alternatives, a gap, or the start or the end of a clause.
 type element struct {
 	isGap, isClauseStart, isClauseEnd bool
-	words                             []bool  // by number of a word, whether the word is an alternative
-	shapes                            shape   // shapes that are alternatives
-	phrases                           [][]int // alternatives of several words, as the numbers of the words
-	firstWords                        []bool  // by number of a word, whether one of phrases begins with the word
+	words                             []bool  // by word number, whether the word is an alternative
+	shapes                            shape   // alternative shapes
+	phrases                           [][]int // alternatives of several words
+	firstWords                        []bool  // by word number, whether one of phrases begins with the word
 }
 
-// vocabulary numbers the words and the prefixes of words that occur in the table. The number 0 means no word.
+// vocabulary numbers the table's words and prefixes. 0 means no word.
 type vocabulary struct {
 	words    map[string]int
-	prefixes map[string]int // the keys have minPrefix to maxPrefix bytes
+	prefixes map[string]int // keys have minPrefix to maxPrefix bytes
 	size     int
 }
 
-// Limits of the length of a prefix in bytes.
 const (
 	minPrefix = 3
 	maxPrefix = 12
 )
 
-// number returns the number of a term, which is a word, or a prefix of words with a ~ at the end.
+// A term is a word, or a prefix of words with a ~ at the end.
 func (v *vocabulary) number(term string) (int, error) {
 	list := v.words
 	text, prefix := strings.CutSuffix(term, "~")
@@ -55,8 +53,8 @@ func (v *vocabulary) number(term string) (int, error) {
 	return list[text], nil
 }
 
-// readPattern parses a pattern, whose elements are separated by blanks. "^" is the start of a clause, "$" is the end of
-// a clause, and "*" matches at most maxGap words of one clause.
+// readPattern parses a pattern such as "^ commit * $": "^" and "$" are the ends of a clause, and "*" matches at most
+// maxGap words.
 func (t *table) readPattern(kind int, text string) (pattern, error) {
 	p := pattern{kindIndex: kind}
 	for field := range strings.FieldsSeq(text) {
@@ -72,13 +70,12 @@ func (t *table) readPattern(kind int, text string) (pattern, error) {
 	return p, nil
 }
 
-// firstWordElement returns the index of the first element with alternatives.
 func (p *pattern) firstWordElement() int {
 	return slices.IndexFunc(p.elements, func(e element) bool { return !e.isGap && !e.isClauseStart && !e.isClauseEnd })
 }
 
-// readElement parses an element: "^", "$", "*", or alternatives that are separated by "|". An alternative is a word, a
-// prefix ("fail~"), several words ("pull_request"), a shape ("{file}"), or a class ("@test").
+// readElement parses "^", "$", "*", or alternatives separated by "|": a word, a prefix ("fail~"), several words
+// ("pull_request"), a shape ("{file}"), or a class ("@test").
 func (t *table) readElement(text string) (e element, err error) {
 	switch text {
 	case "^":
@@ -104,7 +101,6 @@ func (t *table) readElement(text string) (e element, err error) {
 	return e, nil
 }
 
-// addAlternative adds an alternative to an element.
 func (t *table) addAlternative(e *element, text string) error {
 	if strings.HasPrefix(text, "{") {
 		s, ok := shapes[text]
@@ -131,7 +127,6 @@ func (t *table) addAlternative(e *element, text string) error {
 	return nil
 }
 
-// addToSet adds a number to a set, and returns the set.
 func addToSet(set []bool, n int) []bool {
 	for len(set) <= n {
 		set = append(set, false)
@@ -140,13 +135,11 @@ func addToSet(set []bool, n int) []bool {
 	return set
 }
 
-// canBegin reports whether a token can begin a match of the element.
 func (e *element) canBegin(tok *token) bool { return e.matches(tok) || tok.hasAnyOf(e.firstWords) }
 
-// matches reports whether the token alone matches the element.
 func (e *element) matches(tok *token) bool { return tok.shapes&e.shapes != 0 || tok.hasAnyOf(e.words) }
 
-// matchLengths yields the length, in tokens, of each match of the element at the start of the tokens.
+// matchLengths yields the length in tokens of each match at the start of the tokens.
 func (e *element) matchLengths(tokens []token) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if len(tokens) == 0 || e.matches(&tokens[0]) && !yield(1) || !tokens[0].hasAnyOf(e.firstWords) {
@@ -160,7 +153,7 @@ func (e *element) matchLengths(tokens []token) iter.Seq[int] {
 	}
 }
 
-// matches reports whether the elements from index e match the tokens from index at.
+// matches reports whether the elements from e match the tokens from at.
 func (p *pattern) matches(tokens []token, at, e int, steps *int) bool {
 	if *steps--; *steps < 0 {
 		return false
@@ -168,7 +161,7 @@ func (p *pattern) matches(tokens []token, at, e int, steps *int) bool {
 	if e == len(p.elements) {
 		return true
 	}
-	next := at < len(tokens) && tokens[at].startsClause // the token begins another clause
+	next := at < len(tokens) && tokens[at].startsClause // a new clause begins
 	switch el := &p.elements[e]; {
 	case el.isClauseStart:
 		return at < len(tokens) && tokens[at].startsRequest && p.matches(tokens, at, e+1, steps)
@@ -196,7 +189,6 @@ func (p *pattern) matches(tokens []token, at, e int, steps *int) bool {
 	}
 }
 
-// startsWith reports whether the tokens start with the words of the given numbers, in one clause.
 func startsWith(numbers []int, tokens []token) bool {
 	if len(tokens) < len(numbers) {
 		return false

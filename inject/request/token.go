@@ -12,10 +12,10 @@ import (
 // token is a word of a sentence, in lower case without apostrophes.
 type token struct {
 	text          string
-	numbers       []int // numbers in the vocabulary of the word and of its prefixes
+	numbers       []int // vocabulary numbers of the word and its prefixes
 	shapes        shape
-	startsClause  bool // the token is the first word of a sentence, or follows a comma, a colon, a dash or a parenthesis
-	startsRequest bool // a request may start here: at the start of a clause, or after a conjunction or a courtesy such as "can you please"
+	startsClause  bool // first in a sentence, or after a comma, a colon, a dash or a parenthesis
+	startsRequest bool // a request may start here: at the start of a clause, or after a conjunction or "can you please"
 }
 
 // shape is a set of shapes of a token.
@@ -25,8 +25,8 @@ const (
 	fileShape      shape = 1 << iota // main.go, src/app.ts
 	nameShape                        // a name in code: parseDate, DATABASE_URL, a.b(), src/app
 	versionShape                     // 2, 2.4.1, v3
-	testShape                        // the name of a test: TestParse, test_login, user.spec.ts
-	generatedShape                   // the name of a generated file or of its source: user.pb.go, src/gen/a.ts, a.proto
+	testShape                        // test name: TestParse, test_login, user.spec.ts
+	generatedShape                   // generated file or its source: user.pb.go, src/gen/a.ts, a.proto
 	releaseShape                     // 2.4.1, v3
 	statusShape                      // 404, 503
 )
@@ -36,10 +36,8 @@ var shapes = map[string]shape{
 	"{file}": fileShape, "{name}": nameShape, "{version}": versionShape, "{test}": testShape, "{generated}": generatedShape, "{status}": statusShape, "{release}": releaseShape,
 }
 
-// hasNumber reports whether number is the number of the token or of one of its prefixes.
 func (t *token) hasNumber(number int) bool { return slices.Contains(t.numbers, number) }
 
-// hasAnyOf reports whether a set contains one of the numbers of the token.
 func (t *token) hasAnyOf(set []bool) bool {
 	for _, n := range t.numbers {
 		if n < len(set) && set[n] {
@@ -49,7 +47,6 @@ func (t *token) hasAnyOf(set []bool) bool {
 	return false
 }
 
-// tokenize sets s.tokens to the first maxTokens tokens of a sentence.
 func (s *search) tokenize(sentence string) {
 	s.tokens, s.numbers = s.tokens[:0], s.numbers[:0]
 	clause := true
@@ -73,7 +70,7 @@ func (s *search) tokenize(sentence string) {
 	}
 }
 
-// addToken adds a token. It returns false if the sentence has too many tokens.
+// addToken returns false if the sentence has too many tokens.
 func (s *search) addToken(word string, clause bool) bool {
 	if len(s.tokens) == maxTokens {
 		return false
@@ -86,7 +83,6 @@ func (s *search) addToken(word string, clause bool) bool {
 	return true
 }
 
-// appendNumbers appends the numbers of a word and of its prefixes.
 func (v *vocabulary) appendNumbers(list []int, word string) []int {
 	if n := v.words[word]; n > 0 {
 		list = append(list, n)
@@ -99,7 +95,7 @@ func (v *vocabulary) appendNumbers(list []int, word string) []int {
 	return list
 }
 
-// withoutQuotes replaces each quoted text of several words by the word "quoted".
+// withoutQuotes replaces each quotation of several words by "quoted".
 func withoutQuotes(sentence string) string {
 	var b strings.Builder
 	for {
@@ -127,13 +123,13 @@ func withoutQuotes(sentence string) string {
 	return b.String() + sentence
 }
 
-// Punctuation marks before and after a word that do not belong to the word.
+// Punctuation around a word.
 const (
 	openers = "\"'`([{<“‘*-–—/&+=|>~#"
 	closers = "\"'`)]}>”’*,:;.!?…-–—/&+=|~"
 )
 
-// firstWord returns the part of a word before its first hyphen. A name in code or a file name is returned whole.
+// firstWord returns the part before the first hyphen. A name in code or a file name stays whole.
 func firstWord(field string) string {
 	hyphen := strings.IndexByte(field, '-')
 	if hyphen < 0 || strings.ContainsAny(field, "/._()") {
@@ -142,7 +138,6 @@ func firstWord(field string) string {
 	return field[:hyphen]
 }
 
-// normalizeWord returns a word in lower case without apostrophes.
 func normalizeWord(word string) string {
 	word = strings.ToLower(word)
 	if strings.ContainsAny(word, "'’") {
@@ -151,10 +146,9 @@ func normalizeWord(word string) string {
 	return word
 }
 
-// shapesOf returns the shapes of a word.
 func shapesOf(word string) (s shape) {
 	if word == "" || len(word) > 200 || isLetters(word) && strings.ToLower(word[1:]) == word[1:] {
-		return 0 // fast path for most words
+		return 0 // fast path
 	}
 	if isVersion(word) {
 		s |= versionShape
@@ -187,8 +181,7 @@ func shapesOf(word string) (s shape) {
 	return s
 }
 
-// isGenerated reports whether the name of a file, in lower case, is that of the output or the input of a code
-// generator.
+// isGenerated reports whether a code generator reads or writes the file.
 func isGenerated(name string) bool {
 	for _, part := range [...]string{".pb.", "_pb2", ".g.dart", ".gen.", "_gen.", ".generated.", "_generated.", "/gen/", "/generated/", "__generated__", ".sql.go", ".designer.", "/mocks/"} {
 		if strings.Contains(name, part) {
@@ -199,7 +192,6 @@ func isGenerated(name string) bool {
 		strings.HasSuffix(name, "/generated") || strings.HasPrefix(name, "zz_generated") || strings.HasPrefix(name, "mocks/") || strings.HasPrefix(path.Base(name), "mock_")
 }
 
-// isVersion reports whether a word is a number with or without dots, or a version such as v2 or 3.x.
 func isVersion(word string) bool {
 	if len(word) > 1 && (word[0] == 'v' || word[0] == 'V') {
 		word = word[1:]
@@ -210,7 +202,7 @@ func isVersion(word string) bool {
 	return strings.Trim(word, "0123456789.x") == ""
 }
 
-// isCamel reports whether a word has a capital after a small letter.
+// isCamel reports whether a capital follows a small letter.
 func isCamel(word string) bool {
 	for i := 1; i < len(word); i++ {
 		if 'A' <= word[i] && word[i] <= 'Z' && 'a' <= word[i-1] && word[i-1] <= 'z' {
@@ -222,7 +214,6 @@ func isCamel(word string) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// isLetters reports whether all bytes of a text are ASCII letters.
 func isLetters(s string) bool {
 	for i := range len(s) {
 		if c := s[i] | 0x20; c < 'a' || c > 'z' {
@@ -232,7 +223,6 @@ func isLetters(s string) bool {
 	return true
 }
 
-// markStarts sets startsRequest of the tokens.
 func (t *table) markStarts(tokens []token) {
 	for i := range tokens {
 		tokens[i].startsRequest = tokens[i].startsRequest || tokens[i].startsClause
@@ -250,7 +240,6 @@ func (t *table) markStarts(tokens []token) {
 	}
 }
 
-// isConjunction reports whether a request can follow the word in the middle of a sentence.
 func isConjunction(word string) bool {
 	switch word {
 	case "and", "then", "but", "or", "please", "also", "so":
@@ -259,8 +248,7 @@ func isConjunction(word string) bool {
 	return false
 }
 
-// Sentences yields the sentences and lines of a text. A period within a file name, a number or an address does not end
-// a sentence.
+// Sentences yields the sentences and lines of a text. A period in a file name, number or address ends no sentence.
 func Sentences(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for line := range strings.Lines(text) {
@@ -275,7 +263,6 @@ func Sentences(text string) iter.Seq[string] {
 	}
 }
 
-// sentenceEnd returns the length of the first sentence of a line.
 func sentenceEnd(line string) int {
 	for i, r := range line {
 		switch r {
@@ -291,7 +278,7 @@ func sentenceEnd(line string) int {
 	return len(line)
 }
 
-// unquotedLines yields the lines of a text outside of code blocks, HTML comments and quotations.
+// unquotedLines skips code blocks, HTML comments and quotations.
 func unquotedLines(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		code, comment := false, false

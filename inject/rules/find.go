@@ -8,29 +8,29 @@ import (
 	"strings"
 )
 
-// File is the content of a rules file inside of a text.
+// File is a rules file inside of a text.
 type File struct {
-	Name         string // path as the agent wrote it, or the usual name of this agent's rules file
-	Agent        string // agent that uses the marker
-	Start, End   int    // offsets of the content in the text
-	Unterminated bool   // no marker ends the content, so that text of the user may follow without a boundary
+	Name         string // path as the agent wrote it, or the agent's usual name
+	Agent        string // owner of the marker
+	Start, End   int    // offsets of the content
+	Unterminated bool   // no marker ends the content, so the user's text may follow
 }
 
-// Base returns the last element of a path with slashes or backslashes.
+// Base splits at slashes and backslashes.
 func Base(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "/")) }
 
 // marker is the frame that an agent writes around a rules file.
 type marker struct {
 	agent          string
-	open           *regexp.Regexp // groups: path; folder (of an AGENTS.md); tag, whose closing tag ends the content; fence, the code fence that ends the content
-	closers        []string       // texts that end the content; without one, the content ends at the next opening or at the end of the text
-	name           string         // name of the file if open has no group path
-	mustClose      bool           // an opening without a closer is not a frame
-	acceptsAnyPath bool           // the frame contains only rules files, so that every path is accepted
-	hint           string         // words in every text with this frame; a search for them is much faster than open
+	open           *regexp.Regexp // groups: path; folder (of an AGENTS.md); tag or fence, closed after the content
+	closers        []string       // end the content; otherwise the next opening or the end of the text does
+	name           string         // if open has no group path
+	mustClose      bool           // an opening without a closer is no frame
+	acceptsAnyPath bool           // the frame contains only rules files
+	hint           string         // in every text with this frame; much faster to search than open
 }
 
-// markers lists the frames by agent. They were taken from the packages of the agents and from recorded requests.
+// markers come from the packages of the agents and from recorded requests.
 var markers = []marker{ //nolint:gochecknoglobals // an immutable list
 	{
 		agent: "claude-code", acceptsAnyPath: true, hint: "Contents of ",
@@ -65,14 +65,14 @@ var markers = []marker{ //nolint:gochecknoglobals // an immutable list
 	{agent: "", hint: `="`, open: regexp.MustCompile(`<(?P<tag>[A-Za-z_][\w-]*)(?: [^>\n]*?)? (?:path|name|filePath|file|source)="(?P<path>[^"\n]*)"[^>\n]*>`)},
 }
 
-// knownNames lists the usual names of rules files, in lower case.
+// knownNames are in lower case.
 var knownNames = []string{ //nolint:gochecknoglobals // an immutable list
 	"claude.md", "claude.local.md", "agents.md", "agent.md", "agents.override.md", "gemini.md", "qwen.md", "codex.md", "crush.md", "warp.md",
 	"conventions.md", "copilot-instructions.md", "context.md", "rules.md", "opencode.md", "replit.md", "guidelines.md", "instructions.md",
 	".cursorrules", ".windsurfrules", ".clinerules", ".roorules", ".goosehints", ".rules", ".continuerules", ".aider.conventions.md",
 }
 
-// IsName reports whether a path is the usual path of a rules file.
+// IsName reports whether a path is usual for a rules file.
 func IsName(name string) bool {
 	p := strings.ToLower(strings.ReplaceAll(name, `\`, "/"))
 	base := path.Base(p)
@@ -80,14 +80,14 @@ func IsName(name string) bool {
 		strings.HasSuffix(base, ".md") && (strings.Contains(p, "rules/") || strings.Contains(p, ".instructions/"))
 }
 
-// Find returns the rules files in a text of an agent, in the order of the text.
+// Find returns the rules files in an agent's text, in order.
 func Find(text string) []File {
 	var found []File
 	for i := range markers {
 		found = append(found, markers[i].find(text)...)
 	}
 	slices.SortStableFunc(found, func(a, b File) int { return cmp.Compare(a.Start, b.Start) })
-	// A frame inside of another file is part of this file, for example a quotation.
+	// A frame inside of a file, such as a quotation, is part of the file.
 	out := found[:0]
 	for _, f := range found {
 		if len(out) == 0 || f.Start >= out[len(out)-1].End {
@@ -97,7 +97,6 @@ func Find(text string) []File {
 	return out
 }
 
-// find returns the rules files in the frames of the marker.
 func (m *marker) find(text string) (found []File) {
 	if !strings.Contains(text, m.hint) {
 		return nil
@@ -122,7 +121,7 @@ func (m *marker) find(text string) (found []File) {
 		}
 		closed := false
 		for _, c := range closers {
-			// The line feed before the content may be the first byte of a closer, and a closer may be the next opening.
+			// A closer may start with the line feed before the content, and may be the next opening.
 			if i := strings.Index(text[f.Start-1:min(f.End+len(c)-1, len(text))], c); i >= 0 {
 				f.End, closed = max(f.Start-1+i, f.Start), true
 			}
@@ -144,18 +143,18 @@ func (m *marker) find(text string) (found []File) {
 	return found
 }
 
-// Frames that hold several files. cline writes no blank line after the name of a file, so a heading of the
-// first level, or the name of a known file, shows that a file begins.
+// Frames with several files. cline writes no blank line after a file's name, so a heading of the first level or a known
+// name begins a file.
 const clineRules = "# Rules\n## "
 
-// The groups of a match come in pairs: the name of the next file, and an empty group at the start of its content.
+// Groups come in pairs: the next file's name, and an empty group where its content starts.
 var (
 	clineNextFile = regexp.MustCompile(`\n\n## (?:([^\n]+)\n()# |((?:Workspace|Global) AGENTS\.md)\n())`)
 	codexNextFile = regexp.MustCompile(`\r?\n--- project-doc ---\r?\n()()`)
 )
 
-// parts returns the files inside of the frame of f. A frame of codex contains the file of the user and the file of the
-// project. A frame of cline lists files by their names without folder and extension.
+// parts returns the files of a frame. A frame of codex has the user's and the project's file. A frame of cline lists
+// files by names without folder and extension.
 func (f *File) parts(text string) []File {
 	files, next := []File{*f}, codexNextFile
 	switch {
@@ -187,7 +186,7 @@ func (f *File) parts(text string) []File {
 	return files
 }
 
-// group returns the text of a named group of an opening. It returns "" for a group that open does not have.
+// group returns "" for a group that open does not have.
 func (m *marker) group(text string, at []int, name string) string {
 	i := m.open.SubexpIndex(name)
 	if i < 0 || at[2*i] < 0 {
@@ -196,7 +195,6 @@ func (m *marker) group(text string, at []int, name string) string {
 	return text[at[2*i]:at[2*i+1]]
 }
 
-// trim removes blank lines at the start, and blanks at the end, from the content.
 func (f *File) trim(text string) {
 	body := text[f.Start:f.End]
 	lead := len(body) - len(strings.TrimLeft(body, " \t\r\n"))
@@ -206,7 +204,7 @@ func (f *File) trim(text string) {
 	f.End = f.Start + len(strings.TrimRight(text[f.Start:f.End], " \t\r\n"))
 }
 
-// takeName removes the first line from the content if it is the name of the file, and sets Name to it.
+// takeName moves the first line to Name if it is the name of a file.
 func (f *File) takeName(text string) {
 	first, _, more := strings.Cut(text[f.Start:f.End], "\n")
 	if name := strings.TrimSpace(first); more && IsName(name) && !strings.ContainsAny(name, " \t") {

@@ -16,21 +16,21 @@ import (
 	"precept/internal/file"
 )
 
-// RegistryName is the name of the registry in the folder of the lessons.
+// RegistryName is a file in the folder of the lessons.
 const RegistryName = "_rules.json"
 
-// State is the state of the measurement of a registered section.
+// State is the state of a section's measurement.
 type State string
 
-// The states. A finished or stopped section stays in the registry, because its sessions still cut the section.
+// The states. A finished or stopped section stays registered, because its sessions still cut it.
 const (
-	Queued    State = "queued" // waits for its measurement
+	Queued    State = "queued"
 	Measuring State = "measuring"
-	Finished  State = "finished" // a verdict ended the measurement
-	Stopped   State = "stopped"  // a person ended the measurement
+	Finished  State = "finished" // by a verdict
+	Stopped   State = "stopped"  // by a person
 )
 
-// RegisteredSection is a section that a person registered for measurement. Each version of its text has its own entry.
+// RegisteredSection is a section that a person registered for measurement. Each version of its text has an entry.
 type RegisteredSection struct {
 	File           string  `json:"file"`    // last element of the path of the file
 	Section        string  `json:"section"` // name of the section in the file
@@ -50,31 +50,31 @@ type RegisteredSection struct {
 	Ended   time.Time `json:"ended,omitzero"`
 }
 
-// ArmPrefix is the prefix of the arm of every section of a rules file.
+// ArmPrefix starts the arm of every section.
 const ArmPrefix = trial.RulePrefix
 
-// Slug returns the name of the section's arm: rule:FILE#section.
+// Slug returns the arm's name: rule:FILE#section.
 func (r *RegisteredSection) Slug() string { return ArmPrefix + r.File + "#" + r.Section }
 
-// Arm returns the arm of this version of the section.
+// Arm returns the arm of this version.
 func (r *RegisteredSection) Arm() trial.Arm { return trial.Arm(r.Slug() + "@" + r.Hash) }
 
-// Trial returns the name of the planned trial, or "" if no trial is planned.
+// Trial returns the name of the planned trial, or "".
 func (r *RegisteredSection) Trial() string { return trial.PlannedName(r.Began, r.Picks, "") }
 
-// Registry holds the registered sections in the order of their registration. The sections of a Registry that was read
-// never change, and Update writes a new Registry. SetStarts and Delay change only the start times.
+// Registry holds the sections in the order of their registration. Sections never change; Update writes a new Registry.
+// SetStarts and Delay change only start times.
 type Registry struct {
 	Sections []RegisteredSection `json:"sections"`
 
-	lines  [][]string  // by section, its lines for Locate
-	starts []time.Time // by section, the start of its measurement; sessions that started earlier are not measured
+	lines  [][]string  // by section, for Locate
+	starts []time.Time // by section; earlier sessions are not measured
 }
 
-// Path returns the path of the registry in a folder of lessons.
+// Path returns the registry's path in a folder of lessons.
 func Path(lessons string) string { return filepath.Join(lessons, RegistryName) }
 
-// Read reads a registry. A missing file is an empty registry.
+// Read reads a registry. A missing file is empty.
 func Read(path string) (*Registry, error) {
 	raw, err := file.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -86,7 +86,7 @@ func Read(path string) (*Registry, error) {
 	return Parse(path, raw)
 }
 
-// Parse parses the text of a registry. name is the name of the text in errors. An empty text is an empty registry.
+// Parse parses a registry, which may be empty. name is for errors.
 func Parse(name string, raw []byte) (*Registry, error) {
 	var r Registry
 	if len(raw) == 0 {
@@ -106,9 +106,9 @@ func Parse(name string, raw []byte) (*Registry, error) {
 	return &r, nil
 }
 
-// SetStarts sets the start of each measurement in r for this process, and returns r. before is the previous registry of
-// this process, and now is the time at which the process read r. A measurement that is new to the process starts at now
-// at the earliest. Sessions that started earlier are not measured, because the model may have seen the section in them.
+// SetStarts sets the start of each measurement for this process, and returns r. before is the previous registry, read
+// by this process; now is when it read r. A new measurement starts at now or later, because the model may have seen the
+// section in earlier sessions.
 func (r *Registry) SetStarts(before *Registry, now time.Time) *Registry {
 	for i := range r.Sections {
 		s := &r.Sections[i]
@@ -126,8 +126,8 @@ func (r *Registry) SetStarts(before *Registry, now time.Time) *Registry {
 	return r
 }
 
-// Delay moves the start of each measurement in r by d, and returns r. After the delay, all replicas of a fleet know a
-// section, so that no session loses the section on one replica only.
+// Delay moves the starts by d, and returns r. After the delay, all replicas know a section, so that no session loses
+// the section on one replica only.
 func (r *Registry) Delay(d time.Duration) *Registry {
 	for i := range r.starts {
 		r.starts[i] = r.starts[i].Add(d)
@@ -135,22 +135,22 @@ func (r *Registry) Delay(d time.Duration) *Registry {
 	return r
 }
 
-// Lines returns the lines of section i, as Locate takes them.
+// Lines returns the lines of section i, for Locate.
 func (r *Registry) Lines(i int) []string { return r.lines[i] }
 
-// IsMeasuring reports whether section i is measured in a session that started at a time.
+// IsMeasuring reports whether section i is measured in a session with this start.
 func (r *Registry) IsMeasuring(i int, started time.Time) bool {
 	return r.Sections[i].State == Measuring && !started.Before(r.starts[i])
 }
 
-// IndexOf returns the index of the section with an arm.
+// IndexOf returns the index of an arm's section.
 func (r *Registry) IndexOf(arm trial.Arm) (i int, ok bool) {
 	i = slices.IndexFunc(r.Sections, func(s RegisteredSection) bool { return s.Arm() == arm })
 	return i, i >= 0
 }
 
-// Update changes the registry at a path under a lock that excludes other processes. change gets the sections and
-// returns the new sections. Nothing is written if change fails or changes nothing.
+// Update changes the registry under a lock that excludes other processes. If change fails or changes nothing, nothing
+// is written.
 func Update(path string, change func(list []RegisteredSection) ([]RegisteredSection, error)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // every user may read the folder of the lessons
 		return fmt.Errorf("register sections: %w", err)
@@ -177,7 +177,7 @@ func Update(path string, change func(list []RegisteredSection) ([]RegisteredSect
 	return nil
 }
 
-// EncodeChanged returns the text of r after a change of its sections, or nil if nothing changes.
+// EncodeChanged returns the changed text, or nil without a change.
 func (r *Registry) EncodeChanged(change func(list []RegisteredSection) ([]RegisteredSection, error)) ([]byte, error) {
 	before, err := json.Marshal(r.Sections)
 	if err != nil {
@@ -197,9 +197,8 @@ func (r *Registry) EncodeChanged(change func(list []RegisteredSection) ([]Regist
 	return append(out, '\n'), nil
 }
 
-// Advance ends the measurement of sections with a verdict, and starts the next measurements. At most atOnce sections
-// are measured at a time. verdict returns the verdict that ends a measurement, or "" if the measurement continues.
-// Advance reports whether it changed the list.
+// Advance ends measurements with a verdict, and starts the next, so that at most atOnce run. verdict returns "" for a
+// measurement that continues. changed reports whether the list changed.
 func Advance(list []RegisteredSection, atOnce int, now time.Time, verdict func(*RegisteredSection) string) (changed bool) {
 	measuring := 0
 	for i := range list {

@@ -14,12 +14,10 @@ import (
 
 func noon() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
 
-// newQueuedSection returns a queued registry entry for a section of CLAUDE.md, which is not yet measured.
 func newQueuedSection(section, text string) rules.RegisteredSection {
 	return rules.RegisteredSection{File: "CLAUDE.md", Section: section, Hash: rules.Hash(text), Text: rules.Normalize(text), CutProbability: 0.5, State: rules.Queued, Added: noon()}
 }
 
-// The registry lists the sections of rules files whose effect is, was or will be measured.
 func TestRegistryRoundTrip(t *testing.T) {
 	path := rules.Path(filepath.Join(t.TempDir(), "lessons"))
 	add := func(s rules.RegisteredSection) error {
@@ -41,7 +39,7 @@ func TestRegistryRoundTrip(t *testing.T) {
 		t.Fatalf("Read = %+v, %v, want 2 sections, the second B", r, err)
 	}
 	if i, ok := r.IndexOf(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
-		t.Errorf("Get of section B = %d, %v, want 1, true; Lines(1) = %q, want 2 lines", i, ok, r.Lines(1))
+		t.Errorf("IndexOf of section B = %d, %v, want 1, true; Lines(1) = %q, want 2 lines", i, ok, r.Lines(1))
 	}
 }
 
@@ -57,7 +55,6 @@ func TestReadRefusesDamagedRegistry(t *testing.T) {
 	}
 }
 
-// At most two sections are measured at a time. After a verdict about one of them, Advance starts the next measurement.
 func TestAdvanceLimitsMeasuredSections(t *testing.T) {
 	list := []rules.RegisteredSection{newQueuedSection("A", "a"), newQueuedSection("B", "b"), newQueuedSection("C", "c"), newQueuedSection("D", "d")}
 	states := func() string {
@@ -83,7 +80,7 @@ func TestAdvanceLimitsMeasuredSections(t *testing.T) {
 	}
 }
 
-// A section is measured in sessions that start after the measurement began, and after the process has read the section.
+// The process must also have read the section before the session starts.
 func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
 	s := newQueuedSection("A", "a")
 	s.State, s.Began = rules.Measuring, noon()
@@ -104,7 +101,7 @@ func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
 	if before, from := r.IsMeasuring(0, noon().Add(-time.Second)), r.IsMeasuring(0, noon()); before || !from {
 		t.Errorf("IsMeasuring before Began = %v, at Began = %v, want false, true", before, from)
 	}
-	late := noon().Add(time.Minute) // a process first reads the section
+	late := noon().Add(time.Minute) // the process first reads the section
 	r = read().SetStarts(&rules.Registry{}, late)
 	if before, from := r.IsMeasuring(0, late.Add(-time.Second)), r.IsMeasuring(0, late); before || !from {
 		t.Errorf("IsMeasuring before the first read = %v, at the first read = %v, want false, true", before, from)
@@ -114,7 +111,6 @@ func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
 	}
 }
 
-// Widen adds the headings that the cuts leave without content.
 func TestHeadingsWithoutContentAreCut(t *testing.T) {
 	for _, tc := range []struct{ name, text, cut, want string }{
 		{"only bullet of a heading", "# Shop\nx\n\n## Style\n\n- Use tabs.\n\n## Test\ny", "- Use tabs.", "# Shop\nx\n\n## Test\ny"},
@@ -166,7 +162,7 @@ func TestScanCountsTokensOfFilesAndSections(t *testing.T) {
 	}
 }
 
-// The error about a damaged registry advises to replace it with {}, which Parse reads as an empty registry.
+// The error about a damaged registry advises to replace it with {}.
 func TestEmptyObjectIsEmptyRegistry(t *testing.T) {
 	t.Parallel()
 	if _, err := rules.Parse("the registry in Redis", []byte("damaged")); err == nil || !strings.Contains(err.Error(), "replace it with {} to measure nothing") {

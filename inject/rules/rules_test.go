@@ -30,8 +30,7 @@ func Example() {
 	// AGENTS.md#Style: 5 tokens
 }
 
-// framedPrompts returns prompts, by agent, with a rules file in the frame of the agent. The frame is the text that an
-// agent writes before and after a rules file.
+// A frame is the text that an agent writes before and after a rules file.
 func framedPrompts(file string) map[string]string {
 	return map[string]string{
 		"claude-code": "<system-reminder>\nAs you answer the user's questions, you can use the following context:\n# claudeMd\nCodebase and user instructions are shown below. Be sure to adhere to these instructions.\n\nContents of /shop/CLAUDE.md (project instructions, checked into the codebase):\n\n" + file + "\n\n# currentDate\nToday's date is 2026-11-01.\n\n      IMPORTANT: this context may or may not be relevant to your tasks.\n</system-reminder>\n",
@@ -71,8 +70,7 @@ func TestFindReadsTheFrameOfEachAgent(t *testing.T) {
 	}
 }
 
-// A user message after a frame may contain the text of a section. LocateFramed finds no section in the user message. In
-// a frame without a known end, it finds no section at all, because a user message may follow.
+// A user message after a frame may contain a section. A frame without a known end has no section at all.
 func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 	const section = "## Style\n\nUse tabs."
 	const other = "# Shop\n\nA web shop in Go.\n\n## Other\n\nNothing."
@@ -104,8 +102,8 @@ func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 	}
 }
 
-// readCaptured returns the part of a recorded request of an agent that contains its rules files. The agent had several
-// rules files in the home folder and in the project.
+// readCaptured returns the part with the rules files of a recorded request. The agent had several, in the home folder
+// and in the project.
 func readCaptured(t *testing.T, agent string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "frames", agent+".txt"))
@@ -120,7 +118,7 @@ func TestFindReadsFilesOfCapturedRequests(t *testing.T) {
 		"claude":   {"/home/x/.claude/CLAUDE.md", "/shop/CLAUDE.md", "/shop/docs/more.md", "/shop/.claude/rules/style.md", "/shop/CLAUDE.local.md"},
 		"cline":    {".clinerules/home.md", ".clinerules/home2.md", ".clinerules/one.md", ".clinerules/two.md", "AGENTS.md"},
 		"codex":    {"~/.codex/AGENTS.md", "/shop/AGENTS.md"},
-		"continue": {"AGENTS.md"}, // the agent joins all files without their names
+		"continue": {"AGENTS.md"}, // joins all files without their names
 		"copilot":  {"copilot-instructions.md", "copilot-instructions.md", "copilot-instructions.md", "copilot-instructions.md", "copilot-instructions.md", ".instructions.md"},
 		"opencode": {"/home/x/.config/opencode/AGENTS.md", "/shop/AGENTS.md"},
 		"pi":       {"/home/x/.pi/agent/AGENTS.md", "/shop/AGENTS.md"},
@@ -157,7 +155,7 @@ func TestFindIgnoresOtherText(t *testing.T) {
 	}
 }
 
-// sectionNames returns the names of the sections of a file, each with one > in front for each enclosing section.
+// sectionNames puts one > before a name for each enclosing section.
 func sectionNames(file string) (out []string) {
 	sections := rules.Split(file)
 	for i := range sections {
@@ -201,7 +199,7 @@ func TestSplitMarksEmptyWholeAndRepeatedSections(t *testing.T) {
 	want := map[string]string{"Shop": "false true false", "Empty": "true false false", "Same": "false false false", "x": "false false true", "Other": "false false false", "x (2)": "false false true"}
 	for name, w := range want {
 		if got[name] != w {
-			t.Errorf("%s: Empty, Whole, Twice = %s, want %s", name, got[name], w)
+			t.Errorf("%s: Empty, WholeFile, Repeated = %s, want %s", name, got[name], w)
 		}
 	}
 }
@@ -214,7 +212,7 @@ func TestOnlySectionOfFileIsWholeFile(t *testing.T) {
 		sections := rules.Split(file)
 		for _, i := range rules.TopSections(sections) {
 			if s := &sections[i]; s.WholeFile != want {
-				t.Errorf("%q: section %s: Whole = %t, want %t", file, s.Name, s.WholeFile, want)
+				t.Errorf("%q: section %s: WholeFile = %t, want %t", file, s.Name, s.WholeFile, want)
 			}
 		}
 	}
@@ -238,7 +236,7 @@ func TestLocateFindsEveryPlaceOfWholeLines(t *testing.T) {
 	lines := rules.Lines("- Use tabs.\n\n  Always.")
 	for _, tc := range []struct {
 		text       string
-		boundaries []int // offsets at which the text continues in another part of the message
+		boundaries []int // offsets where another part of the message begins
 		want       []string
 	}{
 		{"- Use tabs.\n\n  Always.", nil, []string{"- Use tabs.\n\n  Always."}},
@@ -262,8 +260,7 @@ func TestLocateFindsEveryPlaceOfWholeLines(t *testing.T) {
 	}
 }
 
-// Locate finds every section of a random file at the position that Split returns. A text that occurs in several
-// sections has several places.
+// A text in several sections has several places.
 func TestLocateFindsSectionsOfRandomFiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"# A", "## B", "### C", "- a", "* b", "1. c", "text", "  more", "", "", "```", "é 𝄞", "==="}
@@ -304,12 +301,11 @@ func TestFindProhibitionReturnsForbiddingWord(t *testing.T) {
 		{"Nevertheless, be brief.", ""},
 	} {
 		if got := rules.FindProhibition(tc.text); got != tc.want {
-			t.Errorf("Prohibition(%q) = %q, want %q", tc.text, got, tc.want)
+			t.Errorf("FindProhibition(%q) = %q, want %q", tc.text, got, tc.want)
 		}
 	}
 }
 
-// In a file with 100,000 bullets, Widen cuts a heading that a cut leaves without content.
 func TestEmptyHeadingIsCutInFileWithManyBullets(t *testing.T) {
 	var b strings.Builder
 	for i := range 100_000 {
@@ -323,11 +319,10 @@ func TestEmptyHeadingIsCutInFileWithManyBullets(t *testing.T) {
 	}
 }
 
-// LeavesEmptyPart reports whether cuts leave a part of the text without content.
 func TestLeavesEmptyPartFindsPartsWithoutContent(t *testing.T) {
 	for _, tc := range []struct {
 		text       string
-		boundaries []int // offsets of the parts after the first part
+		boundaries []int // offsets of the parts after the first
 		cut        rules.Span
 		want       bool
 	}{

@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// SeenFile is a rules file in the captured sessions. The numbers of tokens are estimates.
+// SeenFile is a rules file in the captured sessions. Numbers of tokens are estimates.
 type SeenFile struct {
 	File             string        `json:"file"` // path as the agent wrote it
 	Agent            string        `json:"agent,omitempty"`
@@ -19,15 +19,15 @@ type SeenFile struct {
 	Problem          string        `json:"problem,omitempty"`  // reason why no section of the file is cut
 	Sections         []SeenSection `json:"sections"`
 
-	indexByName map[string]int // by name of a section, its index in Sections
-	tokens      int64          // tokens of the file in all requests of all sessions
+	indexByName map[string]int // index in Sections
+	tokens      int64          // in all requests of all sessions
 
-	// Sums over the sessions whose number of input tokens is known.
-	input        int64 // tokens of the file
-	sessionInput int64 // all input tokens
+	// Sums over the sessions with a known number of input tokens.
+	input        int64 // of the file
+	sessionInput int64 // of the sessions
 }
 
-// SeenSection is a section of a rules file in the captured sessions.
+// SeenSection is a section of a SeenFile.
 type SeenSection struct {
 	Section          string  `json:"section"`
 	Hash             string  `json:"hash"`
@@ -42,19 +42,18 @@ type SeenSection struct {
 	tokens int64
 }
 
-// Scan collects the rules files of sessions. The zero value is ready to use.
+// Scan collects rules files. The zero value is ready to use.
 type Scan struct {
-	Sessions int // sessions that were added
+	Sessions int
 	files    map[string]*SeenFile
 	order    []*SeenFile
 }
 
-// noEnd is the problem of a file in a user message that no marker ends.
+// noEnd is the problem of a file in a user message without an end marker.
 const noEnd = "no marker ends the file in the message of the user, so its sections are not cut"
 
-// Add adds a session. head holds the passages before its first answer. requests is the number of its requests, and
-// input the number of its input tokens, or 0 if unknown. Add the newest session first, because the first version of a
-// file is listed.
+// Add adds a session, the newest first, because the first version of a file is listed. head holds the passages before
+// the first answer; input is the number of input tokens, or 0.
 func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 	s.Sessions++
 	requests = max(requests, 1)
@@ -69,7 +68,7 @@ func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 				continue
 			}
 			seen[f.Name] = append(same, content)
-			if len(same) > 0 { // several files may have the same name, because some agents write no folder
+			if len(same) > 0 { // some agents write no folder, so names may repeat
 				f.Name = fmt.Sprintf("%s (%d)", f.Name, len(same)+1)
 			}
 			s.add(&f, content, requests, input)
@@ -77,8 +76,7 @@ func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 	}
 }
 
-// add counts a rules file of a session, and its sections. content is the text of the file. The first content that is
-// added under a name determines the listed sections.
+// add counts a file and its sections. The first content under a name determines the listed sections.
 func (s *Scan) add(f *File, content string, requests, input int64) {
 	file := s.files[f.Name]
 	sections := Split(content)
@@ -106,7 +104,7 @@ func (s *Scan) add(f *File, content string, requests, input int64) {
 		text := content[sections[i].Start:sections[i].End]
 		at, ok := file.indexByName[sections[i].Name]
 		if !ok {
-			continue // a section that the newest version does not have
+			continue // not in the newest version
 		}
 		file.Sections[at].Sessions++
 		file.Sections[at].tokens += int64(Tokens(text)) * requests
@@ -122,7 +120,7 @@ func seenSection(content string, sections []Section, i int) SeenSection {
 	return out
 }
 
-// Files returns the files, the most expensive first.
+// Files returns the most expensive files first.
 func (s *Scan) Files() []SeenFile {
 	out := make([]SeenFile, 0, len(s.order))
 	for _, f := range s.order {

@@ -14,7 +14,6 @@ import (
 	"precept/internal/wire"
 )
 
-// manySections returns a file of n sections, half of which are equal.
 func manySections(n int) string {
 	var b strings.Builder
 	for i := range n / 2 {
@@ -23,7 +22,7 @@ func manySections(n int) string {
 	return b.String()
 }
 
-// minCPUTime returns the smallest CPU time of three calls of f, at least 1 ms.
+// minCPUTime returns the smallest of three CPU times, at least 1 ms.
 func minCPUTime(t *testing.T, f func()) time.Duration {
 	t.Helper()
 	now := func() time.Duration {
@@ -42,8 +41,8 @@ func minCPUTime(t *testing.T, f func()) time.Duration {
 	return max(shortest, time.Millisecond)
 }
 
-// A hostile prompt may have a section on each line. A linear scan of 8 times as many sections takes about 8 times as
-// long, a quadratic one 64 times. The test allows 28 times.
+// A hostile prompt may have a section on each line. Eight times as many take about 8 times as long if linear, 64 times
+// if quadratic. The test allows 28.
 func TestScanTimeIsLinear(t *testing.T) {
 	scan := func(n int) func() {
 		file := "Instructions from: /shop/AGENTS.md\n" + manySections(n)
@@ -67,6 +66,6 @@ func TestScanTimeIsLinear(t *testing.T) {
 		}
 	}
 	if twice != 1_000 {
-		t.Errorf("%d of 2000 sections have Twice set, want 1000", twice)
+		t.Errorf("%d of 2000 sections have Repeated set, want 1000", twice)
 	}
 }

@@ -8,20 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// Section is a part of a rules file that can be measured alone: a heading with all its content, a bullet at the
-// left margin, or an introduction, which is the text before the first bullet.
+// Section is a part of a rules file that can be measured alone: a heading with its content, a bullet at the left
+// margin, or the introduction before the first bullet.
 type Section struct {
-	Name       string // heading, or the first words of the bullet; unique in the file
-	Level      int    // level of the heading; 0 for a bullet or an introduction
-	Start, End int    // offsets in the file; blank lines at the end are not included
-	Body       int    // start of the content after the heading; equals Start without a heading
-	Parent     int    // index of the section that contains this section; -1 if none
+	Name       string // heading, or first words of a bullet; unique in the file
+	Level      int    // of a heading; otherwise 0
+	Start, End int    // offsets without blank lines at the end
+	Body       int    // start of the content after the heading; without one, Start
+	Parent     int    // index of the enclosing section; -1 if none
 	Empty      bool   // a heading without content
-	WholeFile  bool   // the section contains all content of the file, apart from headings
-	Repeated   bool   // the text of the section occurs more than once in the file
+	WholeFile  bool   // has all content of the file but headings
+	Repeated   bool   // its text occurs more than once in the file
 }
 
-// maxName is the maximum length of the name of a section, in runes.
+// maxName is in runes.
 const maxName = 60
 
 var (
@@ -33,18 +33,16 @@ var (
 	emphasis = strings.NewReplacer("**", "", "__", "", "`", "") //nolint:gochecknoglobals // immutable
 )
 
-// line is a line of a file, without its line ending.
 type line struct {
-	start, end  int // offsets in the file; end is after the line ending
+	start, end  int // offsets; end includes the line ending
 	text        string
-	level       int    // level of the heading that begins here; 0 if none
-	title       string // text of the heading
-	isUnderline bool   // the line is the underline of the heading on the line before
-	isCode      bool   // the line is in a code block, or is one of its fences
+	level       int // of the heading that begins here; 0 if none
+	title       string
+	isUnderline bool // of a heading on the line before
+	isCode      bool // in a code block, or one of its fences
 }
 
-// Split returns the sections of a file in the order of the file. An outer section precedes the sections inside of
-// the outer section.
+// Split returns the sections in order, an outer section before its inner ones.
 func Split(file string) []Section {
 	lines := readLines(file)
 	s := splitter{file: file, lines: lines}
@@ -53,8 +51,7 @@ func Split(file string) []Section {
 	return s.sections
 }
 
-// headings returns the sections that begin with a heading, without their final names and without Whole and Twice. The
-// time is linear in the size of the file.
+// headings returns the sections with a heading in linear time, without final names, WholeFile and Repeated.
 func headings(file string) []Section {
 	lines := readLines(file)
 	s := splitter{file: file, lines: lines, headingsOnly: true}
@@ -62,7 +59,6 @@ func headings(file string) []Section {
 	return s.sections
 }
 
-// readLines returns the lines with their headings.
 func readLines(file string) []line {
 	var lines []line
 	openFence, inFrontmatter := "", false
@@ -80,7 +76,7 @@ func readLines(file string) []line {
 		}
 		switch {
 		case len(lines) == 0 && l.text == "---":
-			inFrontmatter, l.isCode = true, true // frontmatter, as in .mdc files
+			inFrontmatter, l.isCode = true, true // as in .mdc files
 		case inFrontmatter:
 			l.isCode, inFrontmatter = true, l.text != "---"
 		case openFence != "":
@@ -98,7 +94,7 @@ func readLines(file string) []line {
 	return lines
 }
 
-// firstByte returns the first byte of a line after the blanks, or 0 for a blank line.
+// firstByte skips blanks, and returns 0 for a blank line.
 func firstByte(text string) byte {
 	if text = strings.TrimLeft(text, " "); text != "" {
 		return text[0]
@@ -106,7 +102,7 @@ func firstByte(text string) byte {
 	return 0
 }
 
-// recognizeHeading sets level and title if l is a heading. If l is an underline, the heading is the line before.
+// recognizeHeading sets level and title of l or, for an underline, of the line before.
 func (l *line) recognizeHeading(before []line) {
 	if m := atxHeading.FindStringSubmatch(l.text); m != nil {
 		l.level, l.title = len(m[1]), m[2]
@@ -126,19 +122,17 @@ func (l *line) recognizeHeading(before []line) {
 	}
 }
 
-// isText reports whether a line is text of a paragraph.
+// isText reports whether a line belongs to a paragraph.
 func isText(l *line) bool { return l.text != "" && l.level == 0 && !l.isUnderline && !l.isCode }
 
-// splitter collects the sections of a file.
 type splitter struct {
 	file         string
 	lines        []line
-	headingsOnly bool // leave out bullets and introductions
+	headingsOnly bool // no bullets and introductions
 	sections     []Section
 }
 
-// walk adds the sections of the lines [from, to). The content before the first heading is added first, then each
-// outermost heading with its content.
+// walk adds the sections of the lines [from, to): the content before the first heading, then each outermost heading.
 func (s *splitter) walk(from, to, parent int) {
 	first := from
 	for first < to && s.lines[first].level == 0 {
@@ -162,8 +156,7 @@ func (s *splitter) walk(from, to, parent int) {
 	}
 }
 
-// addBullets adds the bullets among lines without headings. If intro is true, it also adds the text before the first
-// bullet.
+// addBullets adds bullets and, with intro, the text before the first.
 func (s *splitter) addBullets(from, to, parent int, intro bool) {
 	i := from
 	for i < to && (s.lines[i].isCode || !bullet.MatchString(s.lines[i].text)) {
@@ -184,8 +177,7 @@ func (s *splitter) addBullets(from, to, parent int, intro bool) {
 	}
 }
 
-// bulletEnd returns the line after the bullet that begins in line i: the next bullet, or text at the left
-// margin after a blank line.
+// bulletEnd returns the line of the next bullet, or of text at the left margin after a blank line.
 func (s *splitter) bulletEnd(i, to int) int {
 	for n := i + 1; n < to; n++ {
 		l := &s.lines[n]
@@ -197,7 +189,6 @@ func (s *splitter) bulletEnd(i, to int) int {
 	return to
 }
 
-// isBlank reports whether all lines are blank.
 func (s *splitter) isBlank(from, to int) bool {
 	for _, l := range s.lines[from:to] {
 		if l.text != "" {
@@ -207,7 +198,7 @@ func (s *splitter) isBlank(from, to int) bool {
 	return true
 }
 
-// add adds a section of the lines [from, to), without blank lines at the end, and returns its index.
+// add drops blank lines at the end, and returns the section's index.
 func (s *splitter) add(sec Section, from, to int) int {
 	for to > from && s.lines[to-1].text == "" {
 		to--
@@ -227,8 +218,7 @@ func (s *splitter) add(sec Section, from, to int) int {
 	return len(s.sections) - 1
 }
 
-// completeSections gives the sections unique names, and sets Whole and Twice. The texts are looked up in a suffix
-// array, because a file may have many sections.
+// completeSections sets unique names, WholeFile and Repeated. A suffix array is fast for many sections.
 func (s *splitter) completeSections() {
 	names := make(map[string]int, len(s.sections))
 	all := Normalize(s.file)
@@ -247,7 +237,7 @@ func (s *splitter) completeSections() {
 	}
 }
 
-// content returns the span from the first to the last line that is neither blank nor a heading.
+// content returns the span from the first to the last line that is not blank or a heading.
 func (s *splitter) content() (span Span) {
 	span.Start = len(s.file)
 	for i := range s.lines {
@@ -258,8 +248,7 @@ func (s *splitter) content() (span Span) {
 	return span
 }
 
-// shortName returns the name of a section on one line, without marks of Markdown. The name of a bullet is its first
-// words.
+// shortName removes marks of Markdown, and keeps the first words of a bullet.
 func shortName(name string, level int) string {
 	words := strings.Fields(emphasis.Replace(name))
 	if level == 0 && len(words) > 8 {
@@ -278,8 +267,8 @@ func shortName(name string, level int) string {
 	return name
 }
 
-// TopSections returns the indices of the sections that divide the file: the outermost sections. A section that holds
-// the whole file is replaced by its inner sections.
+// TopSections returns the indices of the outermost sections. A section with all content of the file is replaced by its
+// inner sections.
 func TopSections(sections []Section) (units []int) {
 	open := map[int]bool{-1: true}
 	for i := range sections {
@@ -304,7 +293,7 @@ func hasInnerSections(sections []Section, parent int) bool {
 	return false
 }
 
-// Problem returns the reason why a section cannot be measured, or "" if it can.
+// Problem returns why a section cannot be measured, or "".
 func (s *Section) Problem() string {
 	switch {
 	case s.Empty:

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Lines returns the lines of a text without line endings, trailing blanks, and blank lines at the start and the end.
-// Several blank lines in a row become one.
+// Lines returns the lines of a text without line endings, trailing blanks, and blank lines at both ends. Several blank
+// lines in a row become one.
 func Lines(text string) []string {
 	var lines []string
 	for l := range strings.SplitSeq(text, "\n") {
@@ -25,10 +25,10 @@ func Lines(text string) []string {
 	return lines
 }
 
-// Normalize returns the lines that Lines returns, joined by line feeds.
+// Normalize joins the result of Lines by line feeds.
 func Normalize(text string) string { return strings.Join(Lines(text), "\n") }
 
-// hashLength is the number of hex digits of a hash, as in the arms of lessons.
+// hashLength is the number of hex digits, as in the arms of lessons.
 const hashLength = 12
 
 // Hash returns a hash of the normalized text, which identifies a section.
@@ -37,15 +37,14 @@ func Hash(text string) string {
 	return hex.EncodeToString(sum[:])[:hashLength]
 }
 
-// Tokens estimates the number of tokens of a text, with four bytes for each token.
+// Tokens estimates four bytes per token.
 func Tokens(text string) int { return (len(text) + 3) / 4 }
 
 // Span is a range of bytes in a text.
 type Span struct{ Start, End int }
 
-// Locate returns the spans of a section in a text, at most two. lines are the section's lines as Lines returns them.
-// boundaries are offsets, in ascending order, at which the next part of the message begins. At a boundary, a line may
-// end without a line ending. A span includes the blank lines that follow the section.
+// Locate returns at most two spans of a section, each with the blank lines after it. lines is the result of Lines for
+// the section. boundaries are ascending offsets where a part of the message begins, without a line ending before.
 func Locate(text string, lines []string, boundaries ...int) []Span {
 	if len(lines) == 0 {
 		return nil
@@ -68,7 +67,7 @@ func Locate(text string, lines []string, boundaries ...int) []Span {
 	return out
 }
 
-// startsLine reports whether a line starts at an offset. A line also starts after a tag.
+// startsLine is also true after a tag.
 func startsLine(text string, at int, boundaries []int) bool {
 	return at == 0 || text[at-1] == '\n' || text[at-1] == '>' || isBoundary(boundaries, at)
 }
@@ -78,11 +77,11 @@ func isBoundary(boundaries []int, at int) bool {
 	return ok
 }
 
-// matchLines reports whether the lines are in the text at an offset, and returns the end of these lines.
+// matchLines returns the end of the lines that start at an offset.
 func matchLines(text string, at int, lines []string, boundaries []int) (end int, ok bool) {
 	for i, l := range lines {
 		if l == "" {
-			continue // skipLineEnd has already skipped this blank line
+			continue // already skipped by skipLineEnd
 		}
 		if !strings.HasPrefix(text[at:], l) {
 			return 0, false
@@ -104,9 +103,8 @@ func matchLines(text string, at int, lines []string, boundaries []int) (end int,
 	return at, true
 }
 
-// skipLineEnd skips trailing blanks and the line ending at an offset. If all is true, it also skips the blank lines
-// after the line. endings is the number of skipped line endings. A boundary counts as two line endings, because the
-// client may have split the text at a blank line.
+// skipLineEnd skips trailing blanks, a line ending and perhaps blank lines. A boundary counts as two line endings,
+// because the client may have split the text at a blank line.
 func skipLineEnd(text string, at int, boundaries []int, skipBlankLines bool) (next, endings int) {
 	for next = at; ; {
 		i := next
@@ -144,11 +142,11 @@ func skipLineEnd(text string, at int, boundaries []int, skipBlankLines bool) (ne
 	}
 }
 
-// MaxHead is the maximum size, in bytes, of the texts of a request that are searched for sections.
+// MaxHead limits the texts of a request that are searched for sections, in bytes.
 const MaxHead = 256 << 10
 
-// LocateFramed is Locate for the rules files in a text. It returns at most two spans in each file. A file whose end is
-// unknown is skipped, because the user's own words may follow the file.
+// LocateFramed is Locate inside of rules files, with at most two spans in each. A file without a known end is skipped,
+// because the user's words may follow.
 func LocateFramed(text string, lines []string, boundaries ...int) (places []Span) {
 	for _, f := range Find(text) {
 		if f.Unterminated {
@@ -167,8 +165,8 @@ func LocateFramed(text string, lines []string, boundaries ...int) (places []Span
 	return places
 }
 
-// LeavesEmptyPart reports whether cuts leave a part of a text without content. boundaries holds the start offset of
-// each part except the first. Some APIs refuse an empty part.
+// LeavesEmptyPart reports whether cuts leave a part without content, which some APIs refuse. boundaries holds the start
+// of each part except the first.
 func LeavesEmptyPart(text string, boundaries []int, cuts []Span) bool {
 	part := Span{}
 	for i := range len(boundaries) + 1 {
@@ -184,8 +182,7 @@ func LeavesEmptyPart(text string, boundaries []int, cuts []Span) bool {
 	return false
 }
 
-// AddEmptiedHeadings adds a cut for each heading whose whole content the cuts remove. cuts are spans that Locate
-// returned.
+// AddEmptiedHeadings adds a cut for each heading whose whole content the cuts, from Locate, remove.
 func AddEmptiedHeadings(text string, cuts []Span) []Span {
 	regions := []Span{{0, len(text)}}
 	for _, f := range Find(text) {
@@ -193,7 +190,7 @@ func AddEmptiedHeadings(text string, cuts []Span) []Span {
 			regions = append(regions, Span{f.Start, f.End})
 		}
 	}
-	if len(regions) > 1 { // headings outside of the rules files belong to the agent
+	if len(regions) > 1 { // other headings belong to the agent
 		regions = regions[1:]
 	}
 	for _, r := range regions {
@@ -202,8 +199,7 @@ func AddEmptiedHeadings(text string, cuts []Span) []Span {
 	return cuts
 }
 
-// addHeadingsIn is Widen for one region. It tests the headings in reverse order, so that an inner heading is cut before
-// an outer heading is tested.
+// addHeadingsIn tests the headings of a region in reverse order, inner before outer.
 func addHeadingsIn(text string, r Span, cuts []Span) []Span {
 	sections := headings(text[r.Start:r.End])
 	for _, sec := range slices.Backward(sections) {
@@ -221,7 +217,7 @@ func addHeadingsIn(text string, r Span, cuts []Span) []Span {
 	return cuts
 }
 
-// isCovered reports whether the cuts leave only blanks in a range.
+// isCovered reports whether cuts leave only blanks.
 func isCovered(text string, part Span, cuts []Span) bool {
 	for at := part.Start; at < part.End; {
 		if i := slices.IndexFunc(cuts, func(c Span) bool { return c.Start <= at && at < c.End }); i >= 0 {
@@ -245,5 +241,5 @@ var prohibitions = regexp.MustCompile(`(?i)\b(?:never|must not|mustn't|mustn’t
 	`niemals|nie|verboten|darf nicht|dürfen nicht|nicht erlaubt|nunca|jamás|prohibido|jamais|interdit|ne pas|nooit|mai|vietato)\b` +
 	`|禁止|绝不|不要|不得|请勿|決して|してはいけない|하지 마`)
 
-// FindProhibition returns the first match of prohibitions in a text, in lower case, or "" if there is none.
+// FindProhibition returns the first match in lower case, or "".
 func FindProhibition(text string) string { return strings.ToLower(prohibitions.FindString(text)) }

@@ -1,7 +1,6 @@
-// Package writ parses the /lesson commands in an assistant's reply, and formats the answers.
+// Package writ parses the /lesson commands in an assistant's reply, and formats the answers. Its callers decide on
+// permissions and storage.
 //
-// The package handles text only. Its callers decide on permissions and storage.
-//
-// The hazard: prose, quotations and program text about a command are not commands. A command
-// therefore starts a line, and fenced, quoted or indented code is ignored.
+// The hazard: prose, quotations and program text about a command are not commands. A command therefore starts a line;
+// fenced, quoted or indented code is ignored.
 package writ

@@ -20,29 +20,28 @@ const (
 
 // Limits of the commands of an agent.
 const (
-	MaxSignature = 200  // characters of the signature of a lesson
-	MaxText      = 4096 // characters of the text of a lesson
-	MaxCommands  = 8    // commands of one reply
+	MaxSignature = 200  // characters of a lesson's signature
+	MaxText      = 4096 // characters of a lesson's text
+	MaxCommands  = 8    // per reply
 )
 
 // Command is one command of a reply.
 type Command struct {
 	Verb      Verb
-	Signature string // for Create: condition under which the lesson applies
-	Text      string // for Create: text of the lesson
-	Words     string // for Search: words to search
-	ID        string // for Delete: id of the lesson
-	Problem   string // reason why the command cannot be carried out, with the remedy; empty for a valid command
+	Signature string // for Create: when the lesson applies
+	Text      string // for Create
+	Words     string // for Search
+	ID        string // for Delete
+	Problem   string // why the command cannot be carried out, with the remedy; empty if valid
 }
 
 const (
-	commandMark = "/lesson"    // start of a command
-	textEnd     = "/endlesson" // line that ends the text of a lesson of several lines
+	commandMark = "/lesson"
+	textEnd     = "/endlesson" // ends a text of several lines
 )
 
-// Parse returns the commands of a reply, at most MaxCommands. If the reply has more, the last command has a Fault
-// that says so. cut means that the end of the reply is missing. The last line is then ignored, because it may be
-// incomplete.
+// Parse returns at most MaxCommands commands of a reply; if there are more, the last has a Problem. The last line of a
+// truncated reply is ignored, because the line may be incomplete.
 func Parse(reply string, truncated bool) []Command {
 	if truncated {
 		reply = reply[:strings.LastIndexByte(reply, '\n')+1]
@@ -63,8 +62,8 @@ func Parse(reply string, truncated bool) []Command {
 	return out
 }
 
-// withoutAnswers removes precept's own text, which an agent may repeat. Otherwise the examples in a repeated
-// advertisement would be read as commands.
+// withoutAnswers removes precept's own text. Otherwise an agent's repetition of the advertisement would be read as
+// commands.
 func withoutAnswers(reply string) string {
 	var out strings.Builder
 	for {
@@ -79,10 +78,10 @@ func withoutAnswers(reply string) string {
 	}
 }
 
-// reader reads a reply line by line, and knows which lines are in a code fence.
+// reader reads a reply line by line, and tracks code fences.
 type reader struct {
 	rest  string
-	fence string // marker of the open code fence; empty if none is open
+	fence string // of the open code fence, or empty
 }
 
 func (r *reader) line() (string, bool) {
@@ -94,13 +93,12 @@ func (r *reader) line() (string, bool) {
 	open := r.fence
 	r.fence = lesson.OpenFence(open, line)
 	if open != "" {
-		return "", true // fenced lines are ignored
+		return "", true // fenced
 	}
 	return line, true
 }
 
-// cutCommand returns the text after commandMark in a line with a command. A line that is indented by more than three
-// blanks is program text.
+// cutCommand returns the text after commandMark. More than three blanks before it mean program text.
 func cutCommand(line string) (rest string, ok bool) {
 	text := strings.TrimLeft(line, " ")
 	rest, ok = strings.CutPrefix(text, commandMark)
@@ -111,7 +109,7 @@ func cutCommand(line string) (rest string, ok bool) {
 	return rest, rest != ""
 }
 
-// read parses a line with a command. For a lesson of several lines, it also reads the lines of the text.
+// read parses a command, with further lines for a text of several lines.
 func (r *reader) read(line string) Command {
 	signature, text, isOneLine := strings.Cut(line, ": ")
 	verb, words, _ := strings.Cut(line, " ")
@@ -133,8 +131,7 @@ func (r *reader) read(line string) Command {
 	return createCommand(strings.TrimSuffix(line, ":"), text)
 }
 
-// lessonText returns the lines between a command and /endlesson. Without /endlesson, the lines are prose, and ok is
-// false.
+// lessonText returns the lines up to /endlesson. Without /endlesson, the lines are prose, and ok is false.
 func (r *reader) lessonText() (text string, ok bool) {
 	var lines []string
 	for rest := r.rest; rest != ""; {
@@ -149,7 +146,6 @@ func (r *reader) lessonText() (text string, ok bool) {
 	return "", false
 }
 
-// createCommand returns a command to create a lesson.
 func createCommand(signature, text string) Command {
 	c := Command{Verb: Create, Signature: strings.TrimSpace(signature), Text: strings.TrimSpace(text)}
 	switch {
@@ -168,7 +164,6 @@ func createCommand(signature, text string) Command {
 	return c
 }
 
-// clip cuts a text after MaxSignature characters.
 func clip(s string) string {
 	if utf8.RuneCountInString(s) <= MaxSignature {
 		return s

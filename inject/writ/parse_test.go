@@ -78,25 +78,23 @@ func TestInvalidCommandsHaveFaults(t *testing.T) {
 		"no signature":                   "/lesson :\ntext\n/endlesson",
 	} {
 		if got := writ.Parse(reply, false); len(got) != 1 || got[0].Problem == "" || got[0].Signature+got[0].Text != "" {
-			t.Errorf("%s: Parse = %+v, want one command with a fault, without signature and text", name, got)
+			t.Errorf("%s: Parse = %+v, want one command with a problem, without signature and text", name, got)
 		}
 	}
 	if got := writ.Parse("/lesson "+strings.Repeat("ä", 200)+": "+strings.Repeat("ä", 4096), false); len(got) != 1 || got[0].Problem != "" {
-		t.Errorf("lesson of the maximum size: Parse = %+v, want one command without a fault", got)
+		t.Errorf("lesson of the maximum size: Parse = %+v, want one command without a problem", got)
 	}
 	if got := writ.Parse(strings.Repeat("/lesson list\n", 20), false); len(got) != writ.MaxCommands || got[7].Problem == "" || got[6].Problem != "" {
-		t.Errorf("twenty commands: Parse = %+v, want %d commands, the last with a fault", got, writ.MaxCommands)
+		t.Errorf("twenty commands: Parse = %+v, want %d commands, the last with a problem", got, writ.MaxCommands)
 	}
 	if got := writ.Parse("/lesson when a page jumps\nRead the id.", false); !strings.Contains(got[0].Problem, "/endlesson") {
-		t.Errorf("lesson without an end: fault = %q, want /endlesson in it", got[0].Problem)
+		t.Errorf("lesson without an end: problem = %q, want /endlesson in it", got[0].Problem)
 	}
-	// After a lesson without an end, the following commands are still read.
 	if got := writ.Parse("/lesson is a command\nthat I like.\n/lesson list", false); len(got) != 2 || got[1].Verb != writ.List {
 		t.Errorf("prose that looks like a lesson: Parse = %+v, want 2 commands, the second list", got)
 	}
 }
 
-// Parse of a truncated reply returns only the complete commands.
 func TestTruncatedReplyKeepsCompleteCommands(t *testing.T) {
 	if got := writ.Parse("/lesson list\n/lesson delete page-i", true); len(got) != 1 || got[0].Verb != writ.List {
 		t.Errorf("reply truncated in its second command: Parse = %+v, want only list", got)
@@ -119,8 +117,8 @@ func TestAnswerNamesCommandAndResult(t *testing.T) {
 	}
 }
 
-// A model may repeat an answer or the advertisement of the commands. Commands within such a repetition are not
-// executed. Commands in the surrounding text are executed, even after an incomplete answer.
+// A model may repeat an answer or the advertisement. Commands in the surrounding text are executed, even after an
+// incomplete answer.
 func TestRepeatedAnswerExecutesNoCommand(t *testing.T) {
 	list := []writ.Command{{Verb: writ.List}}
 	for name, tc := range map[string]struct {
@@ -140,7 +138,6 @@ func TestRepeatedAnswerExecutesNoCommand(t *testing.T) {
 	}
 }
 
-// A command is read as written, on one line or as a block, and with any surrounding text.
 func TestParseRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.StringMatching(`[a-zäöü#/.-]{1,12}( [a-zäöü#/.-]{1,12}){0,4}`)

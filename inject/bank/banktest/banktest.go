@@ -14,7 +14,7 @@ import (
 // Open returns an empty storage.
 type Open func(t *testing.T) bank.Storage
 
-// Run tests whether the storages that open returns behave as bank.Bank needs.
+// Run tests whether a storage behaves as bank.Bank needs.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for _, c := range []struct {
@@ -50,7 +50,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// fixture holds an empty storage, and a bank over the storage with a stopped clock.
+// fixture is a bank over an empty storage, with a stopped clock.
 type fixture struct {
 	Bank    *bank.Bank
 	storage bank.Storage
@@ -76,13 +76,12 @@ func (f *fixture) state(t *testing.T, slug string) lesson.State {
 	t.Helper()
 	book, problems, err := f.Bank.List(t.Context())
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("List: err = %v, problems = %+v, want neither", err, problems)
+		t.Fatalf("List: err = %v, problems = %+v, want none", err, problems)
 	}
 	s, _ := book.StateAt(slug, f.now)
 	return s
 }
 
-// draft returns a valid lesson.
 func draft(slug string) *lesson.Lesson {
 	return &lesson.Lesson{
 		Slug: slug, Title: "Pin what " + slug + " is about.", Outcome: "success", Confidence: 0.4,
@@ -101,7 +100,7 @@ func (f *fixture) propose(t *testing.T, p bank.Proposal) bank.Result {
 	return r
 }
 
-// events returns the logged events as "action slug from>to", oldest first.
+// events formats the log as "action slug from>to", oldest first.
 func (f *fixture) events(t *testing.T) (out []string) {
 	t.Helper()
 	log, err := f.Bank.Log(t.Context(), 100)
@@ -122,7 +121,7 @@ func (f *fixture) checkRefusal(t *testing.T, err error, code lesson.Code) {
 	}
 }
 
-// manualText returns the text of a valid lesson as a person would write it.
+// manualText returns a valid lesson as written by a person.
 func manualText(slug string) []byte {
 	raw, err := lesson.Format(draft(slug))
 	if err != nil {

@@ -10,13 +10,12 @@ import (
 	"precept/inject/lesson"
 )
 
-// testConcurrentWrites tests parallel writers: no proposal is lost.
 func testConcurrentWrites(t *testing.T, f *fixture) {
 	t.Helper()
 	const writers, each = 4, 3
 	var wg sync.WaitGroup
 	for w := range writers {
-		b := f.open(bank.Limits{}) // another Bank over the same storage, as in another process
+		b := f.open(bank.Limits{}) // as in another process
 		wg.Go(func() {
 			for i := range each {
 				slug := fmt.Sprintf("at-once-%c%c", 'a'+w, 'a'+i)
@@ -29,15 +28,14 @@ func testConcurrentWrites(t *testing.T, f *fixture) {
 	wg.Wait()
 	book, problems, err := f.Bank.List(t.Context())
 	if err != nil || book.Len() != writers*each || len(problems) > 0 {
-		t.Errorf("List: problems = %v, err = %v, want %d lessons and neither", problems, err, writers*each)
+		t.Errorf("List: problems = %v, err = %v, want none, nil and %d lessons", problems, err, writers*each)
 	}
 	if got := f.events(t); len(got) != writers*each {
 		t.Errorf("got %d events, want %d", len(got), writers*each)
 	}
 }
 
-// testConcurrentRecords tests concurrent records: no lesson is lost and no number is used twice if ten agents write
-// thirty lessons each into a bank of three hundred lessons.
+// testConcurrentRecords tests concurrent records: no lesson is lost, and no number is used twice.
 func testConcurrentRecords(t *testing.T, f *fixture) {
 	t.Helper()
 	const n = 300
@@ -64,7 +62,7 @@ func testConcurrentRecords(t *testing.T, f *fixture) {
 	wg.Wait()
 	book, problems, err := f.Bank.List(t.Context())
 	if err != nil || book.Len() != 2*n || len(problems) > 0 {
-		t.Fatalf("List: problems = %v, err = %v, want %d lessons and neither", problems, err, 2*n)
+		t.Fatalf("List: problems = %v, err = %v, want none, nil and %d lessons", problems, err, 2*n)
 	}
 	numbers := map[lesson.Scope]map[int]bool{}
 	for _, l := range book.Lessons() {
@@ -82,7 +80,7 @@ func testConcurrentRecords(t *testing.T, f *fixture) {
 	}
 }
 
-// testOutdatedTexts tests changes based on an outdated version or text. Such a change fails and writes no text.
+// testOutdatedTexts tests a change of an outdated version or text, which must write nothing.
 func testOutdatedTexts(t *testing.T, f *fixture) {
 	t.Helper()
 	before, err := f.storage.Read(t.Context())

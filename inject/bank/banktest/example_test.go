@@ -7,7 +7,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// Each lesson of Honest parses.
 func ExampleHonest() {
 	invalid := 0
 	for _, a := range banktest.Honest() {

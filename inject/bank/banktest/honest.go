@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Honest returns lessons as engineers write them, many about prompts, messages, markup, secrets and ignored files. The
-// checks must accept all of them.
+// Honest returns lessons as engineers write them, many about prompts, messages, markup and secrets. The checks must
+// accept all.
 func Honest() []Attack {
 	var out []Attack
 	for i, line := range strings.Split(strings.TrimSpace(honestLines), "\n") {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// WriteLesson writes a manually written, active lesson with one keyword into the file slug.md of dir.
+// WriteLesson writes a manual, active lesson with a keyword to slug.md in dir.
 func WriteLesson(t testing.TB, dir, slug, keyword string) {
 	t.Helper()
 	text := strings.NewReplacer("SLUG", slug, "KEYWORD", keyword).Replace(`---

@@ -10,7 +10,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// testTenantLimit tests Limits.Tenant, the maximum number of lessons of a tenant.
 func testTenantLimit(t *testing.T, f *fixture) {
 	t.Helper()
 	f.Bank = f.open(bank.Limits{TenantLessons: 2})
@@ -33,7 +32,6 @@ func testTenantLimit(t *testing.T, f *fixture) {
 	}
 }
 
-// testWriteLimits tests the limits on the proposals of an agent and of a tenant per hour, and on waiting lessons.
 func testWriteLimits(t *testing.T, f *fixture) {
 	t.Helper()
 	f.Bank = f.open(bank.Limits{AgentWritesPerHour: 5, TenantWritesPerHour: 8, TenantWaiting: 10})
@@ -72,8 +70,8 @@ func testWriteLimits(t *testing.T, f *fixture) {
 	}
 }
 
-// testLimitsInLongLog tests the limits with a long log: the writes of an agent count for an hour, however many events
-// follow. The event of a manual edit has the modification time of the file, which may be long ago.
+// testLimitsInLongLog checks that writes count for an hour, however many events follow. The event of a manual edit has
+// the file's modification time, which may be long ago.
 func testLimitsInLongLog(t *testing.T, f *fixture) {
 	t.Helper()
 	f.Bank = f.open(bank.Limits{AgentWritesPerHour: 2})

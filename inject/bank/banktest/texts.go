@@ -9,7 +9,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// testPut tests that Put creates and edits a lesson, and refuses invalid file names, used slugs and hostile texts.
 func testPut(t *testing.T, f *fixture) {
 	t.Helper()
 	text := manualText("one")
@@ -33,8 +32,8 @@ func testPut(t *testing.T, f *fixture) {
 	f.checkRefusal(t, err, lesson.CodeInvalid)
 }
 
-// testRepeatedRecords tests repeated records: an equal lesson changes no file, a different text under the same title
-// replaces the first text, and numbers are not used again.
+// testRepeatedRecords tests an equal lesson, which changes nothing, and a new text, which replaces the old text. No
+// number is used again.
 func testRepeatedRecords(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
@@ -65,7 +64,7 @@ func testRepeatedRecords(t *testing.T, f *fixture) {
 	}
 }
 
-// testReplace tests that Replace keeps archived lessons, and that a hostile text prevents the whole replacement.
+// testReplace tests a replacement: archived lessons stay, and a hostile text prevents the replacement.
 func testReplace(t *testing.T, f *fixture) {
 	t.Helper()
 	texts := map[string][]byte{"a/one.md": manualText("one"), "two.md": manualText("two")}
@@ -92,7 +91,6 @@ func testReplace(t *testing.T, f *fixture) {
 	}
 }
 
-// testInvalidNames tests changes with an invalid file name, which write no text.
 func testInvalidNames(t *testing.T, f *fixture) {
 	t.Helper()
 	for _, name := range []string{"notes.txt", "_index.md", ".hidden.md", "a/../../b.md", "_archive/.hidden.md"} {
@@ -105,12 +103,11 @@ func testInvalidNames(t *testing.T, f *fixture) {
 			t.Errorf("commit with the name %q: err = %v, want a refusal", name, err)
 		}
 		if r, err = f.storage.Read(t.Context()); err != nil || len(r.Texts) != 0 {
-			t.Errorf("Read after a commit with the name %q: %d texts, err = %v, want neither", name, len(r.Texts), err)
+			t.Errorf("Read after a commit with the name %q: %d texts, err = %v, want 0, nil", name, len(r.Texts), err)
 		}
 	}
 }
 
-// testArchive tests the archive: a retired lesson is archived, can be restored, and can be superseded.
 func testArchive(t *testing.T, f *fixture) {
 	t.Helper()
 	if _, err := f.Bank.Put(t.Context(), "deep/down/one.md", manualText("one"), "ann"); err != nil {
@@ -135,7 +132,6 @@ func testArchive(t *testing.T, f *fixture) {
 		t.Fatalf("Archived = %+v, problems %v, err %v, want only the lesson one in category deep/down and state %s",
 			old, problems, err, lesson.Archived)
 	}
-	// An archived lesson can be superseded.
 	successor := draft("successor")
 	successor.Supersedes = []string{"one"}
 	f.propose(t, bank.Proposal{Lesson: successor, Source: "distill"})
@@ -151,7 +147,6 @@ func testArchive(t *testing.T, f *fixture) {
 			t.Errorf("Retire or Restore of an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
 		}
 	}
-	// The approval of the successor logs the supersession.
 	if _, err := f.Bank.Act(t.Context(), "one", bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
