@@ -14,7 +14,7 @@ import (
 	"precept/internal/file"
 )
 
-// Read opens only regular files, because opening a named pipe waits for a writer and reading a device may never end.
+// Opening a named pipe waits for a writer, and reading a device may never end.
 func TestReadRefusesPipesAndDevices(t *testing.T) {
 	dir := t.TempDir()
 	inDir := func(name string) string { return filepath.Join(dir, name) }

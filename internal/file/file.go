@@ -1,9 +1,7 @@
-// Package file reads regular files, replaces them atomically, and locks them against other
-// processes.
+// Package file reads regular files, replaces them atomically, and locks them against other processes.
 //
-// The contract: while [Write] or [Replace] writes a file, and even after a crash, a reader sees either the
-// old bytes or the new bytes. A failed write keeps the old bytes and leaves no other file. A lock ends with
-// its process, so no stale lock remains.
+// Contract: during [Write] or [Replace], and after a crash, a reader sees either the old bytes or the new bytes. A
+// failed write keeps the old bytes and leaves no other file. A lock ends with its process, so no stale lock remains.
 package file
 
 import (
@@ -32,7 +30,7 @@ func CheckRegular(path string) error {
 	return nil
 }
 
-// Read reads a regular file. For a file of any other kind, Read returns an error.
+// Read reads a regular file. Other kinds of files are an error.
 func Read(path string) ([]byte, error) {
 	if err := CheckRegular(path); err != nil {
 		return nil, err
@@ -52,9 +50,8 @@ func Write(path string, mode fs.FileMode, parts ...[]byte) error {
 	})
 }
 
-// Replace replaces a file by the output of write, with the given mode. The new file keeps the owner of the old file
-// where the system permits, so that a command of root does not take a file from its user. Replace creates missing
-// folders. If mode lets only the owner read the file, only the owner can read the new folders.
+// Replace replaces a file by the output of write. The new file keeps the old owner where the system permits: root's
+// commands must not take a file from its user. Missing folders are created, as private as the file.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -68,7 +65,7 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // hidden, so that watchers of the folder ignore the file
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // hidden, so that watchers ignore it
 	if err != nil {
 		return err
 	}
@@ -84,8 +81,8 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	return nil
 }
 
-// Append adds text to a file in one write, so that lines of several writers do not mix. If the last line of the file
-// has no end, because of a crash, Append first ends the line. Append creates missing folders.
+// Append adds text in one write, so that lines of several writers do not mix. It first ends a line that a crash left
+// open. Missing folders are created.
 func Append(path string, mode fs.FileMode, text []byte) (err error) {
 	if err := CheckRegular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

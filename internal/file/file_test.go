@@ -47,7 +47,6 @@ func TestWriteReplacesFileAndSetsModes(t *testing.T) {
 	}
 }
 
-// If the write fails, Replace keeps the old content and leaves no temporary file.
 func TestFailedReplaceKeepsOldContent(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
@@ -84,7 +83,6 @@ func names(entries []fs.DirEntry) (out []string) {
 	return out
 }
 
-// While several writers replace a file, each read returns the complete text of one writer.
 func TestReadersNeverSeePartialFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	text := func(i int) string { return strings.Repeat(string(rune('a'+i)), 1<<16) }
@@ -110,7 +108,7 @@ func TestReadersNeverSeePartialFiles(t *testing.T) {
 	writers.Wait()
 }
 
-// Append ends a line that a crash truncated, so that the next line can be read.
+// A crash may have truncated the last line.
 func TestAppendEndsTruncatedLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "log.jsonl")
 	for _, text := range []string{"one\n", "tw", "three\n"} {

@@ -13,5 +13,5 @@ func Lock(*os.File) error { return errors.New("locking files is not supported on
 // TryLock returns an error: this system has no file locks.
 func TryLock(f *os.File) error { return Lock(f) }
 
-// keepOwner does nothing: files of this system have no numeric owners.
+// keepOwner does nothing: files have no numeric owners here.
 func keepOwner(*os.File, string) error { return nil }

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// Lock waits for the lock of the file. Closing the file releases the lock.
+// Lock waits for the lock of the file. Closing the file releases it.
 func Lock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }
 
-// TryLock acquires the lock of the file, or returns ErrLocked if the lock is held. The lock belongs to the open file,
-// so a second open file in the same process cannot acquire the lock either. Closing the file releases the lock.
+// TryLock acquires the lock of the file, or returns ErrLocked. The lock belongs to the open file, so a second one in
+// this process cannot acquire it. Closing the file releases it.
 func TryLock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {
@@ -21,7 +21,6 @@ func TryLock(f *os.File) error {
 	return err
 }
 
-// keepOwner sets the owner of f to the owner of the file at path, if the process may change owners.
 func keepOwner(f *os.File, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

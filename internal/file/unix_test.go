@@ -12,7 +12,7 @@ import (
 	"precept/internal/file"
 )
 
-// A file that root replaces keeps its owner and group. A new file belongs to root.
+// A new file belongs to root.
 func TestReplaceByRootKeepsFileOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can change the owner of a file")

@@ -10,7 +10,6 @@ import (
 	"precept/internal/session"
 )
 
-// printingStore is a store that prints each mark.
 type printingStore struct{}
 
 func (printingStore) SetAside(_ context.Context, marks []session.DeadLetter) error {
@@ -22,7 +21,6 @@ func (printingStore) SetAside(_ context.Context, marks []session.DeadLetter) err
 
 func (printingStore) Readmit(context.Context, int) (int, error) { return 0, nil }
 
-// A step panics for one session. The worker continues with the next session, and the store gets a mark.
 func Example() {
 	g := guard.New(guard.Options{
 		Now:       func() time.Time { return time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC) },

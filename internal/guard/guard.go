@@ -1,9 +1,8 @@
 // Package guard keeps a panic in one session or exchange from stopping the work on others.
 //
-// Workers run their steps through a Guard. If a step panics, the guard marks its session or exchange with
-// a session.DeadLetter, and the worker continues with the other sessions. A marked session is skipped until
-// the next start of the program, which tries the session again. After Tries tries, the session stays
-// skipped. No panic in a step ends a worker or the program.
+// Workers run their steps through a Guard. If a step panics, the guard marks its session or exchange with a
+// session.DeadLetter, and the worker continues with the others. A marked session is skipped until the next start of the
+// program, which tries it again, and for good after MaxTries tries.
 package guard
 
 import (
@@ -19,19 +18,18 @@ import (
 	"precept/internal/session"
 )
 
-// MaxTries is the number of tries of a session whose step panics: one in each run of the program.
+// MaxTries is the number of tries of a session whose step panics, one per run of the program.
 const MaxTries = 3
 
-// Bounds of the marks in memory.
 const (
-	maxMarks      = 10_000 // number of marks
-	maxPanicBytes = 512    // bytes of the text of a panic
+	maxMarks      = 10_000 // in memory
+	maxPanicBytes = 512    // of a panic's text
 )
 
 // ErrPanicked is the error of a step after a panic.
 var ErrPanicked = errors.New("a step panicked")
 
-// IsPermanent reports whether err is permanent: every further attempt to write the value would fail as well.
+// IsPermanent reports whether every further attempt to write the value would fail as well.
 func IsPermanent(err error) bool {
 	return errors.Is(err, session.ErrInvalid) || errors.Is(err, ErrPanicked)
 }
@@ -39,15 +37,15 @@ func IsPermanent(err error) bool {
 // Options configure a Guard.
 type Options struct {
 	Now       func() time.Time
-	OnFailure func(step label.Step, err error) // called when marks could not be stored or readmitted
-	OnPanic   func(step label.Step, value any) // called when a step panics, with the value of the panic
-	// Before is called before each step on a session or, with an id, on an exchange of the session.
-	// Before may be nil. Tests use Before to make a step panic.
+	OnFailure func(step label.Step, err error) // marks could not be stored or readmitted
+	OnPanic   func(step label.Step, value any) // value is the value of the panic
+	// Before is called before each step on a session or, with an id, on its exchange. It may be nil. Tests use it to
+	// make a step panic.
 	Before func(step label.Step, id session.ID, exchange string)
-	// Clean removes secrets and personal data from the text of a panic, which may quote a
-	// conversation. With a nil Clean, no text of a panic is stored.
+	// Clean removes secrets and personal data from the text of a panic, which may quote a conversation. If nil, no such
+	// text is stored.
 	Clean         func(text string) string
-	SetAsideCount *atomic.Int64 // counts the calls of SetAside; may be nil
+	SetAsideCount *atomic.Int64 // counts calls of SetAside; may be nil
 }
 
 // Marks is the store of the marks.
@@ -56,14 +54,14 @@ type Marks interface {
 	Readmit(ctx context.Context, limit int) (int, error)
 }
 
-// Guard runs steps, and holds a mark for each session and exchange at which a step panicked in this
-// run of the program. A Guard is safe for concurrent use.
+// Guard runs steps, and marks the sessions and exchanges at which a step panicked in this run of the program. It is
+// safe for concurrent use.
 type Guard struct {
 	options Options
 
 	mu      sync.Mutex
-	skipped map[session.Ref]bool // sessions that are skipped in this run of the program
-	pending []session.DeadLetter // marks that are not stored yet
+	skipped map[session.Ref]bool // in this run of the program
+	pending []session.DeadLetter // not stored yet
 }
 
 // New returns a Guard without marks.
@@ -85,7 +83,7 @@ func (g *Guard) Run(step label.Step, f func()) (ok bool) {
 	return true
 }
 
-// RunErr runs a step that returns an error. If the step panics, RunErr returns ErrPanicked.
+// RunErr runs a step that returns an error, ErrPanicked after a panic.
 func (g *Guard) RunErr(step label.Step, f func() error) (err error) {
 	if !g.Run(step, func() { err = f() }) {
 		return fmt.Errorf("%s: %w", step, ErrPanicked)
@@ -93,8 +91,7 @@ func (g *Guard) RunErr(step label.Step, f func() error) (err error) {
 	return err
 }
 
-// RunOn runs a step on a session, or on an exchange of the session. If the step panics, RunOn sets the
-// session or the exchange aside.
+// RunOn runs a step on a session or its exchange, and sets that aside if the step panics.
 func (g *Guard) RunOn(step label.Step, ref session.Ref, exchange string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -107,19 +104,17 @@ func (g *Guard) RunOn(step label.Step, ref session.Ref, exchange string, f func(
 	return true
 }
 
-// Before calls Options.Before for a step. Workers that recover from panics by themselves call Before
-// directly.
+// Before calls Options.Before. Workers that recover from panics themselves call it directly.
 func (g *Guard) Before(step label.Step, id session.ID, exchange string) {
 	if g.options.Before != nil {
 		g.options.Before(step, id, exchange)
 	}
 }
 
-// SetAside marks a session, or with an id an exchange of the session. StorePending stores the mark later. cause is
-// the value of the panic.
+// SetAside marks a session or, with an id, its exchange, for StorePending. cause is the value of the panic.
 func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, cause any) {
 	g.options.SetAsideCount.Add(1)
-	text, _, _ := strings.Cut(fmt.Sprint(cause), "\n") // the following lines are a stack
+	text, _, _ := strings.Cut(fmt.Sprint(cause), "\n") // a stack follows
 	text = g.clean(text[:min(len(text), maxPanicBytes)])
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -133,8 +128,7 @@ func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, caus
 	}
 }
 
-// clean returns the text without secrets and personal data. If Options.Clean is nil or panics, clean
-// returns a fixed text.
+// clean returns a fixed text if Options.Clean is nil or panics.
 func (g *Guard) clean(text string) (clean string) {
 	if g.options.Clean == nil || !g.Run(label.StepRedact, func() { clean = g.options.Clean(text) }) {
 		return "(text removed)"
@@ -149,7 +143,7 @@ func (g *Guard) IsSkipped(ref session.Ref) bool {
 	return g.skipped[ref]
 }
 
-// StorePending stores the pending marks. After an error the marks stay pending for the next call.
+// StorePending stores the pending marks. After an error they stay pending.
 func (g *Guard) StorePending(ctx context.Context, marks Marks) {
 	g.mu.Lock()
 	list := g.pending
@@ -164,8 +158,7 @@ func (g *Guard) StorePending(ctx context.Context, marks Marks) {
 	g.pending = append(remaining, g.pending[:min(len(g.pending), max(maxMarks-len(remaining), 0))]...)
 }
 
-// storeMarks stores a list of marks, and returns the marks to try again later. If the store refuses the
-// list permanently, storeMarks stores each mark on its own, and reports and drops each refused mark.
+// storeMarks returns the marks to try again later. If the store refuses the list permanently, each mark is tried alone.
 func (g *Guard) storeMarks(ctx context.Context, marks Marks, list []session.DeadLetter) (remaining []session.DeadLetter) {
 	err := g.RunErr(label.StepSetAside, func() error { return marks.SetAside(ctx, list) })
 	if err == nil {
@@ -185,8 +178,7 @@ func (g *Guard) storeMarks(ctx context.Context, marks Marks, list []session.Dead
 	return remaining
 }
 
-// Readmit lets workers try the sessions and exchanges again that earlier runs of the program marked, up to
-// Tries times.
+// Readmit lets workers try again what earlier runs of the program marked, up to MaxTries times.
 func (g *Guard) Readmit(ctx context.Context, from Marks) {
 	err := g.RunErr(label.StepReadmit, func() error { _, err := from.Readmit(ctx, MaxTries); return err })
 	if err != nil && ctx.Err() == nil {

@@ -15,17 +15,16 @@ import (
 	"precept/internal/session"
 )
 
-// markStore records the tenants of the stored marks. A mark is a session.DeadLetter: it excludes a session or an
-// exchange after a step has panicked with its data.
+// markStore records the tenants of the stored marks.
 type markStore struct {
-	onSetAside func(a session.DeadLetter) error // called for each mark, if not nil
-	written    []string                         // tenants of the stored marks
-	calls      int                              // number of calls of SetAside
-	limit      int                              // limit of the last call of Readmit
-	err        error                            // error of Readmit
+	onSetAside func(a session.DeadLetter) error // may be nil
+	written    []string
+	calls      int
+	limit      int   // of the last Readmit
+	err        error // of Readmit
 }
 
-// SetAside stores all marks, or none if onSetAside returns an error.
+// SetAside stores all marks, or none after an error of onSetAside.
 func (s *markStore) SetAside(_ context.Context, list []session.DeadLetter) error {
 	s.calls++
 	for _, a := range list {
@@ -41,7 +40,7 @@ func (s *markStore) SetAside(_ context.Context, list []session.DeadLetter) error
 	return nil
 }
 
-// Readmit records maxTries. It returns s.err, or panics if s.err is nil.
+// Readmit panics if s.err is nil.
 func (s *markStore) Readmit(_ context.Context, maxTries int) (int, error) {
 	if s.limit = maxTries; s.err == nil {
 		panic("readmit")
@@ -49,7 +48,6 @@ func (s *markStore) Readmit(_ context.Context, maxTries int) (int, error) {
 	return 0, s.err
 }
 
-// recordingGuard records the failures and panics that its guard reports.
 type recordingGuard struct {
 	*guard.Guard
 	failed, panicked []string
@@ -58,7 +56,7 @@ type recordingGuard struct {
 
 func testTime() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 
-// newGuard returns a guard that records its reports. change may edit the options of the guard, and may be nil.
+// newGuard returns a recording guard. change may be nil.
 func newGuard(change func(o *guard.Options)) *recordingGuard {
 	r := &recordingGuard{}
 	o := guard.Options{
@@ -75,7 +73,6 @@ func newGuard(change func(o *guard.Options)) *recordingGuard {
 	return r
 }
 
-// checkEqual fails the test if got and want print differently. subject names the value in the message.
 func checkEqual[T any](t *testing.T, subject string, got, want T) {
 	t.Helper()
 	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
@@ -83,7 +80,6 @@ func checkEqual[T any](t *testing.T, subject string, got, want T) {
 	}
 }
 
-// newSessionRef returns a reference to a session of the tenant.
 func newSessionRef(tenant string) session.Ref { return session.Ref{Tenant: tenant, ID: session.ID{1}} }
 
 func TestPanicOfStepIsReturnedAsFailure(t *testing.T) {
@@ -102,8 +98,6 @@ func TestPanicOfStepIsReturnedAsFailure(t *testing.T) {
 	}
 }
 
-// A panic in a step for a session sets the session aside. A panic in a step for one exchange sets only the exchange
-// aside. The guard stores a mark for each panic.
 func TestPanicSetsSessionOrExchangeAside(t *testing.T) {
 	t.Parallel()
 	var before []string
@@ -137,8 +131,7 @@ func TestPanicSetsSessionOrExchangeAside(t *testing.T) {
 	checkEqual(t, "writes after a second StorePending", marks.calls, 1)
 }
 
-// The text of a panic may quote user data, so the mark has the redacted text with a limited length, or a placeholder if
-// the redaction fails.
+// The text of a panic may quote user data.
 func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -165,7 +158,6 @@ func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 	}})
 }
 
-// If the store refuses one mark, or panics on it, the guard still stores the other marks.
 func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]func() error{
@@ -192,7 +184,6 @@ func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 	}
 }
 
-// During an outage of the store, the guard keeps the marks in order and appends new ones.
 func TestMarksWaitInOrderDuringStoreOutage(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
@@ -213,7 +204,6 @@ func TestMarksWaitInOrderDuringStoreOutage(t *testing.T) {
 	checkEqual(t, "tenants of the stored marks after the outage", marks.written, []string{"a", "b", "c"})
 }
 
-// A guard keeps at most 10,000 marks in memory, even if every step panics.
 func TestMarksInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	const maxMarks = 10_000

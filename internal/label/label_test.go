@@ -15,8 +15,7 @@ import (
 	"precept/internal/label"
 )
 
-// Each constant must be in its list. Otherwise it would have no series before its first event, and Prometheus's
-// increase() would miss this event.
+// A constant outside its list has no series before its first event, which Prometheus's increase() then misses.
 func TestListsContainAllConstants(t *testing.T) {
 	lists := map[string][]string{
 		"Step":        stringsOf(label.Steps()),
@@ -55,12 +54,12 @@ func TestValuesAreSnakeCase(t *testing.T) {
 	}
 }
 
-// A string literal as a step compiles, but is in no list. All calls must pass constants.
+// A string literal as a step compiles, but is in no list.
 func TestAllCallsPassStepsAsConstants(t *testing.T) {
 	methods := []string{"guard", "failed", "report", "onFailure", "OnFailure", "panicked", "reportPanic", "onPanic", "OnPanic", "FailedOpen", "Before", "SetAside", "On", "Step", "Err", "allow"}
 	calls := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.IsDir() && d.Name() == "admin" { // in this folder, step is an attribute of HTML
+		if err == nil && d.IsDir() && d.Name() == "admin" { // here, step is an attribute of HTML
 			return filepath.SkipDir
 		}
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
@@ -97,12 +96,10 @@ func TestAllCallsPassStepsAsConstants(t *testing.T) {
 	}
 }
 
-// prefixes returns the name prefixes of the constants that belong to a list.
 func prefixes() []string {
 	return []string{"Step", "Uninspected", "Excluded", "Side", "Dropped", "Unread", "Hook", "Late"}
 }
 
-// constants returns the string constants of a file, by name.
 func constants(t *testing.T, path string) map[string]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)

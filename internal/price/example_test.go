@@ -6,7 +6,6 @@ import (
 	"precept/internal/price"
 )
 
-// This example prints the cost of a million input tokens, half of them cached, and 100,000 output tokens.
 func Example() {
 	table := &price.Table{Entries: []price.Entry{{Pattern: "claude-sonnet-4*", Price: price.Price{Input: 3, Cached: 0.3, Output: 15}}}}
 	p, ok := table.PriceOf("anthropic/claude-sonnet-4-5")

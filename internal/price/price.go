@@ -1,5 +1,5 @@
-// Package price holds the prices of models. A table has a price for each pattern of model names. The
-// built-in table holds list prices of one date, in US dollars; a configuration replaces the table.
+// Package price holds the prices of models, by patterns of their names. The built-in list prices, in US dollars of one
+// date, can be configured.
 package price
 
 import (
@@ -13,9 +13,9 @@ import (
 // Price holds the prices of a million tokens.
 type Price struct {
 	Input    float64
-	Cached   float64 // price of input that the provider reads from its prompt cache
+	Cached   float64 // input from the provider's prompt cache
 	Output   float64
-	NoOutput bool // the price of the output is unknown
+	NoOutput bool // the output's price is unknown
 }
 
 // Cost returns the cost of tokens. input includes the cached tokens.
@@ -26,20 +26,20 @@ func (p *Price) Cost(input, cached, output int64) float64 {
 // Dollars is the currency of the built-in table.
 const Dollars = "USD"
 
-// Entry is the price of the models whose names match a pattern, in which * matches any text.
+// Entry is the price of the models that match a pattern, in which * stands for every text.
 type Entry struct {
 	Pattern string
 	Price   Price
 }
 
-// Table holds the prices of models. The first entry with a matching pattern applies.
+// Table holds prices. The first matching entry applies.
 type Table struct {
 	Entries     []Entry
-	Fallback    *Price // price of the models that match no entry; nil means unknown
-	BuiltInDate string // date of the built-in prices; "" if the operator configured the prices
+	Fallback    *Price // for other models; nil means unknown
+	BuiltInDate string // "" if the operator configured the prices
 }
 
-// Flat returns a table with one price for all models. The price of the output is unknown.
+// Flat returns a table with one price for all models and none for output.
 func Flat(input, cached float64) *Table {
 	if cached <= 0 {
 		cached = input
@@ -47,8 +47,8 @@ func Flat(input, cached float64) *Table {
 	return &Table{Fallback: &Price{Input: input, Cached: min(cached, input), NoOutput: true}}
 }
 
-// PriceOf returns the price of a model. ok is false if the price is unknown. A name may begin with the names of
-// vendors, as in openrouter/anthropic/claude-sonnet-4-5 and us.anthropic.claude-sonnet-4-5.
+// PriceOf returns the price of a model, if known. A name may begin with vendors, as in
+// openrouter/anthropic/claude-sonnet-4-5 and us.anthropic.claude-sonnet-4-5.
 func (t *Table) PriceOf(model string) (p Price, ok bool) {
 	if t == nil {
 		return p, false
@@ -83,7 +83,7 @@ func IsPattern(pattern string) bool {
 //go:embed models.tsv
 var builtInTSV string
 
-// BuiltIn returns the built-in table. The first line of models.tsv has the date.
+// BuiltIn returns the built-in table, models.tsv.
 var BuiltIn = sync.OnceValue(func() *Table { //nolint:gochecknoglobals // parsed once, never written
 	t := &Table{}
 	for line := range strings.Lines(builtInTSV) {

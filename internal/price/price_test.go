@@ -8,8 +8,7 @@ import (
 	"precept/internal/price"
 )
 
-// A model has the price of the first pattern that matches its name, with or without vendor prefixes. An unknown model
-// has no price.
+// Vendor prefixes do not count. An unknown model has no price.
 func TestPriceOfModelMatchesPattern(t *testing.T) {
 	for model, input := range map[string]float64{
 		"gpt-5": 1.25, "gpt-5-2025-08-07": 1.25, "GPT-5-mini": 0.25, "openrouter/anthropic/claude-sonnet-4.5": 3,
@@ -23,7 +22,7 @@ func TestPriceOfModelMatchesPattern(t *testing.T) {
 	}
 }
 
-// Each row of the built-in table is complete, and cached input never costs more than input.
+// Cached input never costs more than input.
 func TestBuiltInRowsAreComplete(t *testing.T) {
 	table := price.BuiltIn()
 	if len(table.BuiltInDate) != len("2025-12") || len(table.Entries) < 40 {
@@ -50,7 +49,6 @@ func TestCostCountsCachedTokensOnce(t *testing.T) {
 	}
 }
 
-// A flat price applies to every model, and has no output price.
 func TestFlatPriceAppliesToEveryModel(t *testing.T) {
 	p, ok := price.Flat(2, 0).PriceOf("anything")
 	if want := (price.Price{Input: 2, Cached: 2, NoOutput: true}); !ok || p != want {

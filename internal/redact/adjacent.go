@@ -7,11 +7,10 @@ import (
 	"unicode"
 )
 
-// The checks of this file find secrets whose name is not followed by = or :. Such secrets occur in lists, in commands,
-// in files with words separated by blanks, and in prose.
+// This file finds secrets in lists, commands, words between blanks and prose, where no = or : follows the name.
 
-// listItem matches the second of two strings in brackets, if the first is the name of a secret: ["X-Api-Key", "..."],
-// setenv("DB_PASSWORD", "..."). The comma is at i.
+// listItem matches the string after the name of a secret: ["X-Api-Key", "..."], setenv("DB_PASSWORD", "..."). The comma
+// is at i.
 func (m *matcher) listItem(i int) hit {
 	s := m.text
 	if i > 0 && isUpper(s[i-1]) {
@@ -60,7 +59,6 @@ func (m *matcher) listItem(i int) hit {
 	return h
 }
 
-// nextListItem matches the string at p, which follows another item of the list m.list.
 func (m *matcher) nextListItem(p int) hit {
 	class := m.list.class
 	m.list.class = noClass
@@ -75,8 +73,8 @@ func (m *matcher) nextListItem(p int) hit {
 	return m.value(p, class, shape{})
 }
 
-// isListedSecret reports whether v, an item of a list with a name of the class, may be a secret. A list with the name
-// of a password may also contain the rules of a form, such as min:8, and messages.
+// isListedSecret reports whether v, an item of a list of this class, may be a secret. A list named "password" may also
+// contain rules of a form, such as min:8.
 func isListedSecret(class keyClass, v []byte) bool {
 	if class != passwordClass {
 		return class.isSecret()
@@ -84,8 +82,7 @@ func isListedSecret(class keyClass, v []byte) bool {
 	return len(v) > 0 && hasDigit(v) && isMixed(v) && !bytes.ContainsAny(v, ": ") && isPassword(v, shape{quoted: true}) && !isTechnicalTerm(v)
 }
 
-// constantArgument matches a string argument of a call that follows a constant with the name of a secret:
-// setopt(CURLOPT_PASSWORD, "..."). The comma is at i.
+// constantArgument matches the string after a constant: setopt(CURLOPT_PASSWORD, "..."). The comma is at i.
 func (m *matcher) constantArgument(i int) hit {
 	s := m.text
 	if !mayEndSecretName(s, i) {
@@ -100,8 +97,8 @@ func (m *matcher) constantArgument(i int) hit {
 	return m.value(p, class, shape{})
 }
 
-// credentialPair matches the password after a user's name in BasicAuth("bob", "..."), auth=("bob", "...") and
-// login("bob", "..."). The comma is at i, between two strings with the same quote. The second string begins at p.
+// credentialPair matches the password in BasicAuth("bob", "..."), auth=("bob", "...") and login("bob", "..."). The
+// comma is at i, the second string at p.
 func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	const maxDistance = 64
 	s := m.text
@@ -140,8 +137,6 @@ func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	return h
 }
 
-// takesCredentials reports whether a function with the name takes a user's name and a password: driver.login,
-// DriverManager.getConnection, NetworkCredential.
 func takesCredentials(name []byte) bool {
 	for _, end := range [...]string{"login", "log_in", "signin", "sign_in", "authenticate", "credential", "credentials", "getconnection", "pdo"} {
 		if startsFold(name, len(name)-len(end), end) {
@@ -151,7 +146,6 @@ func takesCredentials(name []byte) bool {
 	return false
 }
 
-// identifiedBy matches the password after SQL's IDENTIFIED BY. The Y is at i.
 func (m *matcher) identifiedBy(i int) hit {
 	const maxDistance = 64
 	q := byteAt(m.text, i+2)

@@ -8,8 +8,7 @@ import (
 	"precept/internal/redact"
 )
 
-// A secret next to its name is redacted even without = or : between them, in prose, lists, files and commands. Prose
-// about passwords is kept. The marks < and > around a secret are not part of the text.
+// The marks < and > around a secret are not part of the text. Prose about passwords is kept.
 func TestSecretNextToItsNameIsRedacted(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
@@ -51,8 +50,7 @@ func TestSecretNextToItsNameIsRedacted(t *testing.T) {
 	assertMarked(t, "private_key", "  1\t<-----BEGIN RSA PRIVATE KEY-----\n  2\tMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n  3\tAgEA>")
 }
 
-// The value after the name of a secret is redacted in JSON lists and objects. Other strings in lists are kept. An empty
-// result in the table stands for the unchanged input.
+// An empty result stands for the unchanged input.
 func TestSecretInNameValuePairIsRedactedInJSON(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
@@ -78,7 +76,6 @@ func TestSecretInNameValuePairIsRedactedInJSON(t *testing.T) {
 	}
 }
 
-// A value with percent-encoded or typographic characters is redacted. Such characters around a value are kept.
 func TestEncodedAndTypographicCharactersAreRead(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
@@ -111,7 +108,6 @@ func TestEncodedAndTypographicCharactersAreRead(t *testing.T) {
 	}
 }
 
-// TruncatedText redacts a partial secret, card number or IBAN at the end of a truncated text.
 func TestCutTextRedactsPartialValues(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"the password is hunter2", "password:\nhunter2", "password%3Dhunter2", "machine h login bob password hunter2", "pay 4111\u00a01111\u00a01111\u00a011", "pay 4111.1111.11", "DE89\u202f3704\u202f0044"} {
@@ -121,7 +117,6 @@ func TestCutTextRedactsPartialValues(t *testing.T) {
 	}
 }
 
-// Documentation placeholders for a user and a password are kept.
 func TestCredentialPlaceholdersAreKept(t *testing.T) {
 	for _, text := range []string{"curl -u <user:password> https://h.example/x", "curl -u \"${A:-${A1}}:${B:-${B1}}\" x"} {
 		if got := redact.New(true).Text(text); got != text {

@@ -2,46 +2,43 @@ package redact
 
 import "slices"
 
-// anchor is a byte that every value of a kind contains or follows, such as the @ of an address. check looks for the
-// value around this byte. It runs only if prev accepts the byte before the anchor, and next the byte after it. Most
-// dashes, digits and colons of ordinary text fail this test, which costs three look-ups and no branch per byte. The
-// byte 0 represents the ends of the text.
+// anchor is a byte that every value of a kind contains or follows, such as the @ of an address. check runs only if prev
+// and next accept its neighbours (0 at the ends of the text). Most dashes, digits and colons of ordinary text fail this
+// test, which costs three look-ups and no branch per byte.
 type anchor struct {
-	name           string // anchors with the same name are the same anchor, which may belong to several kinds
+	name           string // anchors with the same name are one anchor, which may serve several kinds
 	bytes          string
 	prev, next     func(b byte) bool
 	check          func(m *matcher, i int) hit
-	findsVendorKey bool // check finds a vendor's key, which is recognised without a name before it
+	findsVendorKey bool // check finds a vendor's key, which needs no name before it
 }
 
-// prefix is the text with which a vendor's keys begin, and the form of the bytes after this text. The last two bytes of
-// the text are the anchor of the scan, so they should be rare in other text.
+// prefix describes a vendor's keys. The last two bytes of text are the anchor of the scan, so they should be rare in
+// other text.
 type prefix struct {
 	text       string
-	bodyStart  string // text that must follow the prefix; counts towards minBytes
+	bodyStart  string // must follow the prefix; counts towards minBytes
 	class      uint16 // class of the bytes after the prefix
-	minBytes   int    // minimum number of bytes after the prefix
-	needsDigit bool   // the bytes must contain a digit
-	isUUID     bool   // the bytes must be a UUID
-	kind       kind   // set by compile
+	minBytes   int
+	needsDigit bool
+	isUUID     bool
+	kind       kind // set by compile
 }
 
-// anchorTable holds the anchors of all kinds in the form that the scan needs. Each anchor has one bit.
 type anchorTable struct {
-	here, prev, next [256]uint64 // anchors by the byte itself, the byte before and the byte after
+	here, prev, next [256]uint64
 	checks           [64]func(m *matcher, i int) hit
 	prefixes         [][]prefix  // lists of prefixes with the same tail, the longest first
 	tails            [1024]uint8 // index in prefixes by the result of tail, 0 if none
-	personalAnchors  uint64      // anchors that only find personal data
-	vendorAnchors    uint64      // anchors of vendors' keys
-	rows             uint64      // anchor of the rows of a table, used only while a table is open (heading.rowAnchor)
+	personalAnchors  uint64
+	vendorAnchors    uint64
+	rows             uint64 // anchor of table rows, used only while a table is open (heading.rowAnchor)
 }
 
 //nolint:gochecknoglobals // written once here, read only
 var standardTable = compile(kindTable())
 
-// compile returns the table of the kinds. If two anchors are at the same byte, the anchor of the earlier kind is
-// checked first.
+// compile returns the table of the kinds. At equal bytes, the anchor of the earlier kind is checked first.
 func compile(kinds [kindCount]kindRow) *anchorTable {
 	t := &anchorTable{prefixes: make([][]prefix, 1)}
 	bit := map[string]uint64{}
@@ -99,8 +96,7 @@ func compile(kinds [kindCount]kindRow) *anchorTable {
 	return t
 }
 
-// lastByteName names the last byte of a prefix. Capitals and digits are rare enough to share an anchor, and so are
-// three symbols.
+// lastByteName groups last bytes of prefixes that are rare enough to share an anchor.
 func lastByteName(last byte) string {
 	switch {
 	case isUpper(last) || isDigit(last):
@@ -111,7 +107,6 @@ func lastByteName(last byte) string {
 	return string(last)
 }
 
-// hashTail returns a hash of the three bytes up to and including i, which is an index in table.tails.
 func hashTail(s []byte, i int) uint32 {
 	const mix = 2654435761 // Knuth's multiplicative hash
 	return (uint32(s[i]) | uint32(s[i-1])<<8 | uint32(s[i-2])<<16) * mix >> 22

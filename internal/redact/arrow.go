@@ -1,9 +1,9 @@
 package redact
 
-// The checks of this file find values after an arrow: name = old -> new, and name → value.
+// This file finds values after an arrow: name = old -> new, and name → value.
 
-// arrowValue matches the new value of password = "old" -> "new", as in Terraform plans, and the value
-// after API_TOKEN ->. The > of the arrow is at i.
+// arrowValue matches the new value in password = "old" -> "new" (Terraform plans) and API_TOKEN -> value. The > is at
+// i.
 func (m *matcher) arrowValue(i int) hit {
 	if m.lastEnd == 0 || i-m.lastEnd != len(`" -`) || !isQuote(m.text[m.lastEnd]) || m.text[i-2] != ' ' {
 		return m.valueAfterArrow(i-1, i+1)
@@ -11,7 +11,6 @@ func (m *matcher) arrowValue(i int) hit {
 	return m.value(i+2, passwordClass, shape{hasQuotedName: true})
 }
 
-// typesetArrow matches the value after API_TOKEN → and API_TOKEN ⇒. The arrow is at i.
 func (m *matcher) typesetArrow(i int) hit {
 	if !startsWith(m.text, i, "→") && !startsWith(m.text, i, "⇒") && !startsWith(m.text, i, "➜") && !startsWith(m.text, i, "➡") {
 		return hit{}
@@ -19,7 +18,6 @@ func (m *matcher) typesetArrow(i int) hit {
 	return m.valueAfterArrow(i, i+len("→"))
 }
 
-// valueAfterArrow matches the value at p after the name that ends before the arrow at i.
 func (m *matcher) valueAfterArrow(i, p int) hit {
 	for i > m.lastEnd && m.text[i-1] == '-' {
 		i--

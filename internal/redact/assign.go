@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// assignment matches the value that the separator (such as = or :) at i assigns to the name of a secret: password=...,
-// "api_key": "...", secret := "...", <password>... and setPassword("...").
+// assignment matches a value after the separator (such as = or :) at i: password=..., "api_key": "...",
+// secret := "...", <password>..., setPassword("...").
 func (m *matcher) assignment(i int) hit {
 	s := m.text
 	p := afterSeparator(s, i)
@@ -54,13 +54,13 @@ func (m *matcher) assignment(i int) hit {
 		}
 	}
 	h := m.assignedValue(i, p, class, sh)
-	if h.kind == noKind && class == basicClass && name[0] == '_' { // _auth=... of npm
+	if h.kind == noKind && class == basicClass && name[0] == '_' { // npm's _auth=...
 		return m.assignedValue(i, p, secretClass, sh)
 	}
 	return m.rejectNameAsValue(h, name)
 }
 
-// rejectNameAsValue returns h, or no hit if the value is the name itself, as in DB_PASSWORD=DB_PASSWORD.
+// rejectNameAsValue drops a hit whose value is its own name: DB_PASSWORD=DB_PASSWORD.
 func (m *matcher) rejectNameAsValue(h hit, name []byte) hit {
 	if h.kind != noKind && bytes.Equal(m.text[h.start:h.end], name) && !slices.ContainsFunc(name, isLower) {
 		return hit{}
@@ -68,8 +68,7 @@ func (m *matcher) rejectNameAsValue(h hit, name []byte) hit {
 	return h
 }
 
-// afterSeparator returns the position after the separator at i, 0 if no separator ends at i. The separators := and ==
-// are read at their last character, and :: is not an assignment.
+// afterSeparator returns the position after the separator that ends at i, or 0. The sign :: is not an assignment.
 func afterSeparator(s []byte, i int) int {
 	p := i + 1
 	switch next := byteAt(s, p); {
@@ -83,8 +82,8 @@ func afterSeparator(s []byte, i int) int {
 	return p
 }
 
-// valueBelow matches a password that is alone on the line below a sentence such as "Please use the following password
-// to proceed:". An empty line may be in between. The colon is at i.
+// valueBelow matches a password on the line below "Please use the following password to proceed:". An empty line may be
+// in between. The colon is at i.
 func (m *matcher) valueBelow(i int) hit {
 	const maxLine, maxLen = 120, 128
 	s := m.text
@@ -104,13 +103,11 @@ func (m *matcher) valueBelow(i int) hit {
 	return m.checkValue(p, end, passwordClass, shape{})
 }
 
-// startsList reports whether a list ("[" or "- ") begins at p, after blanks.
 func startsList(s []byte, p int) bool {
 	list := skipSpace(s[:min(len(s), p+maxBlanks)], p)
 	return byteAt(s, list) == '[' || startsWith(s, list, "- ")
 }
 
-// isPluralName reports whether a name is a plural such as tokens, whose value is a list.
 func isPluralName(name []byte) bool {
 	for _, end := range [...]string{"tokens", "secrets", "keys"} {
 		if startsFold(name, len(name)-len(end), end) {
@@ -121,7 +118,7 @@ func isPluralName(name []byte) bool {
 }
 
 // classOfForeignLabel returns the class of a label in another language that ends at end. Few labels reach the slow
-// comparison with the known labels.
+// comparison.
 func (m *matcher) classOfForeignLabel(end int) keyClass {
 	s := m.text
 	foreign := false
@@ -139,7 +136,6 @@ func (m *matcher) classOfForeignLabel(end int) keyClass {
 	return classOfForeign(s[m.lastEnd:end])
 }
 
-// classOfForeign returns the class of a label in another language at the end of text.
 func classOfForeign(text []byte) keyClass {
 	switch {
 	case endsInForeignPassword(text):
@@ -150,7 +146,6 @@ func classOfForeign(text []byte) keyClass {
 	return noClass
 }
 
-// classOfAssigned returns the class of the name at start that a separator or an arrow follows.
 func (m *matcher) classOfAssigned(start int, name []byte, hasQuotedName bool) keyClass {
 	if hasQuotedName {
 		return classOfKey(name)
@@ -168,8 +163,8 @@ func (m *matcher) classOfAssigned(start int, name []byte, hasQuotedName bool) ke
 	return class
 }
 
-// assigns reports whether the separator at i assigns a value to the name at start. A > must end a tag, and a bracket
-// must follow the name of a function that takes a secret.
+// assigns reports whether the separator at i assigns a value. A > must end a tag, and a bracket must follow a function
+// that takes a secret.
 func (m *matcher) assigns(start, i int, name []byte) bool {
 	switch m.text[i] {
 	case '>':
@@ -183,7 +178,6 @@ func (m *matcher) assigns(start, i int, name []byte) bool {
 	return true
 }
 
-// precedesKey reports whether the word before "key" names a secret key, such as "api".
 func precedesKey(before []byte) bool {
 	before, blank := bytes.CutSuffix(before[max(0, len(before)-maxBlanks):], []byte(" "))
 	if !blank {
@@ -197,7 +191,6 @@ func precedesKey(before []byte) bool {
 	return false
 }
 
-// assignedValue matches the value of a name. The value is at p, after the separator at i, or on the next line.
 func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	s := m.text
 	p = skipMarks(s, p)
@@ -244,13 +237,12 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	return h
 }
 
-// maxName is the maximum length of a name.
 const maxName = 40
 
-// maxBlanks is the maximum number of blanks between a name and its value, as in aligned tables.
+// maxBlanks allows for aligned tables.
 const maxBlanks = 48
 
-// skipMarks returns the position after blanks and marks of bold or coloured text at p.
+// skipMarks returns the position after blanks and marks of bold or coloured text.
 func skipMarks(s []byte, p int) int {
 	from := p
 	for p < len(s) && p-from < maxBlanks {
@@ -270,13 +262,11 @@ func skipMarks(s []byte, p int) int {
 	return p
 }
 
-// takesSecret reports whether a function with the name takes a secret, as setPassword does and getPassword does not.
 func takesSecret(name []byte) bool {
 	call := name[bytes.LastIndexByte(name, '.')+1:]
 	return string(name) == "PASSWORD" || startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
 }
 
-// value matches the value at p if it is a secret of the class. The value is in quotes, or ends at a delimiter.
 func (m *matcher) value(p int, class keyClass, sh shape) hit {
 	s := m.text
 	if p >= len(s) {
@@ -320,13 +310,11 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 	return m.bareValue(p, class, sh)
 }
 
-// seedPhrase matches the seed phrase of a crypto wallet at p without quotes, up to a comment or the end of the line.
 func (m *matcher) seedPhrase(p int, sh shape) hit {
 	line, _, _ := bytes.Cut(m.text[p:lineEnd(m.text, p)], []byte(" #"))
 	return m.checkValue(p, p+len(bytes.TrimRight(line, " \t\r.")), seedClass, sh)
 }
 
-// bareValue matches the value at p without quotes, up to a delimiter.
 func (m *matcher) bareValue(p int, class keyClass, sh shape) hit {
 	s := m.text
 	end := p
@@ -350,13 +338,12 @@ func (m *matcher) bareValue(p int, class keyClass, sh shape) hit {
 	return m.checkValue(p, end, class, sh)
 }
 
-// passwordWord returns the end of a password at p that contains punctuation of lists and queries, such as Kx9vq&Lm42,
-// and 0 for other words. end is the position of the punctuation. In a list, a query or a call, a name and = follow the
-// punctuation, or no digit precedes it.
+// passwordWord returns the end of a password with punctuation of lists and queries at end, such as Kx9vq&Lm42, or 0. In
+// lists, queries and calls, a name and = follow the punctuation, or no digit precedes it.
 func (m *matcher) passwordWord(p, end int) int {
 	const minBase, maxLen = 4, 64
 	s := m.text
-	if bytes.IndexByte(s[m.runStart(p, maxLen, wordByte):p], '?') >= 0 { // the query of a URL
+	if bytes.IndexByte(s[m.runStart(p, maxLen, wordByte):p], '?') >= 0 { // a URL query
 		return 0
 	}
 	if end-p < minBase || strings.IndexByte("&),;|[]{}", byteAt(s, end)) < 0 || !hasDigit(s[p:end]) || !isMixed(s[p:end]) {
@@ -369,14 +356,14 @@ func (m *matcher) passwordWord(p, end int) int {
 	if word == end+1 || !isAlnum(s[end+1]) || word < len(s) && s[word] > ' ' && strings.IndexByte(".,;:!?)", s[word]) < 0 {
 		return 0
 	}
-	if after := byteAt(s, word+1); word < len(s) && s[word] > ' ' && after > ' ' { // further punctuation inside of the word
+	if after := byteAt(s, word+1); word < len(s) && s[word] > ' ' && after > ' ' { // further punctuation inside the word
 		return 0
 	}
 	return word
 }
 
-// connectionValue matches a password of a connection string that contains a blank, a comma or braces:
-// Password=two words;Encrypt=yes, Pwd={p;w} in ODBC.
+// connectionValue matches a password with a blank, comma or braces in a connection string:
+// Password=two words;Encrypt=yes, Pwd={p;w}.
 func (m *matcher) connectionValue(p int, class keyClass) hit {
 	const maxLen = 128
 	area := m.text[p:min(len(m.text), p+maxLen)]

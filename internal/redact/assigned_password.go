@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// assignedPassword matches a password by its context: after a user's name, as a passphrase, in a line of settings, or
-// as a generated word. The name is s[start:end], the separator is at i, and the value follows at p. assignedPassword
-// also sets the fields of sh that describe the context. The caller needs these fields if nothing matches.
+// assignedPassword matches a password by its context: after a user name, as a passphrase, in a settings line, or as a
+// generated word. The separator is at i, the value at p. If nothing matches, the caller needs the context in sh.
 func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 	s := m.text
 	if start > 0 && s[start-1] == '/' {
@@ -57,8 +56,8 @@ func (m *matcher) isFlag(start int) bool {
 	return bytes.HasSuffix(m.text[m.lastEnd:start], []byte("--set "))
 }
 
-// passValue matches the password after the name "pass" and the separator at i. The value must look like a password,
-// because "pass" is also the result of a test.
+// passValue matches the password after "pass" and the separator at i. The value must look like a password, because a
+// test also has the result "pass".
 func (m *matcher) passValue(start, i, p int) hit {
 	s := m.text
 	if !m.assigns(start, i, s[start:start+len("pass")]) || s[i] == ':' && isUpper(s[start+1]) {
@@ -71,8 +70,7 @@ func (m *matcher) passValue(start, i, p int) hit {
 	return h
 }
 
-// isNameOfPass reports whether a word names a pass of a compiler or a passed test: mem2reg,
-// dead-code-elim2, TestFoo2.
+// isNameOfPass reports whether v names a compiler pass or a passed test: mem2reg, dead-code-elim2, TestFoo2.
 func isNameOfPass(v []byte) bool {
 	if startsFold(v, 0, "test") {
 		return true
@@ -85,8 +83,7 @@ func isNameOfPass(v []byte) bool {
 	return digits == 1 && (word < len(v) || !isDigit(v[len(v)-1]) && !isDigit(v[0]) && bytes.IndexByte(v, '2') > 0)
 }
 
-// afterUser returns the position of the password after a user's name at p, as in "ID/PW: bob / x1y2z3", 0 for none. The
-// name of the password is at start.
+// afterUser returns the position of the password after the user name at p, as in "ID/PW: bob / x1y2z3", or 0.
 func afterUser(s []byte, start, p int) int {
 	const maxLen = 32
 	p = skipMarks(s, p)
@@ -102,8 +99,6 @@ func afterUser(s []byte, start, p int) int {
 	return skipMarks(s, value+1)
 }
 
-// setting matches the password in a tag or in a line of a settings file. The name is s[start:end], the
-// separator is at i, and the value follows at p.
 func (m *matcher) setting(start, end, i, p int, name []byte) hit {
 	if m.text[i] == '>' {
 		return m.tagValue(p)

@@ -5,8 +5,8 @@ import (
 	"encoding/base64"
 )
 
-// jwt matches a JSON web token, which starts with {" in base64 and has three parts (signed) or five (encrypted) between
-// dots. A cut token may have fewer parts. The J of eyJ is at i.
+// jwt matches a JSON web token: {" in base64 and three parts (signed) or five (encrypted) between dots, or fewer at a
+// cut. The J of eyJ is at i.
 func (m *matcher) jwt(i int) hit {
 	const minLen = 8
 	start := i - 2
@@ -42,8 +42,7 @@ func (m *matcher) jwt(i int) hit {
 	return hit{start, end, jwt}
 }
 
-// afterLineBreak returns the position after the line end at i and the indentation of the next line, or i if no line
-// ends there. The callers skip line breaks because terminals and mail programs wrap long tokens.
+// afterLineBreak skips a line break and indentation at i: terminals and mail programs wrap long tokens.
 func afterLineBreak(s []byte, i int) int {
 	j := i
 	if byteAt(s, j) == '\r' {
@@ -58,7 +57,6 @@ func afterLineBreak(s []byte, i int) int {
 	return j
 }
 
-// pemOrFlag matches PEM private keys and flags such as --password.
 func (m *matcher) pemOrFlag(i int) hit {
 	if !startsWith(m.text, i, "--") {
 		return hit{}
@@ -81,8 +79,8 @@ func (m *matcher) pemOrFlag(i int) hit {
 	return m.value(end+1, class, shape{allowDots: true})
 }
 
-// pem matches a private key from BEGIN to END, or to the end of its base64 if END is missing. A header without a body
-// does not match, because it is part of code about keys.
+// pem matches a private key from BEGIN to END, or to the end of the base64. A header without a body is part of code
+// about keys.
 func (m *matcher) pem(start int) hit {
 	const maxDistance, minLen = 1 << 15, 32
 	line := m.text[start:min(len(m.text), start+80)]
@@ -93,8 +91,7 @@ func (m *matcher) pem(start int) hit {
 	}
 	body := start + 5 + header + 5
 	area := m.text[body:min(len(m.text), body+maxDistance)]
-	// The search stops at the next dashes. A search for the END line of each of many headers would
-	// take quadratic time.
+	// The search stops at the next dashes. A search for END after each of many headers would take quadratic time.
 	if end := bytes.Index(area, []byte("-----")); end >= minLen && startsWith(area, end, "-----END ") {
 		end += body + len("-----END ")
 		if tail := bytes.Index(m.text[end:min(len(m.text), end+80)], []byte("-----")); tail >= 0 {
@@ -109,7 +106,6 @@ func (m *matcher) pem(start int) hit {
 	return hit{start, end, privateKey}
 }
 
-// base64Lines returns the end of the lines of base64 that start at p.
 func base64Lines(s []byte, p int) int {
 	for p < len(s) && (classOf[s[p]]&base64Byte != 0 || s[p] <= ' ') {
 		p++
@@ -117,7 +113,6 @@ func base64Lines(s []byte, p int) int {
 	return p
 }
 
-// putty matches the private lines in a PuTTY key file. The L of Lines is at i.
 func (m *matcher) putty(i int) hit {
 	const header, minLen = "Private-Lines: ", 32
 	if !startsWith(m.text, i-len("Private-"), header) {
@@ -134,10 +129,8 @@ func (m *matcher) putty(i int) hit {
 	return hit{start, end, privateKey}
 }
 
-// wrappedHeader is the beginning of the base64 of a PEM block.
 const wrappedHeader = "LS0tLS1CRUdJTi"
 
-// wrappedPEM matches the base64 of a PEM private key.
 func (m *matcher) wrappedPEM(i int) hit {
 	const header = 48 // bytes of base64 that identify the content
 	if !startsWith(m.text, i, wrappedHeader) {
@@ -154,7 +147,6 @@ func (m *matcher) wrappedPEM(i int) hit {
 	return hit{i, end, privateKey}
 }
 
-// authScheme matches the credentials after Bearer and Basic.
 func (m *matcher) authScheme(i int) hit {
 	var p int
 	bearer := startsFold(m.text, i, "bearer ")
@@ -175,7 +167,7 @@ func (m *matcher) authScheme(i int) hit {
 	for end < len(m.text) && (classOf[m.text[end]]&(tokenByte|base64Byte) != 0 || m.text[end] == '.' || m.text[end] == '~') {
 		end++
 	}
-	for end > p && m.text[end-1] == '.' { // the dot belongs to the sentence, not to the token
+	for end > p && m.text[end-1] == '.' { // the dot ends the sentence
 		end--
 	}
 	v := m.text[p:end]
@@ -188,11 +180,11 @@ func (m *matcher) authScheme(i int) hit {
 	return hit{p, end, m.vendorOf(p, end, authorization)}
 }
 
-// maxHeader is the number of bytes of a header that are read for credentials. The cookies after them are also read.
+// maxHeader is the number of header bytes that are read for credentials other than cookies.
 const maxHeader = 512
 
-// header matches the credentials in a header value that starts at p. The credentials begin at the first word that looks
-// random. In a list of cookies, they extend to the end of the list. hasQuotedName is shape.hasQuotedName.
+// header matches the credentials in the header value at p, from the first word that looks random. In a list of cookies,
+// they end with the list.
 func (m *matcher) header(p int, hasQuotedName bool) hit {
 	s := m.text
 	if p < len(s) && isQuote(s[p]) {
@@ -228,8 +220,7 @@ func (m *matcher) header(p int, hasQuotedName bool) hit {
 	return hit{}
 }
 
-// cookie returns the start and the end of the value of the cookie at p, or of the word at p without a name. The value
-// has at most maxValue bytes.
+// cookie returns the bounds of the value of the cookie at p, at most maxValue bytes. A word without a name is a value.
 func cookie(s []byte, p int) (value, end int) {
 	const maxName = 64
 	value, end = p, p
@@ -238,13 +229,13 @@ func cookie(s []byte, p int) (value, end int) {
 			value = end
 		}
 	}
-	if end > value && end-value < maxValue && (s[end-1] == '.' || s[end-1] == ',') { // belongs to the sentence
+	if end > value && end-value < maxValue && (s[end-1] == '.' || s[end-1] == ',') { // ends the sentence
 		end--
 	}
 	return value, end
 }
 
-// headerWordEnd returns the end of the word of a header at p. If separator is 0, the result is the end of the header.
+// headerWordEnd returns the end of the header's word at p. With separator 0, it returns the end of the header.
 func headerWordEnd(s []byte, p int, separator byte) int {
 	for p < len(s) && !endsHeader(s[p]) && (separator == 0 || s[p] != separator && s[p] != ' ') {
 		p++
@@ -252,10 +243,9 @@ func headerWordEnd(s []byte, p int, separator byte) int {
 	return p
 }
 
-// endsHeader reports whether a header value ends at c.
 func endsHeader(c byte) bool { return c < ' ' || isQuote(c) }
 
-// isBasicCredentials reports whether v is the base64 of user:password. The first 256 bytes decide.
+// isBasicCredentials reports whether v is base64 of user:password. The first 256 bytes decide.
 func isBasicCredentials(v []byte) bool {
 	const maxLen = 256
 	if len(v) < 6 {

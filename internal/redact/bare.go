@@ -2,8 +2,8 @@ package redact
 
 import "bytes"
 
-// bareSecret matches the value near the word token, key or secret without = or :, as in "the api token is ..." and "ENV
-// API_TOKEN ...". The value must look random. The k of token, the e of key or the c of secret is at i.
+// bareSecret matches a random value near token, key or secret without = or :, as in "the api token is ..." and
+// "ENV API_TOKEN ...". The k, e or c of these words is at i.
 func (m *matcher) bareSecret(i int) hit {
 	const maxLen = 24
 	s := m.text
@@ -55,7 +55,6 @@ func (m *matcher) bareSecret(i int) hit {
 	return m.valueAfterBlank(start, end, class)
 }
 
-// secretWordEnd returns the end of the word token, key or secret whose k, e or c is at i, 0 for any other word.
 func secretWordEnd(s []byte, i int) int {
 	switch middle := s[i-1 : min(len(s), i+2)]; {
 	case startsFold(middle, 0, "oke"):
@@ -68,7 +67,7 @@ func secretWordEnd(s []byte, i int) int {
 	return 0
 }
 
-// valueAfterBlank matches the value after the name s[start:end] of the class and a blank: "the api token is ...".
+// valueAfterBlank matches the value after the name s[start:end] and a blank: "the api token is ...".
 func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	const maxDistance = 12
 	s := m.text
@@ -96,7 +95,6 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	return m.value(p, class, shape{})
 }
 
-// linkLength returns the length of the verb or separator at p that links a name to its value, 0 for none.
 func linkLength(s []byte, p int) int {
 	switch byteAt(s, p) {
 	case 'i', 't', '=', 'a', '-', 0xe2:
@@ -109,8 +107,8 @@ func linkLength(s []byte, p int) int {
 	return 0
 }
 
-// afterWords returns the position of the value in "token for the webhook: ..." and "token that I got was ...", for a
-// name that ends at end, 0 for none.
+// afterWords returns the position of the value in "token for the webhook: ..." and "token that I got was ...", or 0.
+// The name ends at end.
 func (m *matcher) afterWords(end int) int {
 	s := m.text
 	p, colon := phraseEnd(s, end)
@@ -138,7 +136,7 @@ func (m *matcher) afterWords(end int) int {
 	return 0
 }
 
-// secretBeforeName matches the word before "is my token" and "as the api key", for a name of the class at start.
+// secretBeforeName matches the word before "is my token" and "as the api key". The name begins at start.
 func (m *matcher) secretBeforeName(start int, class keyClass) hit {
 	const maxLink = 24
 	s := m.text
@@ -160,8 +158,7 @@ func (m *matcher) secretBeforeName(start int, class keyClass) hit {
 	return hit{}
 }
 
-// hasLink reports whether a text contains " is " or " as ". It takes a fifth of the time of the searches in
-// secretBeforeName, and rejects most texts.
+// hasLink rejects most texts in a fifth of the time of the searches in secretBeforeName.
 func hasLink(text []byte) bool {
 	for i := len(" is"); i < len(text); i++ {
 		if text[i] == ' ' && text[i-1] == 's' && (text[i-2] == 'i' || text[i-2] == 'a') && text[i-3] == ' ' {
@@ -171,8 +168,8 @@ func hasLink(text []byte) bool {
 	return false
 }
 
-// comparedValue matches the text in quotes that a test compares to the name s[start:end], as another argument of
-// the same function or of toBe.
+// comparedValue matches the quoted text that a test compares with the name s[start:end], as a further argument or in
+// toBe.
 func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	s := m.text
 	if class != secretClass {
@@ -196,8 +193,8 @@ func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	return m.checkValue(from, stop, class, shape{quoted: true})
 }
 
-// valueAlone matches the value on the line below a name, or the value after a name in a row with two fields. The name
-// s[start:end] must be alone on its line or in its field.
+// valueAlone matches the value on the line below a name that is alone on its line, or the second of two fields of a
+// row.
 func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 	const maxLabel = 24
 	s := m.text
@@ -220,7 +217,6 @@ func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 	return h
 }
 
-// isPrinted reports whether the name at start ends the path of a file that a command prints: cat /run/secrets/token.
 func (m *matcher) isPrinted(start int) bool {
 	const maxLen = 64
 	path := m.runStart(start, maxLen, wordByte)
@@ -228,7 +224,6 @@ func (m *matcher) isPrinted(start int) bool {
 	return bytes.HasSuffix(before, []byte("cat ")) || bytes.HasSuffix(before, []byte("pass show "))
 }
 
-// valueOnLine matches the value of the class that is alone on the line at p.
 func (m *matcher) valueOnLine(p int, class keyClass) hit {
 	h := m.wholeValue(m.value(p, class, shape{}))
 	if c := byteAt(m.text, h.end); h.kind == noKind || h.start != p || c != 0 && c != '\n' && c != '\r' {
@@ -237,8 +232,7 @@ func (m *matcher) valueOnLine(p int, class keyClass) hit {
 	return h
 }
 
-// labelledName matches the value of the name s[start:end] in which another word follows the word for a secret, such as
-// TOKEN_STAGING=... and apiKeyV2: "...". The value must look random.
+// labelledName matches a random value after a name with a further word: TOKEN_STAGING=..., apiKeyV2: "...".
 func (m *matcher) labelledName(start, end int) hit {
 	s := m.text
 	name := s[start:end]
@@ -274,8 +268,8 @@ func (m *matcher) labelledName(start, end int) hit {
 	return h
 }
 
-// isKeyOfVendor reports whether the word before the name "key" at start makes it the name of a secret key, as in
-// "Stripe key" and "my key", but not in "cache key" and "public key".
+// isKeyOfVendor reports whether the word before "key" makes it a secret key, as in "Stripe key" and "my key", but not
+// in "cache key" and "public key".
 func (m *matcher) isKeyOfVendor(start, end int) bool {
 	if start == m.lastEnd || m.text[start-1] != ' ' {
 		return false
@@ -284,7 +278,6 @@ func (m *matcher) isKeyOfVendor(start, end int) bool {
 	return word < start-1 && classOfWord(m.text[word:end]) == keyNameClass
 }
 
-// phraseEnd returns the end of the words from p on, at most 40 bytes. colon is true if a colon and a blank follow.
 func phraseEnd(s []byte, p int) (end int, colon bool) {
 	const maxLen = 40
 	end = runEnd(s, p, maxLen, phraseByte)

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// codeText returns a chat message with n bytes of source code, listings and logs.
 func codeText(n int) []byte {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {

@@ -13,8 +13,8 @@ const (
 	wordByte    // neither a blank nor a quote
 	cryptByte   // output of crypt(3)
 	typeByte    // bytes of a type between a name and its value
-	phraseByte  // words of letters, digits, - and _, and the blanks between these words
-	foldByte    // first bytes of the characters that fold rewrites
+	phraseByte  // words of letters, digits, - and _, with blanks between them
+	foldByte    // first bytes of characters that fold rewrites
 	paddingByte // quotes, brackets, blanks and symbols between a name and its separator
 )
 
@@ -77,7 +77,6 @@ func upper(b byte) byte {
 	return b
 }
 
-// classRunEnd returns the end of the run of bytes of the class that starts at i.
 func classRunEnd(s []byte, i int, class uint16) int {
 	for i < len(s) && classOf[s[i]]&class != 0 {
 		i++
@@ -85,8 +84,7 @@ func classRunEnd(s []byte, i int, class uint16) int {
 	return i
 }
 
-// runStart returns the start of the run of bytes of the class that ends at end. The run has at most maxLen bytes and
-// does not reach into the last match.
+// runStart returns the start of the run of class bytes before end, at most maxLen long and after the last match.
 func (m *matcher) runStart(end, maxLen int, class uint16) int {
 	start := end
 	for start > m.lastEnd && end-start < maxLen && classOf[m.text[start-1]]&class != 0 {
@@ -95,12 +93,10 @@ func (m *matcher) runStart(end, maxLen int, class uint16) int {
 	return start
 }
 
-// runEnd is like span, but reads at most maxLen bytes.
 func runEnd(s []byte, i, maxLen int, class uint16) int {
 	return classRunEnd(s[:min(len(s), i+maxLen)], i, class)
 }
 
-// startsWith reports whether s has p at i.
 func startsWith(s []byte, i int, p string) bool {
 	return i >= 0 && len(s)-i >= len(p) && string(s[i:i+len(p)]) == p
 }
@@ -118,5 +114,4 @@ func startsFold(s []byte, i int, p string) bool {
 	return true
 }
 
-// startsWord reports whether the byte before i does not belong to a word.
 func startsWord(s []byte, i int) bool { return i == 0 || !isAlnum(s[i-1]) }

@@ -7,19 +7,17 @@ const (
 	seedText = "lamp orbit candy merge trophy acid rural fluid basket idle onion vague"
 )
 
-// The seed phrase of a wallet, 12, 15, 18, 21 or 24 words, is redacted after a name such as mnemonic.
+// A seed phrase has 12, 15, 18, 21 or 24 words.
 func TestSeedPhrasesAreRedacted(t *testing.T) {
 	assertRedacted(t, "secret", "seed phrase: "+seedText, `mnemonic = "`+seedText+`"`, `{"recoveryPhrase":"`+seedText+`"}`, "mnemonic: "+seedText+" # dev")
 	assertKept(t, "seed phrase: twelve words", `mnemonic = "vfmadd231ps"`, "seed = 42", "the text is "+seedText)
 }
 
-// A random-looking value is redacted if its name has another word after the word for a secret, such as TOKEN_STAGING.
 func TestSecretNameWithSuffixIsRecognised(t *testing.T) {
 	assertRedacted(t, "secret", "TOKEN_STAGING="+randomText(40), `apiKeyV2x: "`+randomText(40)+`"`, "STRIPE_SECRET_TEST = "+randomText(40))
 	assertKept(t, "TOKEN_HASH="+randomText(40), "secret_id_ref="+uuidText, "token_endpoint: "+randomText(40), "TOKEN_STAGING=staging-of-the-token")
 }
 
-// A secret is redacted in lists, XML elements, table cells and Terraform blocks.
 func TestSecretInListsElementsAndTablesIsRedacted(t *testing.T) {
 	assertRedacted(t, "secret", "tokens:\n  - "+randomText(40), `api_keys = ["`+randomText(40)+`"]`, "<ns:ApiKey>"+randomText(40)+"</ns:ApiKey>", "<token><![CDATA["+randomText(40)+"]]></token>",
 		`<property name="password"><value>Teapot.9b</value></property>`, `<entry key="db.password">Teapot.9b</entry>`, `("stripe", "secret_key", "`+randomText(40)+`")`,
@@ -32,32 +30,28 @@ func TestSecretInTestAssertionIsRedacted(t *testing.T) {
 	assertKept(t, `assert.Equal(t, "refresh", got.Token)`, `expect(cfg.secret).toBe("refresh_token_1")`)
 }
 
-// Each base64 value in the data of a Kubernetes Secret is redacted.
 func TestKubernetesSecretDataIsRedacted(t *testing.T) {
 	assertRedacted(t, "secret", "apiVersion: v1\nkind: Secret\nmetadata:\n  name: db\ndata:\n  user: Ym9ieTE4Nzc=\n", "kind: Secret\ntype: Opaque\ndata:\n  config: 'aGVsbG8gd29ybGQ='\n")
 	assertKept(t, "kind: Secret\nmetadata:\n  name: database\n  namespace: frontend\n", "kind: ConfigMap\ndata:\n  user: Ym9ieTE4Nzc=\n", "kind: Secret\ndata:\n  a: Zm9v\n---\ndata:\n  user: Ym9ieTE4Nzc=\n")
 }
 
-// In prose, other words may be between a name and its value, and the value may be before the name.
 func TestSecretInProseIsRedacted(t *testing.T) {
 	assertRedacted(t, "secret", "key for the geocoder is "+randomText(40), "the token that I got back was "+randomText(40), "use "+randomText(40)+" as the api key", randomText(40)+" is my api token", "token - "+randomText(40))
 	assertKept(t, "the token in commit "+randomText(40), "token for the user is missing", "password was reset2 days ago")
 }
 
-// Keys with any printable characters and base32 keys are redacted.
 func TestPunctuatedAndBase32KeysAreRedacted(t *testing.T) {
 	const salt = "dlGyb}W~{{&i!w>2>,x=0vgx+-BGzV5ZXv=$2=$,0egSmpo#38(s}^$i1{nfs7Dn"
 	assertRedacted(t, "secret", "define('AUTH_KEY', '"+salt+"');", "define('NONCE_SALT', '"+salt+"');", "SECRET_KEY=i@uu)zh)5@8r59wuiom)w-mx6zokjm)$r+xhzew^(s4f2xby59", "totp secret: J36U4NAWKFS5ONZQ")
 	assertKept(t, "salt: 8 bytes", "secret: MYSECRETPLACEHOL", "token = a(b[1]) + c(d[2]) * e{3}")
 }
 
-// A word with one dot may be a variable in code, but is a password in a settings file and in prose.
+// In code, a word with one dot may be a variable.
 func TestPasswordWithDotIsRedactedOutsideCode(t *testing.T) {
 	assertRedacted(t, "secret", "temp password: Teapot.Nine9", "[client]\nuser=root\npassword=teapot.nine9\n", "wachtwoord: T3apot.nine", "db.example.net:5432:shop:app:teapot.Nine9", "root password → teapot.Nine9", "| pw | t3apot.x |", "user;pw\nbob;Teapot.9\n")
 	assertKept(t, "  password = settings.db9", "password=config.db1.pw", "| pwd | print working directory |", "build,pass,fail\nx86,12,3\n")
 }
 
-// The password after a user name is redacted in the arguments of functions such as login and getConnection.
 func TestPasswordInLoginCallIsRedacted(t *testing.T) {
 	assertRedacted(t, "secret", `driver.login("bob", "Teapot.9b")`, `DriverManager.getConnection(url, "sa", "Teapot.9b")`, `new NetworkCredential("bob", "Teapot.9b")`, "SET PASSWORD FOR 'a' = PASSWORD('Teapot.9b')")
 	assertKept(t, `login("user", "password")`, `signIn("github", { callbackUrl: "/" })`)

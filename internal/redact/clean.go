@@ -9,16 +9,16 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 )
 
-// CleanTexts is a cache of texts that contain nothing to redact. Agents send the same system prompt and the same rules
-// files at the start of every session, and later sessions need no scan of these texts. An entry may be evicted at any
-// time. CleanTexts is safe for concurrent use.
+// CleanTexts is a cache of texts that contain nothing to redact. Agents send the same system prompt and rules files in
+// each session, which then need no further scan. Entries may be evicted at any time. CleanTexts is safe for concurrent
+// use.
 type CleanTexts struct {
 	cache        *ristretto.Cache[uint64, [sha256.Size]byte]
 	hits, misses atomic.Int64
 }
 
 const (
-	minCleanText  = 1 << 10 // minimum length of a text in bytes; the scan of a shorter text is faster than the look-up
+	minCleanText  = 1 << 10 // in bytes; a shorter text is faster to scan than to look up
 	cleanTextCost = 160     // memory of an entry in bytes: digest, keys, counters
 )
 
@@ -42,9 +42,8 @@ func (c *CleanTexts) Hits() int64 { return c.hits.Load() }
 // Misses returns the number of look-ups that did not find their text.
 func (c *CleanTexts) Misses() int64 { return c.misses.Load() }
 
-// digest returns the cache key and the digest of a text. The whole digest is compared, so that a crafted text cannot be
-// mistaken for a different text. The digest depends on personal, because a text without secrets may contain personal
-// data.
+// digest returns the cache key and digest of a text. The cache compares digests, so that a crafted text cannot pass for
+// a different one. They depend on personal, because a text without secrets may contain personal data.
 func digest(raw []byte, personal bool) (key uint64, sum [sha256.Size]byte) {
 	sum = sha256.Sum256(raw)
 	if personal {
@@ -53,7 +52,6 @@ func digest(raw []byte, personal bool) (key uint64, sum [sha256.Size]byte) {
 	return binary.LittleEndian.Uint64(sum[:8]), sum
 }
 
-// has reports whether the cache contains the text with the digest, and counts the look-up.
 func (c *CleanTexts) has(key uint64, sum [sha256.Size]byte) bool {
 	found, ok := c.cache.Get(key)
 	ok = ok && found == sum
@@ -65,21 +63,21 @@ func (c *CleanTexts) has(key uint64, sum [sha256.Size]byte) bool {
 	return ok
 }
 
-// UseCleanTexts makes JSONCached use the cache. The cache may serve several redactors.
+// UseCleanTexts makes JSONCached use the cache. Several redactors may share a cache.
 func (r *Redactor) UseCleanTexts(c *CleanTexts) { r.clean = c }
 
-// JSONCached is like JSON, for a text that other sessions are likely to send, too. Use JSON for other texts, because
-// the digest takes a third of the time of the scan.
+// JSONCached is like JSON, for a text that other sessions are likely to send, too. For other texts, the digest would
+// add a third to the time.
 func (r *Redactor) JSONCached(dst, raw []byte) []byte {
 	if r.clean == nil || len(raw) < minCleanText {
 		return r.JSON(dst, raw)
 	}
 	key, sum := digest(raw, r.m.personal)
-	if r.clean.has(key, sum) && len(r.knownSecrets) == 0 { // a text that was clean may repeat a secret of this exchange
+	if r.clean.has(key, sum) && len(r.knownSecrets) == 0 { // a clean text may repeat a secret of this exchange
 		return raw
 	}
 	out := r.JSON(dst, raw)
-	if &out[0] == &raw[0] { // JSON returns raw itself if there is nothing to redact
+	if &out[0] == &raw[0] { // nothing to redact
 		r.clean.cache.Set(key, sum, cleanTextCost)
 	}
 	return out

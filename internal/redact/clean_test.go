@@ -10,7 +10,7 @@ import (
 	"precept/internal/redact"
 )
 
-// systemPrompt returns a JSON message of at least n bytes that contains nothing to redact.
+// systemPrompt returns a message of at least n bytes with nothing to redact.
 func systemPrompt(n int) []byte {
 	line := "Read the file before you edit the file. Run the narrowest test first, then the whole suite. "
 	return []byte(`{"role":"system","content":"` + strings.Repeat(line, n/len(line)+1) + `"}`)
@@ -26,7 +26,7 @@ func newCleanTexts(tb testing.TB) *redact.CleanTexts {
 	return c
 }
 
-// waitForCached waits until the cache contains the text, because the cache admits entries asynchronously.
+// waitForCached waits because the cache admits entries asynchronously.
 func waitForCached(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []byte) {
 	tb.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
@@ -55,7 +55,6 @@ func TestCleanTextIsScannedOnce(t *testing.T) {
 	}
 }
 
-// A text with a secret is never cached, and each scan redacts the secret.
 func TestTextWithSecretIsNeverCached(t *testing.T) {
 	c := newCleanTexts(t)
 	r := redact.New(true)
@@ -74,7 +73,7 @@ func TestTextWithSecretIsNeverCached(t *testing.T) {
 	}
 }
 
-// A redactor of secrets may cache a text as clean. A redactor of personal data still scans this text.
+// A text without secrets may contain personal data.
 func TestCacheIsSeparateForPersonalData(t *testing.T) {
 	c := newCleanTexts(t)
 	text := bytes.Replace(systemPrompt(4<<10), []byte("narrowest"), []byte("write to ann@example.org"), 1)

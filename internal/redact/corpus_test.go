@@ -11,10 +11,9 @@ import (
 	"testing"
 )
 
-// generator draws values of one kind.
 type generator struct {
 	kind     kind
-	checksum bool // values have check digits, so a higher recall is required
+	checksum bool // a higher recall is required
 	draw     func(r *rand.Rand) string
 }
 
@@ -24,7 +23,6 @@ const (
 	alnum  = digits + lowers + uppers
 )
 
-// draw returns n random characters of alphabet.
 func draw(r *rand.Rand, alphabet string, n int) string {
 	b := make([]byte, n)
 	for i := range b {
@@ -33,10 +31,8 @@ func draw(r *rand.Rand, alphabet string, n int) string {
 	return string(b)
 }
 
-// pickOne returns a random element of list.
 func pickOne(r *rand.Rand, list ...string) string { return list[r.IntN(len(list))] }
 
-// luhnNumber returns a random number of n digits with this prefix and a valid check digit.
 func luhnNumber(r *rand.Rand, prefix string, n int) string {
 	d := []byte(prefix + draw(r, digits, n-len(prefix)))
 	for c := byte('0'); c <= '9'; c++ {
@@ -48,7 +44,6 @@ func luhnNumber(r *rand.Rand, prefix string, n int) string {
 	return string(d)
 }
 
-// drawCard returns a random valid card number.
 func drawCard(r *rand.Rand) string {
 	var d string
 	switch r.IntN(6) {
@@ -73,7 +68,6 @@ func drawCard(r *rand.Rand) string {
 	return d
 }
 
-// drawIBAN returns a random valid IBAN.
 func drawIBAN(r *rand.Rand) string {
 	country := pickOne(r, "DE", "FR", "GB", "NL", "ES", "IT", "CH", "NO", "MT")
 	n := ibanLength(country)
@@ -102,7 +96,6 @@ func drawIBAN(r *rand.Rand) string {
 	return strings.Join(append(parts, out), " ")
 }
 
-// drawEmail returns a random email address.
 func drawEmail(r *rand.Rand) string {
 	local := draw(r, lowers, 1+r.IntN(8))
 	if r.IntN(2) == 0 {
@@ -111,7 +104,6 @@ func drawEmail(r *rand.Rand) string {
 	return local + "@" + draw(r, lowers+digits, 3+r.IntN(6)) + pickOne(r, ".com", ".org", ".co.uk", ".de", ".io", ".museum", "-mail.net")
 }
 
-// drawPhone returns a random telephone number.
 func drawPhone(r *rand.Rand) string {
 	a, x, l := fmt.Sprint(2+r.IntN(8))+draw(r, digits, 2), fmt.Sprint(2+r.IntN(8))+draw(r, digits, 2), draw(r, digits, 4)
 	switch r.IntN(7) {
@@ -132,12 +124,10 @@ func drawPhone(r *rand.Rand) string {
 	}
 }
 
-// drawSSN returns a random social security number.
 func drawSSN(r *rand.Rand) string {
 	return fmt.Sprintf("%03d-%02d-%04d", 1+r.IntN(665), 1+r.IntN(99), 1+r.IntN(9999))
 }
 
-// drawIP returns a random IPv4 or IPv6 address.
 func drawIP(r *rand.Rand) string {
 	if r.IntN(3) == 0 {
 		return fmt.Sprintf("2001:db8:%x:%x::%x", r.IntN(65536), r.IntN(65536), 1+r.IntN(65535))
@@ -145,7 +135,6 @@ func drawIP(r *rand.Rand) string {
 	return fmt.Sprintf("%d.%d.%d.%d", 11+r.IntN(100), r.IntN(256), r.IntN(256), 1+r.IntN(254))
 }
 
-// drawPEM returns a random private key.
 func drawPEM(r *rand.Rand) string {
 	name := pickOne(r, "RSA ", "EC ", "", "OPENSSH ")
 	var b strings.Builder
@@ -157,12 +146,11 @@ func drawPEM(r *rand.Rand) string {
 	return b.String()
 }
 
-// jwtPart returns the base64 of s and random characters, as in a part of a JWT.
 func jwtPart(r *rand.Rand, s string) string {
 	return strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s+draw(r, alnum, 20))), "=")
 }
 
-// shapeGenerators returns generators of the kinds that are recognised without context.
+// shapeGenerators generate kinds that need no context.
 func shapeGenerators() []generator {
 	id := func(prefix, alphabet string, n int) func(*rand.Rand) string {
 		return func(r *rand.Rand) string { return prefix + draw(r, alphabet, n) }
@@ -197,8 +185,7 @@ func shapeGenerators() []generator {
 	}
 }
 
-// contextGenerators returns, for each kind that is recognised by its context, a function that draws a text and the
-// value in it.
+// contextGenerators draw a text and the value in it, for kinds that need context.
 func contextGenerators() map[kind]func(r *rand.Rand) (text, value string) {
 	return map[kind]func(r *rand.Rand) (string, string){
 		authorization: func(r *rand.Rand) (string, string) {
@@ -237,8 +224,7 @@ func contextGenerators() map[kind]func(r *rand.Rand) (text, value string) {
 	}
 }
 
-// embedInJSON returns a JSON document with the text in one of five places: in prose, in code, in one or two levels of
-// nested JSON, or in a string with escapes.
+// embedInJSON returns JSON with the text in prose, code, nested JSON, or a string with escapes.
 func embedInJSON(r *rand.Rand, place int, text string) []byte {
 	str := func(s string) string { b, _ := json.Marshal(s); return string(b) }
 	switch place {
@@ -246,9 +232,9 @@ func embedInJSON(r *rand.Rand, place int, text string) []byte {
 		return []byte(`{"role":"user","content":` + str("Hello, please use "+text+" for the deploy, thanks. ") + "}")
 	case 1: // code
 		return []byte(`{"role":"user","content":` + str("func main() {\n\tx := 1\n\t// "+text+"\n\treturn\n}\n") + "}")
-	case 2: // JSON in a JSON string: tool arguments
+	case 2: // JSON in JSON: tool arguments
 		return []byte(`{"type":"function_call","arguments":` + str(`{"note":`+str("see "+text+" ok")+`,"n":[1,2]}`) + "}")
-	case 3: // two levels down
+	case 3: // two levels
 		return []byte(`{"arguments":` + str(`{"body":`+str(`{"note":`+str("a\tb\n"+text+"\nc")+`}`)+`}`) + "}")
 	default: // every third byte escaped
 		var b strings.Builder
@@ -268,9 +254,8 @@ func embedInJSON(r *rand.Rand, place int, text string) []byte {
 	}
 }
 
-const placeCount = 5 // number of places in wrap
+const placeCount = 5 // of embedInJSON
 
-// flatten decodes the escapes of all levels in raw.
 func flatten(raw []byte) string {
 	s := string(raw)
 	for range maxLevels {
@@ -323,7 +308,6 @@ func TestMostValuesOfEachKindAreRedacted(t *testing.T) {
 	}
 }
 
-// drawHarmlessLine draws a line that contains nothing to redact.
 func drawHarmlessLine(r *rand.Rand) string {
 	h := func(n int) string { return draw(r, "0123456789abcdef", n) }
 	switch r.IntN(14) {

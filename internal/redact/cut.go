@@ -2,11 +2,10 @@ package redact
 
 import "strings"
 
-// maxFragment is the maximum length of the last word of a cut text.
 const maxFragment = 256
 
-// TruncatedText is like Text, for a text that was cut off at its end. If the last word may be the start of a value (an
-// address without its end, the first digits of a card), the word is redacted, too.
+// TruncatedText is like Text, for a text that was cut off. It also redacts a last word that may begin a value: an
+// address without its end, the first digits of a card.
 func (r *Redactor) TruncatedText(s string) string {
 	s = r.Text(s)
 	start := fragmentStart(s)
@@ -16,7 +15,6 @@ func (r *Redactor) TruncatedText(s string) string {
 	return s[:start] + string(r.placeholder(nil, fragment, []byte(s[start:])))
 }
 
-// fragmentStart returns the start of the last word, or of the number in groups of digits to which the word may belong.
 func fragmentStart(s string) int {
 	start := numberStart(s)
 	if word := wordStart(s, len(s)); word < start {
@@ -25,8 +23,8 @@ func fragmentStart(s string) int {
 	return start
 }
 
-// numberStart returns the start of the number at the end of s: groups of digits, and groups of up to
-// four capitals as in an IBAN. The result is len(s) for fewer than four digits.
+// numberStart returns the start of the number at the end of s: groups of digits, and of up to four capitals as in an
+// IBAN. Fewer than four digits are no number.
 func numberStart(s string) int {
 	start, digits, capitals := len(s), 0, 0
 	for i := len(s) - 1; i >= 0 && len(s)-i < maxFragment; i-- {
@@ -51,7 +49,6 @@ func numberStart(s string) int {
 	return start
 }
 
-// wordStart returns the start of the word that ends at end.
 func wordStart(s string, end int) int {
 	start := end
 	for start > 0 && end-start < maxFragment && s[start-1] > ' ' && !strings.ContainsRune("\"'`<>()[]{},;=\\|", rune(s[start-1])) {

@@ -32,7 +32,6 @@ func TestCutTextRedactsTruncatedValues(t *testing.T) {
 	}
 }
 
-// If a text is truncated in the second half of a value, TruncatedText rarely keeps the first half of the value.
 func TestCutTextRarelyKeepsHalfOfTruncatedValue(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, m := range shapeGenerators() {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// The checks of this file find keys by a character between two parts: a dot, a colon, a bar or a dash.
+// This file finds keys by a dot, a colon, a bar or a dash between two parts.
 
 // dottedKey matches the keys of Discord, Terraform Cloud, Airtable and Vault, and PASETO tokens, by the dot at i.
 func (m *matcher) dottedKey(i int) hit {
@@ -56,7 +56,6 @@ func (m *matcher) paseto(i int) hit {
 	return hit{}
 }
 
-// botToken matches the number and the key of a Telegram bot around the colon at i.
 func (m *matcher) botToken(i int) hit {
 	const minLen, maxLen, key = 6, 16, 32
 	start, end := m.runStart(i, maxLen+1, digitByte), runEnd(m.text, i+1, 2*key, tokenByte)
@@ -76,8 +75,8 @@ func (m *matcher) appToken(i int) hit {
 	return hit{start, end, secret}
 }
 
-// suffixedKey matches the keys of Mailchimp (with a data centre, -us12), MaxMind (_mmk) and New Relic (NRAL). The
-// s, the last k or the L of the suffix is at i.
+// suffixedKey matches keys with a suffix: -us12 (Mailchimp), _mmk (MaxMind), NRAL (New Relic). The s, the last k or the
+// L is at i.
 func (m *matcher) suffixedKey(i int) hit {
 	const mailchimp, maxmind, newRelic = 32, 36, 36
 	s := m.text

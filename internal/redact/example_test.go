@@ -6,7 +6,7 @@ import (
 	"precept/internal/redact"
 )
 
-// Within one Redactor, each occurrence of a value has the same number.
+// Each occurrence of a value has the same number.
 func ExampleRedactor_Text() {
 	r := redact.New(true)
 	fmt.Println(r.Text("mail ann@example.org and bob@example.org"))

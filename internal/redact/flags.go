@@ -2,10 +2,9 @@ package redact
 
 import "bytes"
 
-// shortFlag is a program with a one-letter flag for a password. allowsSeparate permits -p PASSWORD, and allowsAttached
-// permits -pPASSWORD.
+// shortFlag is a program with a one-letter password flag: -p PASSWORD (allowsSeparate) or -pPASSWORD (allowsAttached).
 type shortFlag struct {
-	program        string // text that the command before the flag contains
+	program        string
 	letter         byte
 	allowsSeparate bool
 	allowsAttached bool
@@ -13,7 +12,7 @@ type shortFlag struct {
 
 //nolint:gochecknoglobals // read only
 var shortFlags = []shortFlag{
-	{"mysql", 'p', false, true}, // mysqldump, mysqladmin: -p with a separate word asks for the password
+	{"mysql", 'p', false, true}, // mysqldump, mysqladmin: -p and a separate word asks for the password
 	{"mariadb", 'p', false, true},
 	{"sshpass", 'p', true, true},
 	{"mongo", 'p', true, false},
@@ -38,8 +37,8 @@ var shortFlags = []shortFlag{
 	{"valkey-cli", 'a', true, false},
 }
 
-// passwordFlag matches the password after the flag at i: a one-letter flag of a program that precedes
-// the flag in the same command, or a flag with the name of a secret.
+// passwordFlag matches the password after the flag at i: a letter of a program in the same command, or the name of a
+// secret.
 func (m *matcher) passwordFlag(i int) hit {
 	letter, p := m.text[i+1], i+2
 	attached := byteAt(m.text, p) > ' '
@@ -57,8 +56,8 @@ func (m *matcher) passwordFlag(i int) hit {
 	return hit{}
 }
 
-// loginKey matches the random word after the subcommand login or auth of a program: vault login ..., snyk auth ...,
-// doctl auth init -t ... The g of login or the u of auth is at i.
+// loginKey matches a random word after login or auth: vault login ..., doctl auth init -t ... The g of login or the u
+// of auth is at i.
 func (m *matcher) loginKey(i int) hit {
 	s := m.text
 	p := 0
@@ -83,7 +82,6 @@ func (m *matcher) loginKey(i int) hit {
 	return m.checkValue(p, end, secretClass, shape{})
 }
 
-// secureString matches the argument of PowerShell's ConvertTo-SecureString; i is at the dash.
 func (m *matcher) secureString(i int) hit {
 	const command = "-SecureString "
 	if !startsWith(m.text, i, command) {
@@ -96,15 +94,14 @@ func (m *matcher) secureString(i int) hit {
 	return m.value(p, passwordClass, shape{})
 }
 
-// command returns the start of the shell command around i, up to i and at most 96 bytes long.
 func (m *matcher) command(i int) []byte {
 	const maxDistance = 96
 	before := m.text[max(m.lastEnd, i-maxDistance):i]
 	return before[bytes.LastIndexAny(before, "\n;|&")+1:]
 }
 
-// pipedPassword matches the text that echo writes into the pipe at i if the next program reads a password;
-// chpasswd reads the user's name first.
+// pipedPassword matches the text that echo pipes into a program that reads a password. chpasswd reads the user name
+// first.
 func (m *matcher) pipedPassword(i int) hit {
 	users := startsWith(m.text, i, "| chpasswd") || startsWith(m.text, i, "| sudo chpasswd")
 	if !users && !startsWith(m.text, i, "| sudo -S") && !startsWith(m.text, i, "| docker login") && !startsWith(m.text, i, "| podman login") {

@@ -7,7 +7,7 @@ import (
 	"precept/internal/redact"
 )
 
-// The word after a one-letter flag is redacted if the flag of this program takes a password. PW stands for this word.
+// PW stands for the password.
 func TestPasswordAfterFlagOfKnownProgramIsRedacted(t *testing.T) {
 	t.Parallel()
 	const password = "hunter22"
@@ -26,10 +26,10 @@ func TestPasswordAfterFlagOfKnownProgramIsRedacted(t *testing.T) {
 		"valkey-cli -a PW ping":                     false,
 		"redis-cli -h " + far + " -a PW":            false,
 		"ls; sshpass -p PW ssh host":                false,
-		"mysql -p PW":                               true, // the name of a database: mysql asks for the password
+		"mysql -p PW":                               true, // database name: mysql asks for the password
 		"mongosh -pPW":                              true,
 		"redis-cli -aPW":                            true,
-		"redis-cli -p PW":                           true, // the port of redis-cli
+		"redis-cli -p PW":                           true, // port of redis-cli
 		"mysql -aPW":                                true,
 		"docker run -p PW":                          true,
 		"mkdir -p PW":                               true,
@@ -37,7 +37,7 @@ func TestPasswordAfterFlagOfKnownProgramIsRedacted(t *testing.T) {
 		"redis-cli ping && tar -a PW":               true,
 		"redis-cli ping | grep -a PW":               true,
 		"redis-cli ping\ngrep -a PW":                true,
-		"redis-cli -h " + far + far + " -a PW ping": true, // the program is too far away
+		"redis-cli -h " + far + far + " -a PW ping": true, // too far away
 	} {
 		text := strings.ReplaceAll(command, "PW", password)
 		want := text

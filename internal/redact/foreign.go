@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// The checks of this file find words for "password", "token" and "phone" in languages other than English.
+// This file finds words for "password", "token" and "phone" in languages other than English.
 
-// endsInForeignPassword reports whether a text ends in a word for "password" in a language with letters
-// beyond ASCII.
+// endsInForeignPassword covers words for "password" with letters beyond ASCII.
 func endsInForeignPassword(s []byte) bool {
 	for _, word := range [...]string{
 		"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "비번", "암호", "패스워드", "contraseña", "Contraseña", "hasło", "Hasło", "şifre", "Şifre", "mật khẩu", "Mật khẩu", "รหัสผ่าน", "كلمة المرور", "كلمة السر", "סיסמה", "סיסמא", "jelszó", "Jelszó", "κωδικός", "Κωδικός", "पासवर्ड",
@@ -21,8 +20,8 @@ func endsInForeignPassword(s []byte) bool {
 	return false
 }
 
-// endsInForeignToken reports whether a text ends in a word for "token", "access key" or "API key" in another language.
-// The word for "key" alone does not count, because it may be a cache key or a column.
+// endsInForeignToken covers words for "token", "access key" and "API key", but not for "key": it may be a cache key or
+// a column.
 func endsInForeignToken(s []byte) bool {
 	for _, word := range [...]string{
 		"令牌", "密钥", "密鑰", "秘钥", "金鑰", "トークン", "APIキー", "API キー", "シークレット", "アクセスキー", "秘密鍵", "토큰", "API 키", "API키", "비밀키", "токен", "Токен", "API-ключ", "API ключ", "ключ API", "секретный ключ", "ключ доступа",
@@ -36,7 +35,7 @@ func endsInForeignToken(s []byte) bool {
 	return false
 }
 
-// linkWords lists the words that link a word for "password" or "API key" to its value.
+// linkWords link a word for "password" or "API key" to its value.
 //
 //nolint:gochecknoglobals // read only
 var linkWords = []linkWord{
@@ -53,11 +52,10 @@ var linkWords = []linkWord{
 	{"는", 2, []linkedName{{"비밀번호", passwordClass}}},
 }
 
-// linkWord is a word that links the name of a secret to its value.
 type linkWord struct {
 	link   string
-	anchor int          // index of the anchor byte in link
-	names  []linkedName // names of secrets that may precede the link
+	anchor int          // index in link
+	names  []linkedName // names of secrets before the link
 }
 
 // linkWordsAt holds linkWords by the anchor byte.
@@ -71,14 +69,11 @@ var linkWordsAt = func() (t [256][]linkWord) {
 	return t
 }()
 
-// linkedName is the end of a word for "password" or "API key".
 type linkedName struct {
 	end   string
 	class keyClass
 }
 
-// foreignLink matches the value after the word for "password" or "API key" and a verb: le mot de passe est
-// ... The anchor byte of the verb is at i.
 func (m *matcher) foreignLink(i int) hit {
 	s := m.text
 	for _, l := range linkWordsAt[s[i]] {
@@ -96,14 +91,13 @@ func (m *matcher) foreignLink(i int) hit {
 	return hit{}
 }
 
-// prepositions lists the words that may follow the word for a secret before the verb: le mot de passe de la base est.
+// prepositions may follow the word for a secret: le mot de passe de la base est.
 //
 //nolint:gochecknoglobals // read only
 var prepositions = []string{
 	"de", "del", "della", "dello", "di", "do", "da", "dos", "du", "des", "der", "für", "von", "vom", "zum", "zur", "pour", "para", "per", "al", "au",
 }
 
-// hasPurpose reports whether a text ends in the word for a secret, a preposition and a few further words.
 func hasPurpose(text []byte, name string) bool {
 	const maxDistance = 40
 	text = text[max(0, len(text)-maxDistance-len(name)):]

@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// A token after a word for "token" or "API key" in another alphabet is redacted. Other values are kept.
 func TestTokenAfterLabelInOtherAlphabetIsRedacted(t *testing.T) {
 	const value = "4vgMAjAoE8brhK5mhmuISuXo3cV1jVfIxxqd"
 	for _, label := range []string{"访问令牌：", "密钥: ", `"密钥": "`, "APIキー：", "トークン: ", "API 키: ", "토큰 = ", "API-ключ: ", "токен: "} {
@@ -20,7 +19,6 @@ func TestTokenAfterLabelInOtherAlphabetIsRedacted(t *testing.T) {
 	}
 }
 
-// After a word for password, a word that consists of letters and a question mark is not a password.
 func TestQuestionAfterWordForPasswordIsKept(t *testing.T) {
 	for _, text := range []string{"Passwort vergessen?", "Password forgotten?"} {
 		if out := New(true).Text(text); out != text {

@@ -8,9 +8,8 @@ import (
 	"precept/internal/redact"
 )
 
-// formats returns texts of tools, configurations and logs, with each secret between « and ». A bar splits vendor keys,
-// so that secret scanners do not report this repository. § stands for 36 letters and digits, # for 32 hexadecimal
-// digits, and * for a line of base64.
+// formats returns texts with each secret between « and ». A bar splits vendor keys, so that secret scanners do not
+// report this repository. § stands for 36 letters and digits, # for 32 hexadecimal digits, and * for a line of base64.
 func formats() []string {
 	return []string{
 		`[["authorization","Bearer «§»"],["x","y"]]`,
@@ -189,7 +188,7 @@ func formats() []string {
 	}
 }
 
-// undetectedSecrets returns texts with secrets that the package does not detect. docs/SAMPLES.md lists these gaps.
+// undetectedSecrets returns texts that the package misses. docs/SAMPLES.md lists these gaps.
 func undetectedSecrets() []string {
 	return []string{
 		"password: correcthorse",
@@ -198,8 +197,7 @@ func undetectedSecrets() []string {
 	}
 }
 
-// Every secret in a common output format is redacted in plain text, in nested JSON, and in text truncated after the
-// secret.
+// Each text is tested plain, in nested JSON, and truncated after the secret.
 func TestSecretInCommonFormatIsRedacted(t *testing.T) {
 	t.Parallel()
 	fill := strings.NewReplacer("|", "", "§", "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5", "#", "9f86d081884c7d659a2feaa0c55ad015", "*", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj")

@@ -7,7 +7,6 @@ import (
 	"precept/internal/redact"
 )
 
-// A secret is redacted in text with HTML entities, and in quoted-printable text of mails. The quotes remain as written.
 func TestSecretIsRedactedInHTMLAndMails(t *testing.T) {
 	for in, want := range map[string]string{
 		"&quot;password&quot;: &quot;Hunter2xx9&quot;":                           "&quot;password&quot;: &quot;[REDACTED:secret:1]&quot;",
@@ -26,8 +25,7 @@ func TestSecretIsRedactedInHTMLAndMails(t *testing.T) {
 	}
 }
 
-// A secret is redacted as a whole even if a soft line break of quoted-printable splits the secret. The lines of other
-// text stay separate.
+// Soft line breaks belong to quoted-printable. Lines of other text stay separate.
 func TestSecretIsRedactedAcrossSoftLineBreaks(t *testing.T) {
 	token := randomText(24)
 	for in, want := range map[string]string{
@@ -44,7 +42,6 @@ func TestSecretIsRedactedAcrossSoftLineBreaks(t *testing.T) {
 	}
 }
 
-// A secret in a row of an INSERT is redacted, whatever the length of the row, its quotes and the end of the text.
 func TestSecretInRowOfInsertIsRedacted(t *testing.T) {
 	long := strings.Repeat("text, (a) ", 2000)
 	for in, want := range map[string]string{
@@ -58,7 +55,6 @@ func TestSecretInRowOfInsertIsRedacted(t *testing.T) {
 	}
 }
 
-// The signature and the session token of a presigned URL are redacted as a whole.
 func TestPresignedURLIsRedacted(t *testing.T) {
 	hex := strings.Repeat("7f3a90bc", 8)
 	for _, text := range []string{
@@ -74,7 +70,7 @@ func TestPresignedURLIsRedacted(t *testing.T) {
 	}
 }
 
-// Each item of a list with the name of a secret is redacted, in text and in JSON. Rules and messages are kept.
+// Form rules, such as min:8, and messages in such a list are kept.
 func TestEachItemOfListOfSecretsIsRedacted(t *testing.T) {
 	token := randomText(24)
 	for in, want := range map[string]string{
@@ -102,7 +98,7 @@ func TestEachItemOfListOfSecretsIsRedacted(t *testing.T) {
 	}
 }
 
-// A PASETO token, a key for such tokens and a key of Google are redacted without a name. A public key is kept.
+// A public key is kept.
 func TestPASETOAndGoogleKeysAreRedacted(t *testing.T) {
 	body := randomText(80)
 	assertRedacted(t, "secret", "v4.local."+body, "sent v2.local."+body+" x", "v4.public."+body+"."+randomText(20), "v1.public."+body, "k4.secret."+body)

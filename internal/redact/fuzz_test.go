@@ -10,8 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hasBrokenPlaceholder reports whether redacted contains an incomplete placeholder, such as one inside another. It
-// returns false if the input already contains an incomplete placeholder.
+// hasBrokenPlaceholder reports whether redacted contains an incomplete placeholder that is not from the input.
 func hasBrokenPlaceholder(input, redacted []byte) bool {
 	whole := regexp.MustCompile(`\[REDACTED:[a-z_]{1,24}:[0-9]{1,7}\]`)
 	if bytes.Contains(whole.ReplaceAll(input, nil), []byte("REDACTED")) {
@@ -20,8 +19,8 @@ func hasBrokenPlaceholder(input, redacted []byte) bool {
 	return bytes.Contains(whole.ReplaceAll(redacted, nil), []byte("REDACTED"))
 }
 
-// assertJSON fails the test unless JSON leaves the valid document raw unchanged, returns valid JSON with complete
-// placeholders, and returns this JSON unchanged in a second redaction.
+// assertJSON fails the test unless JSON leaves raw unchanged, returns valid JSON with complete placeholders, and
+// returns that unchanged in a second pass.
 func assertJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	before := bytes.Clone(raw)
 	out := New(true).JSON(nil, raw)
@@ -62,8 +61,6 @@ func FuzzRedactJSON(f *testing.F) {
 	})
 }
 
-// The redaction of a random sequence of secrets, fragments and separators is valid JSON, and a second redaction does
-// not change it.
 func TestRedactionOfRandomSequencesIsIdempotent(t *testing.T) {
 	pieces := []string{
 		"bob@example.com", "@", ".com", "password", "=", ": ", "\"", "'", "\\", "\n", " ", "-", "hunter2", "4111 1111 1111 1111",
@@ -126,7 +123,6 @@ func TestJSONReturnsCleanInputWithoutCopy(t *testing.T) {
 	}
 }
 
-// Text redacts a secret that is truncated at the end of the text.
 func TestTextRedactsTruncatedSecret(t *testing.T) {
 	for _, text := range []string{
 		"use sk-" + "proj-a1B2c3D4e5F6g7H8", "x ghp" + "_a1B2c3D4e5F6", `{"password":"correct ho`, "AKIA" + "IOSFODNN7ABC",

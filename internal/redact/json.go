@@ -2,16 +2,16 @@ package redact
 
 import "bytes"
 
-// JSON redacts the strings and keys of the JSON text raw, also in JSON that is quoted in a string. It also redacts
-// unquoted numbers that are payment cards, or have a key such as phone. Valid JSON stays valid. If nothing is found,
-// the result is raw, and dst is unchanged. Otherwise the result is written to dst[:0], which must not overlap raw.
+// JSON redacts the strings and keys of the JSON text raw, also in nested JSON, and numbers that are payment cards or
+// have a key such as phone. Valid JSON stays valid. The result is raw if nothing is found, and otherwise uses dst[:0],
+// which must not overlap raw.
 func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
-	var key []byte         // key of the next value
-	var pairClass keyClass // class of the name in the previous member
-	var listClass keyClass // class of the first text in a list
-	var openClass keyClass // class of the name of the open object
-	var itemClass keyClass // class of the name of the open list of strings
+	var key []byte         // of the next value
+	var pairClass keyClass // of the name in the previous member
+	var listClass keyClass // of the first text in a list
+	var openClass keyClass // of the open object's name
+	var itemClass keyClass // of the open string list's name
 	for i := 0; i < len(raw); {
 		q := bytes.IndexByte(raw[i:], '"')
 		if q < 0 {
@@ -33,7 +33,7 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 			key = raw[start:end]
 			i = colon + 1
 			if next := skipSpace(raw, i); byteAt(raw, next) == '{' || byteAt(raw, next) == '[' {
-				openClass, key = classOfKey(key), nil // the key describes a container, not the strings in the container
+				openClass, key = classOfKey(key), nil // the key describes a container, not the strings in it
 				itemClass = openClass
 			}
 			r.redactString(&w, start, end, noClass)
@@ -43,7 +43,7 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		if named := max(pairClass, openClass); bytes.EqualFold(key, []byte("value")) && !isProse(named, raw[start:end]) {
 			class = named
 		}
-		// In ["X-Api-Key", "..."], the first string is the name of the second.
+		// In ["X-Api-Key", "..."], the first string names the second.
 		if listClass.isSecret() && string(gap) == "," && byteAt(raw, skipSpace(raw, i)) == ']' && (listClass != passwordClass || isPassword(raw[start:end], shape{quoted: true})) {
 			class = listClass
 		}
@@ -62,8 +62,8 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 	return w.result()
 }
 
-// classInList returns class if a string is an item of the open list, noClass if the list has ended. gap is the text
-// between the string and the last one, and key is the key of the string.
+// classInList returns class if a string is an item of the open list. gap is the text between this string and the last
+// one.
 func classInList(class keyClass, gap, key []byte) keyClass {
 	if key != nil || string(gap) != "[" && string(gap) != "," {
 		return noClass
@@ -71,7 +71,6 @@ func classInList(class keyClass, gap, key []byte) keyClass {
 	return class
 }
 
-// trimGap returns gap, which is the text between two strings, without blanks and colons at its ends.
 func trimGap(gap []byte) []byte {
 	isOuter := func(c byte) bool { return c <= ' ' || c == ':' }
 	for len(gap) > 0 && isOuter(gap[0]) {
@@ -83,9 +82,8 @@ func trimGap(gap []byte) []byte {
 	return gap
 }
 
-// redactString redacts src[start:end], the inside of a string. class is the class of the string's key.
 func (r *Redactor) redactString(w *splicer, start, end int, class keyClass) {
-	const minLen = 6 // length of the shortest value, a@b.io; a value with a key may be shorter
+	const minLen = 6 // a@b.io; a value with a key may be shorter
 	if end-start < minLen && class == noClass {
 		return
 	}
@@ -94,8 +92,7 @@ func (r *Redactor) redactString(w *splicer, start, end int, class keyClass) {
 	}
 }
 
-// redactNumbers redacts integers of seven digits or more in src[from:to], the text between two strings. key is
-// the key of the integer.
+// redactNumbers redacts integers of seven digits or more in src[from:to], the text between two strings.
 func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 	const minLen = 7
 	for i := from; to-i >= minLen; {
@@ -111,7 +108,7 @@ func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 			if key != nil {
 				class = classOfKey(key)
 			}
-			if class == secretClass { // a number under a key such as token is a count or an id, not a secret
+			if class == secretClass { // under token, a number is a count or an id
 				class = noClass
 			}
 			if out, found := r.text(w.src[i:end], class); found {
@@ -125,14 +122,13 @@ func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 	}
 }
 
-// splicer replaces ranges of src. The result is in dst or, if nothing was replaced, src itself.
+// splicer replaces ranges of src. The result is in dst. If nothing is replaced, the result is src itself.
 type splicer struct {
 	dst, src []byte
 	copiedTo int
 	changed  bool
 }
 
-// replace replaces src[start:end] by text, which is put in quotes if quoted is true.
 func (s *splicer) replace(start, end int, text []byte, quoted bool) {
 	s.dst = append(s.dst, s.src[s.copiedTo:start]...)
 	if quoted {
@@ -152,7 +148,6 @@ func (s *splicer) result() []byte {
 	return append(s.dst, s.src[s.copiedTo:]...)
 }
 
-// stringEnd returns the index of the quote that closes a string, or len(raw). The opening quote is at i-1.
 func stringEnd(raw []byte, i int) int {
 	for {
 		q := bytes.IndexByte(raw[i:], '"')

@@ -1,9 +1,8 @@
 package redact
 
-// Placeholder starts every placeholder; no match extends over a placeholder.
+// Placeholder starts every placeholder. No match extends over a placeholder.
 const Placeholder = "[REDACTED:"
 
-// kind is the number of a row of kindTable.
 type kind uint8
 
 const (
@@ -14,7 +13,7 @@ const (
 	iban
 	ssn
 	ip
-	anthropicKey // before openAIKey, which has the same prefix
+	anthropicKey // before openAIKey: its prefix begins with openAIKey's
 	openAIKey
 	awsKey
 	githubToken
@@ -34,20 +33,19 @@ const (
 	urlCredentials
 	secret
 	fragment
-	kindCount // number of kinds
+	kindCount
 )
 
-// kindRow describes a kind of values that are redacted.
 type kindRow struct {
-	name        string // name in placeholders, counts and metrics
-	description string // text for the documentation
-	personal    bool   // only a Redactor of personal data replaces the values; see New
+	name        string // used in placeholders, counts and metrics
+	description string // for the documentation
+	personal    bool   // only replaced by a Redactor of personal data; see New
 	examples    []example
 	anchors     []anchor
 	prefixes    []prefix
 }
 
-// example is a text with its redacted form; an empty form means no change.
+// example is a text and its redacted form. An empty form means no change.
 type example struct{ in, out string }
 
 // String returns the name of the kind.
@@ -61,8 +59,7 @@ var kindNames = func() (out [kindCount]string) {
 	return out
 }()
 
-// kindTable lists all redacted kinds, one row each. A new kind is a constant above, a row here, and
-// examples.
+// kindTable lists all redacted kinds. A new kind needs a constant above, a row here, and examples.
 func kindTable() [kindCount]kindRow {
 	t := [kindCount]kindRow{noKind: {name: "none"}, fragment: {
 		name: "cut", description: "the last word of a cut text, if the word may be the beginning of another kind",
@@ -75,8 +72,8 @@ func kindTable() [kindCount]kindRow {
 	return t
 }
 
-// addPersonalKinds adds the rows of personal data. Their anchors are checked before those of all other rows, because
-// the colon of an IP address must be checked before the colon of an assignment.
+// addPersonalKinds adds the rows of personal data. Their anchors are checked first: the colon of an IP address must be
+// checked before the colon of an assignment.
 func addPersonalKinds(t *[kindCount]kindRow) {
 	// Four kinds share the anchor of a run of digits, so that the run is read once.
 	run := anchor{name: "digits", bytes: digits, prev: isWordBoundary, next: anyOf(digits + ".-/ "), check: (*matcher).digits}
@@ -149,7 +146,7 @@ func ipExamples() []example {
 	}
 }
 
-// Keys in examples are concatenated, so that secret scanners do not report this repository.
+// Examples concatenate keys, so that secret scanners do not report this repository.
 const (
 	hex32   = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
 	alnum36 = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
@@ -215,12 +212,10 @@ func addMoreVendorKinds(t *[kindCount]kindRow) {
 	}, anchors: []anchor{{name: "AC", bytes: "AS", prev: isWordBoundary, next: anyOf("CK"), check: (*matcher).twilio, findsVendorKey: true}}}
 }
 
-// authorityAnchor returns the anchor "://" of a URL.
 func authorityAnchor() anchor {
 	return anchor{name: "://", bytes: ":", prev: isAlnum, next: anyOf("/"), check: (*matcher).url}
 }
 
-// dashed returns the anchor of two dashes: a flag, or a PEM block.
 func dashed() anchor {
 	return anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return isWordBoundary(b) && b != '-' }, next: anyOf("-"), check: (*matcher).pemOrFlag}
 }
@@ -374,7 +369,6 @@ func secretExamples() []example {
 	}
 }
 
-// expandPrefix returns one copy of the template for each text.
 func expandPrefix(template prefix, texts ...string) []prefix {
 	out := make([]prefix, len(texts))
 	for i, text := range texts {

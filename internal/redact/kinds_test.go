@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/SAMPLES.md") //nolint:gochecknoglobals // a flag of the tests
 
-// want returns the expected redaction of the example. An empty out stands for the unchanged input.
+// want returns the expected redaction. An empty out stands for the unchanged input.
 func (e example) want() string {
 	if e.out == "" {
 		return e.in
@@ -21,7 +21,7 @@ func (e example) want() string {
 
 func TestKindExamplesAreRedacted(t *testing.T) {
 	for k, row := range kindTable() {
-		hasExample := kind(k) == noKind || kind(k) == fragment // these two kinds need no example, because no scan finds them
+		hasExample := kind(k) == noKind || kind(k) == fragment // no scan finds these two kinds
 		for _, x := range row.examples {
 			got := New(true).Text(x.in)
 			if got != x.want() {
@@ -42,8 +42,7 @@ func TestKindExamplesAreRedacted(t *testing.T) {
 	}
 }
 
-// A prefix is the beginning of a vendor's keys. An anchor is a byte at which the scan looks for a value. If one prefix
-// or anchor is missing, the redaction of at least one example changes.
+// If a prefix or an anchor is missing, the redaction of at least one example changes.
 func TestEachAnchorAndPrefixIsNeeded(t *testing.T) {
 	needed := func(change func(*[kindCount]kindRow), texts []example) bool {
 		rows := kindTable()
@@ -93,7 +92,7 @@ func TestEachAnchorAndPrefixIsNeeded(t *testing.T) {
 	}
 }
 
-// The table in docs/SAMPLES.md lists the kinds. go test ./internal/redact -run Docs -update writes the table.
+// go test ./internal/redact -run Docs -update writes the table.
 func TestDocsTableMatchesTheKinds(t *testing.T) {
 	const file, begin, end = "../../docs/SAMPLES.md", "<!-- kinds: go test ./internal/redact -run Docs -update -->\n", "<!-- end of kinds -->\n"
 	data, err := os.ReadFile(file)
@@ -117,7 +116,7 @@ func TestDocsTableMatchesTheKinds(t *testing.T) {
 	}
 }
 
-// docsTable returns the table for docs/SAMPLES.md: secrets and then personal data, with the first example of each kind.
+// docsTable lists secrets and then personal data, with the first example of each kind.
 func docsTable() string {
 	var b strings.Builder
 	b.WriteString("| kind | detected text | example | result |\n|---|---|---|---|\n")
@@ -140,7 +139,7 @@ func docsTable() string {
 	return b.String()
 }
 
-// shortenWords shortens long words, so that the table contains no whole key.
+// shortenWords keeps whole keys out of the table.
 func shortenWords(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	return regexp.MustCompile(`([A-Za-z0-9_+/-]{12})[A-Za-z0-9_+/-]{6,}`).ReplaceAllString(s, "$1…")

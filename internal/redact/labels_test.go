@@ -5,10 +5,8 @@ import (
 	"testing"
 )
 
-// alnum40 is a random token.
 const alnum40 = "q7ZtB2mKx9VwL4nRc8HdY3pJs6FgT1aUe5WiO0kN"
 
-// A token is redacted after labels in prose, in tables, with arrows, and in other languages.
 func TestTokenAfterLabelIsRedacted(t *testing.T) {
 	t.Parallel()
 	for _, label := range []string{
@@ -23,7 +21,6 @@ func TestTokenAfterLabelIsRedacted(t *testing.T) {
 	}
 }
 
-// A value after another name, and prose after the name of a secret, are kept.
 func TestOtherValuesAndProseAfterSecretNameAreKept(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -41,8 +38,6 @@ func TestOtherValuesAndProseAfterSecretNameAreKept(t *testing.T) {
 	}
 }
 
-// A password after a user name, a passphrase of several words, a password with dots, and a token that rarely changes
-// between letters and digits are redacted.
 func TestPasswordInLoginOrPassphraseIsRedacted(t *testing.T) {
 	t.Parallel()
 	for text, password := range map[string]string{
@@ -80,8 +75,7 @@ func TestPasswordInLoginOrPassphraseIsRedacted(t *testing.T) {
 	}
 }
 
-// A Chinese national identity number is redacted if its check digit is valid, and a Japanese or Korean one after a word
-// for such a number. Other numbers of the same length are kept.
+// A Chinese number must have a valid check digit. A word for such a number must precede a Japanese or Korean one.
 func TestNationalIdentityNumbersAreRedacted(t *testing.T) {
 	t.Parallel()
 	for text, number := range map[string]string{
@@ -102,7 +96,6 @@ func TestNationalIdentityNumbersAreRedacted(t *testing.T) {
 	}
 }
 
-// A telephone number is redacted before words such as "is my mobile number", and with spaces around a separator.
 func TestPhoneBeforeLabelOrWithSpacesIsRedacted(t *testing.T) {
 	t.Parallel()
 	for text, number := range map[string]string{

@@ -8,7 +8,7 @@ import (
 	"precept/internal/redact"
 )
 
-// assertKept fails the test unless Text returns each of the texts unchanged.
+// assertKept fails the test unless Text returns the texts unchanged.
 func assertKept(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -18,7 +18,7 @@ func assertKept(t *testing.T, texts ...string) {
 	}
 }
 
-// assertRedacted fails the test unless Text returns each of the texts with a placeholder of the given kind.
+// assertRedacted fails the test unless Text replaces a value of the kind in each text.
 func assertRedacted(t *testing.T, kind string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -28,11 +28,9 @@ func assertRedacted(t *testing.T, kind string, texts ...string) {
 	}
 }
 
-// randomText returns n letters and digits in a random-looking order.
+// randomText returns n letters and digits that look random.
 func randomText(n int) string { return strings.Repeat("a1B2c3D4", n/8+1)[:n] }
 
-// A number without a recognisable format is redacted after a word for its kind, such as tel or visa, and kept after
-// other words.
 func TestWordBeforeNumberDeterminesKind(t *testing.T) {
 	for word := range strings.FieldsSeq("phone tel telefon telefono telefone mobile mobil handy rufnummer cell fax call sms whatsapp dial contact") {
 		assertRedacted(t, "phone", word+": 030 901820", strings.ToUpper(word)+" 030 901820", "my_"+word+"=030 901820", word+"s 030 901820", "home"+strings.ToUpper(word[:1])+word[1:]+" 030 901820")
@@ -54,8 +52,8 @@ func TestWordBeforeNumberDeterminesKind(t *testing.T) {
 	assertRedacted(t, "ip", "1.2.3.32", "10.1.2.3", "from 1.2.3.4", "address: 1.2.3.4", "address(1.2.3.4)", "hosted 1.2.3.4", "version of it all, or so, 203.0.113.7")
 }
 
-// The value after a name such as token is redacted if it is long, has no brackets or spaces, and often changes between
-// letters, digits and cases, or if it is a long number of different digits.
+// A long value without brackets and spaces is redacted if it often changes between letters, digits and cases. So is a
+// long number of different digits.
 func TestTokenIsRedactedByLengthAndMixture(t *testing.T) {
 	assertRedacted(t, "secret", "token="+randomText(16), "token="+randomText(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
 	assertRedacted(t, "secret", "token="+randomText(12), "token="+randomText(15)+" x", "token=123456789012345")
@@ -66,8 +64,8 @@ func TestTokenIsRedactedByLengthAndMixture(t *testing.T) {
 	assertRedacted(t, "aws_key", "aws_secret_access_key="+randomText(40), "AWS_SESSION_TOKEN="+randomText(200))
 }
 
-// A quoted value after a quoted name is a password in nearly all cases. An unquoted value in code must have a letter
-// and a digit or punctuation character.
+// A quoted value after a quoted name is nearly always a password. An unquoted value in code must have a letter, and a
+// digit or punctuation.
 func TestPasswordIsRedactedByQuotingAndCharacters(t *testing.T) {
 	assertRedacted(t, "secret", `"password":"abcd"`, `"pass": "correct horse"`, `"pwd":"a b c d"`, `"password":"`+strings.Repeat("ab", 128)+`"`, `password = "a1b2"`, `password = "a-b-c-d"`, `password = "p@ss"`, "password=abcde1", "password=abcd@e", "password: é12345",
 		"password=a.b@c1")
@@ -78,14 +76,13 @@ func TestPasswordIsRedactedByQuotingAndCharacters(t *testing.T) {
 	}
 }
 
-// The word after Bearer is redacted if it is long enough and has a digit or letters of both cases. The word after Basic
-// is redacted if it decodes to user:password.
+// The word after Bearer must have a digit or letters of both cases. The word after Basic must decode to user:password.
 func TestCredentialAfterSchemeIsRedacted(t *testing.T) {
 	assertRedacted(t, "authorization", "Bearer abcdefg1", "bearer  abcdefg1", "BEARER abcdEFGHijklmnop", "Bearer a.b~c-d_e+f/g1=", "Basic YTpiYw==", "basic "+strings.Repeat("YTpi", 64), "basic "+strings.Repeat("YTpi", 300))
 	assertKept(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YWFh", 64)+"YTpi", "Basic dGFiCQk6YQ==")
 }
 
-// A short vendor key is redacted at the end of the text, where it may be truncated, and kept before other text.
+// The end of the text may be a cut, so a short key suffices there.
 func TestTruncatedVendorKeyIsRedactedAtEndOfText(t *testing.T) {
 	for prefix, kind := range map[string]string{"ghp" + "_": "github_token", "npm" + "_": "npm_token", "hf" + "_": "huggingface_token", "sk" + "_live_": "stripe_key", "glpat" + "-": "gitlab_token", "xox" + "b-": "slack_token", "AI" + "za": "google_key"} {
 		assertRedacted(t, kind, prefix+randomText(15), "x "+prefix+randomText(40))
@@ -99,7 +96,6 @@ func TestTruncatedVendorKeyIsRedactedAtEndOfText(t *testing.T) {
 	assertKept(t, "abc8"+"Q~"+randomText(30)+" x", "abcd"+"Q~"+randomText(31)+" x", "xabc8"+"Q~"+randomText(31)+" x", "abc8"+"Q~"+randomText(11))
 }
 
-// File names such as logo@2x.png and mod@v1.2.zip are not addresses, but bob@example.zip is one.
 func TestFileNamesAreNotAddresses(t *testing.T) {
 	for ending := range strings.FieldsSeq("png jpg jpeg gif webp svg avif zip tgz tar gz js mjs ts css mod info json whl jar") {
 		assertKept(t, "logo@2x."+ending, "mod@v1.2."+ending, "logo@3x."+strings.ToUpper(ending))
@@ -109,7 +105,7 @@ func TestFileNamesAreNotAddresses(t *testing.T) {
 	assertKept(t, "a@b.abcdefghijklmnopqrstuvwxy", "a@b.i", "a@b.i1", "a@b.xn-p1", "@b.io", "+-.@b.io", "a@b.io(", "a@-", "a@b.")
 }
 
-// Placeholders are kept. Values inside of texts that only resemble a placeholder are redacted.
+// Texts that only resemble a placeholder may contain values.
 func TestRedactionPlaceholdersAreKept(t *testing.T) {
 	assertKept(t, "[REDACTED:email:1]", "[REDACTED:url_credentials:1234567]", "password=[REDACTED:secret:1]", "https://[REDACTED:url_credentials:1]@h/", "[REDACTED:abcdefghijklmnopqrstuvwx:1]")
 	for _, text := range []string{"[REDACTED:email:12345678]a@b.io", "[REDACTED:email:]a@b.io", "[REDACTED::1]a@b.io", "[REDACTED:email:1", "[REDACTED:email1]a@b.io", "[REDACTED:Email:1]a@b.io", "[REDACTED:abcdefghijklmnopqrstuvwxy:1]a@b.io"} {
@@ -119,7 +115,6 @@ func TestRedactionPlaceholdersAreKept(t *testing.T) {
 	}
 }
 
-// TruncatedText redacts the last word of a truncated text if it may be the beginning of a value.
 func TestCutTextRedactsLastWord(t *testing.T) {
 	for text, want := range map[string]string{
 		"mail bob@": "mail ", "mail bob@exam": "mail ", "card 4111 11": "card ", "call +4": "call +4", "call +49": "call ", "call (415) 5": "call ", "key sk-": "key ", "key abc12d": "key ", "iban DE89 3704": "iban ", "x=abc123": "x=", `"abc123`: `"`,
@@ -140,7 +135,6 @@ func TestCutTextRedactsLastWord(t *testing.T) {
 	}
 }
 
-// Counts returns the number of replacements by kind, until DrainCounts.
 func TestReplacementsAreCountedByKindUntilDrained(t *testing.T) {
 	r := redact.New(true)
 	if r.Counts() != nil {
@@ -159,8 +153,7 @@ func TestReplacementsAreCountedByKindUntilDrained(t *testing.T) {
 	}
 }
 
-// JSON escapes are decoded before the search, even nested ones. Invalid escapes are kept. % in a result stands for the
-// placeholder of the address.
+// Invalid escapes are kept. % in a result stands for the placeholder.
 func TestEscapesAreDecodedBeforeMatching(t *testing.T) {
 	for in, want := range map[string]string{
 		`bob\u0040example.com`: "%", `bob\u0040EXAMPLE.com`: "%", `\u0062ob@example.com`: "%", `bob@example\u002Ecom`: "%", `bob@example\u002ecom`: "%", `\tbob@example.com\f`: `\t%\f`, `\bbob@example.com\b`: `\b%\b`,
@@ -172,7 +165,7 @@ func TestEscapesAreDecodedBeforeMatching(t *testing.T) {
 	}
 }
 
-// In a header in JSON, as in a header in text, the scheme and the cookie names are kept. % stands for a token.
+// % stands for a token.
 func TestHeadersInJSONKeepSchemeAndCookieNames(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"Authorization":"token %"}`: `{"Authorization":"token [REDACTED:authorization:1]"}`, `{"authorization":"%"}`: `{"authorization":"[REDACTED:secret:1]"}`, `{"Proxy-Authorization": "ApiKey  %,"}`: `{"Proxy-Authorization": "ApiKey  [REDACTED:authorization:1],"}`,
@@ -187,8 +180,7 @@ func TestHeadersInJSONKeepSchemeAndCookieNames(t *testing.T) {
 	}
 }
 
-// The placeholder of a private key covers the key up to its last line, to other text, or to the end of the text. JWTs,
-// webhooks and URL credentials are redacted up to their last part.
+// A private key may end with the text or before other text.
 func TestSecretOfSeveralPartsIsRedactedToItsEnd(t *testing.T) {
 	head, body := "-----BEGIN RSA PRIVATE KEY-----", strings.Repeat("MIIEvQIB", 8)
 	first, second := "ey"+"JhbGciOi"+randomText(12), "ey"+"JzdWIiOi"+randomText(12)

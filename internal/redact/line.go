@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// The checks of this file find values in lines of .env, properties and YAML files, in connection
-// strings, and in tags, where punctuation and blanks belong to the value.
+// This file finds values in lines of .env, properties and YAML files, in connection strings, and in tags, where
+// punctuation and blanks belong to the value.
 
-// startsLine reports whether the name at start is the first name on its line, as in settings. If colon is true, because
-// a colon follows the name, words may precede it.
+// startsLine reports whether the name at start is the first on its line. With a colon after the name, words may precede
+// it.
 func (m *matcher) startsLine(start int, colon bool) bool {
 	const maxLen = 24
 	s := m.text
@@ -31,8 +31,8 @@ func (m *matcher) startsLine(start int, colon bool) bool {
 	return false
 }
 
-// isInConnection reports whether the name at start is a part of a connection string or a query:
-// host=h user=u password=..., Server=h;Password=..., ?user=u&password=...
+// isInConnection reports whether the name at start is part of a connection string or query: host=h user=u password=...,
+// Server=h;Password=..., ?user=u&password=...
 func (m *matcher) isInConnection(start int) bool {
 	const maxLen = 64
 	if start == m.lastEnd {
@@ -48,9 +48,8 @@ func (m *matcher) isInConnection(start int) bool {
 	return false
 }
 
-// lineValue matches the password from p to the end of the line. If mayEndAtBlank is true, the password may also end at
-// a blank. The caller sets mayEndAtBlank if no blank is around the separator, or if the name has a dot. allowDots
-// permits words with dots.
+// lineValue matches the password from p to the end of the line, or with mayEndAtBlank to a blank. allowDots permits
+// words with dots.
 func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 	s := m.text
 	area := s[p:min(len(s), p+maxValue)]
@@ -185,7 +184,6 @@ func (m *matcher) phrase(p, minWords int) hit {
 	return hit{p, p + len(area), secret}
 }
 
-// tagValue matches the text up to the closing tag.
 func (m *matcher) tagValue(p int) hit {
 	const maxLen = 128
 	if startsWith(m.text, p, "<![CDATA[") {
@@ -202,7 +200,7 @@ func (m *matcher) tagValue(p int) hit {
 	return m.checkValue(p, p+end, passwordClass, shape{quoted: true, hasQuotedName: true})
 }
 
-// isSeedPhrase reports whether v has the form of a crypto wallet's seed phrase: 12, 15, 18, 21 or 24 words of three to
+// isSeedPhrase reports whether v may be the seed phrase of a crypto wallet: 12, 15, 18, 21 or 24 words of three to
 // eight lower-case letters.
 func isSeedPhrase(v []byte) bool {
 	const step, minSteps, maxSteps, minWord, maxWord = 3, 4, 8, 3, 8
@@ -215,7 +213,6 @@ func isSeedPhrase(v []byte) bool {
 	})
 }
 
-// namesSeed reports whether before, the text before "phrase", ends in a word such as "seed" or "recovery".
 func namesSeed(before []byte) bool {
 	for _, word := range [...]string{"seed ", "recovery ", "backup ", "secret ", "mnemonic "} {
 		if startsFold(before, len(before)-len(word), word) {

@@ -12,7 +12,6 @@ import (
 	"precept/internal/redact"
 )
 
-// cpuTime returns the CPU time of this thread.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var u syscall.Rusage
@@ -22,14 +21,13 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// The redaction of a text that repeats the beginning of a pattern takes linear time, in text and in JSON.
 func TestRedactionTimeIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the test measures CPU time")
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	const n, times, allowed, ticks = 4 << 10, 16, 6, 12 * time.Millisecond // the CPU time of a thread may be counted in ticks
+	const n, times, allowed, ticks = 4 << 10, 16, 6, 12 * time.Millisecond // CPU time may be counted in ticks
 	cpuTimeOf := func(piece string, n, times int) time.Duration {
 		text := strings.Repeat(piece, n/len(piece)+1)
 		begin := cpuTime(t)

@@ -6,19 +6,17 @@ import (
 	"strings"
 )
 
-// The functions of this file find the start of a string literal in source code, and separate literal
-// values from variables, templates and references.
+// This file finds string literals in source code, and separates literal values from variables, templates and
+// references.
 
-// strongSymbols are symbols of generated passwords that identifiers and paths do not contain.
 const strongSymbols = "!@#%^&*?~"
 
-// isStrong reports whether v looks like a generated password.
 func isStrong(v []byte) bool {
 	return bytes.ContainsAny(v[1:], strongSymbols) && hasDigit(v) && isMixed(v)
 }
 
-// isLiteral reports whether a value is literal, and not a variable, a template or a mask such as $X, ${X}, {{x}}, <x>,
-// %X%, [x], #{x}, @x@, __x__ or ****.
+// isLiteral reports whether v is no variable, template or mask such as $X, ${X}, {{x}}, <x>, %X%, [x], #{x}, @x@, __x__
+// or ****.
 func isLiteral(v []byte) bool {
 	const opening, closing = "$%*{<([", "$%*}>)]"
 	if len(v) == 0 {
@@ -40,7 +38,6 @@ func isLiteral(v []byte) bool {
 	return bytes.ContainsAny(v[1:], strongSymbols) && isMixed(v) // $ecret99! is not a variable
 }
 
-// isPath reports whether the value of a name for a password is a path or a URL.
 func isPath(v []byte) bool {
 	if v[0] == '/' || v[0] == '~' {
 		parts := bytes.IndexByte(v[1:], '/') >= 0 && !bytes.ContainsAny(v[1:], "!@#%^*?=;|")
@@ -49,8 +46,8 @@ func isPath(v []byte) bool {
 	return bytes.Contains(v, []byte("://"))
 }
 
-// isReference reports whether a value refers to a store of secrets, as vault:secret/db#password,
-// arn:aws:secretsmanager:... and the YAML tag !vault do.
+// isReference reports whether v refers to a store of secrets: vault:secret/db#password, arn:aws:secretsmanager:..., the
+// YAML tag !vault.
 func isReference(v []byte) bool {
 	const minLen = 3
 	if v[0] == '!' && classRunEnd(v, 1, alnumByte) == len(v) && !hasDigit(v) {
@@ -80,7 +77,7 @@ func isDummy(v []byte) bool {
 }
 
 // isOwnPassword reports whether a text that begins with "your" is a password such as yourMom1987!, and not a dummy such
-// as yourStrong(!)Password1. A password has a digit, a symbol, and no word for a secret.
+// as yourStrong(!)Password1.
 func isOwnPassword(low []byte) bool {
 	if !hasDigit(low) || !bytes.ContainsAny(low, "!@#%&*?+,;^~") {
 		return false
@@ -93,8 +90,8 @@ func isOwnPassword(low []byte) bool {
 	return true
 }
 
-// quoteAt returns the position of the opening quote of a string literal at p. A mark as in N'...', @"..." and b'...',
-// or a constructor such as String::from("..."), may precede the quote. Without one, the result is p.
+// quoteAt returns the position of the opening quote of a literal at p: N'...', @"...", b'...', String::from("...").
+// Without a quote, it returns p.
 func quoteAt(s []byte, p int) int {
 	if p+1 < len(s) && isQuote(s[p+1]) && strings.IndexByte("NfFbBrRuUL@$", s[p]) >= 0 {
 		return p + 1
@@ -110,8 +107,8 @@ func quoteAt(s []byte, p int) int {
 	return p
 }
 
-// afterType returns the position of the quoted value after a type, an index or a fallback operator at p, 0 for
-// none. These follow a name in password: string = "x", password[32] = "x" and env['PASSWORD'] || 'x'.
+// afterType returns the position of a quoted value after a type, an index or a fallback operator, or 0:
+// password: string = "x", password[32] = "x", env['PASSWORD'] || 'x'.
 func (m *matcher) afterType(p int) int {
 	const maxLen = 40
 	s := m.text

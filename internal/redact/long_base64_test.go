@@ -11,7 +11,6 @@ import (
 	"precept/internal/redact"
 )
 
-// An image or a sound in base64 is kept, and is read faster than a text of the same size.
 func TestLongBase64IsKeptAndFast(t *testing.T) {
 	const size = 4 << 20
 	fastestOf := func(in string) time.Duration {

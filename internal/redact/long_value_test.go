@@ -10,7 +10,7 @@ import (
 	"precept/internal/redact"
 )
 
-// randomBase64 returns n characters of random base64. The encoding is the same for the same seed.
+// randomBase64 returns n characters of base64 from a seed.
 func randomBase64(encoding *base64.Encoding, seed uint64, n int) string {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
 	raw := make([]byte, n)
@@ -20,7 +20,7 @@ func randomBase64(encoding *base64.Encoding, seed uint64, n int) string {
 	return encoding.EncodeToString(raw)[:n]
 }
 
-// assertNothingLeft fails the test if the redacted text contains 16 successive bytes of the secret value.
+// assertNothingLeft fails the test if 16 successive bytes of the value are left.
 func assertNothingLeft(t *testing.T, text, redacted, value string) {
 	t.Helper()
 	const partBytes = 16
@@ -32,8 +32,7 @@ func assertNothingLeft(t *testing.T, text, redacted, value string) {
 	}
 }
 
-// A secret is redacted to its end, whatever its length: AWS session tokens have 1,200 bytes, and some cookies 4,000. %
-// stands for the secret.
+// AWS session tokens have 1,200 bytes, and some cookies 4,000. % stands for the secret.
 func TestLongSecretIsRedactedToItsEnd(t *testing.T) {
 	for _, n := range []int{250, 500, 1000, 1010, 1023, 1024, 1025, 1030, 1200, 2047, 2050, 3000, 9000} {
 		standard, url := randomBase64(base64.StdEncoding, 1, n), "1.AXoA"+randomBase64(base64.RawURLEncoding, 2, n-6)
@@ -47,7 +46,7 @@ func TestLongSecretIsRedactedToItsEnd(t *testing.T) {
 		} {
 			for _, value := range []string{standard, url} {
 				switch {
-				case strings.Contains(text, "https://") || strings.HasPrefix(text, "vault"): // a value in these places contains no + and /
+				case strings.Contains(text, "https://") || strings.HasPrefix(text, "vault"): // no + and / in these places
 					value = url
 				case strings.HasPrefix(text, "kind: Secret"):
 					value = standard[:n/4*4]
@@ -65,7 +64,6 @@ func TestLongSecretIsRedactedToItsEnd(t *testing.T) {
 	}
 }
 
-// Basic credentials are redacted, whatever their length.
 func TestLongBasicCredentialsAreRedacted(t *testing.T) {
 	value := base64.StdEncoding.EncodeToString([]byte("bob:" + randomBase64(base64.StdEncoding, 3, 1200)))
 	for _, text := range []string{"Authorization: Basic %\n", `{"auth":"%"}`} {
@@ -73,14 +71,13 @@ func TestLongBasicCredentialsAreRedacted(t *testing.T) {
 	}
 }
 
-// A cookie is redacted after many harmless cookies. Words far from the name of a header are not cookies, and are kept.
+// Words far from the name of a header are not cookies.
 func TestCookieAfterManyCookiesIsRedacted(t *testing.T) {
 	value, harmless := randomBase64(base64.RawURLEncoding, 4, 40), strings.Repeat("theme=dark; ", 200)
 	assertNothingLeft(t, "Cookie: many", redact.New(false).Text("Cookie: "+harmless+"sid="+value), value)
 	assertKept(t, "Cookie: "+strings.Repeat("some words ", 60)+value)
 }
 
-// The text after a long secret is kept.
 func TestTextAfterLongSecretIsKept(t *testing.T) {
 	value := randomBase64(base64.RawURLEncoding, 5, 1500)
 	for in, want := range map[string]string{
@@ -96,7 +93,6 @@ func TestTextAfterLongSecretIsKept(t *testing.T) {
 	}
 }
 
-// A long secret is redacted where the exchange repeats it without its name.
 func TestRepeatOfLongSecretIsRedacted(t *testing.T) {
 	value := randomBase64(base64.RawURLEncoding, 6, 1500)
 	out := redact.New(false).Text("token=" + value + "\nsent " + value + " twice")

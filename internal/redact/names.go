@@ -5,23 +5,22 @@ import (
 	"strings"
 )
 
-// keyClass is the class of the values that a name, such as the name of a key, a variable or a setting, implies.
 type keyClass uint8
 
 const (
 	noClass       keyClass = iota
-	passwordClass          // short values count as secrets too
+	passwordClass          // accepts short values
 	secretClass            // values must look random
-	keyNameClass           // a name that ends in "key"; values must look random and must not be an id
-	bareKeyClass           // the name "key"; values must also have letters of both cases and digits
+	keyNameClass           // name ends in "key"; values must look random and not like an id
+	bareKeyClass           // the name "key"; values also need both cases and digits
 	awsClass
 	azureClass
 	basicClass  // user:password in base64
 	seedClass   // seed words of a crypto wallet
-	headerClass // a header such as Authorization; some words of the value may be credentials
+	headerClass // such as Authorization; some words of the value may be credentials
 	phoneClass
 	ssnClass
-	orderClass // number of an order or the like, not of a card
+	orderClass // number of an order, not of a card
 )
 
 func (c keyClass) isSecret() bool { return c >= passwordClass && c <= headerClass }
@@ -39,8 +38,7 @@ func (c keyClass) kind() kind {
 	}
 }
 
-// classOfKey is like classOfWord, but for a quoted key. The key "pass" names a password, whereas the word in prose is
-// the result of a test.
+// classOfKey is like classOfWord, but for a quoted key. "pass" names a password as a key, and a test result in prose.
 func classOfKey(key []byte) keyClass {
 	if len(key) == 4 && startsFold(key, 0, "pass") {
 		return passwordClass
@@ -75,8 +73,8 @@ func classOfWord(w []byte) keyClass {
 	return class
 }
 
-// labelsPassword reports whether a name in lower case names a page or a message about passwords, such as
-// forgot_password or invalidPassword. Its value is not a password.
+// labelsPassword reports whether a lower-case name stands for a message about passwords: forgot_password,
+// invalidPassword.
 func labelsPassword(name []byte) bool {
 	for _, word := range [...]string{"forgot", "invalid", "incorrect", "wrong", "missing", "lost", "toggle", "show", "hide", "validate", "expired"} {
 		if len(name) > len(word) && (string(name[:len(word)]) == word || word == "forgot" && bytes.Contains(name, []byte(word))) {
@@ -86,25 +84,23 @@ func labelsPassword(name []byte) bool {
 	return false
 }
 
-// ending is the end of the names of a class.
 type ending struct {
 	text        string
 	class       keyClass
 	isWholeName bool // the name must equal text
-	fourth      byte // fourth letter of text from the end, which is compared first; 0 for a shorter text
+	fourth      byte // fourth letter of text from the end, compared first; 0 for a shorter text
 }
 
-// endings holds the endings of names with a class, by the last letter.
 type endings struct {
 	byLast [256][]ending
-	secret [alphabetLen][alphabetLen]uint32 // by the last two letters: a bit for each letter before them in names of secrets
+	secret [alphabetLen][alphabetLen]uint32 // by the last two letters, bits for the letters before them
 }
 
 //nolint:gochecknoglobals // written once here, read only
 var nameEndings = func() (t endings) {
 	for _, row := range []struct {
 		class keyClass
-		names string // the first matching ending decides; = marks an ending that must be the whole name
+		names string // the first match decides; = marks a whole name
 	}{
 		{noClass, "=pass bypass compass"},
 		{noClass, "publickey publickeytoken pubkey primarykey foreignkey partitionkey cachekey sortkey rowkey objectkey s3key idempotencykey translationkey"},
@@ -149,7 +145,6 @@ var nameEndings = func() (t endings) {
 	return t
 }()
 
-// classOfName returns the class of a name in lower case without separators.
 func classOfName(n []byte) keyClass {
 	fourth := byte(0)
 	if len(n) > 3 {
@@ -166,8 +161,8 @@ func classOfName(n []byte) keyClass {
 	return noClass
 }
 
-// mayEndSecretName reports whether the name of a secret can end at end. The test of the last three letters is
-// cheap and rejects most names in code.
+// mayEndSecretName reports whether the name of a secret can end at end. The last three letters reject most names in
+// code cheaply.
 func mayEndSecretName(s []byte, end int) bool {
 	if end < 2 {
 		return false

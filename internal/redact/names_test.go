@@ -9,7 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// namedSecrets returns names of secrets, each with a value and the kind of its placeholder.
+// namedSecrets returns names with a value and a kind.
 func namedSecrets() []struct{ name, value, kind string } {
 	const (
 		word = "hunter22xyz"
@@ -53,7 +53,6 @@ func namedSecrets() []struct{ name, value, kind string } {
 	}
 }
 
-// A value after the name of a secret is redacted in every configuration syntax.
 func TestNamedSecretIsRedactedInEveryFormat(t *testing.T) {
 	forms := []string{
 		"%s=%s", "%s = %s", "%s: %s", `%s="%s"`, `%s: '%s'`, "export %s=%s", "%s := \"%s\"", `{"%s":"%s"}`, `{"%s": "%s", "n": 1}`,
@@ -78,7 +77,6 @@ func TestNamedSecretIsRedactedInEveryFormat(t *testing.T) {
 	}
 }
 
-// A name that only begins or ends like the name of a secret does not mark its value as secret.
 func TestSimilarNamesAreNotRedacted(t *testing.T) {
 	for _, name := range []string{
 		"bypass", "compass", "passd", "passenger", "password_hash_rounds_n", "secretary", "tokenizer", "keyword", "monkey", "primarykey",
@@ -97,7 +95,7 @@ func TestSimilarNamesAreNotRedacted(t *testing.T) {
 	}
 }
 
-// In JSON, the name of a member identifies a personal number that no pattern finds.
+// No pattern finds these numbers without their JSON name.
 func TestJSONNamesIdentifyPersonalNumbers(t *testing.T) {
 	for name, tc := range map[string]struct{ value, kind string }{
 		"phone":                    {"5550100", "phone"},

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// The functions of this file find a password near its name: after a verb, in a table, in the arguments of a call, and
-// before "is the password".
+// This file finds a password near its name: after a verb, in a table, in the arguments of a call, and before
+// "is the password".
 
-// nextCell returns the position of the next word, or of the next cell of a table.
 func nextCell(s []byte, p int) int {
 	p = skipMarks(s, p)
 	if byteAt(s, p) == '|' {
@@ -17,8 +16,8 @@ func nextCell(s []byte, p int) int {
 	return p
 }
 
-// afterName returns the position of a password after the name s[start:end], 0 for none. The password is in quotes
-// as in SQL, after a word such as "is", in a table, or directly after the name in settings.
+// afterName returns the position of a password after a name, or 0: in quotes as in SQL, after a word such as "is", in a
+// table, or next to the name in settings.
 func (m *matcher) afterName(start, end int) int {
 	const maxDistance = 40
 	s := m.text
@@ -79,10 +78,10 @@ func (m *matcher) afterName(start, end int) int {
 	return 0
 }
 
-// typedValueStart returns the position of the text that a script types into the field with the name s[start:end], 0 for
-// none: getByLabel('Password').fill('...'), fill('#password', '...').
+// typedValueStart returns the position of the text that a script types into a field, or 0:
+// getByLabel('Password').fill('...'), fill('#password', '...').
 func typedValueStart(s []byte, start, end int) int {
-	const maxMarks = 3 // ends of the selector: "]')
+	const maxMarks = 3 // end of the selector: "]')
 	p := end
 	for p-end < maxMarks && p < len(s) && (isQuote(s[p]) || s[p] == ']' || s[p] == ')') {
 		p++
@@ -101,8 +100,8 @@ func typedValueStart(s []byte, start, end int) int {
 	return 0
 }
 
-// afterShortName returns the position of the password after the name pw, pwd or pass that ends at end, 0 for none: "the
-// pw is ...", "pw ...". The word must look like a password.
+// afterShortName returns the position of the password after pw, pwd or pass, or 0: "the pw is ...", "pw ...". The word
+// must look like a password.
 func afterShortName(s, name []byte, end int) int {
 	const maxLen, minLen = 64, 8
 	p := end + len(" is ")
@@ -121,8 +120,8 @@ func afterShortName(s, name []byte, end int) int {
 	return 0
 }
 
-// afterCipherType returns the position after the digit of a cipher type, 0 for none. A router writes such a digit
-// between a name and its value: "password 7 ...".
+// afterCipherType returns the position after the digit of a cipher type, or 0. Routers write it after a name:
+// "password 7 ...".
 func afterCipherType(s []byte, end int) int {
 	if byteAt(s, end) != ' ' || !isDigit(byteAt(s, end+1)) || byteAt(s, end+2) != ' ' {
 		return 0
@@ -130,8 +129,8 @@ func afterCipherType(s []byte, end int) int {
 	return end + len(" 0 ")
 }
 
-// isStrongWord reports whether the word at p looks like a generated password, and not like an e-mail address, a path,
-// an assignment or a call.
+// isStrongWord reports whether the word at p looks like a generated password, and not like an address, a path, an
+// assignment or a call.
 func isStrongWord(s []byte, p int) bool {
 	const maxLen = 40
 	word := bytes.TrimRight(s[p:runEnd(s, p, maxLen, wordByte)], ".,;:!?)")
@@ -139,8 +138,7 @@ func isStrongWord(s []byte, p int) bool {
 	return len(word) > 5 && isStrong(word) && !(at >= 0 && bytes.IndexByte(word[at:], '.') > 0) && bytes.IndexByte(word, '=') < 0 && bytes.IndexByte(word, '/') < 0 && bytes.IndexByte(word, '(') < 0
 }
 
-// terraformValueStart returns the position of the default of a Terraform variable, or of the value of a Terraform
-// output, 0 for none. The quote before the block is at p.
+// terraformValueStart returns the position of a Terraform variable's default or an output's value, or 0.
 func terraformValueStart(s []byte, p int) int {
 	const maxLen = 200
 	if !isQuote(byteAt(s, p)) || !startsWith(s, p+1, " {") {
@@ -160,7 +158,6 @@ func terraformValueStart(s []byte, p int) int {
 	return skipMarks(s, p+1)
 }
 
-// valueBeforeName matches the word before "is the password" and "as my password".
 func (m *matcher) valueBeforeName(start, end int) hit {
 	const maxDistance = 40
 	s := m.text
@@ -192,8 +189,6 @@ func (m *matcher) valueBeforeName(start, end int) hit {
 	return hit{}
 }
 
-// isTechnicalTerm reports whether a word next to "password" is an algorithm, a type, a size or a similar term, and not
-// a password.
 func isTechnicalTerm(v []byte) bool {
 	const known = " base sha md argon pbkdf utf aes rsa ed oauth oidc varchar char int uint float string text x http https tls rfc v step line section page version bcrypt scrypt "
 	letters := bytes.IndexAny(v, digits)

@@ -6,7 +6,6 @@ import (
 	"strings"
 )
 
-// email matches an e-mail address around the @ at i.
 func (m *matcher) email(i int) hit {
 	s := m.text
 	start := m.runStart(i, 64, localByte)
@@ -53,8 +52,7 @@ func isTLD(label []byte) bool {
 	return true
 }
 
-// isNotAddress reports whether a text only has the form of an e-mail address, as git@host, image@2x.png and
-// module@v1.2.zip do.
+// isNotAddress reports whether a text only looks like an e-mail address: git@host, image@2x.png, module@v1.2.zip.
 func isNotAddress(local, domain, tld []byte) bool {
 	if string(local) == "git" {
 		return true
@@ -98,7 +96,7 @@ func (m *matcher) ipv4(i int) hit {
 	return hit{i, end, ip}
 }
 
-// isReservedRange reports whether the text starts with a whole private or reserved range, which identifies no host.
+// isReservedRange reports whether v starts with a whole private or reserved range, which identifies no host.
 func isReservedRange(v []byte) bool {
 	for _, network := range [...]string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "224.0.0.0/4"} {
 		if bytes.HasPrefix(v, []byte(network)) {
@@ -108,9 +106,8 @@ func isReservedRange(v []byte) bool {
 	return false
 }
 
-// isVersion reports whether the four numbers in s[i:end], such as 120.0.6.1, are a version, a section or an object
-// identifier, and not an address. The text around the numbers decides. Otherwise the numbers decide, because small
-// numbers are rarely an address.
+// isVersion reports whether the numbers in s[i:end], such as 120.0.6.1, are a version, a section or an object
+// identifier. The text around them decides, and else their size: small numbers are rarely an address.
 func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 	s := m.text
 	if i > 0 {
@@ -140,8 +137,8 @@ func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 	return octets[0] != 10 && !m.hasWordBefore(i, wordsOfIP) && max(octets[0], octets[1], octets[2], octets[3]) < 32 && !isWholeCell(s, i, end)
 }
 
-// followsWord reports whether one of the words is directly before i. At most three characters may be in between, but no
-// letter, digit or line feed.
+// followsWord reports whether one of the words is before i, with at most three other characters (no letter, digit or
+// line feed) in between.
 func (m *matcher) followsWord(i int, words string) bool {
 	const signs, maxLen = 3, 20
 	end := i
@@ -160,7 +157,7 @@ func (m *matcher) followsWord(i int, words string) bool {
 	return false
 }
 
-// isUpgrade reports whether the number is a version in "1.2.3.4 -> 1.2.4.0" or "from 1.2.3.4 to 1.2.4.0".
+// isUpgrade covers "1.2.3.4 -> 1.2.4.0" and "from 1.2.3.4 to 1.2.4.0".
 func (m *matcher) isUpgrade(i, end int) bool {
 	const maxDistance = 12
 	after := m.text[end:min(len(m.text), end+maxDistance)]
@@ -181,13 +178,12 @@ func (m *matcher) isUpgrade(i, end int) bool {
 	return false
 }
 
-// isWholeCell reports whether s[i:end] is a whole string in quotes or the whole text of a tag, as in an SQL row.
+// isWholeCell reports whether s[i:end] is a whole quoted string or the whole text of a tag, as in an SQL row.
 func isWholeCell(s []byte, i, end int) bool {
 	c := byteAt(s, end)
 	return i > 0 && (isQuote(s[i-1]) && c == s[i-1] && byteAt(s, end+1) == ',' || s[i-1] == '>' && c == '<')
 }
 
-// ipv6 matches an address with its first colon at i.
 func (m *matcher) ipv6(i int) hit {
 	s := m.text
 	double := byteAt(s, i+1) == ':'

@@ -2,8 +2,8 @@ package redact
 
 import "strings"
 
-// digits matches an IP address, a social security number, a national identity number, a payment card or a phone number
-// that starts with the run of digits at i.
+// digits matches a value that starts with digits at i: an IP address, a social security or national identity number, a
+// payment card or a phone number.
 func (m *matcher) digits(i int) hit {
 	s := m.text
 	end := classRunEnd(s, i, digitByte)
@@ -18,7 +18,7 @@ func (m *matcher) digits(i int) hit {
 		return hit{end: end} // most numbers end here
 	}
 	if i > 0 && (s[i-1] == '.' || s[i-1] == '-') && i > 1 && isDigit(s[i-2]) {
-		return hit{end: end} // a later group of a number that did not match
+		return hit{end: end} // rest of a number that did not match
 	}
 	if c == '.' && runLength <= 3 {
 		if h := m.ipv4(i); h.kind != noKind {
@@ -46,7 +46,6 @@ func (m *matcher) digits(i int) hit {
 	return hit{end: end}
 }
 
-// endsNumber reports whether neither a word nor a number continues at end.
 func endsNumber(s []byte, end int) bool {
 	c := byteAt(s, end)
 	if isAlnum(c) {
@@ -55,18 +54,15 @@ func endsNumber(s []byte, end int) bool {
 	return (c != '.' && c != '-') || !isDigit(byteAt(s, end+1))
 }
 
-// groups is a number that is written in groups of digits.
 type groups struct {
 	digits     [20]byte
-	digitCount int // number of digits
+	digitCount int
 	size       [8]int
 	end        [8]int
-	sep        [8]byte // separator before each group; ( for an opening or closing bracket
-	groupCount int     // number of groups
+	sep        [8]byte // before each group; ( for either bracket
+	groupCount int
 }
 
-// commonSeparator returns the separator of the first k groups if it is the same for all, ( if one of them is a bracket,
-// and otherwise 0.
 func (g *groups) commonSeparator(k int) byte {
 	same := true
 	for j := 1; j < k; j++ {
@@ -81,8 +77,7 @@ func (g *groups) commonSeparator(k int) byte {
 	return g.sep[1]
 }
 
-// readGroups reads groups of digits with single separators from i on. The characters ") " after an area code are one
-// separator.
+// readGroups reads groups of digits with single separators. The characters ") " after an area code are one separator.
 func readGroups(s []byte, i int) (g groups) {
 	sep := byte(0)
 	for g.groupCount < len(g.size) {
@@ -114,8 +109,6 @@ func readGroups(s []byte, i int) (g groups) {
 	return g
 }
 
-// card matches the number of a payment card at i. The range, the length and the grouping must be known, and Luhn's
-// check digit must be valid.
 func (m *matcher) card(i, end int, g *groups) hit {
 	s := m.text
 	runLength := end - i
@@ -139,14 +132,12 @@ func (m *matcher) card(i, end int, g *groups) hit {
 	return hit{}
 }
 
-// isOrder reports whether the key or the text before i names the number of an order, an invoice or a
-// ticket.
 func (m *matcher) isOrder(i int) bool {
 	return m.class == orderClass || m.hasWordBefore(i, wordsOfOrder) && !m.hasWordBefore(i, wordsOfCard)
 }
 
-// hasCardShape reports whether the sizes of groups can be those of a card: 4-6-5, 4-6-4, or groups of four. The caller
-// has already checked the first group.
+// hasCardShape reports whether groups have the sizes of a card: 4-6-5, 4-6-4, or groups of four. The caller has checked
+// the first group.
 func hasCardShape(size []int) bool {
 	switch len(size) {
 	case 3:
@@ -162,8 +153,6 @@ func hasCardShape(size []int) bool {
 	return false
 }
 
-// isCard reports whether the first digits belong to an issuer of cards, and whether the number has a length that the
-// issuer uses and a valid check digit.
 func isCard(d []byte) bool {
 	n := len(d)
 	firstTwo, firstThree, firstFour := number(d[:2]), number(d[:3]), number(d[:4])
@@ -192,7 +181,6 @@ func number(d []byte) (n int) {
 	return n
 }
 
-// hasLuhnDigit reports whether the check digit of Luhn's formula is valid.
 func hasLuhnDigit(d []byte) bool {
 	sum := 0
 	for i, c := range d {
@@ -207,8 +195,8 @@ func hasLuhnDigit(d []byte) bool {
 	return sum%10 == 0
 }
 
-// ssn matches a US social security number: groups of 3, 2 and 4 digits in the ranges that the Social Security
-// Administration assigns. A number without dashes matches only after a word such as "SSN".
+// ssn matches a US social security number: 3, 2 and 4 digits in assigned ranges. Without dashes, a word such as "SSN"
+// must precede it.
 func (m *matcher) ssn(i, end int) hit {
 	var d []byte
 	var digits [9]byte
@@ -244,18 +232,18 @@ func (m *matcher) ssn(i, end int) hit {
 	return hit{i, end, ssn}
 }
 
-// iban matches an IBAN, in blocks of four characters or in one piece. An IBAN has a country code, two check digits, and
-// the length that its country uses. The first check digit is at i.
+// iban matches an IBAN, in blocks of four or in one piece: a country code, two check digits, and the country's length.
+// The first check digit is at i.
 func (m *matcher) iban(i int) hit {
 	s := m.text
-	noHit := hit{end: classRunEnd(s, i, digitByte)} // no hit; digits after a letter match no other kind either
+	noHit := hit{end: classRunEnd(s, i, digitByte)} // digits after a letter match no other kind either
 	if i -= 2; i < 0 || isUpper(s[i]) != isUpper(s[i+1]) {
 		return noHit
 	}
 	if i < m.lastEnd || !startsWord(s, i) || !isDigit(byteAt(s, i+3)) {
 		return noHit
 	}
-	isLowerCase := !isUpper(s[i]) // lower case throughout
+	isLowerCase := !isUpper(s[i])
 	wantLength := 0
 	if isAlnum(s[i]) && isAlnum(s[i+1]) {
 		wantLength = ibanLength(strings.ToUpper(string(s[i : i+2])))
@@ -286,7 +274,6 @@ func (m *matcher) iban(i int) hit {
 	return hit{i, end, iban}
 }
 
-// hasIBANCheckDigits reports whether the check digits of an IBAN are valid.
 func hasIBANCheckDigits(d []byte) bool {
 	rest := 0
 	add := func(part []byte) {
@@ -303,7 +290,7 @@ func hasIBANCheckDigits(d []byte) bool {
 	return rest == 1
 }
 
-// ibanLengths is the number of characters of an IBAN by country (SWIFT IBAN registry).
+// ibanLengths is the length of an IBAN by country (SWIFT IBAN registry).
 const ibanLengths = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 " +
 	"DE22 DJ27 DK18 DO28 EE20 EG29 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 " +
 	"GT28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21 LT20 LU20 " +
@@ -311,7 +298,6 @@ const ibanLengths = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28
 	"PS29 PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 " +
 	"TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30"
 
-// ibanLength returns the length of a country's IBANs, 0 for none.
 func ibanLength(country string) int {
 	_, rest, ok := strings.Cut(ibanLengths, country)
 	if !ok {

@@ -2,31 +2,30 @@ package redact
 
 import "hash/maphash"
 
-// Maximum numbers of values whose placeholder numbers are remembered. Each occurrence of a further value gets a new
-// number. Such a value is redacted, but equal values are not recognisable as equal.
+// Maximum counts of values that keep their placeholder number. Further values get a new one at each occurrence.
 const (
 	maxNumbers        = 1 << 16 // in a Redactor without a session
 	maxSessionNumbers = 1 << 10 // in a session
 )
 
 // PlaceholderNumbers assigns the numbers in the placeholders of one session. It holds seeded 64-bit hashes of values,
-// never the values. Numbers is not safe for concurrent use.
+// never the values. It is not safe for concurrent use.
 type PlaceholderNumbers struct {
 	seed          maphash.Seed
 	limit         int
 	byHash        map[uint64]int
-	highestByKind map[kind]int // newest number by kind; most sessions have none
+	highestByKind map[kind]int // nil in most sessions
 }
 
-// NewPlaceholderNumbers returns the numbers of a session. highest is the result of Highest before the restart. Further
-// numbers are greater, so that two different values never have the same number.
+// NewPlaceholderNumbers returns the numbers of a session. highest is the result of Highest before the restart: further
+// numbers are greater, so that different values never have the same number.
 func NewPlaceholderNumbers(highest map[string]int) *PlaceholderNumbers {
 	n := &PlaceholderNumbers{seed: maphash.MakeSeed(), limit: maxSessionNumbers}
 	n.Raise(highest)
 	return n
 }
 
-// Raise makes further numbers greater than highest, which are the highest numbers of another replica.
+// Raise makes further numbers greater than the highest numbers of a different replica.
 func (n *PlaceholderNumbers) Raise(highest map[string]int) {
 	for k, name := range kindNames {
 		if number := highest[name]; number > n.highestByKind[kind(k)] {
@@ -35,7 +34,6 @@ func (n *PlaceholderNumbers) Raise(highest map[string]int) {
 	}
 }
 
-// raiseTo sets the highest number of a kind.
 func (n *PlaceholderNumbers) raiseTo(k kind, number int) {
 	if n.highestByKind == nil {
 		n.highestByKind = make(map[kind]int)
@@ -43,7 +41,7 @@ func (n *PlaceholderNumbers) raiseTo(k kind, number int) {
 	n.highestByKind[k] = number
 }
 
-// Highest returns the highest number of each kind, by name, and nil if there are no numbers.
+// Highest returns the highest number of each kind by name, nil for none.
 func (n *PlaceholderNumbers) Highest() map[string]int {
 	if len(n.highestByKind) == 0 {
 		return nil
@@ -55,7 +53,6 @@ func (n *PlaceholderNumbers) Highest() map[string]int {
 	return highest
 }
 
-// reset forgets all numbers. It keeps the map for reuse if the map is small.
 func (n *PlaceholderNumbers) reset() {
 	const small = 256
 	if len(n.byHash) > small {
@@ -65,8 +62,8 @@ func (n *PlaceholderNumbers) reset() {
 	clear(n.highestByKind)
 }
 
-// number returns the number of a value. All spellings of a value have the same number: it ignores the grouping of
-// digits in cards, phone numbers, SSNs and IBANs, and the case of e-mail addresses and IBANs.
+// number returns the number of a value. It ignores the grouping of digits in cards, phone numbers, SSNs and IBANs, and
+// the case of e-mail addresses and IBANs.
 func (n *PlaceholderNumbers) number(k kind, value []byte) int {
 	var h maphash.Hash
 	h.SetSeed(n.seed)

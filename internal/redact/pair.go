@@ -5,7 +5,7 @@ import "bytes"
 // Environments, headers and forms are lists of pairs of a name and a value: {"name": "DB_PASSWORD",
 // "value": "..."}, <add key="DbPassword" value="..."/>.
 
-// valueOfPair matches the value of a pair whose name is the name of a secret. The word "value" is at i.
+// valueOfPair matches the value of a pair named like a secret. The word "value" is at i.
 func (m *matcher) valueOfPair(i int) hit {
 	s := m.text
 	p := i + len("value")
@@ -38,8 +38,7 @@ func (m *matcher) valueOfPair(i int) hit {
 	return h
 }
 
-// valueOfProperty matches the text of <string> after <key>Password</key> in a property list. The > of
-// <string> is at i.
+// valueOfProperty matches the text of <string> after <key>Password</key> in a property list. The > of <string> is at i.
 func (m *matcher) valueOfProperty(i int) hit {
 	const maxDistance = 96
 	before, found := bytes.CutSuffix(m.text[max(m.lastEnd, i-maxDistance):i], []byte("<string"))
@@ -51,7 +50,7 @@ func (m *matcher) valueOfProperty(i int) hit {
 	return m.valueOfElement(i+1, class)
 }
 
-// valueOfEntry matches the text after <entry key="password">, and after the <string> of a property list. The > is at i.
+// valueOfEntry matches the text after <entry key="password">, and of <string> in a property list. The > is at i.
 func (m *matcher) valueOfEntry(i int) hit {
 	const maxDistance = 96
 	if m.text[i-1] == 'g' {
@@ -67,7 +66,6 @@ func (m *matcher) valueOfEntry(i int) hit {
 	return hit{}
 }
 
-// valueOfElement matches the text at p of an XML element. class is the class of the name that belongs to the text.
 func (m *matcher) valueOfElement(p int, class keyClass) hit {
 	switch {
 	case !class.isSecret():
@@ -78,8 +76,7 @@ func (m *matcher) valueOfElement(p int, class keyClass) hit {
 	return m.value(p, class, shape{literal: true})
 }
 
-// quotesAndBlanks lists the bytes that may be around a name: blanks, quotes, and the replacements of escaped quotes
-// (see quoteMark).
+// quotesAndBlanks may be around a name. The last four replace escaped quotes (see quoteMark).
 const quotesAndBlanks = "\t \"'`\x10\x11\x12\x13"
 
 // classBefore returns the class of the name that belongs to the member "value" at i. The name is the text of a name

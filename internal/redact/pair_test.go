@@ -8,8 +8,7 @@ import (
 	"precept/internal/redact"
 )
 
-// In JSON, YAML and XML, the value of a "value" member is redacted if the "name" member of the same object is the name
-// of a secret. The marks < and > around a value are not part of the text.
+// The marks < and > around a value are not part of the text.
 func TestValueMemberIsRedactedByNameMember(t *testing.T) {
 	assertMarked(t, "secret",
 		`{"name":"DB_PASSWORD","value":"<hunter22>"}`,
@@ -53,7 +52,6 @@ func TestValueMemberIsRedactedByNameMember(t *testing.T) {
 	}
 }
 
-// The value of a name-value pair is redacted in JSON that is nested in strings up to three times.
 func TestValueMemberIsRedactedInNestedJSON(t *testing.T) {
 	const secret = "hunter22"
 	list := `{"env":[{"name":"DB_PASSWORD","value":"` + secret + `"},{"name":"USER","value":"bob"}],"other":{"value":"` + "kept33" + `"}}`

@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// SafePanicText returns the part of a panic value that may be logged: the text of a runtime error, but only the type of
-// any other value, because such a value may contain content of a request or a session.
+// SafePanicText returns the text of a runtime error, and the type of every other panic value, which may contain content
+// of a request or a session that must not be logged.
 func SafePanicText(v any) string {
 	err, ok := v.(error)
 	if !ok {

@@ -9,8 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// SafePanicText returns the text of a runtime error. Any other panic value may be user data, so SafePanicText returns
-// only its type.
+// Other panic values than runtime errors may be user data.
 func TestPanicKindOmitsUserText(t *testing.T) {
 	fault := func() (v any) {
 		defer func() { v = recover() }()

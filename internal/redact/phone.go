@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// phone matches a telephone number at i. The number has + and a country code, has North American form, or is in any
-// form after a word such as "phone".
+// phone matches a number at i with + and a country code, in North American form, or in any form after a word such as
+// "phone".
 func (m *matcher) phone(i int) hit {
 	s := m.text
 	start := i
@@ -22,16 +22,14 @@ func (m *matcher) phone(i int) hit {
 	return m.phoneInGroups(start, &g, plus)
 }
 
-// isAreaCodeInBrackets reports whether an area code and a closing bracket are at i. The area code has two or three
-// digits, or up to five digits of which the first is 0.
+// isAreaCodeInBrackets reports whether an area code and a closing bracket are at i. It has two or three digits, or up
+// to five after a 0.
 func isAreaCodeInBrackets(s []byte, i int) bool {
 	end := classRunEnd(s, i, digitByte)
 	n := end - i
 	return byteAt(s, end) == ')' && (n == 3 || n == 2 || n <= 5 && n > 1 && s[i] == '0')
 }
 
-// phoneInGroups matches the longest telephone number in the groups g. The number begins at start with a digit, a + or a
-// bracket.
 func (m *matcher) phoneInGroups(start int, g *groups, plus bool) hit {
 	const minLen = 7
 	for k, n := g.groupCount, g.digitCount; k > 0; k-- {
@@ -48,7 +46,6 @@ func (m *matcher) phoneInGroups(start int, g *groups, plus bool) hit {
 	return hit{}
 }
 
-// isInternational reports whether the first k groups, with n digits in all, can be a phone number after a +.
 func isInternational(g *groups, k, n int) bool {
 	if n < 8 || n > 15 {
 		return false
@@ -71,8 +68,7 @@ func isInternational(g *groups, k, n int) bool {
 	return g.size[0] <= 4
 }
 
-// isDialled reports whether the first k groups, with n digits in all, are an international number as it is dialled: 00
-// or 011, a country code, and further groups.
+// isDialled reports whether the first k groups, with n digits, are 00 or 011, a country code, and further groups.
 func isDialled(g *groups, k, n int) bool {
 	const minLen, maxLen = 11, 15
 	if k < 3 || n < minLen || n > maxLen || g.digits[0] != '0' {
@@ -82,8 +78,8 @@ func isDialled(g *groups, k, n int) bool {
 	return d[1] == '0' && d[2] != '0' && (size == 2 || size == 4 || size == 5) || k > 3 && size == 3 && d[1] == '1' && d[2] == '1'
 }
 
-// isNational reports whether the first k groups, with n digits in all, are a phone number without a country code. The
-// number has a national form, is the value of a name such as phone, or is near a word such as "phone".
+// isNational reports whether the first k groups, with n digits, are a phone number by a national form, a name such as
+// phone, or a word nearby.
 func (m *matcher) isNational(start int, g *groups, k, n int) bool {
 	if n < 7 || n > 15 {
 		return false
@@ -110,8 +106,6 @@ func (m *matcher) isNational(start int, g *groups, k, n int) bool {
 	return m.hasWordBefore(start, words) || m.isForeignPhoneLabel(start) || m.hasLabelAbove(start) || m.hasLabelAfter(g.end[k-1])
 }
 
-// hasLabelAbove reports whether the number is alone at the start of its line, below a line that is a
-// label such as "Phone:".
 func (m *matcher) hasLabelAbove(start int) bool {
 	const window = 64
 	if start > 0 && m.text[start-1] > ' ' {
@@ -132,8 +126,6 @@ func (m *matcher) hasLabelAbove(start int) bool {
 	return wordsOfPhone.has(word)
 }
 
-// hasLabelAfter reports whether the text after the number, which ends at end, says that it is a phone number: "is my
-// mobile number".
 func (m *matcher) hasLabelAfter(end int) bool {
 	const window = 32
 	if next := byteAt(m.text, end+1); byteAt(m.text, end) != ' ' || next != 'i' && next != 'e' {
@@ -148,15 +140,14 @@ func (m *matcher) hasLabelAfter(end int) bool {
 	return false
 }
 
-// isCallID reports whether the number belongs to the id of a tool call: call_1234567890.
+// isCallID reports whether the number is part of a tool call's id: call_1234567890.
 func isCallID(s []byte, start int) bool {
 	const prefix = "call_"
 	return start >= len(prefix) && startsWith(s, start-len(prefix), prefix)
 }
 
-// isNorthAmerican reports whether the groups have the form [1] NXX NXX XXXX. With dashes or an area code in brackets,
-// any digits match, because invented numbers such as 555-123-4567 are as common as real ones. With dots or blanks, N
-// must be 2 to 9.
+// isNorthAmerican covers [1] NXX NXX XXXX. With dashes or a bracketed area code, all digits match: invented numbers
+// such as 555-123-4567 are as common as real ones. With dots or blanks, N must be 2 to 9.
 func isNorthAmerican(g *groups, k, n int) bool {
 	size, d := g.size[:k], g.digits[:n]
 	if k > 1 && size[0] == 1 && d[0] == '1' {
@@ -169,13 +160,12 @@ func isNorthAmerican(g *groups, k, n int) bool {
 	return sep == '(' || sep == '-' || sep != '/' && d[0] >= '2' && d[3] >= '2' && isAreaCode(d)
 }
 
-// isBrazilian reports whether the groups have the form (NN) 9NNNN-NNNN or (NN) NNNN-NNNN.
+// isBrazilian covers (NN) 9NNNN-NNNN and (NN) NNNN-NNNN.
 func isBrazilian(g *groups, k int) bool {
 	return k == 3 && g.size[0] == 2 && (g.size[1] == 5 && g.digits[2] == '9' || g.size[1] == 4) && g.size[2] == 4 && g.sep[2] == '-'
 }
 
-// isTrunkNumber reports whether the groups have the form 0NN-NNNNNNNN or 0NNN-NNNNNNN of China and India, or
-// 0N.NN.NN.NN.NN of France.
+// isTrunkNumber covers 0NN-NNNNNNNN and 0NNN-NNNNNNN (China, India) and 0N.NN.NN.NN.NN (France).
 func isTrunkNumber(g *groups, k, n int) bool {
 	if g.digits[0] != '0' || g.digits[1] == '0' {
 		return false
@@ -186,25 +176,24 @@ func isTrunkNumber(g *groups, k, n int) bool {
 	return k == 5 && n == 10 && g.commonSeparator(k) == '.' && g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 2 && g.size[3] == 2
 }
 
-// isInBrackets reports whether s[start:end] is alone in brackets.
 func (m *matcher) isInBrackets(start, end int) bool {
 	return start > 1 && m.text[start-1] == '(' && m.text[start-2] == ' ' && byteAt(m.text, end) == ')'
 }
 
-// isBritishMobile reports whether the groups have the form 07NNN NNNNNN or 07NNN NNN NNN.
+// isBritishMobile covers 07NNN NNNNNN and 07NNN NNN NNN.
 func isBritishMobile(g *groups, k int) bool {
 	return g.digits[0] == '0' && g.digits[1] == '7' && g.size[0] == 5 && g.sep[1] == ' ' && (k == 2 && g.size[1] == 6 || k == 3 && g.size[1] == 3 && g.size[2] == 3)
 }
 
-// isAreaCode reports whether the North American Numbering Plan assigns area codes like the first three digits. There is
-// no code with 9 in the middle, no 37X, no 96X, and with 00 at the end only 500 to 900.
+// isAreaCode reports whether the North American Numbering Plan assigns such area codes: none with 9 in the middle, no
+// 37X, no 96X, and with 00 at the end only 500 to 900.
 func isAreaCode(d []byte) bool {
 	reserved := d[1] == '9' || d[0] == '3' && d[1] == '7' || d[0] == '9' && d[1] == '6'
 	return !reserved && (d[1] != '0' || d[2] != '0' || d[0] >= '5')
 }
 
-// isIsolated reports whether no other number is next to s[start:end], even in the next cell of a table or on the next
-// line. In a row of numbers, 200 300 4000 is not a phone number.
+// isIsolated reports whether no number is next to s[start:end], even in the next table cell or line. In a row,
+// 200 300 4000 is no phone number.
 func (m *matcher) isIsolated(start, end int) bool {
 	const maxDistance = 24
 	s := m.text
@@ -224,8 +213,7 @@ func (m *matcher) isIsolated(start, end int) bool {
 	return !(start >= 2 && s[start-1] == ' ' && s[start-2] == ' ') && !(byteAt(s, end) == ' ' && byteAt(s, end+1) == ' ')
 }
 
-// hasDateShape reports whether the k groups of digits have the lengths of a date such as 2026-01-31 or
-// 31.01.2026, or begin with a date: 2026-01-31 23.
+// hasDateShape covers dates such as 2026-01-31 and 31.01.2026, also with an hour: 2026-01-31 23.
 func hasDateShape(g *groups, k int) bool {
 	if k == 3 && g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 4 {
 		return true

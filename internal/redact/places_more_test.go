@@ -2,9 +2,7 @@ package redact_test
 
 import "testing"
 
-// Secrets are redacted in browser scripts, in router settings, in the output of commands, and in sentences with words
-// between the label and the verb. Phones, URLs and cards are redacted in more forms. The marks < and > around a value
-// are not part of the text.
+// The marks < and > around a value are not part of the text.
 func TestValuesInScriptsRoutersAndSentencesAreRedacted(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"

@@ -11,8 +11,8 @@ import (
 	"precept/internal/redact"
 )
 
-// secrets returns texts by kind, with the secret between < and >. In the literals, | splits vendor keys, so that secret
-// scanners do not report this repository. § and # stand for the characters of a token, and * for a line of a key.
+// secrets returns texts by kind, with the secret between < and >. A bar splits vendor keys, so that secret scanners do
+// not report this repository. § and # stand for the characters of a token, and * for a line of a key.
 func secrets() map[string][]string {
 	list := map[string][]string{
 		"secret": {
@@ -57,8 +57,7 @@ func secrets() map[string][]string {
 	return list
 }
 
-// splitMarked returns a text of secrets without the marks < and >, its secret, and the text with % in place of the
-// secret.
+// splitMarked returns a text without marks, its secret, and the text with % in its place.
 func splitMarked(text string) (in, value, want string) {
 	from := strings.Index(text, "<")
 	if strings.HasPrefix(text, "<password>") {
@@ -71,7 +70,6 @@ func splitMarked(text string) (in, value, want string) {
 	return text[:from] + text[from+1:to] + text[to+1:], text[from+1 : to], text[:from] + "%" + text[to+1:]
 }
 
-// Each secret is redacted, and the text around the secret is kept.
 func TestSecretOfEachKindIsRedacted(t *testing.T) {
 	for kind, texts := range secrets() {
 		for _, text := range texts {
@@ -87,7 +85,7 @@ func TestSecretOfEachKindIsRedacted(t *testing.T) {
 	}
 }
 
-// A secret in a JSON value or key is redacted in up to four levels of nested strings, and the result is valid JSON.
+// Four levels of nested strings are read.
 func TestSecretInNestedJSONIsRedacted(t *testing.T) {
 	var all []string
 	for _, texts := range secrets() {
@@ -120,7 +118,7 @@ func TestSecretInNestedJSONIsRedacted(t *testing.T) {
 	})
 }
 
-// Texts that resemble a secret are kept: hashes, ids, times, versions, sizes, code, images.
+// Hashes, ids, times, versions, sizes, code and images resemble secrets.
 func TestHarmlessTextsAreKept(t *testing.T) {
 	const hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"
 	for _, text := range []string{
@@ -145,7 +143,7 @@ func TestHarmlessTextsAreKept(t *testing.T) {
 	}
 }
 
-// A private key in base64 is redacted, although other long base64 is not scanned.
+// Other long base64 is not scanned.
 func TestLongBase64KeyIsRedacted(t *testing.T) {
 	long := "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg" + strings.Repeat("QUJD", 1000)
 	if got, want := string(redact.New(false).JSON(nil, []byte(`{"data":"`+long+`"}`))), `{"data":"`+redact.Placeholder+`private_key:1]"}`; got != want {

@@ -2,21 +2,18 @@ package redact
 
 import "strings"
 
-// prefixGroup is a list of prefixes of vendors without a kind of their own.
 type prefixGroup struct {
-	texts    string // prefixes, separated by blanks
-	class    uint16 // class of the bytes after a prefix
-	minBytes int    // minimum number of bytes after a prefix
+	texts    string // separated by blanks
+	class    uint16
+	minBytes int
 }
 
-// dottedByte and urlBase64Byte are the classes of keys with dots, and of keys in standard or
-// URL-safe base64.
 const (
 	dottedByte    = nameByte
 	urlBase64Byte = tokenByte | base64Byte
 )
 
-// prefixGroups returns the prefixes of vendors without a kind of their own, and of password hashes in /etc/shadow and
+// prefixGroups returns prefixes of vendors without a kind of their own, and of password hashes in /etc/shadow and
 // htpasswd. The bytes after a prefix must contain a digit.
 func prefixGroups() []prefixGroup {
 	return []prefixGroup{
@@ -47,8 +44,6 @@ func prefixGroups() []prefixGroup {
 	}
 }
 
-// furtherPrefixes returns one prefix for each text of prefixGroups, and the prefixes of LaunchDarkly and of
-// GitLab runners.
 func furtherPrefixes() (out []prefix) {
 	for _, g := range prefixGroups() {
 		for text := range strings.FieldsSeq(g.texts) {

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// expandMarks replaces the marks of a line in testdata by random characters: {a32} by 32 letters and digits, {u} by a
-// UUID. It is deterministic.
+// expandMarks replaces {a32} by 32 letters and digits, and {u} by a UUID. It is deterministic.
 func expandMarks(text string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(text))
@@ -25,7 +24,7 @@ func expandMarks(text string) string {
 	})
 }
 
-// readLines returns the lines of a file, without comments.
+// readLines omits comments.
 func readLines(t *testing.T, file string) (out []string) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -41,7 +40,7 @@ func readLines(t *testing.T, file string) (out []string) {
 	return out
 }
 
-// leaks reports whether the redacted text out contains half of the value, or a short value as a whole.
+// leaks reports whether out contains half of the value, or all of a short one.
 func leaks(out, value string) bool {
 	if half := len(value) / 2; half >= 4 {
 		return strings.Contains(out, value[:half]) || strings.Contains(out, value[half:])
@@ -49,8 +48,8 @@ func leaks(out, value string) bool {
 	return strings.Contains(out, value)
 }
 
-// In each class of testdata/recall.txt, the share of redacted values has a lower limit. Every second line was held out
-// when the redaction rules were written. The log has the misses of these lines only if HELD is set.
+// Every second line of testdata/recall.txt was held out when the rules were written. The log has its misses only if
+// HELD is set.
 func TestMostListedValuesAreRedacted(t *testing.T) {
 	floors := map[string]float64{"vendor": .93, "named": .88, "password": .8, "phone": .95, "pii": .97}
 	type count struct{ found, all int }
@@ -104,7 +103,7 @@ func TestMostListedPasswordsAreRedacted(t *testing.T) {
 	}
 }
 
-// Redaction changes at most 1% of the texts in testdata/harmless.txt.
+// At most 1% of testdata/harmless.txt may change.
 func TestFalseRedactionsOfListedTextsAreRare(t *testing.T) {
 	var changed [2]int
 	all := readLines(t, "testdata/harmless.txt")

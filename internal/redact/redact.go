@@ -6,20 +6,18 @@ import (
 	"strconv"
 )
 
-// maxPasses is the maximum number of passes over one string. A replacement makes a new word boundary, which can reveal
-// another value, so a string with a replacement is scanned again. Ordinary text needs at most two passes. The limit
-// bounds the cost of a text that was made to need many passes.
+// maxPasses limits the passes over one string. A replacement makes a new word boundary, which can reveal a further
+// value. Ordinary text needs at most two passes; the limit bounds hostile text.
 const maxPasses = 16
 
-// maxKnownSecrets is the maximum number of secret values that a Redactor remembers to find them again without their
-// names.
 const maxKnownSecrets = 32
 
-// Redactor replaces secrets, and optionally personal data, by placeholders such as [REDACTED:email:1]. Until Reset or
-// Continue, equal values get equal numbers. Continue uses the numbers of a session, so that placeholders are stable
-// within the session. The values of a kind are numbered in the order of their first occurrence, so the placeholders of
-// two sessions may be equal although the values differ. A secret that was found by its name is also found without the
-// name until Reset or Continue. Its value is kept in memory only until then.
+// Redactor replaces secrets, and optionally personal data, by placeholders such as [REDACTED:email:1]. The values of a
+// kind are numbered in the order of their occurrence. Equal values get equal numbers until Reset, or within the session
+// given to BeginExchange.
+//
+// A secret found by its name is also found without the name until Reset or BeginExchange. Until then, its value stays
+// in memory.
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
@@ -28,11 +26,11 @@ type Redactor struct {
 	bufs           [2][]byte
 	input          []byte
 	numbers        *PlaceholderNumbers
-	defaultNumbers PlaceholderNumbers // numbers that are used until Continue sets others
+	defaultNumbers PlaceholderNumbers // used until BeginExchange sets others
 	counts         [kindCount]int
-	knownSecrets   [][]byte    // secret values since Reset or Continue
-	secretTable    secretTable // index of knownSecrets
-	clean          *CleanTexts // cache of texts without anything to redact; nil for none
+	knownSecrets   [][]byte // since Reset or BeginExchange
+	secretTable    secretTable
+	clean          *CleanTexts // may be nil
 }
 
 // New returns a redactor of secrets. If personal is true, it also redacts e-mail addresses, phone numbers, payment
@@ -43,13 +41,13 @@ func New(personal bool) *Redactor {
 	return r
 }
 
-// Reset forgets the numbers, the secrets and the counts. It keeps the buffers for reuse.
+// Reset forgets the numbers, the secrets and the counts.
 func (r *Redactor) Reset() {
 	r.defaultNumbers.reset()
 	r.BeginExchange(&r.defaultNumbers)
 }
 
-// BeginExchange forgets the counts and the secrets of the last exchange, and uses the numbers of a session from now on.
+// BeginExchange forgets the counts and the secrets of the last exchange, and uses the numbers of a session.
 func (r *Redactor) BeginExchange(n *PlaceholderNumbers) {
 	r.numbers, r.counts = n, [kindCount]int{}
 	if len(r.knownSecrets) > 0 {
@@ -59,12 +57,12 @@ func (r *Redactor) BeginExchange(n *PlaceholderNumbers) {
 	r.knownSecrets = r.knownSecrets[:0]
 }
 
-// Text returns s with a placeholder for each value to redact. If there is no such value, Text returns s unchanged.
+// Text returns s with a placeholder for each value to redact.
 func (r *Redactor) Text(s string) string {
 	if s == "" {
 		return s
 	}
-	// The scan needs bytes. The copy of s takes little time compared to the scan.
+	// The copy of s takes little time compared to the scan.
 	r.input = append(r.input[:0], s...)
 	out, found := r.text(r.input, noClass)
 	if !found {
@@ -73,8 +71,8 @@ func (r *Redactor) Text(s string) string {
 	return string(out)
 }
 
-// Counts returns the number of replacements by kind since the last call of New, Reset, Continue or DrainCounts, nil for
-// none. Repeated values count each time.
+// Counts returns the number of replacements by kind since New, Reset, BeginExchange or DrainCounts, nil for none.
+// Repeated values count each time.
 func (r *Redactor) Counts() map[string]int {
 	var m map[string]int
 	for k, n := range r.counts {
@@ -96,8 +94,8 @@ func (r *Redactor) DrainCounts() map[string]int {
 	return m
 }
 
-// text redacts one string, escaped or plain, in passes until a pass finds nothing. found is true if any pass found a
-// value. The result is valid until the next call. class is the class of the JSON key of the string.
+// text redacts one string, escaped or plain, until a pass finds nothing. The result is valid until the next call. class
+// belongs to the JSON key.
 func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	buf := 0
 	for range maxPasses {
@@ -143,8 +141,8 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	return s, found
 }
 
-// replace returns s with a placeholder instead of each hit. unescaped is s after depth calls of unescape, joinLines or
-// fold, and the positions of the hits are positions in unescaped. The result is stored in r.bufs[buf].
+// replace returns s with placeholders for the hits in r.bufs[buf]. Their positions refer to unescaped, which is s after
+// depth calls of unescape, joinLines or fold.
 func (r *Redactor) replace(buf int, s, unescaped []byte, hits []hit, depth int) []byte {
 	out := r.bufs[buf][:0]
 	copiedTo := 0
@@ -153,7 +151,7 @@ func (r *Redactor) replace(buf int, s, unescaped []byte, hits []hit, depth int) 
 		for d := depth - 1; d >= 0; d-- {
 			start, end = r.levels[d].rawStart(start), r.levels[d].rawEnd(end)
 		}
-		if start < copiedTo { // two hits share one escape unit, which the first hit has replaced
+		if start < copiedTo { // both hits share one escape, which is replaced
 			start = copiedTo
 		}
 		out = append(out, s[copiedTo:start]...)
@@ -165,8 +163,6 @@ func (r *Redactor) replace(buf int, s, unescaped []byte, hits []hit, depth int) 
 	return out
 }
 
-// placeholder appends the placeholder of a value to dst, counts the replacement, and remembers the
-// value of a secret.
 func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
 	r.counts[k]++
 	r.remember(k, value)
@@ -177,8 +173,8 @@ func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
 	return append(dst, ']')
 }
 
-// isLongBase64 reports whether s is base64 of at least 2 KiB, with or without the head of a data URL, but not a PEM
-// block. Such a string is an image or another file, and is not scanned, except under the key of a secret.
+// isLongBase64 reports whether s is base64 of at least 2 KiB, also in a data URL, but not a PEM block. Such an image or
+// file is scanned only under the key of a secret.
 func isLongBase64(s []byte) bool {
 	const probe = 1024
 	if len(s) < 2*probe {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// vendorKey joins the parts of a vendor key, so that secret scanners do not report this repository.
+// vendorKey joins parts, so that secret scanners do not report this repository.
 func vendorKey(parts ...string) string { return strings.Join(parts, "") }
 
 func TestTextReplacesValuesByPlaceholders(t *testing.T) {

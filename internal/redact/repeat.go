@@ -6,13 +6,12 @@ import (
 	"slices"
 )
 
-// maxKnownBytes is the number of bytes of a secret that a Redactor remembers. A word that begins with these bytes is a
-// repeat of the secret.
+// maxKnownBytes is the number of bytes of a secret that a Redactor remembers. A word that begins with them repeats the
+// secret.
 const maxKnownBytes = 256
 
-// remember records the value of a secret, so that later occurrences are redacted even if no key such as password=
-// precedes them. Short values, values without digits, and values of digits alone are not recorded, because they may
-// occur with a different meaning.
+// remember records a secret, so that it is later redacted without its name. Short values, values without digits, and
+// values of digits alone may also occur with a different meaning.
 func (r *Redactor) remember(k kind, value []byte) {
 	const minLen = 6
 	if k < anthropicKey || k == privateKey || k == fragment || len(r.knownSecrets) == maxKnownSecrets || len(value) < minLen {
@@ -22,7 +21,7 @@ func (r *Redactor) remember(k kind, value []byte) {
 		value = value[bytes.IndexByte(value, ':')+1:]
 	}
 	if len(value) > maxKnownBytes {
-		if len(r.knownSecrets) >= maxKnownSecrets/2 { // the rest is for short secrets; a conversation has many long signatures
+		if len(r.knownSecrets) >= maxKnownSecrets/2 { // the rest is for short secrets; conversations have many long signatures
 			return
 		}
 		value = value[:maxKnownBytes]
@@ -42,8 +41,8 @@ func (r *Redactor) remember(k kind, value []byte) {
 	r.knownSecrets = append(r.knownSecrets, bytes.Clone(value))
 }
 
-// secretTable finds known secrets in one pass by their first three bytes. Bit n of secretTable[i][b] is set if the byte
-// at offset i of secret n is b.
+// secretTable finds known secrets in one pass by their first three bytes. Bit n of secretTable[i][b] is set if secret n
+// has b at offset i.
 type secretTable [3][256]uint32
 
 func (t *secretTable) add(value []byte, number int) {
@@ -52,8 +51,7 @@ func (t *secretTable) add(value []byte, number int) {
 	}
 }
 
-// scan returns the first offset at or after i at which a known secret may start. found has a bit for each such secret.
-// It is 0 if no secret starts in the rest of s.
+// scan returns the next offset at which known secrets may start, and a bit for each of them. Without any, found is 0.
 func (t *secretTable) scan(s []byte, i int) (offset int, found uint32) {
 	if i+len(t) > len(s) {
 		return i, 0
@@ -69,7 +67,6 @@ func (t *secretTable) scan(s []byte, i int) (offset int, found uint32) {
 	return i, 0
 }
 
-// findKnownSecrets returns the occurrences of known secrets in s as whole words, in order.
 func (r *Redactor) findKnownSecrets(s []byte) []hit {
 	hits := r.m.hits[:0]
 	if len(r.knownSecrets) == 0 {
@@ -90,7 +87,6 @@ func (r *Redactor) findKnownSecrets(s []byte) []hit {
 	return hits
 }
 
-// knownSecretAt matches the known secret value as a whole word at start.
 func (r *Redactor) knownSecretAt(s []byte, start int, value []byte) hit {
 	end := start + len(value)
 	if !bytes.HasPrefix(s[start:], value) {
@@ -110,12 +106,11 @@ func (r *Redactor) knownSecretAt(s []byte, start int, value []byte) hit {
 		return hit{} // part of a placeholder
 	}
 	if bytes.IndexByte([]byte("bfnrtu/"), value[0]) >= 0 && endsInOddBackslashes(s[:start]) {
-		start-- // the backslash and the first byte may form a JSON escape
+		start-- // backslash and first byte may form a JSON escape
 	}
 	return hit{start, end, secret}
 }
 
-// endsInOddBackslashes reports whether s ends with an odd number of backslashes.
 func endsInOddBackslashes(s []byte) bool {
 	n := 0
 	for n < len(s) && s[len(s)-1-n] == '\\' {
@@ -124,7 +119,6 @@ func endsInOddBackslashes(s []byte) bool {
 	return n%2 == 1
 }
 
-// followsEscapeLetter reports whether the letter before i is the letter of an escape such as \n.
 func followsEscapeLetter(s []byte, i int) bool {
 	return i > 1 && s[i-2] == '\\' && bytes.IndexByte([]byte("nrtbf"), s[i-1]) >= 0
 }

@@ -30,8 +30,6 @@ func TestJSONWithRepeatedSecretsIsValid(t *testing.T) {
 	}
 }
 
-// Text does not panic on a line of testdata/recall.txt that is truncated at any byte, and JSON returns valid JSON for
-// the whole line.
 func TestTextDoesNotPanicOnTruncatedLine(t *testing.T) {
 	texts := []string{"u + '&password='", `user=app password="`, `"old_string":"a&pwd={"`}
 	for _, line := range readLines(t, "testdata/recall.txt") {

@@ -2,35 +2,33 @@ package redact
 
 import "math/bits"
 
-// hit is the range of a value to redact in the unescaped text. If the kind is none, there is no value. The scan then
-// continues at end, or at the next byte if end is 0.
+// hit is the range of a value in the unescaped text. Without a kind, the scan continues at end, or at the next byte if
+// end is 0.
 type hit struct {
 	start, end int
 	kind       kind
 }
 
 // matcher finds the values to redact in unescaped text. It scans the text once and stops only at anchors, such as the @
-// of an address or the = of an assignment, so that ordinary text costs three table look-ups per byte. Hits are in order
-// and do not overlap.
+// of an address, so that ordinary text costs three table look-ups per byte. Hits are in order and do not overlap.
 type matcher struct {
 	table       *anchorTable
 	text        []byte
-	lastEnd     int // end of the last match or placeholder; the next match starts at or after lastEnd
+	lastEnd     int // end of the last match or placeholder; no match starts before it
 	class       keyClass
 	personal    bool
-	hasFoldable bool // the text contains a character that level.fold rewrites
+	hasFoldable bool
 	openTable   openTable
-	typeRun     struct{ start, end int } // the last run of type bytes; see typeEnd
+	typeRun     struct{ start, end int } // last run of type bytes; see typeEnd
 	hits        []hit
 	list        struct {
 		class keyClass
-		end   int // closing quote of the last item that was read
-	} // open list of strings, which is the value of a name of the class
-	plainHeader struct{ start, end int } // the part of a header in which no word is a credential; see header
+		end   int // closing quote of the last item
+	} // open list of strings under a name of the class
+	plainHeader struct{ start, end int } // part of a header without credentials; see header
 }
 
-// findHits returns the hits in s. class is the class of the JSON key of s, noClass for none. The result is valid until
-// the next call.
+// findHits returns the hits in s, valid until the next call. class belongs to the JSON key.
 func (m *matcher) findHits(s []byte, class keyClass) []hit {
 	m.text, m.lastEnd, m.class, m.hasFoldable, m.hits, m.openTable = s, 0, class, false, m.hits[:0], openTable{}
 	m.list.class, m.list.end = noClass, 0
@@ -61,8 +59,8 @@ func (m *matcher) findHits(s []byte, class keyClass) []hit {
 	return m.hits
 }
 
-// scan returns the first position from i on that has one of the wanted anchors, and the set of these anchors. All three
-// tables are read for every byte, because a branch would be mispredicted at every other letter.
+// scan returns the next position with wanted anchors, and these anchors. It reads all three tables for every byte,
+// because a branch would be mispredicted at every other letter.
 func (t *anchorTable) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	if i >= len(s) {
 		return len(s), 0
@@ -71,7 +69,7 @@ func (t *anchorTable) scan(s []byte, i int, want uint64) (place int, found uint6
 	if i > 0 {
 		before = s[i-1]
 	}
-	open := t.prev[before] & t.here[here] & want // anchors at here that still depend on the byte after here
+	open := t.prev[before] & t.here[here] & want // anchors that still depend on the byte after here
 	for _, after := range s[i+1:] {
 		if found = open & t.next[after]; found != 0 {
 			return i, found
@@ -83,8 +81,6 @@ func (t *anchorTable) scan(s []byte, i int, want uint64) (place int, found uint6
 	return i, open & t.next[0]
 }
 
-// check runs the checks of the wanted anchors at i, and returns the first hit. wanted is a set of anchors with one bit
-// for each.
 func (m *matcher) check(i int, wanted uint64) (h hit) {
 	for ; wanted != 0; wanted &= wanted - 1 {
 		if h = m.table.checks[bits.TrailingZeros64(wanted)](m, i); h.kind != noKind {
@@ -94,7 +90,6 @@ func (m *matcher) check(i int, wanted uint64) (h hit) {
 	return h
 }
 
-// vendorAt matches a vendor's key at i. Such a key is recognised without a name before it.
 func (m *matcher) vendorAt(i int) hit {
 	before := byte(0)
 	if i > 0 {
@@ -103,8 +98,8 @@ func (m *matcher) vendorAt(i int) hit {
 	return m.check(i, m.table.here[m.text[i]]&m.table.prev[before]&m.table.vendorAnchors)
 }
 
-// skipPlaceholder returns a hit without a kind for the whole placeholder at i, so that the scan
-// continues after the placeholder and no match extends over it. An incomplete placeholder is text.
+// skipPlaceholder returns a hit without a kind for the placeholder at i, so that no match extends over it. An
+// incomplete placeholder is text.
 func (m *matcher) skipPlaceholder(i int) hit {
 	const maxKind, maxNumber = 24, 7
 	if !startsWith(m.text, i, Placeholder) {

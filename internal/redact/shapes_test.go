@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A secret is recognised by the ending of its name. The names under the empty kind are not names of secrets.
+// The names under the empty kind are not names of secrets.
 func TestSecretIsRecognisedByEndingOfName(t *testing.T) {
 	const random = "Ab1Cd2Ef3Gh4Ij5Kl6Mn7"
 	for kind, names := range map[string]string{
@@ -26,8 +26,7 @@ func TestSecretIsRecognisedByEndingOfName(t *testing.T) {
 	}
 }
 
-// A SendGrid key, a Basic credential and a card number are redacted only if they are complete, or, for a SendGrid key,
-// truncated at the end of the text. The marks < and > around a value are not part of the text.
+// The marks < and > around a value are not part of the text. A SendGrid key may also be truncated at the end.
 func TestIncompleteValuesAreKept(t *testing.T) {
 	part := strings.Repeat("a1B2", 4)
 	assertMarked(t, "sendgrid_key", "<SG."+part+"."+part+"> x", "SG."+part+".."+part, "SG."+part+"."+part[:15]+" x", "SG."+part+" x", "<SG."+part+"."+part[:3]+">")

@@ -2,34 +2,30 @@ package redact
 
 import "bytes"
 
-// The checks of this file find secrets in tables with a heading, which are CSV, Markdown, the output of psql, and the
-// rows of an SQL INSERT. The name of a secret in the heading marks its column. The rows are read while a column is
-// marked. The manifest of a Kubernetes Secret is treated as a table without a heading.
+// This file finds secrets in tables with a heading: CSV, Markdown, the output of psql, and an SQL INSERT. A secret's
+// name in the heading marks its column. The manifest of a Kubernetes Secret is a table without a heading.
 
-// column is a marked column of the open table.
 type column struct {
-	index int // number of fields before the column
+	index int // number of fields before it
 	class keyClass
 }
 
-// openTable describes the open table, which is the table that the scan is in. The scan stops at rows only while a table
-// is open.
+// openTable is the table that the scan is in. The scan stops at rows only while a table is open.
 type openTable struct {
-	rowAnchor        uint64 // anchor of the rows; 0 means no open table
-	isInsert         bool   // the rows are the brackets of an INSERT instead of lines
-	isManifest       bool   // the rows are the lines of a Kubernetes Secret
-	inSecretData     bool   // the rows are in the data of the Secret
+	rowAnchor        uint64 // 0 means no open table
+	isInsert         bool   // rows are brackets, not lines
+	isManifest       bool   // rows are lines of a Kubernetes Secret
+	inSecretData     bool
 	separator        byte
-	separatorsPerRow int // separators in each row
-	rowEnd           int // end of the last row of an INSERT; brackets before it are part of a value
+	separatorsPerRow int
+	rowEnd           int // end of the last row of an INSERT; earlier brackets are part of a value
 	columns          [4]column
-	columnCount      int // number of columns
+	columnCount      int
 }
 
-// maxRowBytes is the maximum length of a heading, and of a line that is read for other purposes. A row has no maximum.
+// maxRowBytes is the maximum length of a heading, and of a line read for other purposes. A row has no maximum.
 const maxRowBytes = 512
 
-// markColumn marks the column of the name s[start:end] if the name is a field of a heading.
 func (m *matcher) markColumn(start, end int, class keyClass) {
 	s := m.text
 	h := &m.openTable
@@ -94,8 +90,8 @@ func isFieldEnd(c byte) bool {
 	return false
 }
 
-// insertListStart returns the position of the bracket that opens the column list of an INSERT. The result is -1 if
-// s[start:end] is not in such a list.
+// insertListStart returns the position of the bracket before the columns of an INSERT, or -1 if s[start:end] is not
+// among them.
 func (m *matcher) insertListStart(start, end int) int {
 	from := max(m.lastEnd, start-maxRowBytes/2)
 	open := bytes.LastIndexByte(m.text[from:start], '(')
@@ -109,7 +105,6 @@ func (m *matcher) insertListStart(start, end int) int {
 	return from + open
 }
 
-// listEnd returns the position of the bracket that closes the column list, or the end of the searched text.
 func (m *matcher) listEnd(end int) int {
 	stop := bytes.IndexByte(m.text[end:min(len(m.text), end+maxRowBytes/2)], ')')
 	if stop < 0 {
@@ -118,7 +113,6 @@ func (m *matcher) listEnd(end int) int {
 	return end + stop
 }
 
-// lineEnd returns the end of the line at i, at most maxRowBytes after i.
 func lineEnd(s []byte, i int) int {
 	area := s[i:min(len(s), i+maxRowBytes)]
 	if n := bytes.IndexByte(area, '\n'); n >= 0 {
@@ -127,7 +121,7 @@ func lineEnd(s []byte, i int) int {
 	return i + len(area)
 }
 
-// row matches the first secret in the row of the open table after the line feed or bracket at i.
+// row matches the first secret in the row of the open table. The line feed or bracket before the row is at i.
 func (m *matcher) row(i int) hit {
 	if (m.text[i] == '(') != m.openTable.isInsert {
 		return hit{}
@@ -148,20 +142,18 @@ func (m *matcher) row(i int) hit {
 		return hit{}
 	}
 	line := m.text[start:stop]
-	if len(bytes.Trim(line, "-+|:= \t\r")) == 0 { // the rule between the heading and the rows
+	if len(bytes.Trim(line, "-+|:= \t\r")) == 0 { // the line below the heading
 		return hit{}
 	}
 	return m.secretInRow(start, stop)
 }
 
-// openManifest opens the manifest of a Kubernetes Secret at the name s[start:end] in "kind: Secret".
 func (m *matcher) openManifest(start, end int) {
 	if m.openTable.rowAnchor == 0 && string(m.text[start:end]) == "Secret" && startsWith(m.text, start-len("kind: "), "kind: ") {
 		m.openTable = openTable{rowAnchor: m.table.rows, isManifest: true}
 	}
 }
 
-// manifestRow matches the base64 value in the line s[start:stop] of the data of a Kubernetes Secret.
 func (m *matcher) manifestRow(start, stop int) hit {
 	const minLen, block = 8, 4
 	line := bytes.TrimRight(m.text[start:stop], " \t\r\"'")
@@ -182,10 +174,9 @@ func (m *matcher) manifestRow(start, stop int) hit {
 	return hit{end - len(value), end, m.vendorOf(end-len(value), end, secret)}
 }
 
-// rowOfInsert matches the first secret in the values of an INSERT. The opening bracket is at i.
 func (m *matcher) rowOfInsert(i int) hit {
 	start := i + 1
-	if i < m.openTable.rowEnd || m.insertListStart(start, start) >= 0 { // a bracket in a value, or the list of columns itself
+	if i < m.openTable.rowEnd || m.insertListStart(start, start) >= 0 { // a bracket in a value, or the list of columns
 		return hit{}
 	}
 	quote, stop := false, start
@@ -200,15 +191,15 @@ func (m *matcher) rowOfInsert(i int) hit {
 	return m.secretInRow(start, stop)
 }
 
-// isEscapedQuote reports whether a backslash precedes the quote at i and the value continues after the quote, as in
-// 'it\'s'. In standard SQL, a value may also end with a backslash: 'C:\'.
+// isEscapedQuote reports whether a backslash escapes the quote at i, as in 'it\'s'. In standard SQL, a value may also
+// end with a backslash: 'C:\'.
 func (m *matcher) isEscapedQuote(i int) bool {
 	next := skipSpace(m.text[:min(len(m.text), i+1+maxBlanks)], i+1)
 	return m.text[i-1] == '\\' && next < len(m.text) && m.text[next] != ',' && m.text[next] != ')'
 }
 
-// secretInRow returns the first secret in the marked columns of the row s[start:stop]. A row with a different number of
-// fields ends the table. The row of an INSERT may have fewer fields if it is truncated at the end of the text.
+// secretInRow returns the first secret in the marked columns of s[start:stop]. A different number of fields ends the
+// table, but the end of the text may cut the row of an INSERT.
 func (m *matcher) secretInRow(start, stop int) hit {
 	h := m.openTable
 	var found hit
@@ -237,7 +228,6 @@ func (m *matcher) secretInRow(start, stop int) hit {
 	return found
 }
 
-// field matches the value of the field s[from:to] in a column of the class.
 func (m *matcher) field(from, to int, class keyClass) hit {
 	for from < to && (m.text[from] <= ' ' || isQuote(m.text[from])) {
 		from++

@@ -2,14 +2,14 @@ package redact
 
 import "bytes"
 
-// token matches a vendor's key, which is a prefix of prefixLen bytes at start and at least minBytes bytes of the class.
-// If the text ends with the key, half of the bytes suffice, because the text may have been cut.
+// token matches a vendor's key: a prefix and at least minBytes bytes of the class, or half of them at the end of the
+// text, which may be a cut.
 func (m *matcher) token(start, prefixLen int, class uint16, minBytes int, k kind) hit {
 	if start < m.lastEnd || !startsWord(m.text, start) {
 		return hit{}
 	}
 	end := classRunEnd(m.text, start+prefixLen, class)
-	for class == dottedByte && m.text[end-1] == '.' { // the dot belongs to the sentence
+	for class == dottedByte && m.text[end-1] == '.' { // ends the sentence
 		end--
 	}
 	if end == len(m.text) {
@@ -21,7 +21,6 @@ func (m *matcher) token(start, prefixLen int, class uint16, minBytes int, k kind
 	return hit{start, end, k}
 }
 
-// isMask reports whether v is a mask in place of a key: all of its letters and digits are the same, as in xxxx-xxxx.
 func isMask(v []byte) bool {
 	first := bytes.IndexFunc(v, func(r rune) bool { return r < 0x80 && isAlnum(byte(r)) })
 	if first < 0 {
@@ -35,9 +34,8 @@ func isMask(v []byte) bool {
 	return true
 }
 
-// prefixedKey matches a vendor's key whose prefix ends at i.
 func (m *matcher) prefixedKey(i int) hit {
-	const maxDistance = 64 // every key with the prefix has a digit within this many bytes
+	const maxDistance = 64 // every key with a prefix has a digit by then
 	if i < 2 {
 		return hit{}
 	}
@@ -67,7 +65,6 @@ func (m *matcher) prefixedKey(i int) hit {
 	return hit{}
 }
 
-// awsID matches the ID of an AWS access key at i.
 func (m *matcher) awsID(i int) hit {
 	const length = 20
 	if i < m.lastEnd || !startsWord(m.text, i) || !startsWith(m.text, i+2, "IA") && !startsWith(m.text, i, "ACCA") && !startsWith(m.text, i, "A3T") {
@@ -83,7 +80,6 @@ func (m *matcher) awsID(i int) hit {
 	return hit{i, end, awsKey}
 }
 
-// twilio matches the ID of a Twilio account or API key at i.
 func (m *matcher) twilio(i int) hit {
 	const hexDigits = 32
 	if !startsWith(m.text, i, "AC") && !startsWith(m.text, i, "SK") {
@@ -96,7 +92,7 @@ func (m *matcher) twilio(i int) hit {
 	return h
 }
 
-// sendgrid matches a SendGrid key at i, which is SG. and two parts, or SG. and 66 bytes with dots.
+// sendgrid matches a SendGrid key at i: SG. and two parts, or SG. and 66 bytes with dots.
 func (m *matcher) sendgrid(i int) hit {
 	const minPart, bodyLen = 16, 66
 	if !startsWith(m.text, i, "SG.") {
@@ -119,8 +115,8 @@ func (m *matcher) sendgrid(i int) hit {
 	return hit{h.start, end, sendgridKey}
 }
 
-// azureSecret matches an Entra ID application secret: three bytes, a digit, Q~, then at least 31
-// bytes, or 12 at the end of the text. The ~ is at i.
+// azureSecret matches an Entra ID application secret: three bytes, a digit, Q~, then at least 31 bytes, or 12 at the
+// end of the text. The ~ is at i.
 func (m *matcher) azureSecret(i int) hit {
 	start := i - 5
 	if start < m.lastEnd || m.text[i-1] != 'Q' || !isDigit(m.text[i-2]) || !startsWord(m.text, start) {

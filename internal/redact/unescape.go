@@ -6,19 +6,18 @@ import (
 	"unicode/utf8"
 )
 
-// maxLevels is the depth to which JSON inside of JSON strings is read. The levels are a string of the body, the
-// arguments of a tool, a document in the arguments, and one more.
+// maxLevels is the depth to which JSON in JSON strings is read: a string of the body, the arguments of a tool, a
+// document in them, and one more.
 const maxLevels = 4
 
-// maxFolds is the maximum number of times that fold rewrites a text. A URL in the query of a URL needs two, and HTML in
-// HTML in HTML (&amp;amp;quot;) three.
+// maxFolds limits how often fold rewrites a text. A URL in a URL's query needs two, and HTML in HTML in HTML
+// (&amp;amp;quot;) three.
 const maxFolds = 3
 
-// quoteMark plus the depth replaces an escaped quote in unescaped text. Quotes of different depths must differ, because
-// a value ends at a quote of the depth at which it started: {"password":"a\"b"}.
+// quoteMark plus the depth replaces an escaped quote. Quotes of different depths must differ, because a value ends at a
+// quote of its own depth: {"password":"a\"b"}.
 const quoteMark = 0x10
 
-// isQuote reports whether b opens or closes a quoted text.
 func isQuote(b byte) bool {
 	return b == '"' || b == '\'' || b == '`' || b-quoteMark < maxLevels
 }
@@ -83,7 +82,6 @@ func (l *level) unescape(s []byte, depth byte) bool {
 	return len(l.units) > 0
 }
 
-// isQuotedPrintable reports whether s may contain a mail that is encoded as quoted-printable, with a soft line break.
 func isQuotedPrintable(s []byte) bool {
 	if !bytes.Contains(s, []byte("=\n")) && !bytes.Contains(s, []byte("=\r\n")) {
 		return false
@@ -91,8 +89,8 @@ func isQuotedPrintable(s []byte) bool {
 	return bytes.Contains(s, []byte("=3D")) || bytes.Contains(s, []byte("=20")) || bytes.Contains(s, []byte("quoted-printable"))
 }
 
-// joinLines removes the soft line breaks of quoted-printable from s. It decodes no other character, because s may also
-// contain text that is not encoded.
+// joinLines removes soft line breaks of quoted-printable. It decodes nothing else, because s may also contain text that
+// is not encoded.
 func (l *level) joinLines(s []byte) {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	from := 0
@@ -109,9 +107,9 @@ func (l *level) joinLines(s []byte) {
 	l.buf = append(l.buf, s[from:]...)
 }
 
-// softBreakLen returns the length of the soft line break at i, 0 for none. The lines on both sides of a soft line break
-// contain no other = than those of quoted-printable, and the line before the break has at most 76 bytes. So the line
-// TOKEN=YWJj= of a file is not joined to the next line.
+// softBreakLen returns the length of the soft line break at i, or 0. The lines around it contain no = outside
+// quoted-printable, and the first has at most 76 bytes. So TOKEN=YWJj= at the end of a line is not joined to the next
+// one.
 func softBreakLen(s []byte, i int) int {
 	const maxLine = 76
 	n := len("=\n")
@@ -139,8 +137,8 @@ func softBreakLen(s []byte, i int) int {
 	return n
 }
 
-// fold rewrites percent-encoded and typographic characters as ASCII, and reports whether s contains such a character.
-// Examples are %3D, no-break spaces, dashes, curly quotes and full-width forms.
+// fold rewrites percent-encoded and typographic characters as ASCII: %3D, no-break spaces, dashes, curly quotes,
+// full-width forms. It reports whether s contains any.
 func (l *level) fold(s []byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {
@@ -162,8 +160,7 @@ func (l *level) fold(s []byte) bool {
 	return len(l.units) > 0
 }
 
-// foldSymbol returns the ASCII character that fold writes for the bytes at i, and the number of these bytes. For a byte
-// that fold keeps, the result is the byte and 1.
+// foldSymbol returns the ASCII character for the w bytes at i, or the byte at i and 1.
 func foldSymbol(s []byte, i int) (c byte, w int) {
 	switch s[i] {
 	case '%':
@@ -174,8 +171,7 @@ func foldSymbol(s []byte, i int) (c byte, w int) {
 	return foldTypographic(s, i)
 }
 
-// decodeEntity returns the quote, the bracket or the ampersand of a further entity that the HTML entity at i encodes,
-// and the length of the entity; otherwise the byte at i, and 1.
+// decodeEntity returns the quote, bracket or ampersand of the HTML entity at i, and its length, or the byte at i and 1.
 func decodeEntity(s []byte, i int) (c byte, w int) {
 	const ampersand = "&amp;"
 	escaped := startsWith(s, i, ampersand) // of an entity, as in &amp;quot;
@@ -203,8 +199,7 @@ func decodeEntity(s []byte, i int) (c byte, w int) {
 	return s[i], 1
 }
 
-// decodePercent returns the printable character or line feed that %XX, or =XX in a mail, at i encodes, and 3; otherwise
-// the byte at i, and 1.
+// decodePercent decodes %XX (=XX in a mail) to a printable character or line feed, or returns the byte at i and 1.
 func decodePercent(s []byte, i int) (c byte, w int) {
 	high, low := byteAt(s, i+1), byteAt(s, i+2)
 	if classOf[high]&classOf[low]&hexByte == 0 {
@@ -216,8 +211,7 @@ func decodePercent(s []byte, i int) (c byte, w int) {
 	return c, 3
 }
 
-// foldTypographic returns the ASCII character for the typographic UTF-8 sequence at i, and the length of the
-// sequence; otherwise the byte at i, and 1.
+// foldTypographic returns the ASCII character for the UTF-8 sequence at i, and its length, or the byte at i and 1.
 func foldTypographic(s []byte, i int) (c byte, w int) {
 	second, third := byteAt(s, i+1), byteAt(s, i+2)
 	switch {
@@ -239,14 +233,12 @@ func foldTypographic(s []byte, i int) (c byte, w int) {
 	return s[i], 1
 }
 
-// noteFoldable sets hasFoldable if fold would rewrite the character at position i. The result is no hit.
 func (m *matcher) noteFoldable(i int) hit {
 	_, w := foldSymbol(m.text, i)
 	m.hasFoldable = m.hasFoldable || w > 1
 	return hit{}
 }
 
-// findUnit returns the last unit that starts at or before p, a position in the unescaped text.
 func (l *level) findUnit(p int) (escapeUnit, bool) {
 	i := sort.Search(len(l.units), func(i int) bool { return int(l.units[i].decoded) > p })
 	if i == 0 {
@@ -255,8 +247,7 @@ func (l *level) findUnit(p int) (escapeUnit, bool) {
 	return l.units[i-1], true
 }
 
-// rawStart returns the position in the escaped text for the start p of a range. A position inside of an escape maps to
-// the start of the escape.
+// rawStart maps the start of a range to the escaped text. A position inside an escape maps to its start.
 func (l *level) rawStart(p int) int {
 	u, ok := l.findUnit(p)
 	if !ok {
@@ -268,8 +259,7 @@ func (l *level) rawStart(p int) int {
 	return int(u.raw) + int(u.rawLen) + p - int(u.decoded) - int(u.decodedLen)
 }
 
-// rawEnd returns the position in the escaped text for the exclusive end p of a range. A position inside of an escape
-// maps to the end of the escape.
+// rawEnd maps the exclusive end of a range to the escaped text. A position inside an escape maps to its end.
 func (l *level) rawEnd(p int) int {
 	if p == 0 {
 		return 0
@@ -281,7 +271,6 @@ func (l *level) rawEnd(p int) int {
 	return l.rawStart(p-1) + 1
 }
 
-// byteAt returns s[i], or 0 after the end of s.
 func byteAt(s []byte, i int) byte {
 	if i < len(s) {
 		return s[i]

@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// url matches user:password in the authority of a URL, and the path of a webhook, which is a secret. The text "://" is
-// at i.
+// url matches user:password in a URL, and the secret path of a webhook. The text "://" is at i.
 func (m *matcher) url(i int) hit {
 	s := m.text
 	if !startsWith(s, i, "://") {
@@ -18,7 +17,7 @@ func (m *matcher) url(i int) hit {
 	}
 	colon, atSign, end := -1, -1, start
 scan:
-	for ; end < len(s); end++ { // ends at a slash, so no two URLs read the same bytes
+	for ; end < len(s); end++ { // no two URLs read the same bytes
 		switch c := s[end]; {
 		case c == ':' && colon < 0:
 			colon = end
@@ -28,7 +27,7 @@ scan:
 			break scan
 		}
 	}
-	if colon < 0 && atSign > start && isRandom(s[start:atSign]) { // a token without a user
+	if colon < 0 && atSign > start && isRandom(s[start:atSign]) { // token without a user
 		return hit{start, atSign, m.vendorOf(start, atSign, urlCredentials)}
 	}
 	if colon < 0 || atSign <= colon+1 || !isLiteral(s[colon+1:atSign]) || isDummy(s[colon+1:atSign]) && !slices.ContainsFunc(s[colon+1:atSign], isLower) {
@@ -37,7 +36,7 @@ scan:
 	return hit{start, atSign, urlCredentials}
 }
 
-// webhooks lists the starts of URLs, after the scheme, whose rest is a key.
+// webhooks lists starts of URLs, after the scheme, whose rest is a key.
 //
 //nolint:gochecknoglobals // read only
 var webhooks = []struct {
@@ -58,9 +57,8 @@ var webhooks = []struct {
 	{"api.telegram.org/bot", secret},
 }
 
-// webhook matches the secret part of the path of a webhook's URL. The host starts at start.
 func (m *matcher) webhook(start int) hit {
-	const minKey, minZapierKey = 20, 12 // the keys of Zapier are shorter
+	const minKey, minZapierKey = 20, 12 // Zapier's keys are shorter
 	dot := runEnd(m.text, start, maxName, tokenByte)
 	for _, w := range webhooks {
 		host := start
@@ -82,7 +80,6 @@ func (m *matcher) webhook(start int) hit {
 	return hit{}
 }
 
-// userFlag matches user:password after the flag -u at i, with or without a blank in between.
 func (m *matcher) userFlag(i int) hit {
 	p := i + len("-u")
 	if byteAt(m.text, p) == ' ' {
@@ -91,8 +88,7 @@ func (m *matcher) userFlag(i int) hit {
 	return m.userPassword(p)
 }
 
-// userPassword matches user:password in the word at p. curl accepts an empty user, and quotes around
-// either part.
+// userPassword matches user:password at p. curl accepts an empty user, and quotes around either part.
 func (m *matcher) userPassword(p int) hit {
 	const maxLen = 256
 	curl := bytes.Contains(m.command(p), []byte("curl "))
@@ -120,7 +116,7 @@ func (m *matcher) userPassword(p int) hit {
 	if s[p] == '<' && byteAt(s, end-1) == '>' || bytes.HasPrefix(s[p:], []byte("${")) { // <user:password>, ${USER}:${PASSWORD}
 		return hit{}
 	}
-	if len(v) == 0 && curl && isRandom(s[p:p+colon]) { // a key as the name of the user
+	if len(v) == 0 && curl && isRandom(s[p:p+colon]) { // key in place of the user name
 		return hit{p, p + colon, urlCredentials}
 	}
 	if !isLiteral(v) || bytes.Contains(s[p:end], []byte(Placeholder)) || !isPassword(v, shape{literal: curl, allowDots: true}) && !(curl && hasDigit(v) && bytes.IndexByte(v, '$') < 0) {
@@ -132,8 +128,8 @@ func (m *matcher) userPassword(p int) hit {
 	return hit{p, end, urlCredentials}
 }
 
-// dataSource matches the credentials before the @ at i in a data source name. MySQL has user:password before @tcp( or
-// @unix(. Oracle has user/password before @, in a JDBC URL or after the command sqlplus.
+// dataSource matches the credentials before the @ at i: user:password before @tcp( or @unix( in MySQL, user/password in
+// a JDBC URL of Oracle or after sqlplus.
 func (m *matcher) dataSource(i int) hit {
 	const maxLen = 128
 	start := m.runStart(i, maxLen, wordByte)

@@ -6,17 +6,15 @@ import (
 	"strings"
 )
 
-// shape describes the context of a value.
 type shape struct {
-	quoted             bool // the value is in quotes
-	hasQuotedName      bool // the name is in quotes, as in JSON, so the text is data and not code
-	literal            bool // the context has no variables, so a plain word is a value
-	inConnectionString bool // the name is part of a connection string
-	allowDots          bool // dots are part of the value, as after a flag
-	afterEqualsSign    bool // the separator is =, so a quoted word is a value and not a label
+	quoted             bool
+	hasQuotedName      bool // as in JSON: the text is data, not code
+	literal            bool // no variables in this context, so a plain word is a value
+	inConnectionString bool // the name is part of it
+	allowDots          bool // as after a flag
+	afterEqualsSign    bool // a quoted word is a value, not a label
 }
 
-// checkValue matches s[start:end] if it is a secret. class is the class of the name to which the value belongs.
 func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	v := m.text[start:end]
 	if start < m.lastEnd || len(v) < 4 || bytes.Contains(v, []byte(Placeholder)) || !isLiteral(v) {
@@ -44,12 +42,11 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	return hit{start, end, m.vendorOf(start, end, class.kind())}
 }
 
-// maxValue is the maximum number of bytes that a check reads of a value. Without a limit, a text that repeats a name
-// without a blank would take quadratic time.
+// maxValue limits the bytes that a check reads of a value. Without it, a text that repeats a name without a blank would
+// take quadratic time.
 const maxValue = 1024
 
-// wholeValue returns h up to the end of the value. The check has read only the first part of a value of more than
-// maxValue bytes. Such a value ends at the closing quote, or at a delimiter.
+// wholeValue extends h to the end of a value of more than maxValue bytes, of which a check reads only the first part.
 func (m *matcher) wholeValue(h hit) hit {
 	if h.kind == noKind || h.end-h.start != maxValue {
 		return h
@@ -64,14 +61,14 @@ func (m *matcher) wholeValue(h hit) hit {
 	for h.end < len(s) && !endsValue(s[h.end]) {
 		h.end++
 	}
-	for s[h.end-1] == '.' || s[h.end-1] == ':' { // belongs to the sentence
+	for s[h.end-1] == '.' || s[h.end-1] == ':' { // ends the sentence
 		h.end--
 	}
 	return h
 }
 
-// hasManySymbols reports whether v has the form of Django's secret keys: long, with letters, digits, and symbols of a
-// certain set. A regular expression contains other symbols.
+// hasManySymbols reports whether v has the form of Django's secret keys: long, with letters, digits and certain
+// symbols. A regular expression contains other symbols.
 func hasManySymbols(v []byte) bool {
 	const minLen, minSymbols, django = 32, 4, "!@#$%^&*(-_=+)"
 	if len(v) < minLen || !isMixed(v) {
@@ -90,7 +87,6 @@ func hasManySymbols(v []byte) bool {
 	return signs >= minSymbols
 }
 
-// vendorOf returns the kind of the vendor's key with which s[start:end] starts, or k if it starts with none.
 func (m *matcher) vendorOf(start, end int, k kind) kind {
 	for i := start; i < min(end, start+12); i++ {
 		if h := m.vendorAt(i); h.kind != noKind && h.start == start {
@@ -100,8 +96,8 @@ func (m *matcher) vendorOf(start, end int, k kind) kind {
 	return k
 }
 
-// isPassword reports whether v, the value of a name for a password, is a password. Short values are accepted. A plain
-// word in code is rejected, because it is more often a variable or a label.
+// isPassword reports whether v is a password, after such a name. Short values count. A plain word in code does not: it
+// is more often a variable or a label.
 func isPassword(v []byte, sh shape) bool {
 	var letters, digits, symbols, hyphens, spaces, dots int
 	for _, c := range v {
@@ -149,20 +145,19 @@ func isPassword(v []byte, sh shape) bool {
 	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0 || random)
 }
 
-// isDataPassword reports whether v, the value of a quoted name, is a password. Nearly every short value is, and a long
-// value that looks random.
+// isDataPassword reports whether v, the value of a quoted name, is a password. Nearly every short value is.
 func isDataPassword(v []byte, spaces int) bool {
 	const maxLen, maxSpaces = 256, 3
 	return len(v) <= maxLen && spaces <= maxSpaces || isRandom(v)
 }
 
-// mayHaveDots reports whether v, which has dots, may be a password and not an identifier such as config.password.
-// expected is true if an identifier is unlikely in this context.
+// mayHaveDots reports whether v may be a password and not an identifier such as config.password. expected means that
+// the context makes an identifier unlikely.
 func mayHaveDots(v []byte, expected bool) bool {
 	return expected || hasInnerDigit(v) && !isReferenceOfCode(v)
 }
 
-// hasInnerDigit reports whether a letter follows a digit in v, which is common in passwords and rare in identifiers.
+// hasInnerDigit reports whether a letter follows a digit, as is common in passwords and rare in identifiers.
 func hasInnerDigit(v []byte) bool {
 	for i, c := range v {
 		if next := byteAt(v, i+1); isDigit(c) && isAlnum(next) && !isDigit(next) {
@@ -172,8 +167,6 @@ func hasInnerDigit(v []byte) bool {
 	return false
 }
 
-// isPlainPassword reports whether v consists of lower-case letters, and contains no word of a label, such as pass, hash
-// or type.
 func isPlainPassword(v []byte) bool {
 	const minLen = 6
 	if len(v) < minLen || slices.ContainsFunc(v, func(b byte) bool { return !isLower(b) }) {
@@ -187,8 +180,8 @@ func isPlainPassword(v []byte) bool {
 	return true
 }
 
-// hasRandomCase reports whether capitals and lower-case letters alternate as often as in random letters. Identifiers
-// have only one capital at the start of each word.
+// hasRandomCase reports whether cases alternate as often as in random letters. Identifiers have one capital at the
+// start of each word.
 func hasRandomCase(v []byte) bool {
 	changes, pairs := 0, 0
 	for i := 1; i < len(v); i++ {
@@ -202,7 +195,6 @@ func hasRandomCase(v []byte) bool {
 	return changes*3 >= len(v) && pairs >= 2 || changes*2 >= len(v)
 }
 
-// isID reports whether the value of a key is a UUID, a path, or a name with dots or colons.
 func isID(v []byte) bool {
 	if bytes.ContainsAny(v, ".:") || bytes.IndexByte(v, '/') >= 0 && !slices.ContainsFunc(v, isUpper) {
 		return true
@@ -214,8 +206,7 @@ func isUUID(v []byte) bool {
 	return len(v) == 36 && v[8] == '-' && v[13] == '-' && v[18] == '-' && v[23] == '-'
 }
 
-// isInQuery reports whether the value at start is the parameter "key" of a URL. The key of an API may be a
-// UUID there.
+// isInQuery reports whether the value at start is the URL parameter "key", which may be a UUID.
 func (m *matcher) isInQuery(start int) bool {
 	name := start - len("?key=")
 	return name >= 0 && (m.text[name] == '?' || m.text[name] == '&') && startsWith(m.text, name+1, "key=")
@@ -225,8 +216,8 @@ func hasBothCases(v []byte) bool {
 	return slices.ContainsFunc(v, isUpper) && slices.ContainsFunc(v, isLower)
 }
 
-// isRandom reports whether v looks random. It must be long, and must change between letters and digits, or between
-// cases, more often than words do. The first maxValue bytes decide.
+// isRandom reports whether v is long and changes between letters, digits or cases more often than words do. The first
+// maxValue bytes decide.
 func isRandom(v []byte) bool {
 	const minLen = 16
 	v = v[:min(len(v), maxValue)]
@@ -253,9 +244,8 @@ func isRandom(v []byte) bool {
 	return distinct >= 8 && isMixed(v) && (countDigitRuns(v) >= 2 || changes*20 >= len(v)*9)
 }
 
-// isShortToken reports whether v, the value of a token's name, is a token that isRandom does not recognise. Such a
-// token has 12 to 15 letters and digits, with three runs of digits, or with two and letters of both cases. A token of
-// 15 to 32 digits is also recognised.
+// isShortToken recognises tokens that isRandom misses: 12 to 15 letters and digits, with three runs of digits, or two
+// and both cases; or 15 to 32 digits.
 func isShortToken(v []byte) bool {
 	const minLen, maxLen, minDigits, maxDigits = 12, 16, 15, 32
 	if classRunEnd(v, 0, digitByte) == len(v) {
@@ -264,9 +254,8 @@ func isShortToken(v []byte) bool {
 	return len(v) >= minLen && len(v) < maxLen && (countDigitRuns(v) >= 3 || countDigitRuns(v) == 2 && hasBothCases(v)) && classRunEnd(v, 0, alnumByte) == len(v)
 }
 
-// isUnpronounceable reports whether v, the value of a token's name, has letters in random case and a digit, or two
-// digits and a run of consonants that words do not have. isRandom misses such a token if all of its digits are in one
-// run.
+// isUnpronounceable recognises tokens with all digits in one run, which isRandom misses, by random case and a digit, or
+// two digits and a run of consonants that words do not have.
 func isUnpronounceable(v []byte) bool {
 	const minLen, minMixed, minRun, minDigits = 16, 24, 5, 2
 	if len(v) >= minMixed && hasDigit(v) && classRunEnd(v, 0, tokenByte) == len(v) && hasRandomCase(v) {
@@ -290,8 +279,7 @@ func isUnpronounceable(v []byte) bool {
 	return longest >= minRun && digitCount >= minDigits
 }
 
-// isBase32 reports whether v, the value of a token's name, may be the secret of one-time passwords, which is base32 in
-// blocks of eight capitals and digits from 2 to 7.
+// isBase32 reports whether v may be the secret of one-time passwords: blocks of eight capitals and digits from 2 to 7.
 func isBase32(v []byte) bool {
 	const minLen, block = 16, 8
 	return len(v) >= minLen && len(v)%block == 0 && hasDigit(v) && !bytes.ContainsFunc(v, func(r rune) bool {
@@ -299,7 +287,6 @@ func isBase32(v []byte) bool {
 	})
 }
 
-// isScrambled reports whether v looks like random printable ASCII characters, as in the keys and salts of WordPress.
 func isScrambled(v []byte) bool {
 	const minLen, minOneCase, minSymbols = 24, 32, 4
 	var seen [128]bool
@@ -320,7 +307,6 @@ func isScrambled(v []byte) bool {
 	return len(v) >= minLen && signs >= minSymbols && changes*2 >= len(v) && hasDigit(v) && (hasBothCases(v) || isMixed(v) && len(v) >= minOneCase)
 }
 
-// isMixed reports whether v has letters and digits, or letters of both cases.
 func isMixed(v []byte) bool {
 	var up, low, digit bool
 	for _, c := range v {

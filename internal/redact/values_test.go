@@ -9,8 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// A secret is redacted up to a delimiter. Code, references and short words after the name of a secret are kept. The
-// marks < and > around a value are not part of the text.
+// The marks < and > around a value are not part of the text. Code, references and short words are kept.
 func TestSecretIsRedactedUpToDelimiter(t *testing.T) {
 	assertMarked(t, "secret",
 		"PASSWORD=<hunter22xyz>",
@@ -97,7 +96,7 @@ func TestSecretIsRedactedUpToDelimiter(t *testing.T) {
 		"aig=2c3D4%2Fe5F6g7H8")
 }
 
-// Credentials in headers and URLs are redacted. Variables, empty passwords and other words are kept.
+// Variables, empty passwords and other words are kept.
 func TestCredentialInHeaderOrURLIsRedacted(t *testing.T) {
 	assertMarked(t, "authorization",
 		"Authorization: Bearer <a1B2c3D4e5F6g7H8>",
@@ -129,7 +128,6 @@ func TestCredentialInHeaderOrURLIsRedacted(t *testing.T) {
 	)
 }
 
-// Texts that begin or end like a vendor key are kept.
 func TestTextsSimilarToVendorKeysAreKept(t *testing.T) {
 	for _, text := range []string{
 		"AKIA", "AKIAI7ABCDEFG/", "xAKIAIOSFODNN7ABCDEFG", "AKIAIOSFODNN7ABCDEFGx", "AKIAIOSFODNN7abcdefg", "AIza", "AIza-is-short", "SG.", "SG.a.b",
@@ -150,8 +148,6 @@ func TestTextsSimilarToVendorKeysAreKept(t *testing.T) {
 		`"<-----BEGIN PRIVATE KEY-----\nMIQIBADANBgkqhkiG9w0BAFAASCabc=\n>"`)
 }
 
-// Personal numbers and addresses are redacted next to other numbers. Numbers that only resemble personal numbers are
-// kept.
 func TestPersonalNumberNextToOtherNumbersIsRedacted(t *testing.T) {
 	assertMarked(t, "phone", "Tel 2026-01", "415-555-1", "b+<1 (415) 555-0100>", "4111 1111111111 11/", "1111 1-0 2.0.3.0", "<+1 (415 555-0100>",
 		"9 <555-123-4567> ", "j(415)555-0100", "<115-155)0100>%", "<255.255.2550>", "tel 20-6-01-31")
@@ -175,7 +171,6 @@ func TestPersonalNumberNextToOtherNumbersIsRedacted(t *testing.T) {
 	}
 }
 
-// A second redaction of any piece of a text changes nothing, and valid JSON stays valid.
 func TestRedactionOfEveryPieceIsIdempotent(t *testing.T) {
 	for _, text := range []string{
 		`{"password": "correct horse", "ssn": 078051120, "n": -4.5e3, "a": [true, null, {"tel": "5550199"}]}`,
@@ -196,7 +191,7 @@ func TestRedactionOfEveryPieceIsIdempotent(t *testing.T) {
 	}
 }
 
-// assertStablePiece fails the test if a second redaction changes the piece, or if JSON makes valid JSON invalid.
+// assertStablePiece fails the test if a second redaction changes the piece, or JSON becomes invalid.
 func assertStablePiece(t *testing.T, piece string) {
 	t.Helper()
 	r := redact.New(true)
@@ -219,7 +214,6 @@ func assertStablePiece(t *testing.T, piece string) {
 	}
 }
 
-// After a redactor has found a secret by its name, it also redacts the secret without the name, until Reset.
 func TestKnownSecretIsRedactedWithoutName(t *testing.T) {
 	r := redact.New(true)
 	r.Text(`password: "hunter22"`)
@@ -246,7 +240,7 @@ func TestKnownSecretIsRedactedWithoutName(t *testing.T) {
 	}
 }
 
-// A second redactor continues the numbers of a session. After a restart, a number is not reused for a different value.
+// After a restart, no number is reused for a different value.
 func TestNumbersContinueWithinSession(t *testing.T) {
 	r, other := redact.New(true), redact.New(true)
 	numbers := redact.NewPlaceholderNumbers(nil)
@@ -261,7 +255,7 @@ func TestNumbersContinueWithinSession(t *testing.T) {
 		t.Errorf("next exchange: Text = %s, want email:2 and email:1", got)
 	}
 	r.BeginExchange(redact.NewPlaceholderNumbers(numbers.Highest()))
-	numbers.Raise(map[string]int{"email": 1}) // as from an older state of another replica
+	numbers.Raise(map[string]int{"email": 1}) // older state of another replica
 	if highest := numbers.Highest()["email"]; highest != 2 {
 		t.Errorf("after Raise with a lower number: got Highest = %d, want 2", highest)
 	}
@@ -270,7 +264,6 @@ func TestNumbersContinueWithinSession(t *testing.T) {
 	}
 }
 
-// After Reset, a redactor has no counts and numbers values from 1.
 func TestResetClearsNumbersAndCounts(t *testing.T) {
 	r := redact.New(true)
 	for _, many := range []int{2, 300} {
@@ -292,7 +285,6 @@ func TestResetClearsNumbersAndCounts(t *testing.T) {
 	}
 }
 
-// TruncatedText keeps the last word of a truncated text if no value can begin with such a word.
 func TestCutTextKeepsHarmlessLastWord(t *testing.T) {
 	for _, text := range []string{"+", "+49 ", "in 3", "page 12", "rows 1-3", "see a", "(4", "v1.2", "done.", "é"} {
 		if got := redact.New(true).TruncatedText(text); got != text {

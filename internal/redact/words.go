@@ -2,7 +2,6 @@ package redact
 
 import "strings"
 
-// wordsOfVersion lists the words directly before a version number, separated by spaces.
 const wordsOfVersion = "version ver v release build rel upgrade section chapter rfc oid firmware driver number"
 
 const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr telefoonnummer mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
@@ -13,7 +12,7 @@ const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon tel
 //nolint:gochecknoglobals // read only
 var (
 	wordsOfPhone         = listOf(phoneWords)
-	wordsOfTenDigitPhone = listOf(phoneWords + " my")                  // before ten digits
+	wordsOfTenDigitPhone = listOf(phoneWords + " my")
 	wordsOfContact       = listOf("my our his her reach ring text me") // before a number that begins like a phone number
 	wordsOfOrder         = listOf("order invoice transaction tracking ticket customer shipment booking reference ref receipt")
 	wordsOfPart          = listOf("part p/n pn sku item model catalog catalogue serial product order invoice")
@@ -21,13 +20,11 @@ var (
 	wordsOfSSN           = listOf("ssn social security")
 	wordsOfIP            = listOf("ip ipv addr host hostname server client peer from remote address node nameserver dns gateway ping ssh agent interface listen bind")
 
-	// wordsOfChange are words before the first version of an upgrade.
 	wordsOfChange = listOf("from upgrade upgraded upgrading update updated bump bumps bumped downgrade downgraded")
 )
 
 const alphabetLen = 26
 
-// wordList holds words by their first letter.
 type wordList [alphabetLen][]string
 
 func listOf(words string) *wordList {
@@ -38,7 +35,6 @@ func listOf(words string) *wordList {
 	return &l
 }
 
-// has reports whether the list contains the word, ignoring ASCII case.
 func (l *wordList) has(word []byte) bool {
 	if len(word) == 0 || lower(word[0])-'a' >= alphabetLen {
 		return false
@@ -51,9 +47,8 @@ func (l *wordList) has(word []byte) bool {
 	return false
 }
 
-// hasWordBefore reports whether one of the words starts in the 24 bytes before i, on the same line and at a word
-// boundary. The search stops at a hit or a placeholder, so that [REDACTED:phone:1] does not make the next number a
-// phone number.
+// hasWordBefore reports whether a listed word starts in the 24 bytes before i, on the same line. The search stops at a
+// placeholder: [REDACTED:phone:1] must not make the next number a phone number.
 func (m *matcher) hasWordBefore(i int, words *wordList) bool {
 	const window = 24
 	s := m.text
@@ -71,8 +66,8 @@ func (m *matcher) hasWordBefore(i int, words *wordList) bool {
 	return false
 }
 
-// mayEndWord reports whether a listed word may end at i. It may end before another part of an identifier, and may have
-// an ending such as s, but must not be the start of another word: "from" matches, "fromage" does not.
+// mayEndWord reports whether a listed word may end at i, also with an ending such as s or inside an identifier: "from"
+// matches, "fromage" does not.
 func mayEndWord(s []byte, i int) bool {
 	c := byteAt(s, i)
 	return !isLower(c) || c == 's' || startsWith(s, i, "ed") || startsWith(s, i, "ress") || startsWith(s, i, "ephone")

@@ -11,23 +11,20 @@ import (
 	"precept/internal/redact"
 )
 
-// Maximum lengths of a text in a sample. The exchanges hold the full text.
+// Maximum lengths in a sample. The exchanges hold the full text.
 const (
 	summaryBytes = 2000
 	textBytes    = 8000
 )
 
-// Texts for missing inputs of a sample. A missing answer is an empty text.
 const (
 	noUserText = "(no words of the user)"
 	noText     = "(no text)"
 )
 
-// Build returns the learning samples of a closed session. For a session with tool calls, these are one
-// intent_resolution, and one dialog_response for every later user turn. For a session without tool calls, Build returns
-// one dialog_response for every user turn. For a session of more than one exchange, Build also returns one
-// error_correction for each failed call that a different call repaired, and one plan_optimization if the session was
-// slow or costly. docs/SAMPLES.md explains the families.
+// Build returns the learning samples of a closed session. docs/SAMPLES.md explains their families. A session with tool
+// calls has an intent_resolution, and a dialog_response for each later user turn; one without has a dialog_response for
+// each.
 //
 // For an unchanged session, Build returns identical samples with identical ids.
 func Build(s Session) []Sample {
@@ -54,7 +51,6 @@ func Build(s Session) []Sample {
 	return out
 }
 
-// intentSample returns the intent_resolution of the session, which has the first request and the final state.
 func (h *history) intentSample() Sample {
 	first := h.userTurns[0]
 	f, label := h.ratingFor(0, 0, true)
@@ -69,12 +65,9 @@ func (h *history) intentSample() Sample {
 	return s
 }
 
-// dialogNumber returns the number from which the id of a user turn's dialog_response is derived. The number must not
-// change if the session continues after its samples were built. Therefore a session that first talked and later used
-// tools keeps the numbers of its first user turns.
-//
-// The first exchanges of a session may have been deleted from the store (learning.hot) after their samples were
-// exported. The numbers of the remaining turns begin after all numbers that the deleted turns can have had.
+// dialogNumber returns the number from which a dialog_response's id is derived. It must not change if the session
+// continues: one that first talked and later used tools keeps the numbers of its first user turns. The first exchanges
+// may have been deleted (learning.hot) after the export of their samples.
 func (h *history) dialogNumber(part int) int {
 	part += h.firstNumber()
 	if len(h.steps) > 0 && h.steps[0].Turn < h.startOfSecondUserTurn() {
@@ -83,10 +76,9 @@ func (h *history) dialogNumber(part int) int {
 	return part
 }
 
-// firstNumber returns the first number for the samples of the stored turns. The number is 0 if the first turn is
-// stored, and otherwise greater than all numbers that deleted turns can have used.
+// firstNumber returns the first number for the stored turns, greater than all that deleted turns can have used.
 func (h *history) firstNumber() int {
-	const maxPerTurn = 1 << 16 // maximum number of samples of a family in a turn
+	const maxPerTurn = 1 << 16 // samples of a family
 	first := h.Session.Exchanges[0].Turn
 	for i := range h.Session.Exchanges {
 		first = min(first, h.Session.Exchanges[i].Turn)
@@ -94,8 +86,6 @@ func (h *history) firstNumber() int {
 	return max(first-1, 0) * maxPerTurn
 }
 
-// startOfSecondUserTurn returns the number of the turn with which the second user turn begins, math.MaxInt if there is
-// none.
 func (h *history) startOfSecondUserTurn() int {
 	if len(h.userTurns) < 2 {
 		return math.MaxInt
@@ -113,7 +103,6 @@ func (h *history) dialogSample(n int, p *userTurn, last bool) Sample {
 	return s
 }
 
-// baseSample returns a sample with the fields that all families share.
 func (h *history) baseSample(family string, n int, exchanges []*Exchange, f Feedback, label string) Sample {
 	last := exchanges[len(exchanges)-1]
 	s := Sample{
@@ -164,7 +153,6 @@ func (h *history) baseSample(family string, n int, exchanges []*Exchange, f Feed
 	return s
 }
 
-// lastAnswer returns the last text of the model, "" for none.
 func lastAnswer(exchanges []*Exchange) string {
 	for _, o := range slices.Backward(exchanges) {
 		if t := strings.TrimSpace(o.Reply.Text); t != "" {
@@ -174,7 +162,6 @@ func lastAnswer(exchanges []*Exchange) string {
 	return ""
 }
 
-// describeLastCalls returns a sentence that names the tools that the last reply called, "" for none.
 func describeLastCalls(exchanges []*Exchange) string {
 	calls := exchanges[len(exchanges)-1].Reply.Calls
 	if len(calls) == 0 {
@@ -207,13 +194,12 @@ func resolutionLabel(label string) string {
 	}
 }
 
-// lastOutcome returns the outcome of the last exchange. Earlier failed exchanges do not count, because the session
-// continued.
+// lastOutcome ignores earlier failures, after which the session continued.
 func lastOutcome(exchanges []*Exchange) string { return exchanges[len(exchanges)-1].Outcome }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// truncate shortens s to at most n bytes, with an ellipsis at the end. It cuts neither a rune nor a placeholder in two.
+// truncate shortens s to n bytes with an ellipsis, without cutting a rune or a placeholder.
 func truncate(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 )
 
-// tokens returns the sums of the numbers of tokens that the provider reported. Missing numbers count as 0.
 func tokens(exchanges []*Exchange) map[string]any {
 	var in, cached, out int
 	for _, e := range exchanges {
@@ -19,10 +18,8 @@ func tokens(exchanges []*Exchange) map[string]any {
 	return map[string]any{"input": in, "cached": cached, "output": out}
 }
 
-// maxEventIDs is the maximum number of exchange ids in a sample.
 const maxEventIDs = 256
 
-// eventIDs returns the ids of the exchanges from which a sample is built.
 func eventIDs(exchanges []*Exchange) []string {
 	var ids []string
 	for _, e := range exchanges {
@@ -33,7 +30,6 @@ func eventIDs(exchanges []*Exchange) []string {
 	return ids
 }
 
-// lessonsOf returns each lesson of the exchanges once, with its strongest state.
 func lessonsOf(exchanges []*Exchange) []Lesson {
 	best := map[string]Lesson{}
 	for _, e := range exchanges {
@@ -46,8 +42,7 @@ func lessonsOf(exchanges []*Exchange) []Lesson {
 	return slices.SortedFunc(maps.Values(best), func(a, b Lesson) int { return cmp.Compare(a.Slug, b.Slug) })
 }
 
-// stateRank returns the rank of the state of a lesson. The state matched and the states of sections have the lowest
-// rank, -1.
+// stateRank returns -1 for the state matched and the states of sections.
 func stateRank(state string) int {
 	return slices.Index([]string{"control", "withheld", "injected"}, state)
 }

@@ -15,20 +15,19 @@ import (
 	"precept/internal/wire"
 )
 
-// script builds a session turn by turn, as an agent of the chat dialect would.
+// script builds a session of the chat dialect turn by turn.
 type script struct {
 	session       sample.Session
 	now           time.Time
-	sentItems     int      // number of items that the agent has sent
-	repeatedReply []string // the last reply, as items of the next request
+	sentItems     int      // items that the agent has sent
+	repeatedReply []string // last reply, as items of the next request
 }
 
-// newScript returns a script without turns.
 func newScript() *script {
 	return &script{session: sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 }
 
-// addTurn adds a turn: the new items of the request, and the reply of the model.
+// addTurn adds the new items of a request, and the reply.
 func (s *script) addTurn(reply sample.Reply, items ...string) *sample.Exchange {
 	turn := len(s.session.Exchanges) + 1
 	e := sample.Exchange{
@@ -57,24 +56,20 @@ func (s *script) addTurn(reply sample.Reply, items ...string) *sample.Exchange {
 	return &s.session.Exchanges[len(s.session.Exchanges)-1]
 }
 
-// messageJSON returns a message as an item of the list.
 func messageJSON(role, text string) string {
 	raw, _ := json.Marshal(map[string]string{"role": role, "content": text})
 	return string(raw)
 }
 
-// resultJSON returns the result of a call as an item of the list.
 func resultJSON(id, text string) string {
 	raw, _ := json.Marshal(map[string]string{"role": "tool", "tool_call_id": id, "content": text})
 	return string(raw)
 }
 
-// callReply returns a reply with one call.
 func callReply(id, name, args string) sample.Reply {
 	return sample.Reply{Calls: []sample.Call{{ID: id, Name: name, Args: args}}, Finish: "tool_calls", InputTokens: 100, OutputTokens: 10}
 }
 
-// families returns the families of the samples, in order.
 func families(samples []sample.Sample) string {
 	var names []string
 	for _, s := range samples {
@@ -83,7 +78,7 @@ func families(samples []sample.Sample) string {
 	return strings.Join(names, " ")
 }
 
-// isFailure reports whether a result begins with "error". It replaces the detector.
+// isFailure replaces the detector.
 func isFailure(_, _, text string, _ int8) bool { return strings.HasPrefix(text, "error") }
 
 func TestBuildReturnsOneSampleForOneTurn(t *testing.T) {
@@ -91,7 +86,7 @@ func TestBuildReturnsOneSampleForOneTurn(t *testing.T) {
 		name   string
 		turn   func(c *script)
 		want   string // family
-		output string // a part of the sample's output
+		output string // a part of the output
 	}{
 		{"plain chat", func(c *script) {
 			c.addTurn(sample.Reply{Text: "Paris."}, messageJSON("system", "Be brief."), messageJSON("user", "Capital of France?"))
@@ -147,7 +142,7 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	if got := sample.Build(s.session); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
 		t.Errorf("got samples %v, want one complete sample with the text Hello", got)
 	}
-	// A failed turn without a retry is kept, even though the session continued.
+	// A failed turn without a retry is kept.
 	s = newScript()
 	s.addTurn(sample.Reply{Error: "boom"}, messageJSON("user", "Hi")).Outcome = sample.Failed
 	s.addTurn(sample.Reply{Text: "Hello"}, messageJSON("user", "Are you there?"))
@@ -156,7 +151,7 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	}
 }
 
-// Two exchanges of one turn without recorded items are not retries of each other. Build makes a sample of each.
+// Without recorded items, two exchanges of one turn are no retries.
 func TestBuildDoesNotMergeExchangesWithoutItems(t *testing.T) {
 	withoutItems := func(id string) sample.Exchange {
 		return sample.Exchange{ID: id, Session: "s", Turn: 1, At: time.Unix(1e9, 0).UTC(), Outcome: sample.Incomplete}
@@ -173,8 +168,7 @@ func TestBuildDoesNotMergeExchangesWithoutItems(t *testing.T) {
 	}
 }
 
-// Build uses the recorded verdicts, which list the failed results. If the verdicts do not match the results, Build
-// calls IsFailure.
+// If the judgements do not fit the results, Build calls IsFailure.
 func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	build := func(v *sample.ResultJudgements) (failed any, calls int) {
 		s := newScript()
@@ -186,7 +180,7 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	for name, tc := range map[string]struct {
 		verdicts *sample.ResultJudgements
 		failed   int
-		calls    int // calls of IsFailure
+		calls    int // of IsFailure
 	}{
 		"no verdicts":                                {nil, 1, 1},
 		"one failed result":                          {&sample.ResultJudgements{Results: 1, Failed: []int{0}}, 1, 0},
@@ -201,8 +195,7 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	}
 }
 
-// The summary of a request is the user's own text, without the template of a harness. If the template contains no
-// request, the summary is the whole message.
+// Without a request in the template, the summary is the whole message.
 func TestRequestSummaryOmitsTemplate(t *testing.T) {
 	const template = "Please solve this issue: @\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps"
 	for message, want := range map[string]string{
@@ -392,8 +385,6 @@ func TestCutDoesNotSplitPlaceholders(t *testing.T) {
 	}
 }
 
-// FuzzBuild checks that Build and the exports do not panic on arbitrary items, and that the samples conform to the
-// schemas.
 func FuzzBuild(f *testing.F) {
 	f.Add([]byte(`{"role":"user","content":[{"type":"text","text":"x"}]}`), []byte(`{"role":"tool","tool_call_id":"c1","content":7}`), 1)
 	f.Add([]byte(`{"type":"function_call","call_id":"c1","name":"n","arguments":{}}`), []byte(`{"type":"function_call_output","call_id":"c1"}`), 0)
@@ -414,7 +405,6 @@ func FuzzBuild(f *testing.F) {
 	})
 }
 
-// While a session grows, each Build returns the same id for the same dialog, and returns no dialog twice.
 func TestRebuiltDialogSamplesKeepIDs(t *testing.T) {
 	s := newScript()
 	s.addTurn(sample.Reply{Text: "Hello."}, messageJSON("user", "Hello there."))

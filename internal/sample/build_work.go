@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// Minimum values at which a session gets a plan_optimization sample.
+// Minimum values for a plan_optimization.
 const (
 	minCostlyCalls    = 25
 	minCostlyTokens   = 400_000
@@ -15,13 +15,12 @@ const (
 	slowMS            = 600_000 // milliseconds
 )
 
-// maxOpenFailures is the maximum number of failed calls without a repair that corrections remembers. The limit bounds
-// the cost, because each later call is compared with all of them, and a session may contain ten thousand calls.
+// maxOpenFailures bounds the cost: each later call is compared with the failed calls, of which a session may have ten
+// thousand.
 const maxOpenFailures = 64
 
-// corrections returns a sample for each repair. A repair is a call that worked after failed calls of the same tool with
-// the same aim and different arguments. The sample contains the last failed call, and counts the failed calls as
-// attempts.
+// corrections returns a sample for each call that worked after failed calls of the same tool with the same aim and
+// different arguments. It contains the last of these, and their number.
 func (h *history) corrections() []Sample {
 	var out []Sample
 	var open []*Event
@@ -40,7 +39,7 @@ func (h *history) corrections() []Sample {
 			switch {
 			case f.Call.Name != s.Call.Name || !sameAim(f.Call.Args, s.Call.Args):
 				rest = append(rest, f)
-			case f.Call.Args != s.Call.Args: // with equal arguments, something other than the call was repaired
+			case f.Call.Args != s.Call.Args: // with equal arguments, something else was repaired
 				failed = f
 				attempts++
 			}
@@ -53,7 +52,6 @@ func (h *history) corrections() []Sample {
 	return out
 }
 
-// correctionSample returns the error_correction of a failed call and the call that worked.
 func (h *history) correctionSample(n int, failed, worked *Event, attempts int) Sample {
 	exchanges := h.exchangesBetween(failed.Turn, worked.Turn)
 	f, label := h.ratingFor(failed.Turn, worked.Turn, false)
@@ -70,13 +68,10 @@ func (h *history) correctionSample(n int, failed, worked *Event, attempts int) S
 	return s
 }
 
-// exchangesBetween returns the exchanges of the turns from..to, including both.
 func (h *history) exchangesBetween(from, to int) []*Exchange {
 	return slices.DeleteFunc(slices.Clone(h.exchanges), func(e *Exchange) bool { return e.Turn < from || e.Turn > to })
 }
 
-// sameAim reports whether the arguments of two calls have the same aim. At least a third of the words of the arguments
-// with fewer words must occur in the other arguments.
 func sameAim(a, b string) bool {
 	wa, wb := argWords(a), argWords(b)
 	if len(wa) == 0 || len(wb) == 0 {
@@ -91,8 +86,8 @@ func sameAim(a, b string) bool {
 	return common*3 >= min(len(wa), len(wb))
 }
 
-// argWords returns at most 200 words of the values in the arguments of a call. The names of the arguments are left out,
-// because all calls of a tool have the same names. Single letters are left out, because they say nothing about the aim.
+// argWords returns at most 200 words of the argument values. Names, which all calls of a tool share, and single letters
+// say nothing about the aim.
 func argWords(args string) map[string]bool {
 	const maxWords = 200
 	if strings.HasPrefix(args, "{") {
@@ -112,7 +107,6 @@ func argWords(args string) map[string]bool {
 	return words
 }
 
-// withoutKeys returns a JSON text without the keys of its objects. The JSON may be truncated.
 func withoutKeys(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -136,7 +130,7 @@ func withoutKeys(text string) string {
 	return b.String()
 }
 
-// costReasons returns the reasons why the session counts as slow or costly, nil for none.
+// costReasons returns why the session counts as slow or costly, nil otherwise.
 func (h *history) costReasons() []string {
 	var reasons []string
 	used := tokens(h.exchanges)
@@ -158,7 +152,6 @@ func (h *history) costReasons() []string {
 	return reasons
 }
 
-// modelMS returns the time that the session waited for its model, in milliseconds.
 func (h *history) modelMS() (ms float64) {
 	for _, e := range h.exchanges {
 		ms += e.LatencyMS
@@ -166,7 +159,6 @@ func (h *history) modelMS() (ms float64) {
 	return ms
 }
 
-// planSample returns the plan_optimization of a slow or costly session.
 func (h *history) planSample(reasons []string) Sample {
 	f, label := h.ratingFor(0, 0, true)
 	s := h.baseSample(PlanOptimization, 0, h.exchanges, f, label)
@@ -181,7 +173,6 @@ func (h *history) planSample(reasons []string) Sample {
 	return s
 }
 
-// repeatedCalls returns the calls that were made more than once, with their counts, the most frequent first.
 func (h *history) repeatedCalls() []map[string]any {
 	const maxEntries = 10
 	type entry struct {

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// ChatMessage is a message in the form of OpenAI's chat and fine-tuning files.
+// ChatMessage is a message of OpenAI's chat and fine-tuning files.
 type ChatMessage struct {
 	Role       string     `json:"role"`
 	Content    *string    `json:"content"` // null for an assistant message with tool calls only
@@ -24,7 +24,7 @@ type ChatCall struct {
 	Function ChatFunction `json:"function"`
 }
 
-// ChatFunction holds the name of the tool, and the arguments as a string of JSON.
+// ChatFunction holds a tool's name, and its arguments as a string of JSON.
 type ChatFunction struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
@@ -36,20 +36,19 @@ type ChatTool struct {
 	Function ToolDefinition `json:"function"`
 }
 
-// ToolDefinition describes a tool by its name, its description, and the JSON schema of its arguments.
+// ToolDefinition describes a tool, with the JSON schema of its arguments.
 type ToolDefinition struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
-// Conversation returns the system prompt and the messages of the session in the chat form. The messages are assembled
-// from the new items of the turns, in any dialect.
+// Conversation returns the system prompt and the messages in the chat form, assembled from the turns' new items in
+// every dialect.
 func (s *Session) Conversation() []ChatMessage {
 	return s.history().conversation(-1)
 }
 
-// tools returns the tools of the session.
 func (h *history) tools() []ChatTool {
 	for _, e := range h.exchanges {
 		if len(e.Tools) > 0 {
@@ -59,8 +58,7 @@ func (h *history) tools() []ChatTool {
 	return nil
 }
 
-// tools returns the tools of an exchange in the chat form. A tool that the provider runs, such as a web search, has no
-// name and is left out.
+// tools leaves out tools that the provider runs, such as a web search, which have no name.
 func (e *Exchange) tools() (out []ChatTool) {
 	var list []struct {
 		ToolDefinition
@@ -85,8 +83,7 @@ func (e *Exchange) tools() (out []ChatTool) {
 	return out
 }
 
-// conversation returns the system prompt and the messages up to the request of exchange n, without the reply to this
-// request. If n is negative, it returns all messages.
+// conversation returns the system prompt and the messages up to the request of exchange n, or all if n is negative.
 func (h *history) conversation(n int) []ChatMessage {
 	list := h.messages(n)
 	for _, e := range h.exchanges {
@@ -97,17 +94,16 @@ func (h *history) conversation(n int) []ChatMessage {
 	return list
 }
 
-// messages returns the result of conversation without the system prompt.
 func (h *history) messages(n int) []ChatMessage {
 	var list []ChatMessage
-	var raw []json.RawMessage // the agent's list as far as it is known
+	var raw []json.RawMessage // agent's list as far as known
 	for i, e := range h.exchanges {
 		from, continues := e.FirstNew, i > 0
 		switch {
-		case from > 0 && from < len(raw): // the agent edited or compacted its history
+		case from > 0 && from < len(raw): // edited or compacted history
 			raw = raw[:from]
 			list, continues = chatMessages(raw, e.Dialect), false
-		case from == 0 && len(raw) > 0 && len(e.New) > 0 && bytes.Equal(raw[0], e.New[0]): // the agent sent the list again
+		case from == 0 && len(raw) > 0 && len(e.New) > 0 && bytes.Equal(raw[0], e.New[0]): // the list was sent again
 			raw, list, continues = nil, nil, false
 		}
 		raw = append(raw, e.New...)
@@ -127,8 +123,7 @@ func (h *history) messages(n int) []ChatMessage {
 	return list
 }
 
-// trainablePart returns the part of the history up to the last whole answer. Answers at the end that were cut, aborted
-// or failed are left out.
+// trainablePart leaves out answers at the end that were cut, aborted or failed.
 func (h *history) trainablePart() *history {
 	n := 0
 	for i, e := range h.exchanges {
@@ -141,7 +136,6 @@ func (h *history) trainablePart() *history {
 	return &part
 }
 
-// hasCompleteReply reports whether the stored reply is the whole answer of the model.
 func (e *Exchange) hasCompleteReply() bool {
 	return !e.Truncated && e.Outcome != Incomplete && e.Outcome != Aborted && e.Outcome != Failed
 }
@@ -149,7 +143,6 @@ func (e *Exchange) hasCompleteReply() bool {
 // repeatsReply reports whether the items repeat the last reply. They do not if the provider stores the conversation.
 func repeatsReply(items []*wire.Item) bool { return slices.ContainsFunc(items, hasModelOutput) }
 
-// chatMessages returns the chat messages for list items of a dialect.
 func chatMessages(raw []json.RawMessage, dialect string) []ChatMessage {
 	var list []ChatMessage
 	for _, it := range (&Exchange{Dialect: dialect, New: raw}).items(nil) {
@@ -158,7 +151,6 @@ func chatMessages(raw []json.RawMessage, dialect string) []ChatMessage {
 	return list
 }
 
-// appendItem appends the chat messages for an item.
 func appendItem(list []ChatMessage, it *wire.Item) []ChatMessage {
 	for _, r := range nativeResults(it) {
 		list = append(list, ChatMessage{Role: "tool", Content: &r.Text, ToolCallID: r.CallID})
@@ -176,8 +168,7 @@ func appendItem(list []ChatMessage, it *wire.Item) []ChatMessage {
 	return list
 }
 
-// appendAnswer appends the model's answer. Successive calls, which are separate items in the responses dialect, become
-// one assistant message, as in the chat dialect.
+// appendAnswer joins successive calls, which are separate in the responses dialect, into one message.
 func appendAnswer(list []ChatMessage, text string, calls []Call) []ChatMessage {
 	if n := len(list); n > 0 && list[n-1].Role == "assistant" && len(calls) > 0 && text == "" {
 		list[n-1].ToolCalls = append(list[n-1].ToolCalls, chatCalls(calls)...)
@@ -205,7 +196,7 @@ func chatCalls(calls []Call) []ChatCall {
 	return out
 }
 
-// HumanFeedback reports whether a person rated the session, and whether a person corrected or rejected an answer.
+// HumanFeedback reports whether a person rated the session, and corrected or rejected an answer.
 func (s *Session) HumanFeedback() (rated, judged bool) {
 	for i := range s.Ratings {
 		r := &s.Ratings[i]
@@ -216,8 +207,8 @@ func (s *Session) HumanFeedback() (rated, judged bool) {
 	return rated, judged
 }
 
-// Preferences returns pairs of a better and a worse answer, derived from the feedback of people. The better answer is a
-// correction of the worse answer, or an approved answer to the same words of the user.
+// Preferences returns pairs of a better and a worse answer from people's feedback. The better one corrects the worse,
+// or was approved for the same words of the user.
 func (s *Session) Preferences() []Preference {
 	h := s.history()
 	var out []Preference
@@ -246,8 +237,6 @@ func (s *Session) Preferences() []Preference {
 	return out
 }
 
-// ratedIndex returns the index in h.exchanges of the exchange that a rating is about, -1 if h does not have the
-// exchange. A rating without a turn is about the last exchange.
 func (h *history) ratedIndex(r *Rating) int {
 	if r.Turn == 0 {
 		return len(h.exchanges) - 1
@@ -255,7 +244,7 @@ func (h *history) ratedIndex(r *Rating) int {
 	return slices.IndexFunc(h.exchanges, func(e *Exchange) bool { return e.Turn == r.Turn })
 }
 
-// correctionMessage returns the message for a correction, which is a text, a message, or any other JSON.
+// correctionMessage returns the message for a correction: a text, a message, or other JSON.
 func correctionMessage(raw json.RawMessage) []ChatMessage {
 	var m struct {
 		Content json.RawMessage `json:"content"`
@@ -270,7 +259,6 @@ func correctionMessage(raw json.RawMessage) []ChatMessage {
 	return []ChatMessage{{Role: "assistant", Content: &text}}
 }
 
-// approvedAnswer returns an approved answer to the same words of the user in another exchange, nil for none.
 func (h *history) approvedAnswer(index int) []ChatMessage {
 	words := lastUserText(h.items[index])
 	if words == "" {
@@ -288,7 +276,6 @@ func (h *history) approvedAnswer(index int) []ChatMessage {
 	return nil
 }
 
-// lastUserText returns the words of the newest item with words of the user.
 func lastUserText(items []*wire.Item) (words string) {
 	for _, it := range items {
 		if it.UserText != "" {
@@ -298,8 +285,8 @@ func lastUserText(items []*wire.Item) (words string) {
 	return words
 }
 
-// contentText returns the text of a JSON string or of a list of parts. Any other JSON is returned unchanged, because a
-// correction may have any form.
+// contentText returns the text of a JSON string or a list of parts, and other JSON unchanged: a correction may have
+// every form.
 func contentText(raw json.RawMessage) string {
 	if len(raw) == 0 || string(raw) == "null" {
 		return ""

@@ -9,8 +9,7 @@ import (
 	"precept/internal/sample"
 )
 
-// A correction is a string, a message, or the parts of a message. For any other JSON value, its JSON is the text of the
-// correction. A correction without text is ignored.
+// A correction is a string, a message, or parts. Other JSON is a text, and a correction without text is ignored.
 func TestPreferenceReadsEachFormOfCorrection(t *testing.T) {
 	for correction, want := range map[string]string{
 		`"better"`:             "better",
@@ -39,7 +38,6 @@ func TestPreferenceReadsEachFormOfCorrection(t *testing.T) {
 	}
 }
 
-// A rejected reply is paired only with an approved reply to the same user message.
 func TestPreferencePairsRequireSameUserMessage(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -73,8 +71,6 @@ func TestPreferencePairsRequireSameUserMessage(t *testing.T) {
 	}
 }
 
-// A later call of the same tool with different arguments corrects a failed call, unless the calls name different
-// targets.
 func TestCorrectionRequiresSameTarget(t *testing.T) {
 	for _, tc := range []struct {
 		failed, worked string
@@ -83,11 +79,11 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 		{`{"path":"src/main.go"}`, `{"path":"lib/main.go"}`, true},
 		{`{"path":"src/main.go"}`, `{"path":"src/main.go"}`, false}, // the state changed, not the call
 		{`{"query":"weather in Oslo"}`, `{"sql":"select 1 from t"}`, false},
-		{``, `{"sql":"select 1"}`, true}, // no target is named: the target may be the same
+		{``, `{"sql":"select 1"}`, true}, // no target: may be the same
 		{`{"sql":"select 1"}`, `{}`, true},
 		{`{"a":"one two"}`, `{"b":"one four five six"}`, true}, // a third of the words of the shorter text
 		{`{"a":"one two three seven"}`, `{"b":"one four five six"}`, false},
-		{`{"command":"python x.py"}`, `{"command":"git push origin fix/x"}`, false}, // keys and single letters are not a target
+		{`{"command":"python x.py"}`, `{"command":"git push origin fix/x"}`, false}, // keys and single letters are no target
 		{`{"command":"python x.py"}`, `{"command":"python y.py"}`, true},
 	} {
 		s := newScript()
@@ -101,7 +97,7 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 	}
 }
 
-// An error_correction sample has the label of the user's rating, or the label acceptable without a rating.
+// Without a rating, the label is acceptable.
 func TestErrorCorrectionHasLabelOfUserRating(t *testing.T) {
 	s := newScript()
 	s.session.IsFailure = isFailure
@@ -126,7 +122,6 @@ func TestErrorCorrectionHasLabelOfUserRating(t *testing.T) {
 	}
 }
 
-// A plan_optimization sample has the label of a rating of any turn, and the calls that the agent repeated.
 func TestPlanOptimizationHasRatingAndRepeatedCalls(t *testing.T) {
 	s := newScript()
 	s.addTurn(callReply("c0", "ls", "a"), messageJSON("user", "go"))
@@ -154,7 +149,7 @@ func TestPlanOptimizationHasRatingAndRepeatedCalls(t *testing.T) {
 	t.Error("got no plan_optimization sample, want one")
 }
 
-// A sample lists each lesson once, with its strongest state. Of two entries with the same state, the first counts.
+// Of two entries with the same state, the first counts.
 func TestSampleListsLessonWithStrongestState(t *testing.T) {
 	s := newScript()
 	s.addTurn(sample.Reply{Text: "a"}, messageJSON("user", "one")).Lessons = []sample.Lesson{

@@ -6,11 +6,10 @@ import (
 	"precept/internal/wire"
 )
 
-// The functions of this file read the JSON that Encode writes, in one pass and without reflection. A close reads every
-// exchange of the session, and encoding/json took most of its time. The functions fail on any other JSON, and Decode
-// then uses encoding/json.
+// This file reads the JSON that Encode writes, in one pass and without reflection. A close reads every exchange of a
+// session, and encoding/json, still used for other JSON, took most of its time.
 
-// read reads the JSON of an exchange, and reports whether Encode could have written the JSON.
+// read reports whether Encode could have written the JSON.
 func (e *Exchange) read(data []byte) bool {
 	if !utf8.Valid(data) {
 		return false
@@ -48,7 +47,7 @@ func (e *Exchange) read(data []byte) bool {
 			e.Status = d.Int()
 		case "outcome":
 			e.Outcome = d.Text()
-		case "new": // must be empty, because the items are in Encoded.Items
+		case "new": // must be empty: the items are in Encoded.Items
 			d.Array(d.Fail)
 		case "new_from":
 			e.FirstNew = d.Int()
@@ -156,7 +155,6 @@ func readResultJudgements(d *wire.Document) *ResultJudgements {
 	return v
 }
 
-// readList reads an array. read reads one element.
 func readList[T any](d *wire.Document, read func(*T, *wire.Document)) []T {
 	list := []T{}
 	d.Array(func() {
@@ -166,7 +164,7 @@ func readList[T any](d *wire.Document, read func(*T, *wire.Document)) []T {
 	return list
 }
 
-// readTrue reads the value of a member that Encode leaves out if it is false.
+// readTrue reads a member that Encode leaves out if false.
 func readTrue(d *wire.Document) bool {
 	if string(d.Raw()) != "true" {
 		d.Fail()

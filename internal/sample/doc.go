@@ -1,8 +1,7 @@
-// Package sample defines the stored form of the traffic. An [Exchange] is the new part of one turn, a request and
-// its reply. An [OptOut] decides which content is not stored. A [Sample] is a learning sample, in the form of MPLP,
-// that is built from a closed session.
+// Package sample defines the stored form of the traffic. An [Exchange] is the new part of one turn, a request and its
+// reply. An [OptOut] decides which content is not stored. A [Sample] is a learning sample in the form of MPLP, built
+// from a closed session.
 //
-// Contract: every text of an exchange is redacted ([Exchange.Redact]) before it is written. [Build] is a pure function
-// of a session. Repeated builds return identical ids and bytes, so that it is harmless to write samples again. The
-// package reads no clock, and only the random source that is passed to it.
+// Contract: every text of an exchange is redacted ([Exchange.Redact]) before it is written. [Build] is a pure function:
+// repeated builds return identical ids and bytes, so it is harmless to write samples again.
 package sample

@@ -11,11 +11,11 @@ import (
 
 // Encoded is the stored form of an exchange.
 type Encoded struct {
-	Data  []byte // JSON of the exchange without New, System and Tools
-	Items []byte // JSON array of the items of New; if Prompt is set, an array of System and Tools comes first; nil if New is nil
+	Data  []byte // JSON without New, System and Tools
+	Items []byte // JSON array of New; with a prompt, an array of System and Tools comes first; nil if New is nil
 }
 
-// Encode returns the stored form. After Seal, it returns the form that Seal made.
+// Encode returns the stored form, the one that Seal made if there is one.
 func (e *Exchange) Encode() Encoded {
 	if e.sealed != nil {
 		return *e.sealed
@@ -27,16 +27,16 @@ func (e *Exchange) Encode() Encoded {
 		items = append([]json.RawMessage{joinItems([]json.RawMessage{nullIfEmpty(e.System), nullIfEmpty(e.Tools)})}, items...)
 	}
 	head.LatencyMS, head.FirstMS = finite(e.LatencyMS), finite(e.FirstMS)
-	var data bytes.Buffer // the encoder writes only once, so the buffer gets the size of the document
+	var data bytes.Buffer // the encoder writes once, so the buffer gets the right size
 	enc := json.NewEncoder(&data)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(&head); err != nil {
-		panic(fmt.Sprintf("encoding exchange %s: %v", e.ID, err)) // package store recovers, and only this exchange is lost
+		panic(fmt.Sprintf("encoding exchange %s: %v", e.ID, err)) // package store recovers, and loses only this exchange
 	}
 	return Encoded{Data: bytes.TrimRight(data.Bytes(), "\n"), Items: joinItems(items)}
 }
 
-// finite returns v, or 0 for a value that JSON cannot represent.
+// finite returns 0 for a value that JSON cannot represent.
 func finite(v float64) float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return 0
@@ -44,8 +44,7 @@ func finite(v float64) float64 {
 	return v
 }
 
-// Seal encodes the exchange once, for the durable queue and for the store. The exchange must not be
-// changed afterwards.
+// Seal encodes the exchange once, for the durable queue and the store. The exchange must not change afterwards.
 func (e *Exchange) Seal() Encoded {
 	if e.sealed == nil {
 		enc := e.Encode()
@@ -54,7 +53,7 @@ func (e *Exchange) Seal() Encoded {
 	return *e.sealed
 }
 
-// Sealed returns the result of an earlier Seal. ok is false before Seal.
+// Sealed returns the result of an earlier Seal.
 func (e *Exchange) Sealed() (enc Encoded, ok bool) {
 	if e.sealed == nil {
 		return Encoded{}, false
@@ -62,8 +61,8 @@ func (e *Exchange) Sealed() (enc Encoded, ok bool) {
 	return *e.sealed, true
 }
 
-// Decode returns the exchange. Its items share the memory of enc.Items. If Items is not a JSON array, its bytes become
-// a single item, a string, so that one unreadable document does not block the others.
+// Decode returns the exchange, whose items share the memory of enc.Items. Items that are no JSON array become one
+// string, so that an unreadable document does not block the others.
 func (enc Encoded) Decode() (Exchange, error) {
 	var e Exchange
 	if !e.read(enc.Data) {
@@ -81,7 +80,6 @@ func (enc Encoded) Decode() (Exchange, error) {
 	return e, nil
 }
 
-// nullIfEmpty returns raw, or null if raw is empty.
 func nullIfEmpty(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("null")
@@ -89,7 +87,6 @@ func nullIfEmpty(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// nilIfNull returns raw, or nil if raw is null.
 func nilIfNull(raw json.RawMessage) json.RawMessage {
 	if string(raw) == "null" {
 		return nil
@@ -97,7 +94,6 @@ func nilIfNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// joinItems returns a JSON array of the items without changing their bytes. The result is nil for nil items.
 func joinItems(items []json.RawMessage) []byte {
 	if items == nil {
 		return nil

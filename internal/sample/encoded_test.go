@@ -31,7 +31,7 @@ func TestSystemAndToolsRoundTrip(t *testing.T) {
 		{System: json.RawMessage(`"Be kind."`), New: []json.RawMessage{[]byte(`{"role":"user"}`)}},
 		{Tools: json.RawMessage(`[{"name":"ls"}]`)},
 		{System: json.RawMessage(`[{"type":"text","text":"a , b"}]`), Tools: json.RawMessage(`[]`), New: []json.RawMessage{[]byte(`[null,null]`)}},
-		{New: []json.RawMessage{[]byte(`[null,null]`)}}, // an item that looks like an encoded prompt
+		{New: []json.RawMessage{[]byte(`[null,null]`)}}, // resembles an encoded prompt
 	} {
 		decoded, err := x.Encode().Decode()
 		if err != nil || string(decoded.System) != string(x.System) || string(decoded.Tools) != string(x.Tools) || len(decoded.New) != len(x.New) {
@@ -65,7 +65,6 @@ func FuzzItems(f *testing.F) {
 	})
 }
 
-// decodeWithLibrary decodes an exchange with encoding/json.
 func decodeWithLibrary(data []byte) (e sample.Exchange, err error) {
 	err = json.Unmarshal(data, &e)
 	return e, err
@@ -87,7 +86,6 @@ func TestDecodeReadsAllFields(t *testing.T) {
 	})
 }
 
-// fill sets each exported field of a struct to a random value, which may be zero.
 func fill(t *rapid.T, v reflect.Value) {
 	for i := range v.NumField() {
 		f, field := v.Field(i), v.Type().Field(i)
@@ -136,8 +134,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// mayRepeatName reports whether an object in data may repeat a name. encoding/json merges the values of a repeated
-// name.
+// mayRepeatName reports whether an object may repeat a name, whose values encoding/json merges.
 func mayRepeatName(data []byte) bool {
 	for _, name := range []string{`"id"`, `"reply"`, `"verdicts"`, `"lessons"`, `"calls"`, `"failed"`, `"redacted"`} {
 		if strings.Count(string(data), name) > 1 {

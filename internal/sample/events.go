@@ -1,25 +1,25 @@
 package sample
 
-// Event is one event of a session: words of a participant, or a tool call with its result.
+// Event is words of a participant, or a tool call with its result.
 type Event struct {
 	Turn     int
 	Role     string // user, assistant, or call
-	Text     string // words of the participant; for a call, the result
-	Call     Call   // call; set if Role is "call"
-	Answered bool   // for a call: Text holds its result
-	IsError  int8   // for a call: error flag of the API: +1 error, -1 success, 0 no flag
+	Text     string // words, or the call's result
+	Call     Call   // set if Role is "call"
+	Answered bool   // call: Text holds its result
+	IsError  int8   // call: +1 error, -1 success, 0 no flag
 
-	failed bool // for a call: the result is an error
-	edited bool // for a call: a person changed the call before its execution, so the history has a different call
+	failed bool // call: the result is an error
+	edited bool // call: a person changed it before its execution, so the history has a different call
 }
 
-// Roles of an Event. System messages are not events, because the operator writes them.
+// Roles of an Event. The operator's system messages are not events.
 const (
 	EventUser      = "user"
 	EventAssistant = "assistant"
 	EventCall      = "call"
 )
 
-// Events returns the events of a session in order. Each call occurs once. The text of a user event is the person's own
-// words, without the blocks that agents add.
+// Events returns the events of a session in order, each call once. A user event holds the person's own words, without
+// the blocks that agents add.
 func (s *Session) Events() []Event { return s.history().events }

@@ -6,7 +6,6 @@ import (
 	"precept/internal/sample"
 )
 
-// Exchanges whose calls name an opted-out file are not stored.
 func ExampleOptOut_NamesPath() {
 	o, err := sample.NewOptOut([]string{"*.env", "*/.ssh/*"}, nil, nil)
 	if err != nil {

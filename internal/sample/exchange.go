@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// The outcomes of an exchange.
+// Outcomes of an exchange.
 const (
 	Complete   = "complete"
 	Incomplete = "incomplete"        // the upstream's stream was cut
@@ -25,9 +25,9 @@ type Exchange struct {
 	Tenant           string            `json:"tenant"`
 	Agent            string            `json:"agent"`
 	Session          string            `json:"session"`          // hex of session.ID
-	SessionName      string            `json:"session_name"`     // name of the session, given by the client, or else by precept
-	Run              string            `json:"run,omitempty"`    // name of the run, or of the parent session
-	Caller           string            `json:"caller,omitempty"` // digest of the owner of the client's credential; "" means no credential
+	SessionName      string            `json:"session_name"`     // from the client, else from precept
+	Run              string            `json:"run,omitempty"`    // of the run or the parent session
+	Caller           string            `json:"caller,omitempty"` // digest of the credential's owner; "" without a credential
 	RequestID        string            `json:"request_id"`
 	Turn             int               `json:"turn"`
 	At               time.Time         `json:"at"`
@@ -35,47 +35,45 @@ type Exchange struct {
 	Model            string            `json:"model"`
 	Status           int               `json:"status"`
 	Outcome          string            `json:"outcome"`  // Complete, Incomplete, Aborted or Failed
-	New              []json.RawMessage `json:"new"`      // list items since the last turn, without the text that precept inserted
-	FirstNew         int               `json:"new_from"` // index of the first item of New in the list
+	New              []json.RawMessage `json:"new"`      // list items since the last turn, without precept's text
+	FirstNew         int               `json:"new_from"` // index in the list
 	Reply            Reply             `json:"reply"`
 	Lessons          []Lesson          `json:"lessons,omitempty"`
-	Loops            int               `json:"loops,omitempty"` // number of loops that precept noticed in this turn
+	Loops            int               `json:"loops,omitempty"` // noticed in this turn
 	ResultJudgements *ResultJudgements `json:"verdicts,omitempty"`
 	LatencyMS        float64           `json:"latency_ms"`
 	FirstMS          float64           `json:"first_byte_ms"`
 	Book             string            `json:"book,omitempty"`      // hash of the lessons in effect
 	Config           string            `json:"config,omitempty"`    // hash of the configuration
-	Redacted         map[string]int    `json:"redacted,omitempty"`  // number of replacements by kind
+	Redacted         map[string]int    `json:"redacted,omitempty"`  // replacements by kind
 	Truncated        bool              `json:"truncated,omitempty"` // the capture reached its limit
 
-	// System and Tools are the system prompt and the tools that the agent sent outside of its list. Only the first
-	// exchange of a session has them, because the agent sends the same ones with every turn. A system prompt inside of
-	// the list is in New.
+	// System and Tools are those outside the agent's list. Only a session's first exchange has them, because the agent
+	// repeats them with every turn.
 	System    json.RawMessage `json:"-"`
 	Tools     json.RawMessage `json:"-"`
-	HasPrompt bool            `json:"prompt,omitempty"` // the stored items begin with System and Tools; set by Encode
+	HasPrompt bool            `json:"prompt,omitempty"` // stored items begin with System and Tools; set by Encode
 
-	// Facts is stored in the row of the session instead of the exchange.
+	// Facts is stored in the session's row instead.
 	Facts TurnFacts `json:"-"`
 
-	// Repeated is the number of items at the start of New that repeat earlier replies of the session. It is not stored.
+	// Repeated is the number of items at the start of New that repeat earlier replies. It is not stored.
 	Repeated int `json:"-"`
 
-	sealed *Encoded // encoded form; set by Seal
+	sealed *Encoded // set by Seal
 }
 
-// maxUncutTask is the length, in bytes, up to which a task is never cut off.
 const maxUncutTask = 4 << 10
 
-// TurnFacts holds facts about a turn that the lists of sessions show.
+// TurnFacts holds facts about a turn for the lists of sessions.
 type TurnFacts struct {
-	Task  string   // first words of the user; set at the first turn
-	Tags  []string // tags that the client sent
-	Kinds []string // kinds of the failed tool results
-	Paths string   // OptOut.PathHash of the patterns that were applied to the exchange
+	Task  string   // user's first words, at the first turn
+	Tags  []string // from the client
+	Kinds []string // of failed tool results
+	Paths string   // OptOut.PathHash of the applied patterns
 }
 
-// Lesson is the state, in a turn, of a lesson that matched, or of a section of a rules file whose coin was flipped.
+// Lesson is the state, in a turn, of a lesson that matched, or of a rules file's section with a random decision.
 type Lesson struct {
 	Slug       string  `json:"slug"`
 	Arm        string  `json:"arm"`
@@ -83,15 +81,14 @@ type Lesson struct {
 	Propensity float64 `json:"propensity,omitempty"`
 }
 
-// ResultJudgements records which tool results of New were judged to be errors during the turn. The close of the session
-// uses the verdicts, because a second judgement would parse each result again. If Results differs from the number of
-// results in New, New was cut at its limit after the judgement, and the verdicts do not apply.
+// ResultJudgements records which tool results of New were judged to be errors during the turn, so that the close need
+// not parse them again. It does not apply if New was cut afterwards to a different number of results.
 type ResultJudgements struct {
 	Results int   `json:"results"`          // number of tool results in New
-	Failed  []int `json:"failed,omitempty"` // indices of the errors among the results, from 0
+	Failed  []int `json:"failed,omitempty"` // indices among the results
 }
 
-// Reply is the model's answer. A token count that the provider did not report is 0 or less.
+// Reply is the model's answer. A token count that was not reported is 0 or less.
 type Reply struct {
 	ID           string `json:"id,omitempty"`
 	Text         string `json:"text,omitempty"`
@@ -101,7 +98,7 @@ type Reply struct {
 	InputTokens  int    `json:"input_tokens,omitempty"`
 	CachedTokens int    `json:"cached_tokens,omitempty"`
 	OutputTokens int    `json:"output_tokens,omitempty"`
-	Choices      int    `json:"choices,omitempty"` // number of choices if more than one; the first choice is stored
+	Choices      int    `json:"choices,omitempty"` // if more than one; the first is stored
 }
 
 // Call is a tool call of the reply.
@@ -111,7 +108,7 @@ type Call struct {
 	Args string `json:"args"`
 }
 
-// NewID returns a new exchange id, a UUID v4, made from the random source.
+// NewID returns a new exchange id, a UUID v4.
 func NewID(random io.Reader) (string, error) {
 	id, err := uuid.NewRandomFromReader(random)
 	if err != nil {
@@ -120,12 +117,11 @@ func NewID(random io.Reader) (string, error) {
 	return id.String(), nil
 }
 
-// Redact redacts every text of the exchange, and counts the replacements in Redacted. Items of New without a
-// replacement keep their bytes.
+// Redact redacts every text, and counts the replacements in Redacted. Items without a replacement keep their bytes.
 func (e *Exchange) Redact(r *redact.Redactor) {
 	r.DrainCounts()
 	redactItem := r.JSON
-	if e.FirstNew == 0 { // other sessions send the same system prompt and rules files
+	if e.FirstNew == 0 { // other sessions send the same prompt and rules files
 		redactItem = r.JSONCached
 	}
 	for _, text := range []*json.RawMessage{&e.System, &e.Tools} {
@@ -152,7 +148,7 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 	if len(e.Facts.Task) > maxUncutTask {
 		redactTask = r.TruncatedText
 	}
-	e.Facts.Task = redactTask(e.Facts.Task) // not counted, because the task is also part of New
+	e.Facts.Task = redactTask(e.Facts.Task) // not counted: the task is also part of New
 	for i, tag := range e.Facts.Tags {
 		e.Facts.Tags[i] = r.Text(tag)
 	}

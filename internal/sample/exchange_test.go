@@ -16,7 +16,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// An encoded exchange decodes to the same exchange, with the items byte for byte.
 func TestEncodeDecodeRoundTrip(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "a\"b\\c\n\t\r\x01<>&", "é\u2028😀"}))
 	rapid.Check(t, func(t *rapid.T) {
@@ -56,7 +55,6 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 	})
 }
 
-// Encode omits only values that JSON cannot represent, and replaces invalid UTF-8.
 func TestEncodeOmitsValuesWithoutJSON(t *testing.T) {
 	e := sample.Exchange{ID: "a", LatencyMS: math.NaN(), FirstMS: math.Inf(1), Model: "\xff\xfe broken"}
 	got, err := e.Encode().Decode()
@@ -120,7 +118,6 @@ func TestRedactCoversAllTextsOfExchange(t *testing.T) {
 	}
 }
 
-// Redact removes a partial personal value at the end of an incomplete reply, but not at the end of a complete reply.
 func TestRedactTreatsTruncatedReplyAsCut(t *testing.T) {
 	for outcome, want := range map[string]string{sample.Incomplete: "card [REDACTED:cut:1]", sample.Aborted: "card [REDACTED:cut:1]", sample.Complete: "card 4111 1111"} {
 		e := sample.Exchange{Outcome: outcome, Reply: sample.Reply{Text: "card 4111 1111", Calls: []sample.Call{{Args: "card 4111 1111"}}}}

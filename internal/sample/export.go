@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Exporter writes one JSON document per line, and holds at most one document in memory. After a failed write, each
-// later call of WriteLine or Flush fails, too.
+// Exporter writes one JSON document per line, and holds at most one in memory. After a failed write, all later calls
+// fail, too.
 type Exporter struct {
 	w     *bufio.Writer
 	enc   *json.Encoder
@@ -24,7 +24,7 @@ func NewExporter(w io.Writer) *Exporter {
 	return &Exporter{w: buf, enc: enc}
 }
 
-// Lines returns the number of lines that were written so far.
+// Lines returns the number of lines written so far.
 func (e *Exporter) Lines() int { return e.lines }
 
 // Flush writes the buffered lines and ends the export.
@@ -35,7 +35,7 @@ func (e *Exporter) Flush() error {
 	return nil
 }
 
-// WriteLine writes a Sample, a Trial, or any other document.
+// WriteLine writes a Sample, a Trial, or another document.
 func (e *Exporter) WriteLine(v any) error {
 	e.lines++
 	if err := e.enc.Encode(v); err != nil {
@@ -44,9 +44,8 @@ func (e *Exporter) WriteLine(v any) error {
 	return nil
 }
 
-// WriteChat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. The conversation
-// ends with the last whole answer of the model. For a session without a whole answer, WriteChat writes
-// nothing.
+// WriteChat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls, up to the model's
+// last whole answer. Without one, it writes nothing.
 func (e *Exporter) WriteChat(s *Session) error {
 	h := s.history().trainablePart()
 	messages := h.conversation(-1)
@@ -61,7 +60,7 @@ func (e *Exporter) WriteChat(s *Session) error {
 	return nil
 }
 
-// Preference is one line of a preference export, with a better and a worse answer to the same conversation.
+// Preference is one line of a preference export: a better and a worse answer to the same conversation.
 type Preference struct {
 	Prompt   []ChatMessage `json:"prompt"`
 	Tools    []ChatTool    `json:"tools,omitempty"`
@@ -81,40 +80,40 @@ func (e *Exporter) WritePreferences(s *Session) error {
 	return nil
 }
 
-// TrialOutcome is one outcome of a session after a pick, with the parameters that were fixed at the time of the pick.
+// TrialOutcome is one outcome of a session after a pick (a chosen lesson), with the parameters that were fixed at the
+// pick.
 type TrialOutcome struct {
 	Name   string  `json:"name"`
-	X      float64 `json:"x"`      // observation: 0 or 1, failed calls, turns, tokens or seconds
-	Y      float64 `json:"y"`      // value on the scale of the experiment, 0..1
-	Center float64 `json:"center"` // the report subtracts the centre from the value
+	X      float64 `json:"x"`      // 0 or 1, failed calls, turns, tokens or seconds
+	Y      float64 `json:"y"`      // on the scale of the experiment, 0..1
+	Center float64 `json:"center"` // subtracted from the value in reports
 	Width  float64 `json:"width"`  // distance from the centre at which a bet is capped; 0 means no bet
 }
 
-// Trial is one line of the experiment export. It holds a coin, which is the random decision to inject or to withhold a
-// lesson, with its result, its probability, and the outcome. The report can be computed from these lines alone
-// (examples/experiment).
+// Trial is one line of the experiment export: a coin (the random decision to inject or withhold a lesson), its result,
+// its probability, and the outcome. The report can be computed from these lines alone (examples/experiment).
 type Trial struct {
 	Session        string         `json:"session"`       // unit of the coin: a session, or a run
 	Run            string         `json:"run,omitempty"` // name of the run
 	Tenant         string         `json:"tenant,omitempty"`
-	Coin           string         `json:"coin"`               // holdout: coin of one lesson; rule: coin of a section of a rules file; control: coin of the session
-	Arm            string         `json:"arm"`                // arm of a pick; "" on the line of the session itself
-	Slug           string         `json:"slug"`               // slug of the lesson of a pick
-	Assigned       string         `json:"assigned"`           // for a pick: injected | withheld; for the session itself: treated | control; for a lesson that matched in a control session: control
+	Coin           string         `json:"coin"`               // holdout: coin of one lesson; rule: of a section of a rules file; control: of the session
+	Arm            string         `json:"arm"`                // of a pick; "" on the session's own line
+	Slug           string         `json:"slug"`               // lesson of a pick
+	Assigned       string         `json:"assigned"`           // pick: injected | withheld; session: treated | control; lesson that matched in a control session: control
 	Propensity     float64        `json:"propensity"`         // probability of the assigned arm
-	Eps            float64        `json:"eps"`                // probability that the coin gives withheld, or control
-	Center         float64        `json:"center"`             // expected reward, fixed before the coin; the report subtracts it from the outcome
-	Outcome        *float64       `json:"outcome"`            // the reward, 0..1; null without feedback
-	OutcomeAtClose *float64       `json:"outcome_at_closing"` // reward at the closing, which a planned trial uses
-	Turn           int            `json:"turn,omitempty"`     // for a pick: turn of its session (in a run: number of the decision)
-	Trial          string         `json:"trial,omitempty"`    // for a pick: its planned trial, "start.picks"
-	Outcomes       []TrialOutcome `json:"outcomes,omitempty"` // for a pick of a closed session: the outcomes after the pick
-	Model          string         `json:"model,omitempty"`    // model of the session's first request
-	Graded         bool           `json:"graded,omitempty"`   // the session was closed by a release that counts the columns explained and all_sessions
-	Weight         float64        `json:"weight,omitempty"`   // for a pick: weight of the outcomes in the estimate from all sessions
+	Eps            float64        `json:"eps"`                // probability of withheld, or control
+	Center         float64        `json:"center"`             // expected reward, fixed before the coin; reports subtract it from the outcome
+	Outcome        *float64       `json:"outcome"`            // reward, 0..1; null without feedback
+	OutcomeAtClose *float64       `json:"outcome_at_closing"` // reward at the closing, for a planned trial
+	Turn           int            `json:"turn,omitempty"`     // pick: turn of its session (in a run: number of the decision)
+	Trial          string         `json:"trial,omitempty"`    // pick: its planned trial, "start.picks"
+	Outcomes       []TrialOutcome `json:"outcomes,omitempty"` // pick of a closed session: outcomes after it
+	Model          string         `json:"model,omitempty"`    // of the session's first request
+	Graded         bool           `json:"graded,omitempty"`   // closed by a release that counts the columns explained and all_sessions
+	Weight         float64        `json:"weight,omitempty"`   // pick: weight in the estimate from all sessions
 	Tier           int            `json:"tier,omitempty"`
-	TierAtClose    int            `json:"tier_at_closing,omitempty"`   // tier of outcome_at_closing, which the check of reporting uses
-	Closed         bool           `json:"closed"`                      // the report counts closed sessions
+	TierAtClose    int            `json:"tier_at_closing,omitempty"`   // tier of outcome_at_closing, for the check of reporting
+	Closed         bool           `json:"closed"`                      // reports count closed sessions
 	Reward         string         `json:"reward_definition,omitempty"` // definition of reward at the closing: a report uses one definition
 	At             string         `json:"at,omitempty"`                // RFC 3339
 }

@@ -14,7 +14,6 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // a test flag
 
-// everyEventScript returns a script with every kind of event.
 func everyEventScript() *script {
 	s := newScript()
 	s.session.IsFailure = isFailure
@@ -83,8 +82,7 @@ func TestExportGolden(t *testing.T) {
 	}
 }
 
-// formatConversation formats each message as its role, its content, "+" and the id of each call, and the id of the call
-// that a result answers.
+// formatConversation formats each message as role, content, "+" and call ids, and the id of an answered call.
 func formatConversation(list []sample.ChatMessage) string {
 	var parts []string
 	for _, m := range list {
@@ -151,7 +149,6 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 	}
 }
 
-// A line of the chat export ends with the last complete reply.
 func TestChatExportEndsWithCompleteReply(t *testing.T) {
 	for name, change := range map[string]func(second, third *sample.Exchange){
 		"failed and incomplete": func(second, third *sample.Exchange) { second.Outcome, third.Outcome = sample.Failed, sample.Incomplete },
@@ -194,8 +191,8 @@ func TestUserRatingsBecomePreferences(t *testing.T) {
 		{Source: "user", Type: "approval", Turn: 2},
 		{Source: "system", Type: "rejection", Turn: 3},                                                  // not by a user
 		{Source: "user", Type: "correction", Turn: 9, Correction: json.RawMessage(`"x"`)},               // no such turn
-		{Source: "user", Type: "correction", Turn: 3},                                                   // no corrected reply
-		{Source: "user", Type: "correction", Correction: json.RawMessage(`{"content":"a message"}`)},    // of the session: applies to its last reply
+		{Source: "user", Type: "correction", Turn: 3},                                                   // no answer to correct
+		{Source: "user", Type: "correction", Correction: json.RawMessage(`{"content":"a message"}`)},    // of the session: its last reply
 		{Source: "user", Type: "correction", Turn: 3, Correction: json.RawMessage(`{"any":["thing"]}`)}, // neither text nor message
 	}
 	got := s.session.Preferences()

@@ -13,12 +13,10 @@ import (
 	"precept/internal/sample"
 )
 
-// goldenSessions returns sessions with all events that a sample can contain, by the name of their golden file.
 func goldenSessions() map[string]sample.Session {
 	return map[string]sample.Session{"work": workSession(), "talk": talkSession(), "nothing": unansweredSession()}
 }
 
-// workSession returns a slow and expensive session with tools, failed calls and their corrections.
 func workSession() sample.Session {
 	s := newScript()
 	s.session.IsFailure = isFailure
@@ -49,8 +47,6 @@ func workSession() sample.Session {
 	return s.session
 }
 
-// talkSession returns a dialogue without tools. It has an incomplete reply, an upstream error and a request that the
-// client aborted.
 func talkSession() sample.Session {
 	s := newScript()
 	s.session.Name = ""
@@ -72,14 +68,13 @@ func talkSession() sample.Session {
 	return s.session
 }
 
-// unansweredSession returns a session without a user message that ends with unanswered calls.
 func unansweredSession() sample.Session {
 	s := newScript()
 	s.addTurn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "read", Args: "{}"}, {ID: "c2", Name: "write", Args: "{}"}}}, messageJSON("system", "go"))
 	return s.session
 }
 
-// Build must return the same samples for the same session in every release, because samples are stored and exported.
+// Samples are stored and exported, so every release must build the same.
 func TestGoldenSamplesOfSessions(t *testing.T) {
 	for name, s := range goldenSessions() {
 		t.Run(name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// A sample has the user text that lessons are matched against. This text omits what agents add to a message.
+// Lessons are matched against this text, which omits what agents add.
 func TestSampleUserTextMatchesWireUserText(t *testing.T) {
 	for _, content := range []string{
 		`"fix it"`, `"<system-reminder>be brief</system-reminder>\nfix it"`, `"<ide_selection>x</ide_selection>fix it"`, `"<task-notification>done</task-notification>"`,
@@ -29,7 +29,6 @@ func TestSampleUserTextMatchesWireUserText(t *testing.T) {
 	}
 }
 
-// printSession formats the user messages and the calls with their results, in order.
 func printSession(s *sample.Session) string {
 	var out []string
 	for _, e := range s.Events() {
@@ -45,12 +44,11 @@ func printSession(s *sample.Session) string {
 	return strings.Join(out, " | ")
 }
 
-// The events and the samples of a session contain each call that package wire reads.
 func TestSessionContainsEachCallThatWireReads(t *testing.T) {
 	const shell = `"command":["ls","-l"]`
 	for _, tc := range []struct {
 		name, dialect string
-		items         []string     // items of the second turn: the previous reply and its results
+		items         []string     // of the second turn
 		reply         sample.Reply // of the first turn
 		want          string
 		tools         int
@@ -92,7 +90,7 @@ func TestSessionContainsEachCallThatWireReads(t *testing.T) {
 	}
 }
 
-// The Responses API accepts a string instead of a list of items. The string is a user message.
+// The Responses API accepts a string instead of a list.
 func TestStringInputIsUserText(t *testing.T) {
 	s := newScript()
 	s.addTurn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
@@ -104,7 +102,6 @@ func TestStringInputIsUserText(t *testing.T) {
 	}
 }
 
-// Calls written as text stay text in Conversation and in the messages of a Reader.
 func TestTextCallsStayTextInConversation(t *testing.T) {
 	const callText = "Thought: look\nAction: ls\nAction Input: ."
 	s := newScript()
@@ -121,8 +118,7 @@ func TestTextCallsStayTextInConversation(t *testing.T) {
 	}
 }
 
-// In an imported transcript, the next request does not repeat the reply. The result of a call written as text is still
-// found in that request.
+// In an imported transcript, the next request does not repeat the reply.
 func TestResultOfTextCallIsFoundWithoutRepeatedReply(t *testing.T) {
 	const callText = "Thought: look\nAction: ls\nAction Input: ."
 	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+strings.Join([]string{messageJSON("user", "go"), messageJSON("assistant", callText), messageJSON("user", "Observation: a.go")}, ",")+`]}`))
@@ -138,8 +134,7 @@ func TestResultOfTextCallIsFoundWithoutRepeatedReply(t *testing.T) {
 	}
 }
 
-// An older client uses the tool name as the call id. A second call of the same tool is a new call, not an edit of the
-// first.
+// An older client uses the tool name as the call id.
 func TestReusedCallIDIsNewCall(t *testing.T) {
 	repeatedCall := func(args string) string {
 		return `{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":` + string(wire.AppendString(nil, args)) + `}}`
@@ -160,7 +155,7 @@ func TestReusedCallIDIsNewCall(t *testing.T) {
 	}
 }
 
-// A Reader returns unknown items as received, and omits item references and reasoning items.
+// References and reasoning items are omitted.
 func TestReaderReturnsUnknownItemsAsReceived(t *testing.T) {
 	s := newScript()
 	e := s.addTurn(sample.Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
@@ -194,9 +189,8 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	}
 }
 
-// If the recording starts in the middle of a conversation, the events include the earlier messages. Each reply is one
-// event, although the next request repeats the reply. A call has only its first result, and a result without a call is
-// omitted.
+// Each reply is one event, although the next request repeats it. A call has only its first result, and a result without
+// a call is omitted.
 func TestEventsIncludeMessagesBeforeFirstRecordedTurn(t *testing.T) {
 	s := newScript()
 	s.addTurn(sample.Reply{Text: "It is a."},
@@ -215,7 +209,7 @@ func TestEventsIncludeMessagesBeforeFirstRecordedTurn(t *testing.T) {
 	}
 }
 
-// A call keeps its first result. A result without an id belongs to the newest call without an id.
+// A result without an id belongs to the newest call without an id.
 func TestCallKeepsFirstResult(t *testing.T) {
 	for id, want := range map[string]string{
 		"c": `user:go | run({"x":1})=fine`,

@@ -10,7 +10,6 @@ import (
 	"precept/internal/sample"
 )
 
-// sessionWithFailedCalls returns a session with one request: n failed calls, and then n calls that work.
 func sessionWithFailedCalls(n int) sample.Session {
 	s := newScript()
 	items := []string{messageJSON("user", "go on")}
@@ -28,8 +27,6 @@ func sessionWithFailedCalls(n int) sample.Session {
 	return s.session
 }
 
-// Build takes time linear in the number of calls, including the search for the call of each result and for the failed
-// call of each correction.
 func TestBuildTimeIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the test measures times")

@@ -11,32 +11,31 @@ import (
 // Message is one part of a turn in a form for people.
 type Message struct {
 	Role     string // system, tools, user, assistant, call or result
-	Text     string // text of the part; for a result, the text that the tool returned
-	UserText string // for a user: the person's own words, without the blocks that agents add
-	Call     Call   // the call; for a result, the call that returned it, or only the id of this call
-	IsError  int8   // for a result: error flag of the API: +1 error, -1 success, 0 no flag
+	Text     string // text of the part; of a result, the tool's output
+	UserText string // the person's own words, without the blocks that agents add
+	Call     Call   // the call; of a result, its call, or only the id
+	IsError  int8   // result: +1 error, -1 success, 0 no flag
 }
 
-// Further roles of a Message, in addition to the roles of an Event.
+// Further roles of a Message.
 const (
 	MessageSystem = "system"
-	MessageTools  = "tools" // the tools that the agent offers: a line of names, then their JSON
+	MessageTools  = "tools" // a line of names, then the tools' JSON
 	MessageResult = "result"
 )
 
-// MessageReader converts the exchanges of a session to messages for a person. Call Request and then Reply for
-// each exchange, in the order of the session.
+// MessageReader converts a session's exchanges to messages for a person. Call Request and then Reply for each exchange,
+// in order.
 type MessageReader struct {
 	calls map[string]Call // by id
-	last  *Reply          // reply of the previous exchange
+	last  *Reply          // of the previous exchange
 }
 
-// NewMessageReader returns a Reader for the exchanges of one session.
+// NewMessageReader returns a reader for one session.
 func NewMessageReader() *MessageReader { return &MessageReader{calls: map[string]Call{}} }
 
-// Request returns the messages of the exchange's request, which are the tools and the system prompt, if the exchange
-// has them, and the new items. The content of the last reply is left out, because Reply has already returned it. An
-// item that cannot be read becomes a message with its JSON.
+// Request returns the tools and the system prompt, if any, and the new items without the last reply. An unreadable item
+// becomes a message with its JSON.
 func (r *MessageReader) Request(e *Exchange) []Message {
 	var out []Message
 	if len(e.Tools) > 0 {
@@ -58,7 +57,6 @@ func (r *MessageReader) Request(e *Exchange) []Message {
 	return out
 }
 
-// toolsText returns the names of the tools, and their indented JSON.
 func (e *Exchange) toolsText() string {
 	tools := e.tools()
 	names := make([]string, len(tools))
@@ -73,7 +71,6 @@ func (e *Exchange) toolsText() string {
 	return text.String()
 }
 
-// message returns the words and the calls of an item, without its results.
 func (r *MessageReader) message(it *wire.Item) []Message {
 	var out []Message
 	switch text := messageText(it); {
@@ -116,8 +113,8 @@ func (r *MessageReader) callOf(id string) Call {
 	return Call{ID: id}
 }
 
-// isUnreadable reports whether package wire could read nothing but the type of the item. The result is false for items
-// that never have readable content: references to earlier items and reasoning.
+// isUnreadable reports whether only the type of the item was readable. References to earlier items and reasoning never
+// have readable content.
 func isUnreadable(it *wire.Item) bool {
 	switch it.Kind {
 	case "", "message", "item_reference", "reasoning":

@@ -8,22 +8,22 @@ import (
 	"github.com/google/uuid"
 )
 
-// Families of the samples that Build returns.
+// Families of samples.
 const (
-	IntentResolution = "intent_resolution" // a task that was carried out with tools
-	DialogResponse   = "dialog_response"   // an answer in words to words of the user
-	ErrorCorrection  = "error_correction"  // a failed call and the different call that worked
+	IntentResolution = "intent_resolution" // a task carried out with tools
+	DialogResponse   = "dialog_response"   // words in answer to the user's
+	ErrorCorrection  = "error_correction"  // a failed call and a different one that worked
 	PlanOptimization = "plan_optimization" // a slow or costly session
 )
 
-// The quality labels of feedback.
+// Quality labels of feedback.
 const (
 	Good       = "good"
 	Acceptable = "acceptable"
 	Poor       = "poor"
 )
 
-// The values of meta.human_feedback_label.
+// Values of meta.human_feedback_label.
 const (
 	Approved    = "approved"
 	Rejected    = "rejected"
@@ -42,7 +42,7 @@ type Sample struct {
 	Meta      map[string]any `json:"meta"`
 }
 
-// Feedback is the rating of a sample. Every sample has a Feedback; a sample without a rating has Unrated.
+// Feedback is the rating of a sample, Unrated without one.
 type Feedback struct {
 	Source       string         `json:"source"` // user | system
 	Type         string         `json:"type"`   // approval | rejection | correction | score
@@ -55,9 +55,8 @@ func Unrated() Feedback {
 	return Feedback{Source: "system", Type: "score", Details: map[string]any{"rated": false}}
 }
 
-// deriveID returns the id of the nth sample of a family in a session. The id has the form of a UUID v4, whose 122 free
-// bits are taken from a SHA-256 hash of the arguments. The ids must be identical if the samples of a session are built
-// again, after a crash or late feedback, because otherwise the store would hold a sample twice.
+// deriveID returns the id of the nth sample of a family in a session, a UUID v4 from SHA-256. Samples that are built
+// again, after a crash or late feedback, must keep their id: otherwise the store would hold them twice.
 func deriveID(tenant, session, family string, n int) string {
 	h := sha256.New()
 	for _, part := range []string{"precept sample", tenant, session, family, strconv.Itoa(n)} {

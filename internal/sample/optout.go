@@ -16,22 +16,20 @@ import (
 	"precept/internal/wire"
 )
 
-// OptOut decides which content must not be stored. The zero value permits all content. An OptOut is safe for concurrent
-// use.
+// OptOut decides which content must not be stored. The zero value permits all. An OptOut is safe for concurrent use.
 type OptOut struct {
 	paths           []pathPattern
 	pathHash        string // see PathHash
 	agents, tenants []string
 }
 
-// pathPattern is a pattern of paths.
 type pathPattern struct {
 	glob    string
-	literal string // text that every matching path contains, which excludes most arguments without parsing; "" for none
+	literal string // in every matching path; excludes most arguments without parsing; may be ""
 }
 
-// NewOptOut returns the opt-outs of paths, agents and tenants. All of them are globs in doublestar syntax, and match in
-// any case. The error names an invalid glob.
+// NewOptOut returns the opt-outs of paths, agents and tenants: globs in doublestar syntax that ignore case. The error
+// names an invalid glob.
 func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 	o := &OptOut{}
 	for _, p := range paths {
@@ -69,11 +67,11 @@ func matchesAny(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return doublestar.MatchUnvalidated(g, name) })
 }
 
-// UnknownArgs stands for the arguments of a call that precept does not have.
+// UnknownArgs stands for arguments that precept does not have.
 const UnknownArgs = "\x00unknown"
 
-// PathHash returns a hash of the path patterns, "" for none. An exchange with a different hash was checked with
-// different patterns, and may name a path that is opted out now.
+// PathHash returns a hash of the path patterns, "" for none. An exchange with a different hash may name a path that is
+// opted out now.
 func (o *OptOut) PathHash() string {
 	if o == nil {
 		return ""
@@ -81,7 +79,6 @@ func (o *OptOut) PathHash() string {
 	return o.pathHash
 }
 
-// hashGlobs returns a hash of patterns that does not depend on their order, "" for no patterns.
 func hashGlobs(paths []pathPattern) string {
 	if len(paths) == 0 {
 		return ""
@@ -95,15 +92,14 @@ func hashGlobs(paths []pathPattern) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// NamesPath reports whether a tool's arguments name an opted-out path. It reads the strings of JSON, including JSON in
-// strings, and the words of commands. Each word counts as a path, because a false hit only loses an exchange, but a
-// missed path stores content that must not be stored.
+// NamesPath reports whether a tool's arguments name an opted-out path. It reads the strings of JSON, also in strings,
+// and the words of commands. Each word counts as a path: a false hit only loses an exchange, but a miss stores content
+// that must not be stored.
 func (o *OptOut) NamesPath(args string) bool {
 	return o.mayNamePath([]byte(args)) && o.textNamesPath(args, 0)
 }
 
-// ExchangeNamesPath reports whether a call of the exchange names an opted-out path. The calls of the reply count, and
-// the calls in the items, because a history that is seen for the first time contains earlier calls.
+// ExchangeNamesPath reports whether a call in the reply or in the items of the exchange names an opted-out path.
 func (o *OptOut) ExchangeNamesPath(x *Exchange) bool {
 	if len(o.paths) == 0 {
 		return false
@@ -111,8 +107,7 @@ func (o *OptOut) ExchangeNamesPath(x *Exchange) bool {
 	return slices.ContainsFunc(x.Reply.Calls, func(c Call) bool { return o.NamesPath(c.Args) }) || slices.ContainsFunc(x.New, o.itemNamesPath)
 }
 
-// itemNamesPath reports whether a call in a list item names an opted-out path. If the item cannot be parsed, its whole
-// text is checked.
+// itemNamesPath checks the calls of an item, or its whole text if it cannot be parsed.
 func (o *OptOut) itemNamesPath(item json.RawMessage) bool {
 	calls, ok := wire.CallsIn(item)
 	if !ok {
@@ -121,8 +116,8 @@ func (o *OptOut) itemNamesPath(item json.RawMessage) bool {
 	return slices.ContainsFunc(calls, func(call []byte) bool { return o.mayNamePath(call) && o.textNamesPath(string(call), 0) })
 }
 
-// mayNamePath reports whether args may name an opted-out path. It does not decode args, which may contain a whole file.
-// The result is true for arguments with an escape such as \u002e, because the escape may hide the literal of a pattern.
+// mayNamePath is a cheap test that does not decode args, which may contain a whole file. An escape such as \u002e may
+// hide the literal of a pattern.
 func (o *OptOut) mayNamePath(args []byte) bool {
 	if bytes.Contains(args, []byte(`\u`)) {
 		return len(o.paths) > 0
@@ -132,8 +127,7 @@ func (o *OptOut) mayNamePath(args []byte) bool {
 	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return bytes.Contains(flat, []byte(p.literal)) })
 }
 
-// appendLower returns text in lower case. It appends to the empty slice dst, which can be on the stack, because most
-// texts are ASCII and short.
+// appendLower returns text in lower case. dst can be on the stack, because most texts are ASCII and short.
 func appendLower(dst, text []byte) []byte {
 	for _, c := range text {
 		if c >= utf8.RuneSelf {
@@ -147,7 +141,7 @@ func appendLower(dst, text []byte) []byte {
 	return dst
 }
 
-// textNamesPath is NamesPath without the cheap test of mayNamePath. depth is the number of JSON values around text.
+// textNamesPath is NamesPath without mayNamePath. depth is the number of JSON values around text.
 func (o *OptOut) textNamesPath(text string, depth int) bool {
 	const maxDepth = 6
 	trimmed := strings.TrimSpace(text)
@@ -161,7 +155,6 @@ func (o *OptOut) textNamesPath(text string, depth int) bool {
 	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return strings.Contains(flat, p.literal) && p.matchesInText(flat) })
 }
 
-// valueNamesPath reports whether a string or a key in v names an opted-out path.
 func (o *OptOut) valueNamesPath(v any, depth int) bool {
 	switch v := v.(type) {
 	case string:
@@ -178,9 +171,8 @@ func (o *OptOut) valueNamesPath(v any, depth int) bool {
 	return false
 }
 
-// matchesInText reports whether a text in lower case names a path that matches. The whole text is tried as a path,
-// because names may contain blanks, and then each word: between blanks, between the marks of a shell, and as a run of
-// the characters of plain file names.
+// matchesInText reports whether a lower-case text names a matching path: as a whole, because names may contain blanks,
+// between blanks or a shell's marks, or as a run of characters of plain file names.
 func (p pathPattern) matchesInText(flat string) bool {
 	const maxPath = 4096
 	if len(flat) <= maxPath && p.matches(flat) {
@@ -196,13 +188,12 @@ func (p pathPattern) matchesInText(flat string) bool {
 	return false
 }
 
-// mayMatch reports whether a word may match, as a cheap test. The pattern secrets/** also matches the bare word
-// "secrets", which is frequent in prose, so a pattern with a slash requires a word with a slash.
+// mayMatch is a cheap test. secrets/** also matches the word "secrets", which is frequent in prose, so a pattern with a
+// slash requires one in the word.
 func (p pathPattern) mayMatch(w string) bool {
 	return strings.Contains(w, p.literal) && (strings.IndexByte(w, '/') >= 0 || strings.IndexByte(strings.TrimPrefix(p.glob, "**/"), '/') < 0)
 }
 
-// matches reports whether the pattern matches the whole path, its base name, or the names at its end.
 func (p pathPattern) matches(w string) bool {
 	w = normalPath(w)
 	if w == "" || w == "." || w == "/" {
@@ -213,8 +204,8 @@ func (p pathPattern) matches(w string) bool {
 		doublestar.MatchUnvalidated("**/"+strings.TrimLeft(p.glob, "/"), strings.TrimLeft(w, "/"))
 }
 
-// normalPath returns a path without ./, .., doubled slashes and quotes, and without the trailing dots and blanks of
-// names that Windows ignores.
+// normalPath returns a path without ./, .., doubled slashes and quotes, and the trailing dots and blanks that Windows
+// ignores.
 func normalPath(w string) string {
 	w = strings.Trim(w, " \t\r\n\"'`")
 	w = strings.TrimPrefix(w, "file://")
@@ -241,8 +232,8 @@ func isShellBreak(r rune) bool {
 	return isBlank(r)
 }
 
-// isNameBreak reports whether r is neither a character of a plain file name nor a character of the pattern. It finds
-// the path in `cat .env*`, and in languages that write no blanks between words.
+// isNameBreak reports whether r belongs to neither a plain file name nor the pattern. It finds the path in `cat .env*`,
+// and in languages without blanks between words.
 func (p pathPattern) isNameBreak(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', strings.ContainsRune("._-/", r):
@@ -251,7 +242,7 @@ func (p pathPattern) isNameBreak(r rune) bool {
 	return r < utf8.RuneSelf || !strings.ContainsRune(p.glob, r)
 }
 
-// literalOf returns the longest run of a glob without meta characters, "" if matching paths need not contain any text.
+// literalOf returns the longest run of a glob without meta characters, "" if matching paths share no text.
 func literalOf(glob string) string {
 	if strings.ContainsAny(glob, "{[\"<>&") { // alternatives share no text, and JSON may escape the other characters
 		return ""

@@ -9,28 +9,28 @@ import (
 	"precept/internal/wire"
 )
 
-// An opt-out may be configured after content was stored. Hides, HiddenExchanges, VisibleExchanges and HidesSample apply
-// the current opt-outs to stored content. They accept a nil OptOut, which hides nothing.
+// An opt-out may be configured after content was stored. The following methods apply it to stored content. A nil OptOut
+// hides nothing.
 
 // Hides reports whether the tenant or the agent opted out.
 func (o *OptOut) Hides(tenant, agent string) bool {
 	return o != nil && (o.OptsOutTenant(tenant) || o.OptsOutAgent(agent))
 }
 
-// HasAgentPatterns reports whether any agent opted out, so that callers must know the agent of a session.
+// HasAgentPatterns reports whether callers must know a session's agent.
 func (o *OptOut) HasAgentPatterns() bool { return o != nil && len(o.agents) > 0 }
 
-// HasPathPatterns reports whether any path is opted out, so that callers must read the exchanges and samples.
+// HasPathPatterns reports whether callers must read the exchanges and samples.
 func (o *OptOut) HasPathPatterns() bool { return o != nil && len(o.paths) > 0 }
 
-// HiddenExchanges reports, for each exchange of a session in order, whether the exchange is hidden. The reason is its
-// tenant or agent, a call that names an opted-out path, or a result of such a call.
+// HiddenExchanges reports which exchanges are hidden: by tenant or agent, by a call that names an opted-out path, or by
+// its result. list is in order.
 func (o *OptOut) HiddenExchanges(list []Exchange) []bool {
 	out := make([]bool, len(list))
 	if o == nil {
 		return out
 	}
-	calls := map[string]bool{} // ids of calls that name an opted-out path
+	calls := map[string]bool{} // calls that name an opted-out path
 	var before *Reply
 	for i := range list {
 		x := &list[i]
@@ -55,8 +55,8 @@ func (o *OptOut) HiddenExchanges(list []Exchange) []bool {
 	return out
 }
 
-// VisibleExchanges returns the exchanges of a session that are not hidden. An exchange may repeat the reply of the
-// hidden exchange before it. The result then has a copy of the exchange without that reply. list stays unchanged.
+// VisibleExchanges returns the exchanges that are not hidden. If one repeats the reply of a hidden exchange, the result
+// has a copy without it. list stays unchanged.
 func (o *OptOut) VisibleExchanges(list []Exchange) []Exchange {
 	hidden := o.HiddenExchanges(list)
 	if !slices.Contains(hidden, true) {
@@ -77,7 +77,6 @@ func (o *OptOut) VisibleExchanges(list []Exchange) []Exchange {
 	return out
 }
 
-// countRepeatedItems returns the number of items at the start of New that repeat output of the model.
 func (e *Exchange) countRepeatedItems(previous *Reply) int {
 	for i, item := range e.items(previous) {
 		if len(item.Results) > 0 || item.Role == wire.RoleUser || item.Role == wire.RoleSystem || item.Role == wire.RoleTool {
@@ -87,10 +86,9 @@ func (e *Exchange) countRepeatedItems(previous *Reply) int {
 	return len(e.New)
 }
 
-// HidesSample reports whether a sample has content of a hidden exchange. list holds the stored exchanges of the
-// session. If an exchange of the sample was deleted from the store, the paths in its calls are unknown. Such a sample
-// is hidden, unless filteredOnWrite is true: the current patterns were then applied to every exchange of the session
-// before the exchange was stored.
+// HidesSample reports whether a sample has content of a hidden exchange of list. If an exchange was deleted, its paths
+// are unknown and the sample is hidden, unless filteredOnWrite: the current patterns were applied before every exchange
+// was stored.
 func (o *OptOut) HidesSample(m *Sample, list []Exchange, filteredOnWrite bool) bool {
 	if !o.HasPathPatterns() {
 		return false
@@ -117,10 +115,10 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, filteredOnWrite bool) b
 	return !filteredOnWrite || o.sampleNamesPath(m)
 }
 
-// userTextKeys are the keys of Feedback.Details whose values are text of the user.
+// userTextKeys are keys of Feedback.Details whose values are text of the user.
 var userTextKeys = [...]string{"comment", "correction", "details"} //nolint:gochecknoglobals // an immutable table
 
-// HasSessionFeedbackText reports whether a sample has text of the user from feedback on the whole session.
+// HasSessionFeedbackText reports whether a sample has the user's text from feedback on the whole session.
 func (s *Sample) HasSessionFeedbackText() bool {
 	if _, ok := s.Feedback.Details["turn"]; ok {
 		return false
@@ -128,7 +126,7 @@ func (s *Sample) HasSessionFeedbackText() bool {
 	return slices.ContainsFunc(userTextKeys[:], func(name string) bool { return s.Feedback.Details[name] != nil })
 }
 
-// DropFeedbackText removes the user's text from the feedback of a sample, and keeps the score.
+// DropFeedbackText removes the user's text from a sample's feedback, and keeps the score.
 func (s *Sample) DropFeedbackText() {
 	s.Feedback.Details = maps.Clone(s.Feedback.Details)
 	for _, name := range userTextKeys {
@@ -136,7 +134,6 @@ func (s *Sample) DropFeedbackText() {
 	}
 }
 
-// sampleNamesPath reports whether a text of a sample names an opted-out path.
 func (o *OptOut) sampleNamesPath(m *Sample) bool {
 	var text bytes.Buffer
 	if err := json.NewEncoder(&text).Encode([]any{m.Input, m.Output, m.Feedback.Details}); err != nil {
@@ -145,7 +142,6 @@ func (o *OptOut) sampleNamesPath(m *Sample) bool {
 	return o.NamesPath(text.String())
 }
 
-// eventIDs returns the ids of the exchanges of a sample, which may be built or read from a store.
 func (s *Sample) eventIDs() (ids []string) {
 	switch list := s.Meta["source_event_ids"].(type) {
 	case []string:

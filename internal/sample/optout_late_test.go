@@ -8,7 +8,7 @@ import (
 	"precept/internal/sample"
 )
 
-// conversation returns exchanges whose second turn reads prod.env. If echo is true, each request repeats the previous
+// conversation returns exchanges whose second turn reads prod.env. With repeatHistory, requests repeat the previous
 // reply.
 func conversation(dialect string, repeatHistory bool) []sample.Exchange {
 	user := func(text string) json.RawMessage {
@@ -37,8 +37,6 @@ func conversation(dialect string, repeatHistory bool) []sample.Exchange {
 	return list
 }
 
-// A path may be opted out after a call has named the path. The exchange of the call, the exchange with its result, and
-// the copy of the hidden reply in the next exchange are then hidden.
 func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 	t.Parallel()
 	o := newOptOut(t, "*.env")
@@ -59,8 +57,8 @@ func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 	}
 }
 
-// A sample is hidden if one of its exchanges is hidden. A sample of exchanges that are no longer stored is hidden
-// unless the session was judged with the current patterns. After such a judgement, the texts of the sample decide.
+// If exchanges are no longer stored, a sample is hidden unless the current patterns were applied; then its texts
+// decide.
 func TestHidesSampleOfHiddenOrUncheckedExchanges(t *testing.T) {
 	t.Parallel()
 	o, list := newOptOut(t, "*.env"), conversation("chat", true)
@@ -87,7 +85,7 @@ func TestHidesSampleOfHiddenOrUncheckedExchanges(t *testing.T) {
 	}
 }
 
-// A nil OptOut hides nothing. The opt-out of an agent or of a tenant hides all its exchanges.
+// A nil OptOut hides nothing.
 func TestLaterOptOutOfAgentOrTenantHidesAllExchanges(t *testing.T) {
 	t.Parallel()
 	list := conversation("chat", true)

@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-// newOptOut returns the opt-out of these paths, of the agents ci-* and of the tenant Acme.
+// newOptOut also opts out the agents ci-* and the tenant Acme.
 func newOptOut(t testing.TB, paths ...string) *sample.OptOut {
 	t.Helper()
 	o, err := sample.NewOptOut(paths, []string{"ci-*"}, []string{"Acme"})
@@ -74,7 +74,6 @@ func TestNamesPathMatchesPatterns(t *testing.T) {
 	}
 }
 
-// NamesPath finds a path at any depth of the JSON, in any case, with any separators and inside of commands.
 func TestNamesPathFindsPathInAnyForm(t *testing.T) {
 	o := newOptOut(t, "*.env")
 	rapid.Check(t, func(t *rapid.T) {
@@ -143,7 +142,7 @@ func FuzzOptOut(f *testing.F) {
 	})
 }
 
-// ExchangeNamesPath finds opted-out paths in each kind of call, but not in the text of a message.
+// The text of a message does not count.
 func TestExchangeNamesPathFindsPathsInAllCalls(t *testing.T) {
 	o := newOptOut(t, "*.env")
 	item := func(s string) sample.Exchange {
@@ -181,7 +180,6 @@ func TestExchangeNamesPathFindsPathsInAllCalls(t *testing.T) {
 	}
 }
 
-// mayNamePath reports whether args contain the literal of a pattern (its longest part without wildcards), in any case.
 func TestMayNamePathIgnoresCase(t *testing.T) {
 	o, err := sample.NewOptOut([]string{"*.env", "id_rsa*", "**/.ssh/**", "secrets/**", "*.kiß", "*.key"}, nil, nil)
 	if err != nil {

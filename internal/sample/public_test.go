@@ -13,16 +13,14 @@ import (
 	"precept/internal/sample"
 )
 
-// drawnTurn is one exchange of a random conversation: a user message or the results of the previous calls, and the
-// reply of the model.
+// drawnTurn is a user message or results, and the reply.
 type drawnTurn struct {
-	userMessage string   // user message, or "" after calls
-	results     []string // results of the calls in the previous turn
-	text        string   // text of the reply
+	userMessage string   // or "" after calls
+	results     []string // of the previous turn's calls
+	text        string   // of the reply
 	calls       []sample.Call
 }
 
-// drawTurns draws conversations of a user and an agent.
 func drawTurns() *rapid.Generator[[]drawnTurn] {
 	return rapid.Custom(func(t *rapid.T) []drawnTurn {
 		words := rapid.SampledFrom([]string{"list the files", "now push", "<b>what</b> is \"it\"?", "Zürich, 東京\nand more"})
@@ -53,7 +51,7 @@ func drawTurns() *rapid.Generator[[]drawnTurn] {
 	})
 }
 
-// items returns the new items of a request in a dialect: the previous reply, and then the new input.
+// newItems returns the previous reply, and then the new input.
 func newItems(dialect string, previous *drawnTurn, turn *drawnTurn) (out []json.RawMessage) {
 	add := func(v any) {
 		raw, _ := json.Marshal(v)
@@ -116,7 +114,6 @@ func newItems(dialect string, previous *drawnTurn, turn *drawnTurn) (out []json.
 	return out
 }
 
-// storedSession returns the conversation as a stored session.
 func storedSession(dialect string, turns []drawnTurn) sample.Session {
 	s := sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff", IsFailure: func(_, _, text string, _ int8) bool {
 		return strings.HasPrefix(text, "error")
@@ -138,7 +135,6 @@ func storedSession(dialect string, turns []drawnTurn) sample.Session {
 	return s
 }
 
-// A conversation has the same samples, events and messages in all dialects, except for the name of the dialect.
 func TestSamplesAreSameInAllDialects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := drawTurns().Draw(t, "turns")
@@ -182,7 +178,6 @@ func TestSamplesAreSameInAllDialects(t *testing.T) {
 	})
 }
 
-// Build returns the same samples for a session after its exchanges were encoded and decoded.
 func TestDecodedSessionGivesSameSamples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := storedSession(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), drawTurns().Draw(t, "turns"))
@@ -200,7 +195,6 @@ func TestDecodedSessionGivesSameSamples(t *testing.T) {
 	})
 }
 
-// A Reader returns each call and each result of a growing session once, and with each result its call.
 func TestReaderReturnsEachCallAndResultOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := drawTurns().Draw(t, "turns")

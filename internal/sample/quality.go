@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Filter selects samples. An empty field does not restrict the selection.
+// Filter selects samples. An empty field does not restrict.
 type Filter struct {
 	From, To time.Time // From <= created_at < To
-	Quality  []string  // quality labels; "unrated" for samples without a rating
+	Quality  []string  // labels; "unrated" without a rating
 	Families []string
 	Tenant   string
-	Lesson   string // slug of a lesson that was injected in an exchange of the sample
+	Lesson   string // slug of a lesson injected in an exchange of the sample
 }
 
-// Match reports whether the filter selects the sample of the tenant.
+// Match reports whether the filter selects the tenant's sample.
 func (f *Filter) Match(tenant string, s *Sample) bool {
 	if f.Tenant != "" && f.Tenant != tenant {
 		return false
@@ -37,8 +37,7 @@ func (f *Filter) Match(tenant string, s *Sample) bool {
 	return f.Lesson == "" || hasLesson(s.Meta["lessons"], f.Lesson)
 }
 
-// hasLesson reports whether v, the value of meta.lessons, contains the lesson as injected. v has the type that Build
-// uses, or the type of decoded JSON.
+// hasLesson reports whether v, the value of meta.lessons, contains the lesson as injected. v may be decoded JSON.
 func hasLesson(v any, slug string) bool {
 	switch list := v.(type) {
 	case []Lesson:
@@ -90,7 +89,7 @@ func (q *Quality) Add(s *Sample) {
 	}
 }
 
-// Rates holds shares of the rated samples, each in [0,1]. OK is false if no sample is rated.
+// Rates holds shares of the rated samples in [0,1]. OK is false without any.
 type Rates struct {
 	Approval   float64 `json:"approval_rate"`
 	Correction float64 `json:"correction_rate"`
@@ -99,7 +98,7 @@ type Rates struct {
 	OK         bool    `json:"ok"`
 }
 
-// Rates returns the counts as shares of the rated samples.
+// Rates returns the shares of the rated samples.
 func (q *Quality) Rates() Rates {
 	if q.Rated == 0 {
 		return Rates{}

@@ -6,15 +6,14 @@ import (
 	"slices"
 )
 
-// Minimum scores at which a rating without a label counts as good, and as acceptable.
 const (
 	minGoodScore       = 0.75
 	minAcceptableScore = 0.4
 )
 
-// ratingFor returns the feedback and the review label for the turns from..to, or for all turns if from is 0. If whole
-// is true, ratings of the whole session count, too. Only one rating decides. A person's rating takes precedence over a
-// verifier's, and a verifier's over implicit feedback. Among ratings of the same source, the latest decides.
+// ratingFor returns the feedback and review label for the turns from..to, or for all if from is 0. includeSession also
+// counts ratings of the whole session. A person's rating precedes a verifier's, then implicit feedback; the latest
+// decides.
 func (h *history) ratingFor(from, to int, includeSession bool) (Feedback, string) {
 	var best *Rating
 	count := 0
@@ -34,13 +33,12 @@ func (h *history) ratingFor(from, to int, includeSession bool) (Feedback, string
 		return Unrated(), NotReviewed
 	}
 	rating := *best
-	if rating.Turn != 0 && h.ratedIndex(&rating) < 0 { // h does not have the turn, which may have opted out, so the words are dropped
+	if rating.Turn != 0 && h.ratedIndex(&rating) < 0 { // h lacks the turn, which may have opted out: its words are dropped
 		rating.Comment, rating.Correction, rating.Details = "", nil, nil
 	}
 	return rating.feedback(count), rating.reviewLabel()
 }
 
-// sourceRank returns the precedence of a rating's source. The highest rank decides.
 func sourceRank(r *Rating) int {
 	switch r.Source {
 	case "user":
@@ -52,7 +50,7 @@ func sourceRank(r *Rating) int {
 	}
 }
 
-// feedback returns the MPLP form of the rating. Implicit feedback has the source system.
+// feedback returns the MPLP form, with the source system for implicit feedback.
 func (r *Rating) feedback(count int) Feedback {
 	f := Feedback{Source: "system", Type: r.Type, QualityLabel: r.label(), Details: map[string]any{"rated": true, "score": r.score()}}
 	if r.Source == "user" {
@@ -79,7 +77,7 @@ func (r *Rating) feedback(count int) Feedback {
 	return f
 }
 
-// score returns the reward of the rating, from 0 to 1. An approval without a score counts as 1.
+// score returns the reward, 0 to 1. An approval without a score counts as 1.
 func (r *Rating) score() float64 {
 	switch {
 	case r.Type == "approval" && r.Score == 0:
@@ -112,7 +110,7 @@ func LabelOf(score float64) string {
 	}
 }
 
-// reviewLabel returns the review label in MPLP's metadata. Only feedback of a person counts as a review.
+// reviewLabel returns MPLP's review label. Only feedback of a person is a review.
 func (r *Rating) reviewLabel() string {
 	switch {
 	case r.Source != "user":
@@ -126,8 +124,8 @@ func (r *Rating) reviewLabel() string {
 	}
 }
 
-// qualityScore returns the score of the rating. Without a rating, the score depends on the last outcome: 0.5 if
-// complete, 0 for an error, 0.25 otherwise. A loop warning subtracts 0.1, except after an error.
+// qualityScore returns the rating's score. Without one, the last outcome decides: 0.5 if complete, 0 for an error, 0.25
+// otherwise. A loop warning subtracts 0.1, except after an error.
 func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	if score, ok := f.Details["score"].(float64); ok {
 		return score
@@ -145,16 +143,15 @@ func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	return q
 }
 
-// unchangedCallFeedback returns the feedback for a corrected call that worked, has no rating, and was executed as the
-// model wrote it. The label is acceptable and not good, because a call that worked may be unwanted.
+// unchangedCallFeedback is for an unrated corrected call that worked as the model wrote it. It may be unwanted, so it
+// is not good.
 func unchangedCallFeedback() Feedback {
 	return Feedback{Source: "system", Type: "score", QualityLabel: Acceptable, Details: map[string]any{
 		"rated": true, "score": 0.5, "implicit": true, "rule": "executed_unchanged",
 	}}
 }
 
-// sameArgs reports whether the arguments of two calls are equal JSON. Their texts may differ, because agents encode the
-// arguments again when they send the history.
+// sameArgs compares JSON, because agents encode arguments again when they send the history.
 func sameArgs(a, b string) bool {
 	if a == b {
 		return true

@@ -138,11 +138,10 @@ func TestFilterMatchesEachCriterion(t *testing.T) {
 	}
 }
 
-// An error_correction sample has the label acceptable if the agent executed the corrected call unchanged. A user's
-// rating takes precedence.
+// A user's rating takes precedence.
 func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
 	for name, tc := range map[string]struct {
-		sentBack string // arguments of the call in the next request
+		sentBack string // arguments in the next request
 		ratings  []sample.Rating
 		want     string
 	}{
@@ -178,7 +177,7 @@ func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
 	}
 }
 
-// An opted-out turn is not stored. Feedback on such a turn adds its score to a sample, but none of its texts.
+// Feedback on an opted-out turn only adds its score.
 func TestSampleOmitsFeedbackTextOnOptedOutTurn(t *testing.T) {
 	t.Parallel()
 	s := sample.Session{

@@ -13,8 +13,7 @@ import (
 	"precept/internal/sample"
 )
 
-// schemas returns the published schemas of MPLP v1.0 by family, the core schema under "", and under "precept" the
-// schema of precept's additional requirements.
+// schemas returns MPLP v1.0 by family, its core schema under "", and precept's requirements under "precept".
 var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) { //nolint:gochecknoglobals // compiled once for all tests
 	const base = "https://mplp.dev/schemas/v1.0/learning/"
 	files := map[string]string{
@@ -48,8 +47,7 @@ var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) { //
 	return out, nil
 })
 
-// validateSample returns an error if the sample violates the schema of its family or the schema of precept. A family
-// without an MPLP schema must conform to the core schema.
+// validateSample checks the schemas of the family (or the core) and of precept.
 func validateSample(s sample.Sample) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -58,7 +56,6 @@ func validateSample(s sample.Sample) error {
 	return validateJSON(raw)
 }
 
-// validateJSON does the same as validateSample, for a sample that is encoded in JSON.
 func validateJSON(raw []byte) error {
 	all, err := schemas()
 	if err != nil {
@@ -80,7 +77,6 @@ func validateJSON(raw []byte) error {
 	return all["precept"].Validate(doc)
 }
 
-// validateJSON accepts a valid sample of each family, and rejects each invalid sample that Build could return.
 func TestValidateJSONRejectsInvalidSamples(t *testing.T) {
 	head := func(family string) string {
 		return `{"sample_id":"3f2b8c1e-7d4a-4c1b-9e2f-0a1b2c3d4e5f","sample_family":"` + family + `","created_at":"2026-01-02T03:04:05Z",

@@ -10,9 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-// FailureFunc reports whether a tool's result is an error. isError is the error flag that the agent sent with the
-// result: +1 error, -1 success, 0 no flag. The function is a parameter, because this package must not import package
-// detect.
+// FailureFunc reports whether a tool's result is an error. isError is the agent's flag: +1 error, -1 success, 0 none.
+// It is a parameter, because this package must not import package detect.
 type FailureFunc func(tool, args, text string, isError int8) bool
 
 // Session is a closed session, from which samples are built.
@@ -20,7 +19,7 @@ type Session struct {
 	Tenant, Agent, Name, ID string
 	Exchanges               []Exchange // in any order
 	Ratings                 []Rating
-	IsFailure               FailureFunc // nil means that only the error flags of the API decide
+	IsFailure               FailureFunc // if nil, only the API's error flags decide
 }
 
 // Rating is one feedback on a session.
@@ -31,30 +30,28 @@ type Rating struct {
 	Score      float64
 	Label      string // Good, Acceptable, Poor or empty
 	Comment    string
-	Correction json.RawMessage // the right answer
+	Correction json.RawMessage // right answer
 	Details    json.RawMessage
-	Turn       int // turn that the rating is about; 0 means the whole session
+	Turn       int // rated turn; 0 means the whole session
 }
 
-// userTurn is the exchange with the user's words, and the following exchanges in which the agent worked on them.
+// userTurn is the exchange with the user's words, and those in which the agent then worked on them.
 type userTurn struct {
 	userText  string
 	exchanges []*Exchange
 }
 
-// history is a session in the form from which samples are built.
 type history struct {
 	Session    *Session
-	exchanges  []*Exchange    // exchanges in order, without failed attempts that the agent repeated
-	items      [][]*wire.Item // new items of each exchange in exchanges
+	exchanges  []*Exchange    // in order, without failed attempts that the agent repeated
+	items      [][]*wire.Item // of each of exchanges
 	userTurns  []userTurn
 	events     []Event
-	newestCall map[string]int // index in events of the newest call with an id
-	steps      []*Event       // the calls among events
-	loops      int            // number of loop warnings
+	newestCall map[string]int // in events, by id
+	steps      []*Event       // calls among events
+	loops      int            // loop warnings
 }
 
-// history returns the history of the session.
 func (s *Session) history() *history {
 	h := &history{Session: s, newestCall: map[string]int{}}
 	all := make([]*Exchange, len(s.Exchanges))
@@ -78,14 +75,12 @@ func (s *Session) history() *history {
 	return h
 }
 
-// isRetry reports whether later is a retry of e, with the same turn and identical new items. A retry is not recognised
-// if the program ended before it recorded the items of the turn.
+// isRetry reports whether later repeats e. It fails if the program ended before it recorded the turn's items.
 func isRetry(later, e *Exchange) bool {
 	return e.FirstNew+len(e.New) > 0 && later.Turn == e.Turn && later.FirstNew == e.FirstNew &&
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
-// addExchange appends an exchange to the history, with the events of its items and of its reply.
 func (h *history) addExchange(e *Exchange) {
 	var before *Reply
 	if n := len(h.exchanges); n > 0 {
@@ -127,9 +122,8 @@ func (h *history) addMessage(role, text string, turn int) {
 	}
 }
 
-// addCall adds an event for a call, unless the call was already added: a call occurs in the reply and again in the
-// history. A call with a known id and different arguments is a new call if the known call already has its result,
-// because some servers reuse ids.
+// addCall adds a call once, although it occurs in the reply and again in the history. After its result, different
+// arguments make a new call, because some servers reuse ids.
 func (h *history) addCall(c Call, turn int) {
 	if i, seen := h.newestCall[c.ID]; seen && c.ID != "" {
 		s := &h.events[i]
@@ -143,8 +137,7 @@ func (h *history) addCall(c Call, turn int) {
 	h.events = append(h.events, Event{Turn: turn, Role: EventCall, Call: c})
 }
 
-// addResult adds a result to the newest call with its id, unless this call already has a result. index is the index of
-// r among the results of its exchange. verdicts are the verdicts of the turn on these results, nil for none.
+// addResult adds a result to the newest call with its id, unless that has one. index is for judgements.
 func (h *history) addResult(r *wire.Result, judgements *ResultJudgements, index int) {
 	i, ok := h.newestCall[r.CallID]
 	if !ok || h.events[i].Answered {
@@ -162,7 +155,6 @@ func (h *history) addResult(r *wire.Result, judgements *ResultJudgements, index 
 	}
 }
 
-// isSingleExchange reports whether the session consists of one request and its reply, without an earlier history.
 func (h *history) isSingleExchange() bool {
 	if len(h.exchanges) != 1 {
 		return false
@@ -170,7 +162,6 @@ func (h *history) isSingleExchange() bool {
 	return !slices.ContainsFunc(h.items[0], func(it *wire.Item) bool { return hasModelOutput(it) || len(it.Results) > 0 })
 }
 
-// turns returns the first and the last turn of the part.
 func (u *userTurn) turns() (first, last int) {
 	return u.exchanges[0].Turn, u.exchanges[len(u.exchanges)-1].Turn
 }

@@ -14,34 +14,31 @@ import (
 	"precept/internal/wire"
 )
 
-// dialogue is one conversation from the view of its agent.
 type dialogue struct {
 	task     string
-	history  []string // messages
+	history  []string
 	replies  int
-	inFlight *session.Resolved // request in flight
-	id       session.ID        // session of the first request
+	inFlight *session.Resolved
+	id       session.ID // of the first request
 }
 
-// simulation simulates agents with one credential. It holds their conversations and the stored sessions by echo key:
-// the hash of an id or a text that an agent sends back.
+// simulation simulates agents with one credential. stored holds sessions by echo key: the hash of an id or a text that
+// an agent sends back.
 type simulation struct {
 	*rapid.T
 	th        *session.Threader
 	now       time.Time
 	stored    map[session.EchoKey][]session.ID
 	dialogues []*dialogue
-	nameCount int // number of session names and reply ids so far
+	nameCount int // session names and reply ids
 }
 
-// entropy returns a different value in each call.
 func (s *simulation) entropy() (e [16]byte) {
 	s.nameCount++
 	binary.BigEndian.PutUint64(e[8:], uint64(s.nameCount))
 	return e
 }
 
-// store records the session under the echo keys, as the store does.
 func (s *simulation) store(id session.ID, keys []session.EchoKey) {
 	for _, k := range keys {
 		if !slices.Contains(s.stored[k], id) {
@@ -50,7 +47,6 @@ func (s *simulation) store(id session.ID, keys []session.EchoKey) {
 	}
 }
 
-// findKeys returns the recorded sessions of echo keys.
 func (s *simulation) findKeys(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	found := map[session.EchoKey][]session.ID{}
 	for _, k := range keys {
@@ -59,7 +55,6 @@ func (s *simulation) findKeys(keys []session.EchoKey) map[session.EchoKey][]sess
 	return found
 }
 
-// resolve sends the messages of a conversation and returns the resolved session.
 func (s *simulation) resolve(x *dialogue) session.Resolved {
 	r := s.th.Resolve(testScope, session.Claim{}, parseChat(s, x.history...), s.now, s.findKeys)
 	s.store(r.ID, r.Echoes)
@@ -67,7 +62,7 @@ func (s *simulation) resolve(x *dialogue) session.Resolved {
 	return r
 }
 
-// answer replies to the open request with a call or a text, and adds the reply to the history.
+// answer replies with a call or a text, and adds the reply to the history.
 func (s *simulation) answer(x *dialogue, text bool) {
 	s.nameCount++
 	rep := wire.Reply{ID: fmt.Sprintf("chatcmpl-9aZ8bY7cX6dW5eV4%06d", s.nameCount), Complete: true}
@@ -87,7 +82,7 @@ func (s *simulation) answer(x *dialogue, text bool) {
 	}
 }
 
-// pick draws a conversation for which fits returns true, or returns nil if there is none.
+// pick draws a conversation that fits, or nil.
 func (s *simulation) pick(fits func(x *dialogue) bool) *dialogue {
 	var candidates []*dialogue
 	for _, x := range s.dialogues {
@@ -101,13 +96,11 @@ func (s *simulation) pick(fits func(x *dialogue) bool) *dialogue {
 	return rapid.SampledFrom(candidates).Draw(s.T, "conversation")
 }
 
-// Several agents with one credential work at the same time, some with the same first message. Each conversation has one
-// session in all turns, even after failed requests, edited or shortened histories, and restarts.
+// Some agents have the same first message. Requests fail, histories are edited or shortened, and precept restarts.
 func TestEachConversationHasOneSession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := &simulation{T: t, now: testStart, stored: map[session.EchoKey][]session.ID{}}
 		o.th = session.NewThreader(o.entropy)
-		// idle reports whether a conversation has a reply and no request in flight.
 		idle := func(x *dialogue) bool { return x.replies > 0 && x.inFlight == nil }
 		checkContinues := func(x *dialogue, event string) {
 			if x == nil {
@@ -145,7 +138,7 @@ func TestEachConversationHasOneSession(t *testing.T) {
 				if x == nil {
 					return
 				}
-				var ends []int // positions after a result or an answer
+				var ends []int // after a result or an answer
 				for i, m := range x.history {
 					if i > 1 && (strings.Contains(m, `"tool_call_id"`) || strings.Contains(m, "this is answer")) {
 						ends = append(ends, i+1)

@@ -6,21 +6,18 @@ import (
 	"precept/bandit/trial"
 )
 
-// ReplicaCounts is the part of the sums of a unit (a run, or a session with sub-agents) that one replica counted. Two
-// replicas may serve sessions of a unit at the same time. If a merge of their copies took the larger sum, the turns of
-// one replica would be lost. If a merge added the sums, the turns that both copies contain would count twice. A part
-// never shrinks, and only its replica adds to the part.
+// ReplicaCounts is the part of the sums of a unit (a run, or a session with sub-agents) that one replica counted.
+// Replicas may serve a unit at the same time: the larger of two merged sums would lose turns, and their total would
+// count turns twice. A part never shrinks, and only its replica adds to it.
 type ReplicaCounts struct {
 	Totals trial.Totals `json:"t,omitzero"`
 	Used   trial.Usage  `json:"u,omitzero"`
 }
 
-// pastParts is the key of the part that belongs to no replica. This part holds the turns of a session before
-// its first sub-agent, when the sums had no parts.
+// pastParts is the key of the turns before a session's first sub-agent, when the sums had no parts.
 const pastParts = ""
 
-// count adds to the sums of the session and, for a unit, to the part of this replica. The caller locks
-// the record.
+// count adds to the sums of the session and, for a unit, to the part of this replica.
 func (r *Record) count(added ReplicaCounts) {
 	t := &r.Thread
 	if r.IsShared() {
@@ -38,7 +35,6 @@ func (c *ReplicaCounts) add(o ReplicaCounts) {
 	c.Used.Input, c.Used.Cached = c.Used.Input+o.Used.Input, c.Used.Cached+o.Used.Cached
 }
 
-// minus returns c minus o; a negative difference becomes 0.
 func (c ReplicaCounts) minus(o ReplicaCounts) ReplicaCounts {
 	difference := func(have, other int64) int64 { return max(have-other, 0) }
 	return ReplicaCounts{
@@ -50,8 +46,6 @@ func (c ReplicaCounts) minus(o ReplicaCounts) ReplicaCounts {
 	}
 }
 
-// parts returns the parts of the sums by replica. If the sums have no parts, they are returned as one part
-// under the key pastParts.
 func (t *Thread) parts() map[string]ReplicaCounts {
 	if t.ReplicaCounts != nil {
 		return t.ReplicaCounts
@@ -61,9 +55,8 @@ func (t *Thread) parts() map[string]ReplicaCounts {
 	return map[string]ReplicaCounts{pastParts: {past, t.Used}}
 }
 
-// partsForMerge returns the parts of t, a copy of the unit, for a merge with the other copy. A replica of
-// an earlier release writes the sums without parts. The part of such a replica is its sums minus the
-// named parts of the other copy.
+// partsForMerge returns the parts for a merge with other. A replica of an earlier release writes sums without parts;
+// its part is these sums minus the named parts of other.
 func (t *Thread) partsForMerge(other *Thread) map[string]ReplicaCounts {
 	if t.ReplicaCounts != nil || other.ReplicaCounts == nil {
 		return t.parts()
@@ -77,8 +70,8 @@ func (t *Thread) partsForMerge(other *Thread) map[string]ReplicaCounts {
 	return map[string]ReplicaCounts{pastParts: t.parts()[pastParts].minus(named)}
 }
 
-// mergeCounts merges the sums with the sums of other, the copy of the unit at another replica. Of each part, the
-// larger copy counts. The caller locks the record.
+// mergeCounts merges the sums of the unit's copy at another replica. Of each part, the larger copy counts. The caller
+// locks the record.
 func (t *Thread) mergeCounts(other *Thread) {
 	all := maps.Clone(t.partsForMerge(other))
 	for replica, part := range other.partsForMerge(t) {

@@ -11,8 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Two replicas serve sessions of one run at the same time, and write their copies of the run to the store or read the
-// stored record, in any order. In the end both copies count each turn, error and token exactly once.
+// Both replicas write their copies or read the stored record, in every order.
 func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		stored := newRun("ci-1", testStart)
@@ -41,13 +40,13 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 		}
 		for _, rec := range copies {
 			if rec.Thread.Totals != want || rec.Thread.Used != used {
-				rt.Fatalf("replica %s: got tally %+v, usage %+v, want %+v, %+v", rec.Unit.Replica, rec.Thread.Totals, rec.Thread.Used, want, used)
+				rt.Fatalf("replica %s: got totals %+v, usage %+v, want %+v, %+v", rec.Unit.Replica, rec.Thread.Totals, rec.Thread.Used, want, used)
 			}
 		}
 	})
 }
 
-// afterWrite returns the stored record of a run after a replica has written its copy without reading the row.
+// afterWrite returns the stored record after a replica has written its copy without reading the row.
 func afterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 	rows := make([]session.Row, 2)
 	for i, r := range []*session.Record{stored, rec} {
@@ -68,8 +67,7 @@ func afterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 	return out
 }
 
-// Two replicas serve sub-agents of one session. After Join the session counts the turns of all sub-agents, even if the
-// record of the other replica is older.
+// The other replica's record may be older.
 func TestMergeUnitAddsSubAgentCountsOfBothReplicas(t *testing.T) {
 	for _, later := range []time.Duration{-time.Second, time.Second} {
 		local, remote := newRecord("s"), newRecord("s")
@@ -82,13 +80,13 @@ func TestMergeUnitAddsSubAgentCountsOfBothReplicas(t *testing.T) {
 		remote.AddTotals(trial.Totals{Turns: 2})
 		remote.Identity.Seen = local.Identity.Seen.Add(later)
 		if local.MergeUnit(remote); local.Thread.Totals.Turns != 6 || local.Thread.Totals.Errors != 1 || local.Unit.Replica != "a" {
-			t.Errorf("got tally %+v of replica %q, want 6 turns and 1 error of replica a", local.Thread.Totals, local.Unit.Replica)
+			t.Errorf("got totals %+v of replica %q, want 6 turns and 1 error of replica a", local.Thread.Totals, local.Unit.Replica)
 		}
 	}
 }
 
-// During a rolling upgrade, a replica of an earlier release writes the sums of a run without the counts per replica.
-// The new replica counts the turns of the earlier release once, even if it reads the row twice.
+// During a rolling upgrade, an earlier release writes sums without counts per replica, and the new replica may read the
+// row twice.
 func TestTurnsOfEarlierReleaseAreCountedOnce(t *testing.T) {
 	newer, older := newRun("ci-1", testStart), newRun("ci-1", testStart)
 	newer.Unit.Replica = "a"
@@ -102,9 +100,9 @@ func TestTurnsOfEarlierReleaseAreCountedOnce(t *testing.T) {
 		want.Turns, want.Tokens = want.Turns+2, want.Tokens+26
 		newer.MergeUnit(older)
 		newer.MergeUnit(older)
-		// Of 13 tokens of a turn, 10 are input tokens.
+		// 10 of 13 tokens are input.
 		if newer.Thread.Totals != want || newer.Thread.Used.Input != want.Tokens*10/13 {
-			t.Fatalf("new replica: got tally %+v and %d input tokens, want %+v and %d", newer.Thread.Totals, newer.Thread.Used.Input, want, want.Tokens*10/13)
+			t.Fatalf("new replica: got totals %+v and %d input tokens, want %+v and %d", newer.Thread.Totals, newer.Thread.Used.Input, want, want.Tokens*10/13)
 		}
 	}
 }

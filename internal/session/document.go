@@ -9,14 +9,12 @@ import (
 	"precept/internal/wire"
 )
 
-// documentVersion is the version of the documents that Encode writes. A new field keeps the
-// version, because an older program ignores unknown fields. A new meaning of a field needs a new
-// version.
+// documentVersion is the version that Encode writes. A new field keeps the version, because older programs ignore
+// unknown fields. A new meaning of a field needs a new version.
 const documentVersion = 2
 
-// document is a record as JSON. Unit is always written: programs that know only version 1 expect a
-// string under that key, fail to decode the document and treat the session as unknown. Without the
-// failure, such a program would read an empty record and write it over the real one.
+// document is a record as JSON. Unit is always written: programs that know only version 1 expect a string under that
+// key, and fail to decode. Otherwise they would read an empty record and write it over the real one.
 type document struct {
 	Version    int              `json:"version"`
 	Identity   Identity         `json:"identity"`
@@ -52,7 +50,7 @@ func (d *document) encode() ([]byte, error) {
 	return data, nil
 }
 
-// Encode returns the whole record as JSON. The caller locks the record.
+// Encode returns the record as JSON.
 func (r *Record) Encode() ([]byte, error) {
 	d := r.document()
 	return d.encode()
@@ -79,9 +77,8 @@ func Decode(id ID, data []byte) (*Record, error) {
 	return r, nil
 }
 
-// Row returns the row of the record for a store. clean removes secrets and personal data from texts of
-// the client. If clean returns ok false for the arguments of a call, the row omits the call. The caller
-// locks the record.
+// Row returns the record's row for a store. clean removes secrets and personal data from the client's texts; calls for
+// whose arguments it returns false are omitted.
 func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
 	d := r.document()
 	d.Identity.Name, _ = clean(r.Identity.Name)
@@ -114,8 +111,8 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 	return Row{Tenant: identity.Tenant, ID: identity.ID, Started: identity.Started, Seen: identity.Seen, Closed: r.State.Closed, StartedOffline: r.State.StartedOffline, IsUnit: r.IsShared(), Data: data}, nil
 }
 
-// removeHidden removes from a document all data that is derived from the text of hidden turns: hashes of
-// texts, blocks whose anchor is a hash, calls and results. Numbers and random assignments remain.
+// removeHidden removes data derived from the text of hidden turns: hashes, blocks anchored by a hash, calls and
+// results. Numbers and random assignments remain.
 func (r *Record) removeHidden(d *document) {
 	if r.IsHidden(r.Thread.Turns) {
 		d.Thread.LastTurn = LastTurn{}

@@ -8,40 +8,36 @@ import (
 	"precept/internal/wire"
 )
 
-// EchoKey is the look-up key of an echo (a call id, an item id, an assistant text, a reply id): the
-// first 8 bytes of SHA-256 over tenant, credential and text.
+// EchoKey is the look-up key of an echo (a call id, an item id, an assistant text, a reply id): 8 bytes of SHA-256 over
+// tenant, credential and text.
 type EchoKey uint64
 
-// Scope is the space in which echoes are looked up. Random ids belong to the tenant, because a bearer
-// token is refreshed in the middle of a conversation. Texts and counted ids belong to the credential,
-// so that no client finds a session through a text that only another client has seen. In a run, session names
-// and repeating content belong to the run.
+// Scope is the space in which echoes are looked up. Random ids belong to the tenant, because clients refresh tokens
+// within a conversation. Texts and counted ids belong to the credential: no client finds a session through a text that
+// only another client has seen. Session names and repeating content belong to the run, if any.
 type Scope struct {
 	Tenant     string
-	Credential uint64 // hash of the client's key, or of issuer and subject of a signed token
-	Run        string // name of the run, bounded; empty outside of a run
+	Credential uint64 // hash of the client's key, or of a signed token's issuer and subject
+	Run        string // bounded name; empty outside a run
 }
 
-// anyCredential returns the scope of all clients of the tenant.
 func (sc Scope) anyCredential() Scope {
 	sc.Credential = 0
 	return sc
 }
 
-// withoutRun returns the scope without the run, because a side request may lack the name of the run.
+// withoutRun returns the scope without the run, which a side request may not name.
 func (sc Scope) withoutRun() Scope {
 	sc.Run = ""
 	return sc
 }
 
-// EchoKeyOf returns the key of a name that all clients of a tenant may use: a session, a request, a
-// reply, a random id.
+// EchoKeyOf returns the key of a name that all clients of a tenant may use: a session, a request, a reply, a random id.
 func EchoKeyOf(tenant, key string) EchoKey {
 	return echoKey(Scope{Tenant: tenant}, key, 0)
 }
 
-// echoKey returns the key of an echo. context separates echoes that repeat from run to run; context
-// is 0 for unique echoes.
+// echoKey returns the key of an echo. context separates echoes that repeat from run to run, and is 0 for unique echoes.
 func echoKey(sc Scope, key string, context uint64) EchoKey {
 	var buf [256]byte
 	b := binary.AppendUvarint(buf[:0], uint64(len(sc.Tenant)))
@@ -53,22 +49,19 @@ func echoKey(sc Scope, key string, context uint64) EchoKey {
 	return EchoKey(binary.LittleEndian.Uint64(sum[:8]))
 }
 
-// mayRepeat reports whether the key may occur in more than one run. This is true for texts, and for ids such as
-// "call_1" and "functions.bash:0". Random ids and ids of replies do not repeat.
+// mayRepeat reports whether the key may occur in several runs: texts, and ids such as "call_1" and "functions.bash:0".
 func mayRepeat(key string) bool {
 	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !looksRandom(key))
 }
 
-// isCountedID reports whether the key is an id that a server counts, so that the id may repeat in
-// another run.
+// isCountedID reports whether the key is an id that a server counts and may repeat.
 func isCountedID(key string) bool { return mayRepeat(key) && !strings.HasPrefix(key, "t:") }
 
-// randomBits is the minimum number of random bits of an id that counts as unique.
+// randomBits is the minimum for a unique id.
 const randomBits = 40
 
-// looksRandom reports whether the id after the two-letter prefix of key looks random. Successive letters without a
-// digit count as a word. Zeros before the first other digit or letter do not count, because counters of a fixed width
-// have such zeros: call_0000000000002.
+// looksRandom reports whether the id after the two-letter prefix of key looks random. Successive letters count as a
+// word, and leading zeros do not count, because counters of a fixed width have them: call_0000000000002.
 func looksRandom(key string) bool {
 	bits, digits, lower, upper := 0.0, 0, 0, 0
 	end := func() {
@@ -101,15 +94,13 @@ func looksRandom(key string) bool {
 	return bits >= randomBits
 }
 
-// IsUniqueName reports whether a name looks like a random ID, so that two conversations with the name are the same
-// conversation.
+// IsUniqueName reports whether a name looks like a random id, so that it names a single conversation.
 func IsUniqueName(name string) bool { return looksRandom("s:" + name) }
 
-// maxUniqueEchoes is the maximum number of keys of UniqueEchoes.
 const maxUniqueEchoes = 256
 
-// UniqueEchoes returns the keys of the random ids in a conversation: ids of calls, of items and of replies. The
-// keys do not depend on the credential, so a reader without the credential finds the session of an id.
+// UniqueEchoes returns the keys of the random ids in a conversation. They do not depend on the credential, so a reader
+// without it finds the session.
 func UniqueEchoes(tenant string, req *wire.Request) (keys []EchoKey) {
 	for i := range req.Len() {
 		for _, k := range req.EchoKeys(i) {

@@ -9,8 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// This example resolves two turns of a conversation without a session name. The second request repeats the first reply,
-// and so belongs to the session of the first request.
+// The second request repeats the first reply, and so belongs to its session.
 func Example() {
 	now := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
 	threader := session.NewThreader(func() [16]byte { return [16]byte{1} })

@@ -13,20 +13,18 @@ import (
 	"precept/internal/wire"
 )
 
-// The bounds of the facts in a row.
 const (
-	maxTask          = 160     // maximum number of characters of the task
-	maxTaskReadBytes = 8 << 10 // number of bytes of the first words that are redacted; a secret at the cut is far beyond maxTask
-	maxFacts         = 64      // maximum number of entries of a list
-	maxFactBytes     = 100     // maximum length of an entry in bytes; a longer entry is left out
+	maxTask          = 160     // characters
+	maxTaskReadBytes = 8 << 10 // of the first words; a secret at the cut is far beyond maxTask
+	maxFacts         = 64      // entries of a list
+	maxFactBytes     = 100     // a longer entry is left out
 )
 
-// mixedPaths is the value of Facts.Paths after patterns with different hashes. No PathHash has this value.
+// mixedPaths is Facts.Paths after patterns with different hashes. No PathHash has this value.
 const mixedPaths = "mixed"
 
-// Facts describe the stored exchanges of a session, so that a list of sessions reads no exchanges. Only
-// the recorder sets the facts, from redacted exchanges that did not opt out. A row of an older
-// release has no facts.
+// Facts describe the stored exchanges of a session, so that a list of sessions reads no exchanges. The recorder sets
+// them, from redacted exchanges that did not opt out. Rows of older releases have none.
 type Facts struct {
 	Turns      int       `json:"turns,omitempty"`  // turns that the facts describe; fewer than Thread.Turns: some turns are unknown
 	Newest     int       `json:"newest,omitempty"` // newest described turn
@@ -40,8 +38,7 @@ type Facts struct {
 	Ended      time.Time `json:"ended,omitzero"`   // end of the newest reply
 }
 
-// FirstWords returns the first words of the user in a request, as far as Facts needs them: without the template of
-// a harness, unless the request contains nothing else.
+// FirstWords returns the user's first words for Facts: without a harness's template, unless there is nothing else.
 func FirstWords(req *wire.Request) string {
 	it, ok := firstUserItem(req)
 	if !ok {
@@ -58,7 +55,7 @@ func FirstWords(req *wire.Request) string {
 	return strings.Clone(words[:n])
 }
 
-// Add adds a redacted exchange to the facts. The turn and the errors of a repeated request count once.
+// Add adds a redacted exchange. The turn and the errors of a repeated request count once.
 func (f *Facts) Add(x *sample.Exchange) {
 	switch {
 	case f.Turns == 0:
@@ -94,8 +91,7 @@ func (f *Facts) Add(x *sample.Exchange) {
 	}
 }
 
-// addFact returns the list with the name added, unless the list has the name or is full. addFact never writes into the
-// array of the list, which a copy of the record may share.
+// addFact adds the name to a list with room. It never writes into the array, which a copy of the record may share.
 func addFact(list []string, name string) []string {
 	if name == "" || len(name) > maxFactBytes || len(list) >= maxFacts || slices.Contains(list, name) {
 		return list
@@ -103,7 +99,6 @@ func addFact(list []string, name string) []string {
 	return append(slices.Clip(list), name)
 }
 
-// headline returns the start of a text on one line.
 func headline(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	n := 0

@@ -10,7 +10,7 @@ import (
 	"precept/internal/session"
 )
 
-// When a client repeats a failed request, the turn and its errors count once, and the tokens of each reply count.
+// Unlike the turn, the tokens of each reply count.
 func TestFactsCountARepeatedTurnOnce(t *testing.T) {
 	t.Parallel()
 	var f session.Facts
@@ -27,13 +27,12 @@ func TestFactsCountARepeatedTurnOnce(t *testing.T) {
 	add(2, 2)
 	add(2, 2)
 	add(3, 1)
-	add(2, 2) // a late attempt
+	add(2, 2) // late attempt
 	if f.Turns != 3 || f.Errors != 3 || f.Output != 60 || f.Newest != 3 {
 		t.Errorf("got %+v, want Turns = 3, Errors = 3, Output = 60 and Newest = 3", f)
 	}
 }
 
-// A failed reply of the model API adds the kind upstream-STATUS, once. A successful reply adds no kind.
 func TestFactsNameFailedReplies(t *testing.T) {
 	t.Parallel()
 	var f session.Facts
@@ -46,8 +45,7 @@ func TestFactsNameFailedReplies(t *testing.T) {
 	}
 }
 
-// FirstWords returns the user's own text, without the template and the preamble of an agent. It returns a preamble only
-// if the request contains nothing else.
+// A preamble counts only if there is nothing else.
 func TestFirstWordsOmitTemplateAndPreamble(t *testing.T) {
 	t.Parallel()
 	const preamble = `This is the Qwen Code. We are setting up the context for our chat.\nToday is a Friday.`

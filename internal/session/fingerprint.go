@@ -9,47 +9,45 @@ import (
 	"precept/internal/wire"
 )
 
-// The bounds of Quotes, which finds the conversation that a side request (a title, a summary, a judgement) quotes.
+// Bounds of Quotes.
 const (
-	maxQuoteScopes        = 512              // maximum number of scopes, which are the credentials with conversations
-	maxQuoteConversations = 64               // maximum number per scope, once for conversations with tools and once for those without
-	maxAnswers            = 6                // maximum number of answers and tool results of a conversation
-	maxSidePhrases        = 6                // maximum number of phrases of a reply to a side request
-	maxReplyCalls         = 8                // maximum number of calls of a reply that are read
-	maxCallPhrases        = 4                // maximum number of phrases of a call
-	quoteTTL              = 30 * time.Minute // maximum age of the newest request of a quoted conversation
-	sideRequestGap        = 2 * time.Minute  // maximum gap between two side requests about a conversation
-	minPieceBytes         = 12               // minimum length of a piece; shorter texts occur by chance
-	minUniqueBytes        = 24               // minimum length of a piece that identifies a conversation on its own
+	maxQuoteScopes        = 512              // credentials with conversations
+	maxQuoteConversations = 64               // per scope, with tools and without
+	maxAnswers            = 6                // answers and tool results per conversation
+	maxSidePhrases        = 6                // of a reply to a side request
+	maxReplyCalls         = 8                // calls read per reply
+	maxCallPhrases        = 4                // per call
+	quoteTTL              = 30 * time.Minute // age of a quoted conversation's newest request
+	sideRequestGap        = 2 * time.Minute  // between side requests about a conversation
+	minPieceBytes         = 12               // shorter texts occur by chance
+	minUniqueBytes        = 24               // such a piece identifies a conversation on its own
 	maxPieceBytes         = 80
-	maxSearchedBytes      = 128 << 10 // maximum number of bytes of a request that are searched
-	maxNewestItems        = 8         // number of last items in which the newest words and results are searched
-	maxTailBytes          = 80        // maximum number of bytes after an answer that ends a request
-	tailWordLimit         = 4         // fewer words than this may follow the answer
+	maxSearchedBytes      = 128 << 10 // of a request
+	maxNewestItems        = 8         // last items, searched for the newest words and results
+	maxTailBytes          = 80        // after an answer that ends a request
+	tailWordLimit         = 4         // fewer words may follow the answer
 )
 
-// fingerprint holds the texts by which a conversation is recognised in a quotation.
 type fingerprint struct {
 	id          ID
-	hasTools    bool         // the first request had tools
-	system      uint64       // hash of the system prompt
-	tools       []uint32     // one short hash for each tool name
-	toolsHash   uint64       // Request.ToolsHash of the newest request with tools
+	hasTools    bool
+	system      uint64
+	tools       []uint32     // short hashes of tool names
+	toolsHash   uint64       // of the newest request with tools
 	lastSeen    time.Time    // time of the newest request
-	userWords   [2]textPiece // first and newest words of the user
+	userWords   [2]textPiece // first and newest words
 	answers     []textPiece  // answers and tool results, newest last
-	callPhrases []textPiece  // phrases in the calls of the newest reply
-	sidePhrases []textPiece  // phrases of the newest reply to a side request about the conversation
-	sideAt      time.Time    // time of that side request
+	callPhrases []textPiece  // from the calls of the newest reply
+	sidePhrases []textPiece  // from the newest reply to a side request
+	sideAt      time.Time
 }
 
-// textPiece is a piece of a text. A quotation repeats the piece unchanged.
+// textPiece is a piece of a text, which a quotation repeats unchanged.
 type textPiece struct {
 	text       string
-	bytesToEnd int // number of bytes from the start of the piece to the end of the text; 0 means unknown
+	bytesToEnd int // from the start of the piece to the end of the text; 0 means unknown
 }
 
-// addHistory adds the first words of the user and the answers in the messages of a request to the fingerprint.
 func (f *fingerprint) addHistory(req *wire.Request) {
 	if it, ok := firstUserItem(req); ok {
 		f.userWords[0] = firstPiece(it.UserText)
@@ -61,7 +59,6 @@ func (f *fingerprint) addHistory(req *wire.Request) {
 	}
 }
 
-// addAnswer stores the first distinctive piece of an answer or of a tool result.
 func (f *fingerprint) addAnswer(text string) {
 	w := firstPiece(text)
 	if w.text == "" {
@@ -70,8 +67,8 @@ func (f *fingerprint) addAnswer(text string) {
 	f.answers = push(f.answers, w, maxAnswers)
 }
 
-// newestTexts returns the newest words of the user, and the two newest tool results that accompany or follow these
-// words. It skips the items before index from.
+// newestTexts returns the user's newest words from index from on, and the two newest tool results that accompany or
+// follow them.
 func newestTexts(req *wire.Request, from int) (words string, results []string) {
 	for i := req.Len() - 1; i >= max(from, req.Len()-maxNewestItems); i-- {
 		it := req.Item(i)
@@ -87,7 +84,6 @@ func newestTexts(req *wire.Request, from int) (words string, results []string) {
 	return "", results
 }
 
-// firstPiece returns the first piece of a text, or an empty part if the text has no piece.
 func firstPiece(text string) textPiece {
 	for p, pos := range pieces(text) {
 		return textPiece{strings.Clone(p), len(text) - pos}
@@ -95,8 +91,8 @@ func firstPiece(text string) textPiece {
 	return textPiece{}
 }
 
-// appendPhrases appends the pieces of a text that have a space and at least minUniqueBytes bytes, until list
-// has limit entries. The names of JSON fields, which many texts share, contain no spaces.
+// appendPhrases appends pieces with a space and at least minUniqueBytes bytes, up to limit entries. Names of JSON
+// fields, which many texts share, contain no spaces.
 func appendPhrases(list []textPiece, text string, limit int) []textPiece {
 	for p := range pieces(text) {
 		if len(list) >= limit {
@@ -109,9 +105,8 @@ func appendPhrases(list []textPiece, text string, limit int) []textPiece {
 	return list
 }
 
-// pieces splits the first 4 KiB of a text at characters that a quotation may escape, and after
-// maxPieceBytes bytes. pieces yields each piece of at least minPieceBytes bytes, trimmed, with the offset of
-// the untrimmed piece.
+// pieces splits the first 4 KiB of a text at characters that a quotation may escape, and after maxPieceBytes bytes. It
+// yields trimmed pieces with their offset before trimming.
 func pieces(text string) iter.Seq2[string, int] {
 	text = text[:min(len(text), 4<<10)]
 	return func(yield func(string, int) bool) {
@@ -132,5 +127,4 @@ func pieces(text string) iter.Seq2[string, int] {
 	}
 }
 
-// isEscaped reports whether JSON, markup or a template escapes the character.
 func isEscaped(c byte) bool { return c < ' ' || strings.IndexByte("\"\\<>&'`{}", c) >= 0 }

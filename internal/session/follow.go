@@ -6,9 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// findByTrail assigns the request to a session by its trail, the keys of the ids and texts that the
-// agent sends back. The newest key with a known session decides. findByTrail reports whether such a
-// session exists.
+// findByTrail assigns the request by its trail, the keys of ids and texts that the agent sends back. The newest key
+// with a known session decides.
 func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	var unknown []trailKey
 	for k := range tr.keys {
@@ -21,10 +20,9 @@ func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	return look != nil && len(unknown) > 0 && t.lookUp(r, tr, unknown, look)
 }
 
-// findByCountedID assigns the request of a client with a new credential to its session, by the counted
-// ids ("call_1", see isCountedID) of the session's newest reply. Other clients get the same ids, so the
-// request must continue the newest request of the session, and no other request may have continued its
-// newest reply. Call findByTrail first, which looks for sessions of the new credential.
+// findByCountedID assigns the request of a client with a new credential by counted ids, such as "call_1". Other clients
+// get the same ids, so the request must continue the session's newest request, and be the first to continue its newest
+// reply. Call findByTrail first, for sessions of the new credential.
 func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 	for i := r.req.Len() - 1; i >= tr.oldest(); i-- {
 		echoes := r.req.EchoKeys(i)
@@ -33,7 +31,7 @@ func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 				continue
 			}
 			if len(t.index.owners(r.key(k))) > 0 {
-				return false // a branch of a conversation of this credential
+				return false // a branch of this credential's conversation
 			}
 			key := r.detailKey(k)
 			found := slices.DeleteFunc(t.index.owners(key), func(o owner) bool { return o.id == tr.excluded || !t.continuesNewestReply(o, r) })
@@ -47,8 +45,6 @@ func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 	return false
 }
 
-// continuesNewestReply reports whether the request continues or repeats the newest request of the session, and
-// the key of o belongs to the newest reply.
 func (t *Threader) continuesNewestReply(o owner, r *Resolved) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,9 +52,7 @@ func (t *Threader) continuesNewestReply(o owner, r *Resolved) bool {
 	return h != nil && o.stamp&stampKind == stampReply && o.ownsNewestReply(h) && (h.list.hash == r.list.hash || h.isExtendedBy(r.req))
 }
 
-// lookUp assigns the request to the session that the store returns for the first stored key among the unknown keys, and
-// reports whether a key is stored. Of several sessions, a session that also has the older keys is
-// preferred.
+// lookUp assigns the request to a stored session of the first stored key, preferably one with the older keys.
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
 	keys := make([]EchoKey, len(unknown))
 	for i, k := range unknown {
@@ -83,9 +77,8 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 	return false
 }
 
-// candidates returns the owners of a key (the sessions in which the key occurred) that the request may
-// continue. For a key with unique set, candidates returns the session with the highest rank (see best),
-// and no session if several sessions have that rank or the rank is rankNone.
+// candidates returns the sessions with the key that the request may continue. For a unique key, the session must rank
+// above all others and above rankNone.
 func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	found := t.index.owners(k.key)
 	found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.excluded })
@@ -105,10 +98,9 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	return found
 }
 
-// isPlausibleOwner reports whether the request may belong to the session o. A key of the kind stampWeak or stampPast
-// may be a few-shot example that other conversations contain, too. The request must then extend the newest request of
-// the session. For stampPast, a session without a reply is plausible as well. An agent that rewrites replies still
-// sends the other items back, so its requests extend each other.
+// isPlausibleOwner reports whether the request may belong to the session. A key of kind stampWeak or stampPast may be a
+// few-shot example of many conversations, so the request must extend the session's newest request. For stampPast, a
+// session without a reply is plausible as well. An agent that rewrites replies still sends the other items back.
 func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	kind := o.stamp & stampKind
 	if kind >= stampRequest {
@@ -119,11 +111,9 @@ func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	return unanswered || h != nil && h.isExtendedBy(req)
 }
 
-// assignToOwner assigns the request to one of the owners of the newest known key, and reports whether an
-// owner fits. Several sessions with the same beginning own the key. The request belongs to the owner whose
-// newest reply no other request has continued. Without such an owner, the request is a branch of a
-// shared history, and assignToOwner returns false. assignToOwner repeats the look-up while the owners change: at
-// the same time, another request may continue an owner, or an owner may get a reply.
+// assignToOwner assigns the request to one of the owners of the newest known key: of sessions with the same beginning,
+// the one whose newest reply was not continued. Without one, the request is a branch of a shared history. Owners may
+// change concurrently, so the look-up is repeated.
 func (t *Threader) assignToOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	for range maxOwners {
 		if len(found) == 1 {
@@ -142,19 +132,17 @@ func (t *Threader) assignToOwner(r *Resolved, tr *trail, k trailKey, found []own
 	return false
 }
 
-// assignToBestOwner assigns the request to the owner with the highest rank. If several owners remain equal,
-// assignToBestOwner takes the most likely one, and Resolved.EqualSessions names all of them. assignToBestOwner returns
-// false if the request belongs to none of the owners.
+// assignToBestOwner assigns the request to the owner with the highest rank, if any. Of equals, it takes the most
+// likely, and Resolved.EqualSessions names all.
 func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
-	if r.byRepeatedContent { // prefer the sessions whose calls and results the request contains
+	if r.byRepeatedContent { // prefer sessions with the request's calls and results
 		keys := tr.details()
 		found = t.narrow(found, keys[:min(len(keys), maxDetails)])
 	}
 	t.mu.Lock()
 	rank, best := t.highestRanked(found, tr)
 	if len(best) > 1 {
-		// narrow runs without the lock. Another request may continue a session meanwhile, so best
-		// runs again.
+		// narrow runs without the lock. Meanwhile, a concurrent request may continue a session, so best runs again.
 		t.mu.Unlock()
 		alike := t.narrow(t.narrow(best, tr.olderThan(k.key)), tr.details())
 		r.EqualSessions = nil
@@ -176,15 +164,12 @@ func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found [
 	return true
 }
 
-// maxDetails is the maximum number of details (see trail.details) that assignToBestOwner compares before it ranks the
-// owners.
+// maxDetails is the maximum number of trail.details that are compared.
 const maxDetails = 8
 
-// mostLikelyOwner returns one of several sessions that fit the request equally: the oldest of the
-// recently active sessions, else the newest session.
 func (t *Threader) mostLikelyOwner(tied []owner) owner {
 	likely := tied[0]
-	for _, o := range tied[1:] { // from the newest to the oldest
+	for _, o := range tied[1:] { // newest to oldest
 		h, best := t.heads.get(o.id), t.heads.get(likely.id)
 		switch {
 		case h == nil || best == nil || h.lastActive.Add(retryWindow).Before(best.lastActive):
@@ -195,13 +180,12 @@ func (t *Threader) mostLikelyOwner(tied []owner) owner {
 	return likely
 }
 
-// Ranks of a candidate.
 const (
-	rankNone          = iota // a request that continues the newest reply is in progress, or the key belongs to an older reply
-	rankFailed               // a request continued the newest reply and failed
-	rankFree                 // no request has continued the newest reply
-	rankDeclaredRetry        // an identical request is in progress, and the client declares a retry
-	rankRetry                // an identical request failed in the session
+	rankNone          = iota // the newest reply is being continued, or the key is older
+	rankFailed               // the newest reply was continued, without success
+	rankFree                 // the newest reply was not continued
+	rankDeclaredRetry        // an identical request is in progress, and this is a declared retry
+	rankRetry                // an identical request failed
 )
 
 // highestRanked returns the highest rank and its owners. The caller holds t.mu.
@@ -229,9 +213,7 @@ func (t *Threader) highestRanked(found []owner, tr *trail) (rank int, best []own
 	return rank, best
 }
 
-// ownsNewestReply reports whether the key belongs to the newest reply of the session. For a key of
-// requests the result is true: isPlausibleOwner has checked that the request continues the newest
-// request of the session.
+// ownsNewestReply reports whether the key belongs to the newest reply. isPlausibleOwner has checked keys of requests.
 func (o owner) ownsNewestReply(h *head) bool {
 	switch o.stamp & stampKind {
 	case stampReply:
@@ -243,8 +225,8 @@ func (o owner) ownsNewestReply(h *head) bool {
 	return false
 }
 
-// narrow returns the owners that also own the older keys. A key that none of the remaining owners has
-// is ignored, so that the result is never empty.
+// narrow returns the owners that also own the older keys. It ignores a key that no remaining owner has, so the result
+// is never empty.
 func (t *Threader) narrow(found []owner, older []EchoKey) []owner {
 	for _, k := range older {
 		if len(found) == 1 {

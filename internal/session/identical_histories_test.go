@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// startIdentical starts n conversations at once, with the same first message, and answers each with one call.
+// startIdentical starts n conversations with the same first message, and answers each with one call.
 func (f *fixture) startIdentical(n int, reply func(i int) (id, args string)) []Resolved {
 	f.t.Helper()
 	first := chat(f.t, userMessage("build it"))
@@ -29,8 +29,6 @@ func (f *fixture) startIdentical(n int, reply func(i int) (id, args string)) []R
 	return all
 }
 
-// Conversations with byte-for-byte identical histories cannot be distinguished. Each request continues a different
-// session, and the match is ambiguous between all sessions.
 func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 	f := newFixture(t)
 	all := f.startIdentical(100, func(int) (string, string) { return "call_1", "{}" })
@@ -59,7 +57,6 @@ func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 	}
 }
 
-// Call arguments distinguish conversations with the same call ids.
 func TestThreadCallArgumentsDistinguishConversations(t *testing.T) {
 	f := newFixture(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command": "cat %d"}`, i) }
@@ -72,8 +69,7 @@ func TestThreadCallArgumentsDistinguishConversations(t *testing.T) {
 	}
 }
 
-// Different results distinguish conversations with the same call ids, but only after the first request with the result,
-// because the result comes from the client.
+// A result comes from the client, so the first request with a new result is ambiguous.
 func TestThreadResultsDistinguishConversations(t *testing.T) {
 	f := newFixture(t)
 	all := f.startIdentical(50, func(int) (string, string) { return "functions.bash:0", "{}" })
@@ -100,7 +96,6 @@ func TestThreadResultsDistinguishConversations(t *testing.T) {
 	}
 }
 
-// Random call ids make the match unambiguous, because each id occurs in one conversation only.
 func TestThreadRandomCallIDsAreUnambiguous(t *testing.T) {
 	f := newFixture(t)
 	id := func(i int) string { return fmt.Sprintf("call_A09q90qw90lq9178%03d", i) }
@@ -113,8 +108,6 @@ func TestThreadRandomCallIDsAreUnambiguous(t *testing.T) {
 	}
 }
 
-// When two histories match, a retry belongs to the session whose request failed, not to the one with a request in
-// progress.
 func TestThreadRetryContinuesTheFailedSession(t *testing.T) {
 	f := newFixture(t)
 	retry := Claim{Retry: true}
@@ -133,7 +126,6 @@ func TestThreadRetryContinuesTheFailedSession(t *testing.T) {
 	f.assertDifferentSessions("retry and the request in progress", waiting, r)
 }
 
-// When two histories match, a session in recent use takes precedence over one that was idle for an hour.
 func TestThreadPrefersRecentSession(t *testing.T) {
 	f := newFixture(t)
 	first, next := chat(t, userMessage("hi")), chat(t, userMessage("hi"), assistantMessage("Hello!"), userMessage("build it"))
@@ -150,8 +142,7 @@ func TestThreadPrefersRecentSession(t *testing.T) {
 	}
 }
 
-// Conversations 0 to 10 have the same history, and each of the conversations 11 to 19 has a different one. Fifteen
-// requests with the shared history do not join conversations 11 to 19.
+// Conversations 0 to 10 share a history, and the conversations 11 to 19 differ.
 func TestThreadBranchDoesNotJoinOtherHistory(t *testing.T) {
 	f := newFixture(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
@@ -159,7 +150,7 @@ func TestThreadBranchDoesNotJoinOtherHistory(t *testing.T) {
 	nextTurn := func(i int) *wire.Request {
 		return chat(t, userMessage("build it"), callMessage("call_1", args(i)), resultMessage("call_1", "no"))
 	}
-	for range 15 { // eleven continue a session; the other four are branches
+	for range 15 { // eleven continue, four are branches
 		r := f.resolveAndAnswer(nextTurn(0), callReply("call_2"))
 		if at := slices.IndexFunc(all, func(o Resolved) bool { return o.ID == r.ID }); at > 10 {
 			t.Fatalf("got conversation %d, want one of 0 to 10 or a new session", at)

@@ -10,51 +10,48 @@ import (
 	"precept/internal/wire"
 )
 
-// Method is the way in which a session was recognised. The values are metric labels.
+// Method tells how a session was recognised. Its values are metric labels.
 type Method string
 
-// The methods, strongest first.
+// Methods, strongest first.
 const (
 	ByHeader Method = "header" // Precept-Session
 	ByPath   Method = "path"   // the path form
-	ByAgent  Method = "agent"  // an agent's own session header
+	ByAgent  Method = "agent"  // an agent's own header
 	ByBody   Method = "body"   // metadata, prompt_cache_key, conversation, previous_response_id
 	ByEcho   Method = "echo"   // content that the agent sends back
-	ByNew    Method = "new"    // none of the above: a new session
+	ByNew    Method = "new"    // a new session
 	ByImport Method = "import" // an imported transcript
 )
 
-// isClientName reports whether the client gave a name. Every request of the session then repeats the name.
 func (m Method) isClientName() bool { return m == ByHeader || m == ByPath || m == ByAgent }
 
-// DefaultAgent is the agent name of a request that names no agent.
+// DefaultAgent is the agent name of a request without one.
 const DefaultAgent = "default"
 
 // Claim holds the names and switches of a request, before any look-up.
 type Claim struct {
 	Agent, Role, Skill string
-	Product            string // product of the User-Agent, lower case; identifies known agents
+	Product            string // from the User-Agent, lower case; identifies known agents
 	Tags               []string
 	InjectOff          bool // Precept-Inject: off
-	LearnOff           bool // Precept-Learn: off, or an unknown value
+	LearnOff           bool // off, or an unknown value
 	RulesOff           bool // Precept-Rules: off
-	Retry              bool // the client library declares a retry
+	Retry              bool // declared by the client library
 
-	Run       string // name of the run, bounded; empty without a run
-	Session   string // claimed name, bounded; empty without a name
+	Run       string // bounded; empty without a run
+	Session   string // bounded; empty without a name
 	Namespace Namespace
 	Method    Method
 	Previous  string // previous_response_id
 }
 
-// Bounds of the tags of a request.
 const (
 	maxTags   = 32
 	maxTagLen = 64 // bytes
 )
 
-// Identify returns the claim of a request. path is the escaped path as requested. req is nil for a
-// request that precept only forwards.
+// Identify returns the claim of a request. path is escaped. req is nil for a request that precept only forwards.
 func Identify(h http.Header, path string, req *wire.Request) Claim {
 	form, _, _ := ParsePath(path)
 	product := productName(h.Get("User-Agent"))
@@ -77,9 +74,8 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 	return c
 }
 
-// hasSharedName reports whether several conversations may share the name, because an application may set one cache key
-// for all requests, or one session for a whole process. The known agents in the list below use a separate cache key
-// for each conversation.
+// hasSharedName reports whether several conversations may share the name: an application may use one cache key for all
+// requests, or one session per process. The agents below use a cache key per conversation.
 func (c *Claim) hasSharedName() bool {
 	switch c.Namespace {
 	case NamespaceMetadata, NamespaceConversation:
@@ -96,10 +92,9 @@ func (c *Claim) hasSharedName() bool {
 	}
 }
 
-// HasUniqueName reports whether the claim has the name of a single conversation.
+// HasUniqueName reports whether the claim names a single conversation.
 func (c *Claim) HasUniqueName() bool { return c.Session != "" && !c.hasSharedName() }
 
-// setSession sets Session, Namespace and Method from the most reliable source that names the session.
 func (c *Claim) setSession(h http.Header, form PathForm, req *wire.Request) {
 	if name := NormalizeName(h.Get("Precept-Session")); name != "" {
 		c.Session, c.Namespace, c.Method = name, NamespaceSession, ByHeader
@@ -132,12 +127,12 @@ func (c *Claim) setSession(h http.Header, form PathForm, req *wire.Request) {
 	}
 }
 
-// sessionHeader returns the session name in the header of a known agent, and the namespace of the name. session-id and
-// thread-id are common names, and are read only for codex.
+// sessionHeader returns the session name in a known agent's header. session-id and thread-id are common names, read
+// only for codex.
 func sessionHeader(h http.Header, product string) (string, Namespace) {
 	codex := strings.HasPrefix(product, "codex")
 	for _, a := range [...]struct {
-		header    string // canonical, so that a look-up allocates nothing
+		header    string // canonical: the look-up allocates nothing
 		namespace Namespace
 	}{
 		{"X-Claude-Code-Session-Id", NamespaceClaude},
@@ -161,16 +156,14 @@ func sessionHeader(h http.Header, product string) (string, Namespace) {
 	return "", ""
 }
 
-// productName returns the name of the first product in a User-Agent: codex_exec for "codex_exec/0.169.0
-// (...)".
+// productName returns the first product of a User-Agent: codex_exec for "codex_exec/0.169.0 (...)".
 func productName(ua string) string {
 	ua = ua[:min(len(ua), maxTagLen)]
 	rest := strings.TrimLeft(ua, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
-	return strings.Clone(ua[:len(ua)-len(rest)]) // a session must not keep the whole header in memory
+	return strings.Clone(ua[:len(ua)-len(rest)]) // a session must not keep the whole header
 }
 
-// parseTags returns the tags in comma-separated lists: at most maxTags, without repetitions and without tags
-// that are too long.
+// parseTags returns the distinct tags in comma-separated lists, at most maxTags and none too long.
 func parseTags(lines []string) []string {
 	var out []string
 	for _, line := range lines {
@@ -189,7 +182,6 @@ func parseTags(lines []string) []string {
 	return out
 }
 
-// isOff reports whether a switch is off. An unknown value changes nothing.
 func isOff(v string) bool {
 	switch strings.ToLower(strings.TrimSpace(v)) {
 	case "off", "false", "no", "0":
@@ -198,8 +190,7 @@ func isOff(v string) bool {
 	return false
 }
 
-// optsOutOfLearning reports whether Precept-Learn opts out. An unknown value opts out, because a misspelt opt-out must
-// not lead to stored text.
+// optsOutOfLearning also returns true for an unknown value: a misspelt opt-out must not lead to stored text.
 func optsOutOfLearning(h http.Header) bool {
 	return slices.ContainsFunc(h.Values("Precept-Learn"), isOff) || UnknownLearnValue(h) != ""
 }
@@ -218,7 +209,6 @@ func UnknownLearnValue(h http.Header) string {
 	return ""
 }
 
-// isRetryCount reads the retry count of the common client libraries.
 func isRetryCount(v string) bool {
 	return v != "" && v != "0" && strings.Trim(v, "0123456789") == ""
 }
@@ -228,15 +218,14 @@ func isRetryCount(v string) bool {
 type PathForm struct {
 	Agent, Run, Session, Role, Skill, Upstream string
 
-	Unknown string // the first unknown key next to a known key, such as a misspelt name; at most 256 bytes
+	Unknown string // first unknown key next to a known one; at most 256 bytes
 }
 
 // PathKeys lists the keys of the path form.
 const PathKeys = "agent, run, session, role, skill, upstream"
 
-// ParsePath splits the escaped path into the names and the path without the /p/ segment. ok is
-// false for any other path, which is returned unchanged: /p/... without a known key may belong to an
-// upstream.
+// ParsePath returns the names and the path without the /p/ segment. ok is false for other paths: /p/... without a known
+// key may belong to an upstream.
 func ParsePath(path string) (PathForm, string, bool) {
 	var f PathForm
 	after, ok := strings.CutPrefix(path, "/p/")
@@ -244,7 +233,7 @@ func ParsePath(path string) (PathForm, string, bool) {
 		return f, path, false
 	}
 	segment, rest, slash := strings.Cut(after, "/")
-	if !strings.Contains(segment, "=") { // some clients escape the equals signs and commas as well
+	if !strings.Contains(segment, "=") { // some clients also escape = and ,
 		segment = unescape(segment)
 	}
 	known := false
@@ -266,18 +255,18 @@ func ParsePath(path string) (PathForm, string, bool) {
 	return f, "/" + rest, true
 }
 
-// set stores a pair, and reports whether the key is known. The first pair of a key counts.
+// set stores a pair with a known key. The first pair of a key counts.
 func (f *PathForm) set(key, value string) bool {
 	field, ok := map[string]*string{
 		"agent": &f.Agent, "run": &f.Run, "session": &f.Session, "role": &f.Role, "skill": &f.Skill, "upstream": &f.Upstream,
 	}[strings.ToLower(unescape(key))]
 	if ok && *field == "" {
-		*field = strings.Clone(NormalizeName(unescape(value))) // a session must not keep the whole path in memory
+		*field = strings.Clone(NormalizeName(unescape(value))) // a session must not keep the whole path
 	}
 	return ok
 }
 
-// unescape decodes %xx. Text with an invalid escape stays literal.
+// unescape decodes %xx. Text with an invalid escape stays.
 func unescape(s string) string {
 	if d, err := url.PathUnescape(s); err == nil {
 		return d

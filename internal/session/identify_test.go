@@ -11,7 +11,6 @@ import (
 	"precept/internal/wire"
 )
 
-// headers returns a header with these pairs of names and values.
 func headers(pairs ...string) http.Header {
 	h := http.Header{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -20,7 +19,6 @@ func headers(pairs ...string) http.Header {
 	return h
 }
 
-// requestWithHints returns a request with these hints, such as a session name in its metadata.
 func requestWithHints(h wire.Hints) *wire.Request { return &wire.Request{Hints: h} }
 
 func TestIdentifySessionBySourcePrecedence(t *testing.T) {
@@ -30,7 +28,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 		"X-Session-Affinity", "xa", "Helicone-Session-Id", "he", "X-Litellm-Session-Id", "li", "Agent-Session-Id", "as",
 		"User-Agent", "codex_exec/0.169.0",
 	}
-	// Request i has the session names of entry i and of all later entries. The name of entry i takes precedence.
+	// Request i has the names of entry i and all later ones. Entry i takes precedence.
 	type want struct {
 		name      string
 		namespace session.Namespace

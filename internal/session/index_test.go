@@ -6,8 +6,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// looksRandom estimates the random bits of an id from its length and its characters. An id with at least 40 bits looks
-// random.
 func TestLooksRandomNeeds40Bits(t *testing.T) {
 	for key, want := range map[string]bool{
 		"c:call_1":                        false,
@@ -23,12 +21,12 @@ func TestLooksRandomNeeds40Bits(t *testing.T) {
 		"c:chatcmpl-tool-1f0e2d3c4b5a69788796a5b4":  true,
 		"i:msg_01a1fa5b-237d-7350-879e-9faaa3f875f": true,
 		"i:msg_mock":                             false,
-		"c:aaaaaaaa1":                            false, // nine letters and digits: 36 bits
-		"c:zzzzzzzzz1":                           true,  // ten: 40 bits
+		"c:aaaaaaaa1":                            false, // 36 bits
+		"c:zzzzzzzzz1":                           true,  // 40 bits
 		"c:AAAAAAAAZ1":                           true,
-		"c:1234567890123":                        true,  // thirteen digits: 43 bits
-		"c:123456789012":                         false, // twelve digits: 39.5 bits
-		"c:call_0000000000012345":                false, // a counter of a fixed width
+		"c:1234567890123":                        true,  // 43 bits
+		"c:123456789012":                         false, // 39.5 bits
+		"c:call_0000000000012345":                false, // counter of a fixed width
 		"c:00000000-0000-0000-0000-000000000012": false,
 		"c:00f1e2d3-00b5-0978-0796-0000b4c5d6e7": true,
 	} {
@@ -105,7 +103,7 @@ func TestIndexBoundsTheOwnersOfAKey(t *testing.T) {
 	}
 }
 
-// The index has the same owners as a model: a list of pairs with the same limit, newest first.
+// The model is a list of pairs with the same limit.
 func TestIndexMatchesListModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 8).Draw(t, "limit")

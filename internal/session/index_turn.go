@@ -6,11 +6,11 @@ import (
 	"precept/internal/wire"
 )
 
-// indexRequest indexes the echoes of the request, newest first, up to the first known echo, and returns
-// the keys of new random ids for the store. Texts and counted ids of requests stay in this process.
+// indexRequest indexes the request's echoes, newest first, up to the first known one. It returns the keys of new random
+// ids for the store; the others stay in this process.
 func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	if r.Method.isClientName() && t.hasReplied(r.ID) {
-		return nil // the name identifies the next request, and the index has the replies
+		return nil // the name identifies the next request, and the replies are indexed
 	}
 	kind, oldest := stampRequest, max(0, req.Len()-maxSearchedItems)
 	var added []EchoKey
@@ -44,7 +44,7 @@ func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	return added
 }
 
-// indexDetails indexes new content of a request, by which runs with the same counted ids differ.
+// indexDetails indexes new content, by which runs with the same counted ids differ.
 func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 	for i := max(req.FirstNew(), req.Len()-maxItemsBefore); i < req.Len(); i++ {
 		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
@@ -53,9 +53,8 @@ func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 	}
 }
 
-// RecordReply indexes a reply and returns the keys to store. Call RecordReply before the last byte of the
-// reply reaches the client, because the client may then send its next request at once. main is false for
-// the reply to a side request, which is not part of the conversation.
+// RecordReply indexes a reply and returns the keys to store. Call it before the reply's last byte reaches the client,
+// which may send its next request at once. main is false for the reply to a side request.
 func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	o := owner{r.ID, stampRequest}
 	if main && rep.Complete {
@@ -63,7 +62,7 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 		t.transcripts.addAnswer(&r, rep.Text)
 	}
 	var keys []EchoKey
-	if r.Method.isClientName() { // the name identifies the next request, and a text is the weakest echo
+	if r.Method.isClientName() { // the name identifies the next request; a text is the weakest echo
 		for _, k := range wire.ReplyEchoKeys(rep, r.prefill) {
 			if k[0] != 't' {
 				keys = append(keys, r.key(k))
@@ -71,8 +70,7 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 		}
 		return t.index.addAll(keys, o)
 	}
-	// Details come first: a request that finds the id of a call must find the details of the call
-	// as well.
+	// Details come first: a request that finds a call's id must find its details.
 	for i := range rep.Calls[:min(len(rep.Calls), maxTrail)] {
 		if c := &rep.Calls[i]; c.ID != "" && !looksRandom("c:"+c.ID) {
 			t.index.add(r.detailKey("d:"+wire.CallEchoHash(c)), o)
@@ -93,8 +91,8 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 	return t.index.addAll(keys, o)
 }
 
-// AddSummary indexes the reply to a side request without a session. id is the session that the side request
-// quotes. The reply may be a summary, and the session may continue with that summary as its first words.
+// AddSummary indexes the reply to a side request that quotes the session id. The reply may be a summary, with which the
+// session may continue as its first words.
 func (t *Threader) AddSummary(r Resolved, id ID, rep *wire.Reply) {
 	if rep.Complete {
 		t.index.addAll(summaryKeys(r.scope, rep.Text, maxReplySummaryKeys), owner{id, stampRequest})

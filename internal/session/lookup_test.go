@@ -11,17 +11,16 @@ import (
 	"precept/internal/wire"
 )
 
-// storedThreader is a threader with a store of its sessions by echo key, the hash of an id or a text that an agent
-// sends back.
+// storedThreader is a threader with a store of sessions by echo key, the hash of an id or a text that an agent sends
+// back.
 type storedThreader struct {
 	*testing.T
 	th        *session.Threader
 	now       time.Time
 	stored    map[session.EchoKey][]session.ID
-	nameCount uint64 // number of session names so far
+	nameCount uint64 // session names so far
 }
 
-// newStoredThreader returns a threader with an empty store. The store survives a restart.
 func newStoredThreader(t *testing.T) *storedThreader {
 	t.Helper()
 	d := &storedThreader{T: t, now: testStart, stored: map[session.EchoKey][]session.ID{}}
@@ -29,7 +28,6 @@ func newStoredThreader(t *testing.T) *storedThreader {
 	return d
 }
 
-// restart replaces the threader by an empty one, and keeps the store.
 func (t *storedThreader) restart() {
 	t.th = session.NewThreader(func() (e [16]byte) {
 		t.nameCount++
@@ -46,14 +44,12 @@ func (t *storedThreader) findKeys(keys []session.EchoKey) map[session.EchoKey][]
 	return found
 }
 
-// storeKeys stores the session under the echo keys.
 func (t *storedThreader) storeKeys(id session.ID, keys []session.EchoKey) {
 	for _, k := range keys {
 		t.stored[k] = append([]session.ID{id}, t.stored[k]...)
 	}
 }
 
-// resolve resolves a request with these messages and stores its keys.
 func (t *storedThreader) resolve(c session.Claim, messages ...string) session.Resolved {
 	t.Helper()
 	r := t.th.Resolve(testScope, c, parseChat(t, messages...), t.now, t.findKeys)
@@ -61,7 +57,7 @@ func (t *storedThreader) resolve(c session.Claim, messages ...string) session.Re
 	return r
 }
 
-// reply ends a request with a complete reply and stores the keys of the reply.
+// reply ends a request with a complete reply.
 func (t *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resolved {
 	rep.Complete = true
 	t.storeKeys(r.ID, t.th.RecordReply(r, &rep, true))
@@ -69,7 +65,7 @@ func (t *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resol
 	return r
 }
 
-// callReply returns a reply with one call for each id.
+// callReply returns a reply with one call per id.
 func callReply(ids ...string) (rep wire.Reply) {
 	for _, id := range ids {
 		rep.Calls = append(rep.Calls, wire.Call{ID: id, Name: "sh", Args: "{}"})
@@ -77,11 +73,9 @@ func callReply(ids ...string) (rep wire.Reply) {
 	return rep
 }
 
-// randomCallID returns a call id with number n that looks random.
 func randomCallID(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq917%06d", n) }
 
-// If several stored sessions have the newest item of a request, the request continues the session that has more of the
-// earlier items. Items that none of these sessions has are ignored.
+// Items that no session has are ignored.
 func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 	x, y, z := sessionID("x"), sessionID("y"), sessionID("z")
 	history := []string{userMessage("go")}
@@ -89,7 +83,7 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 		history = append(history, callMessage(randomCallID(n)), resultMessage(randomCallID(n), "ok"))
 	}
 	for name, tc := range map[string]struct {
-		owners [][]session.ID // stored sessions of each key of the request, newest key first
+		owners [][]session.ID // for each key of the request, newest first
 		want   session.ID
 	}{
 		"one session":                          {[][]session.ID{{x}}, x},
@@ -116,8 +110,7 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 	}
 }
 
-// A sub-agent may send the session name of its parent in a later turn. The turn still continues the session of the
-// sub-agent. The session is found in the store, and afterwards in memory.
+// A sub-agent may send its parent's session name in a later turn.
 func TestLaterTurnOfSubAgentDoesNotJoinParent(t *testing.T) {
 	st := newStoredThreader(t)
 	named := func(req *wire.Request) session.Claim { return newClaim(t, req, "Precept-Session", "parent") }
@@ -134,7 +127,7 @@ func TestLaterTurnOfSubAgentDoesNotJoinParent(t *testing.T) {
 
 	st.restart()
 	next := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
-	for i := range 2 { // the second time from memory
+	for i := range 2 { // from the store, then from memory
 		parent = st.th.Resolve(testScope, named(next), next, testStart, st.findKeys)
 		st.storeKeys(parent.ID, parent.Echoes)
 		repeated, ok := st.th.ResolveSubagent(parent, named(next), false, testStart, st.findKeys)
@@ -145,8 +138,7 @@ func TestLaterTurnOfSubAgentDoesNotJoinParent(t *testing.T) {
 	}
 }
 
-// An application may send one session name in all its conversations. SplitSession starts a new session for a request
-// that has only this name in common with the stored session. Later turns continue both sessions.
+// An application may send one session name in all conversations.
 func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 	st := newStoredThreader(t)
 	shared := session.Claim{Session: "app", Namespace: session.NamespaceMetadata, Method: session.ByBody}
@@ -173,8 +165,7 @@ func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 	}
 }
 
-// Release frees the bytes of a request while the reply arrives. The next request still finds the session by the reply,
-// even if other conversations have the same reply.
+// Release frees a request while the reply arrives. Other conversations may have the same reply.
 func TestReleasedRequestIsMatchedByReply(t *testing.T) {
 	st := newStoredThreader(t)
 	r := st.resolve(session.Claim{}, userMessage("count the files"))
@@ -188,8 +179,7 @@ func TestReleasedRequestIsMatchedByReply(t *testing.T) {
 	}
 }
 
-// The reply to a side request may be a summary of a session. A later request that begins with the summary continues
-// this session. An incomplete reply is not a summary.
+// The reply to a side request may be a summary, unless it is incomplete.
 func TestRequestWithSummaryContinuesSummarisedSession(t *testing.T) {
 	const recap = "The parser was moved to its own package and all of its forty tests pass once more with the race detector on."
 	for complete, want := range map[bool]bool{true: true, false: false} {
@@ -204,7 +194,6 @@ func TestRequestWithSummaryContinuesSummarisedSession(t *testing.T) {
 	}
 }
 
-// A history that the agent marks as truncated is recognised by its first message, even after a restart.
 func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 	st := newStoredThreader(t)
 	r := st.reply(st.resolve(session.Claim{}, userMessage("upgrade the parser")), callReply(randomCallID(1)))
@@ -214,7 +203,7 @@ func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 		t.Errorf("truncated history: got session %s by %s (New %v), want %s by echo", next.ID, next.Method, next.New, r.ID)
 	}
 	st.restart()
-	for k := range st.stored { // add another session with the same first message
+	for k := range st.stored { // a second session with the same first message
 		st.stored[k] = append(st.stored[k], sessionID("another"))
 	}
 	if next := st.resolve(session.Claim{}, truncated); next.ID == r.ID || !next.New {
@@ -222,7 +211,6 @@ func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 	}
 }
 
-// For one minute, a repetition of a failed first request counts as a retry. After that, it starts a new session.
 func TestRepeatWithinAMinuteIsRetryOfFailedFirstRequest(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
 		st := newStoredThreader(t)
@@ -239,7 +227,6 @@ func TestRepeatWithinAMinuteIsRetryOfFailedFirstRequest(t *testing.T) {
 	}
 }
 
-// A retry of a failed first request is recognised among many identical requests that were answered.
 func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 	st := newStoredThreader(t)
 	slow := st.resolve(session.Claim{}, userMessage("go"))
@@ -252,8 +239,7 @@ func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 	}
 }
 
-// A client library may declare a request as a retry. The retry belongs to the session of the first attempt, even while
-// the first attempt is in flight. If several first attempts are possible, the match is ambiguous.
+// The first attempt may be in flight. If several are possible, the match is ambiguous.
 func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	st := newStoredThreader(t)
@@ -269,8 +255,7 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 		t.Errorf("retry of two identical first requests: got session %s, EqualSessions = %v, want %s, EqualSessions = [%[3]s]", repeated.ID, repeated.EqualSessions, a.ID)
 	}
 
-	// Two sessions have the same history and different open requests. A retry continues the session whose open request
-	// is identical to the retry.
+	// A retry continues the session whose open request is identical.
 	st = newStoredThreader(t)
 	a = st.resolve(session.Claim{}, userMessage("go"))
 	b = st.resolve(session.Claim{}, userMessage("go"))
@@ -287,7 +272,6 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	}
 }
 
-// Recent sessions with identical histories continue in the order of their first requests.
 func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 	st := newStoredThreader(t)
 	var all []session.Resolved
@@ -303,7 +287,7 @@ func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 			t.Errorf("continuation %d: got session %s, want %s", i+1, next.ID, r.ID)
 		}
 		want := len(all) - i
-		if want == 1 { // the last session is the only candidate
+		if want == 1 { // the only candidate
 			want = 0
 		}
 		if len(next.EqualSessions) != want {
@@ -312,9 +296,8 @@ func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 	}
 }
 
-// If the store does not answer in time, the conversation gets a temporary new session (a stand-in). Once the store
-// answers, FindLostSession returns the stored session that has the older items. It returns false if only the stand-in
-// has these items.
+// If the store does not answer in time, the conversation gets a temporary new session. FindLostSession later finds the
+// stored session by older items.
 func TestFindLostSessionReplacesOfflineSessionByStoredSession(t *testing.T) {
 	for name, isStored := range map[string]bool{"the store has the first session": true, "the store has only the stand-in": false} {
 		t.Run(name, func(t *testing.T) {
@@ -346,8 +329,6 @@ func TestFindLostSessionReplacesOfflineSessionByStoredSession(t *testing.T) {
 	}
 }
 
-// If the store knows the items of a sub-agent's first request only from the parent, the sub-agent gets a new session
-// with an ID.
 func TestSubAgentWithItemsOfParentStartsNewSession(t *testing.T) {
 	st := newStoredThreader(t)
 	req := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// ID is the key of a session: the first 16 bytes of SHA-256 over tenant, namespace and name. The
-// random assignments of lessons use the hex form.
+// ID is the key of a session: the first 16 bytes of SHA-256 over tenant, namespace and name. The random assignments of
+// lessons use the hex form.
 type ID [16]byte
 
 // String returns the hex form.
@@ -28,8 +28,8 @@ func ParseID(s string) (ID, bool) {
 	return id, true
 }
 
-// IDOfRequest returns the session in a Precept-Request-Id, which begins with the ID of its session.
-// Feedback by request id therefore needs no index.
+// IDOfRequest returns the session of a Precept-Request-Id, which begins with the session's ID. So feedback by request
+// id needs no index.
 func IDOfRequest(name string) (ID, bool) {
 	text, ok := strings.CutPrefix(name, "req_")
 	if !ok || len(text) != 2*len(ID{})+16 {
@@ -38,15 +38,15 @@ func IDOfRequest(name string) (ID, bool) {
 	return ParseID(text[:2*len(ID{})])
 }
 
-// MaxName is the maximum length of an unchanged name, in bytes.
+// MaxName is the maximum length of an unchanged name in bytes.
 const MaxName = 256
 
-// Namespace is the source of a session name, such as a header. Equal names from different sources are different
-// sessions, because agents may use the same numbers in different headers.
+// Namespace is the source of a session name, such as a header. Equal names from different sources differ, because
+// agents may use the same numbers in different headers.
 type Namespace string
 
-// The namespaces, in the order of the search. Precept-Session, the path form and the names that precept makes
-// share the first namespace, so that a client can continue any session by the name in the reply.
+// Namespaces in the order of the search. Precept-Session, the path form and names made by precept share the first: a
+// client can continue every session by the name in the reply.
 const (
 	NamespaceSession             Namespace = "name"
 	NamespaceClaude              Namespace = "x-claude-code-session-id"
@@ -64,10 +64,9 @@ const (
 	NamespaceConversation        Namespace = "conversation"
 )
 
-// NamespaceRun is the namespace of the names of runs. A run and a session with the same name are different.
+// NamespaceRun is the namespace of runs. A run and a session with the same name differ.
 const NamespaceRun Namespace = "run"
 
-// namespaces returns all namespaces of session names.
 func namespaces() [14]Namespace {
 	return [...]Namespace{
 		NamespaceSession, NamespaceClaude, NamespaceCodexSession, NamespaceCodexThread, NamespaceXSession, NamespaceSessionUnderscoreID, NamespaceAffinity,
@@ -92,8 +91,8 @@ func IDOf(tenant string, namespace Namespace, name string) ID {
 // RunID returns the ID of a run inside a tenant.
 func RunID(tenant, name string) ID { return IDOf(tenant, NamespaceRun, name) }
 
-// scopedID returns the ID of a session that the client names. In a run, the name belongs to the run:
-// agents with the same name in every run ("reviewer") are different sessions.
+// scopedID returns the ID of a named session. In a run, the name belongs to the run: a "reviewer" in each run is a
+// different session.
 func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	if sc.Run == "" {
 		return IDOf(sc.Tenant, namespace, name)
@@ -104,8 +103,8 @@ func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	return IDOf(sc.Tenant, "in a run: "+namespace, hex.EncodeToString(sum[:]))
 }
 
-// IDsByName returns the IDs of a name, one for each namespace, because feedback has the name without
-// the namespace. If the name is the hex form of an ID, this ID is included.
+// IDsByName returns the IDs of a name in all namespaces, which feedback does not name. A name that is the hex form of
+// an ID includes this ID.
 func IDsByName(tenant, name string) []ID {
 	all := namespaces()
 	ids := make([]ID, 0, len(all)+1)
@@ -118,9 +117,8 @@ func IDsByName(tenant, name string) []ID {
 	return ids
 }
 
-// NormalizeName returns the stored form of a name: trimmed, and replaced by "h_" and a hash if the name
-// is longer than MaxName or does not fit into a header line. Equal names stay equal, and
-// NormalizeName(NormalizeName(x)) == NormalizeName(x).
+// NormalizeName returns the stored form of a name: trimmed, or "h_" and a hash if it exceeds MaxName or does not fit
+// into a header line. NormalizeName(NormalizeName(x)) == NormalizeName(x).
 func NormalizeName(name string) string {
 	name = strings.TrimSpace(name)
 	if len(name) <= MaxName && isClean(name) {
@@ -130,7 +128,6 @@ func NormalizeName(name string) string {
 	return "h_" + hex.EncodeToString(sum[:16])
 }
 
-// isClean reports whether s is valid UTF-8 without control characters.
 func isClean(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }

@@ -72,8 +72,7 @@ func TestIDOfDiffersByNamespaceAndTenant(t *testing.T) {
 	}
 }
 
-// Feedback contains the name of a session without its namespace, which is the source of the name. IDsOfName therefore
-// returns an ID for each namespace.
+// Feedback does not name the namespace of a session name.
 func TestIDsByNameCoverEveryNamespace(t *testing.T) {
 	for _, namespace := range namespaces() {
 		id := IDOf("t", namespace, "ses_1")
@@ -82,7 +81,7 @@ func TestIDsByNameCoverEveryNamespace(t *testing.T) {
 			found = found || c == id
 		}
 		if !found {
-			t.Errorf("IDsOfName(ses_1) lacks the ID in namespace %s; feedback would miss its session", namespace)
+			t.Errorf("IDsByName(ses_1) lacks the ID in namespace %s; feedback would miss its session", namespace)
 		}
 	}
 }
@@ -90,7 +89,7 @@ func TestIDsByNameCoverEveryNamespace(t *testing.T) {
 func TestIDTextRoundTrip(t *testing.T) {
 	id := IDOf("t", NamespaceSession, "x")
 	if c := IDsByName("t", id.String()); c[len(c)-1] != id {
-		t.Errorf("IDsOfName(%s) = %v, want %v as the last", id, c, id)
+		t.Errorf("IDsByName(%s) = %v, want %v as the last", id, c, id)
 	}
 	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Identity.Name != id.String() {
 		t.Errorf("record without a name: got name %q, want its ID %s", r.Identity.Name, id)

@@ -2,21 +2,19 @@ package session
 
 import "slices"
 
-// maxHidden bounds the hidden turns of a record. The oldest turn is dropped first: by then, the record
-// has no data of that turn any more.
+// maxHidden bounds the hidden turns of a record. The oldest is dropped first: by then, the record has no data of it.
 const maxHidden = 4096
 
-// AddPendingTurn adds a turn to OptOut.PendingTurns. The recorder searches the turn for an opt-out later, and then
-// calls SetOptedOut. Until then, a row contains no content of the turn. The caller locks the record.
+// AddPendingTurn hides a turn's content from rows until the recorder has searched it for an opt-out and calls
+// SetOptedOut.
 func (r *Record) AddPendingTurn(turn int) {
 	if turn > 0 && !slices.Contains(r.OptOut.PendingTurns, turn) {
 		r.OptOut.PendingTurns = newestTurns(append(r.OptOut.PendingTurns, turn))
 	}
 }
 
-// SetOptedOut stores whether the turn opted out. A row contains no data from the text of an opted-out
-// turn, even if a later turn repeats the text. An opt-out is final, also for a retry of the turn.
-// The caller locks the record.
+// SetOptedOut stores whether the turn opted out. A row contains no data from its text, even if a later turn repeats the
+// text. An opt-out is final.
 func (r *Record) SetOptedOut(turn int, optedOut bool) {
 	r.OptOut.PendingTurns = slices.DeleteFunc(r.OptOut.PendingTurns, func(t int) bool { return t == turn })
 	if optedOut && turn > 0 && !slices.Contains(r.OptOut.Turns, turn) {
@@ -24,19 +22,17 @@ func (r *Record) SetOptedOut(turn int, optedOut bool) {
 	}
 }
 
-// IsHidden reports whether the turn opted out, or its opt-out is not decided yet. The caller locks the record.
+// IsHidden reports whether the turn opted out or is undecided.
 func (r *Record) IsHidden(turn int) bool {
 	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.PendingTurns, turn)
 }
 
-// IsFullyOptedOut reports whether the session has turns and all turns opted out. No data of such a session
-// may be stored. The caller locks the record.
+// IsFullyOptedOut reports whether the session has turns and all opted out, so that none of its data may be stored.
 func (r *Record) IsFullyOptedOut() bool {
 	return r.Thread.Turns > 0 && len(r.OptOut.Turns) >= r.Thread.Turns
 }
 
-// HasVisibleTurn reports whether the session has a turn that is not hidden, or no turn yet. The caller locks the
-// record.
+// HasVisibleTurn reports whether the session has a turn that is not hidden, or no turn yet.
 func (r *Record) HasVisibleTurn() bool {
 	for turn := 1; turn <= r.Thread.Turns; turn++ {
 		if !r.IsHidden(turn) {
@@ -46,21 +42,19 @@ func (r *Record) HasVisibleTurn() bool {
 	return r.Thread.Turns == 0
 }
 
-// newestTurns returns the last maxHidden turns.
 func newestTurns(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
 
-// OptOutMark is the only stored data of a session whose turns all opted out: the number of turns, and the length
-// of the list. Other replicas read the opt-out from the mark.
+// OptOutMark is the only stored data of a session whose turns all opted out: the numbers of turns and of list items.
+// Other replicas read the opt-out from it.
 type OptOutMark struct{ Turns, Items int }
 
-// OptOutMark returns the mark of the session. ok is false if a turn of the session did not opt out. The caller
-// locks the record.
+// OptOutMark returns the mark of the session. ok is false if a turn did not opt out.
 func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
 	return OptOutMark{r.Thread.Turns, r.Thread.Items}, r.IsFullyOptedOut()
 }
 
-// Hide applies a mark: the turns from 1 to m.Turns become opted-out turns. A mark of a list that is
-// shorter than the list of the record is outdated and has no effect. The caller locks the record.
+// Hide applies a mark: the turns up to m.Turns become opted-out turns. A mark with a shorter list is outdated and has
+// no effect.
 func (r *Record) Hide(m OptOutMark) {
 	if m.Items < r.Thread.Items {
 		return

@@ -14,13 +14,11 @@ import (
 
 var testStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
 
-// newRecord returns the record of a named session.
 func newRecord(name string) *session.Record {
 	id := session.IDOf("default", session.NamespaceSession, name)
 	return session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, testStart)
 }
 
-// parseChat returns a chat request with these messages.
 func parseChat(t interface {
 	Helper()
 	Fatal(args ...any)
@@ -34,13 +32,10 @@ func parseChat(t interface {
 	return req
 }
 
-// userMessage returns a message of the user.
 func userMessage(s string) string { return `{"role":"user","content":"` + s + `"}` }
 
-// assistantMessage returns a message of the model.
 func assistantMessage(s string) string { return `{"role":"assistant","content":"` + s + `"}` }
 
-// mustRow returns the row of a record and the decoded fields of its data.
 func mustRow(t *testing.T, r *session.Record) (session.Row, map[string]any) {
 	t.Helper()
 	row, err := r.Row(func(s string) (string, bool) { return s, true })
@@ -54,8 +49,7 @@ func mustRow(t *testing.T, r *session.Record) (session.Row, map[string]any) {
 	return row, fields
 }
 
-// A row omits the hashes, calls and inserted blocks of a turn that opted out, or whose opt-out is not decided yet. The
-// row keeps the first words and the blocks of other turns.
+// A turn is also hidden while its opt-out is undecided.
 func TestRowsOmitHiddenTurns(t *testing.T) {
 	turn := func(r *session.Record, req *wire.Request, reply string) {
 		r.Begin(req, testStart)
@@ -99,7 +93,6 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 	}
 }
 
-// A row omits calls whose arguments must not be stored, and client texts are redacted.
 func TestRowsAreRedacted(t *testing.T) {
 	r := newRecord("jane@example.org")
 	r.Unit.RunName = "run of jane"
@@ -123,8 +116,7 @@ func TestRowsAreRedacted(t *testing.T) {
 	}
 }
 
-// If all turns of a session opted out, the session has an opt-out mark: its number of turns and of list items. The mark
-// hides these turns in another record of the session, but not in a record with more list items.
+// The mark has the numbers of turns and of list items. It has no effect on a record with more items.
 func TestOptOutMarkHidesTurnsInOtherRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := rapid.IntRange(0, 6).Draw(t, "turns")

@@ -9,23 +9,20 @@ import (
 	"precept/internal/wire"
 )
 
-// quotationSearch is a request during the search for quotations.
 type quotationSearch struct {
-	hasNoTools   bool     // the request has no tools
-	requiresJSON bool     // the request has no tools and requires JSON
-	requiresCall bool     // the request has tools and requires a call
-	toolNames    []uint32 // short hashes of the names of the tools
+	hasNoTools   bool
+	requiresJSON bool
+	requiresCall bool
+	toolNames    []uint32 // short hashes
 	now          time.Time
 	texts        []quotedText
 }
 
-// quotedText is a text of the request.
 type quotedText struct {
 	role wire.Role
 	text string
 }
 
-// read collects the texts for the search.
 func (q *quotationSearch) read(req *wire.Request) {
 	room := maxSearchedBytes
 	for i := 0; i < req.Len() && room > 0; i++ {
@@ -38,10 +35,9 @@ func (q *quotationSearch) read(req *wire.Request) {
 	}
 }
 
-// quotes reports whether the request quotes the conversation x: one text of the request contains a
-// question and an answer of x. For a conversation without tools, and in a request with tools, the
-// labels of the speakers must show that the text is a dialogue. In a request for JSON without tools a
-// question or an answer is enough, because such a request judges or classifies a conversation.
+// quotes reports whether one text of the request contains a question and an answer of x. For a conversation without
+// tools, and in a request with tools, speaker labels must show a dialogue. In a request for JSON without tools, which
+// judges or classifies, a question or an answer is enough.
 func (q *quotationSearch) quotes(x *fingerprint) bool {
 	asked, answered := false, false
 	for _, s := range q.texts {
@@ -65,14 +61,12 @@ func (q *quotationSearch) quotes(x *fingerprint) bool {
 	return q.hasNoTools && x.hasTools && asked && answered
 }
 
-// match is the position of a part of a conversation in a text.
 type match struct {
 	piece textPiece
 	at    int
 }
 
-// earliestMatch returns the first part of the list that has at least minBytes bytes and that the text
-// contains, with its first position.
+// earliestMatch returns the first part of at least minBytes bytes in the text, with its first position.
 func earliestMatch(parts []textPiece, text string, minBytes int) (match, bool) {
 	for _, p := range parts {
 		if at := strings.Index(text, p.text); at >= 0 && len(p.text) > 0 && len(p.text) >= minBytes {
@@ -82,13 +76,11 @@ func earliestMatch(parts []textPiece, text string, minBytes int) (match, bool) {
 	return match{}, false
 }
 
-// containsPiece reports whether the text contains a part that is long enough to identify a conversation.
 func containsPiece(text string, parts []textPiece) bool {
 	_, ok := earliestMatch(parts, text, minUniqueBytes)
 	return ok
 }
 
-// latestMatch returns the newest part that the text contains, with its last position.
 func latestMatch(parts []textPiece, text string) (match, bool) {
 	for _, p := range slices.Backward(parts) {
 		if at := strings.LastIndex(text, p.text); at >= 0 && p.text != "" {
@@ -98,14 +90,12 @@ func latestMatch(parts []textPiece, text string) (match, bool) {
 	return match{}, false
 }
 
-// areDisjoint reports whether two matches do not overlap. A question that the answer repeats would
-// match twice.
+// areDisjoint reports whether two matches do not overlap. A question that the answer repeats would match twice.
 func areDisjoint(a, b match) bool {
 	return a.at+len(a.piece.text) <= b.at || b.at+len(b.piece.text) <= a.at
 }
 
-// endsText reports whether the answer ends the text, except for the end of a quotation: a few bytes
-// and no sentence with an instruction.
+// endsText reports whether the answer ends the text, except for a few bytes without an instruction.
 func endsText(text string, b match) bool {
 	end := b.at + b.piece.bytesToEnd + b.piece.bytesToEnd/8 // escapes lengthen a quotation
 	if b.piece.bytesToEnd == 0 || len(text) > end+maxTailBytes {
@@ -114,8 +104,8 @@ func endsText(text string, b match) bool {
 	return len(text) <= end || len(strings.Fields(text[end:])) < tailWordLimit
 }
 
-// speakerLabel returns the punctuation before a position that ends the label of a speaker, "" without such a
-// label. Labels are `user:`, `<input>`, `== Human ==` and `{"role": "user", "content": "`, for example.
+// speakerLabel returns the punctuation that ends a speaker's label before at, "" for none: `user:`, `<input>`,
+// `== Human ==`, `{"role": "user", "content": "`.
 func speakerLabel(text string, at int) string {
 	before := text[max(0, at-64):at]
 	end := strings.LastIndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })

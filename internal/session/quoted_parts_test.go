@@ -10,8 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// constrainedRequest returns a request that must call its tool if forced, and otherwise a request without tools that
-// requires JSON.
+// constrainedRequest must call its tool, or has no tools and requires JSON.
 func constrainedRequest(t *testing.T, mustCallTool bool, messages ...string) *wire.Request {
 	t.Helper()
 	constraint := `"response_format":{"type":"json_object"}`
@@ -25,9 +24,8 @@ func constrainedRequest(t *testing.T, mustCallTool bool, messages ...string) *wi
 	return req
 }
 
-// QuotedSession finds the conversation that a side request quotes: the first and newest user messages of each turn,
-// replies, and tool results. If the conversation has tools, a side request that requires JSON needs only one quotation.
-// A side request that must call a tool needs a question and an answer with speaker labels.
+// A side request that requires JSON needs only one quotation. One that must call a tool needs a question and an answer
+// with speaker labels.
 func TestQuotedSessionFindsQuotesOfEachTurn(t *testing.T) {
 	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
 	const listed, answerText = "seventeen keys were found in the vault", "I have rotated every one of them"
@@ -70,7 +68,7 @@ func TestQuotedSessionFindsQuotesOfEachTurn(t *testing.T) {
 	}
 }
 
-// Quotes has separate limits for chats and for conversations with tools, so that neither kind evicts the other.
+// Chats and conversations with tools do not evict each other.
 func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 	addExchange := func(q *session.Quotes, kind string, n int, tools []string) {
 		id := sessionID(fmt.Sprint(kind, n))
@@ -105,8 +103,7 @@ func TestQuotedSessionFindsCallArgumentsOfSideReply(t *testing.T) {
 	}
 }
 
-// The agents before and after a handoff may both continue the session, each with its own system prompt and tools. A
-// request of a third agent is a side request.
+// Each agent has its own system prompt and tools. A third agent's request is a side request.
 func TestAgentBeforeHandoffMayContinueSession(t *testing.T) {
 	r := newRecord("s")
 	turn := func(req *wire.Request, reply wire.Reply) {

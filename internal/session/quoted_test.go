@@ -12,7 +12,6 @@ import (
 
 var testScope = session.Scope{Tenant: "default", Credential: 1} //nolint:gochecknoglobals // a constant of the tests
 
-// agentRequest returns a request of an agent with a system prompt and tools.
 func agentRequest(t *testing.T, system string, tools []string, messages ...string) *wire.Request {
 	t.Helper()
 	list := []map[string]any{}
@@ -37,13 +36,11 @@ func agentRequest(t *testing.T, system string, tools []string, messages ...strin
 	return req
 }
 
-// sessionID returns the ID of a named session.
 func sessionID(name string) session.ID {
 	return session.IDOf("default", session.NamespaceSession, name)
 }
 
-// Caller finds the conversation that started a sub-agent: a tool call of the caller contains the sub-agent's first
-// message. The result is not sure if two conversations have such a call.
+// Two conversations with such a call make the result unsure.
 func TestCallerIsFoundByToolCallWithSubAgentTask(t *testing.T) {
 	const task = "Look up all invoices of last March and add them up"
 	callReply := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}
@@ -83,8 +80,7 @@ func TestCallerIsFoundByToolCallWithSubAgentTask(t *testing.T) {
 	}
 }
 
-// QuotedSession finds the conversation of a side request if the request quotes a question and an answer of the
-// conversation. The request must have neither the system prompt nor a tool of the conversation.
+// The request must have neither the system prompt nor a tool of the conversation.
 func TestQuotedSessionRequiresQuestionAndAnswer(t *testing.T) {
 	const questionText, answerText = "How do I rotate the signing keys", "Run the rotation script on the bastion"
 	q := session.NewQuotes()
@@ -119,8 +115,7 @@ func TestQuotedSessionRequiresQuestionAndAnswer(t *testing.T) {
 	}
 }
 
-// A side request that requires JSON may quote the reply to an earlier side request. QuotedSession finds the
-// conversation by this quotation for two minutes.
+// The quotation counts for two minutes.
 func TestQuotedSessionFindsReplyToSideRequest(t *testing.T) {
 	const fact = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()

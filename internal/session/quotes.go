@@ -8,20 +8,16 @@ import (
 	"precept/internal/wire"
 )
 
-// Quotes holds texts of the active conversations, by which a side request is recognised. Frameworks
-// judge and summarise a conversation in a request that contains its questions and answers in one text,
-// with wordings that no list contains (docs/decisions/0010-side-calls-of-frameworks.md). Without
-// Quotes, such a request would start a conversation. Quotes is bounded and safe for concurrent use.
+// Quotes holds texts of active conversations, by which a side request is recognised. Frameworks judge and summarise a
+// conversation in one text, with wordings that no list contains (docs/decisions/0010-side-calls-of-frameworks.md).
+// Quotes is bounded and safe for concurrent use.
 type Quotes struct {
 	mu      sync.Mutex
-	byScope recent[Scope, *scopeConversations] // conversations of each credential
+	byScope recent[Scope, *scopeConversations]
 }
 
-// scopeConversations holds the conversations of a credential, with tools and without. The last entry of each list is
-// the most recently used conversation.
 type scopeConversations struct{ withTools, withoutTools []*fingerprint }
 
-// all yields the conversations, those with tools first, newest first.
 func (s *scopeConversations) all(yield func(x *fingerprint) bool) {
 	if s == nil {
 		return
@@ -40,8 +36,8 @@ func NewQuotes() *Quotes {
 	return &Quotes{byScope: newRecent[Scope, *scopeConversations](maxQuoteScopes)}
 }
 
-// AddTurn adds a turn of a session. AddTurn reads the new items of a known conversation, and all items
-// of an unknown conversation (after a restart, or at another replica).
+// AddTurn adds a turn of a session: the new items of a known conversation, and all items of an unknown one (after a
+// restart, or at another replica).
 func (q *Quotes) AddTurn(sc Scope, id ID, req *wire.Request, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -84,8 +80,7 @@ func (q *Quotes) AddReply(sc Scope, id ID, rep *wire.Reply) {
 	}
 }
 
-// AddSideReply adds the reply to a side request about a session. The next side request may quote
-// the reply.
+// AddSideReply adds the reply to a side request about a session. The next side request may quote it.
 func (q *Quotes) AddSideReply(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -99,8 +94,8 @@ func (q *Quotes) AddSideReply(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	}
 }
 
-// QuotedSession returns the conversation that the request quotes. Only conversations that have a different system
-// prompt and none of the request's tools count. docs/decisions/0010 lists the conditions.
+// QuotedSession returns the conversation that the request quotes. It must have a different system prompt and none of
+// the request's tools. docs/decisions/0010 lists the conditions.
 func (q *Quotes) QuotedSession(sc Scope, req *wire.Request, now time.Time) (id ID, ok bool) {
 	if req.Delta {
 		return id, false
@@ -119,8 +114,8 @@ func (q *Quotes) QuotedSession(sc Scope, req *wire.Request, now time.Time) (id I
 	return id, false
 }
 
-// find returns the entry of a conversation, and adds an entry for an unknown conversation. A new entry
-// may remove the least recently used entry. The caller locks q.
+// find returns the entry of a conversation, if need be a new one, which may remove the least recently used. The caller
+// locks q.
 func (q *Quotes) find(sc Scope, id ID, hasTools bool) *fingerprint {
 	sc = sc.withoutRun()
 	if q.byScope.values[sc] == nil {
@@ -139,7 +134,6 @@ func (q *Quotes) find(sc Scope, id ID, hasTools bool) *fingerprint {
 	return x
 }
 
-// get returns the conversation with the ID, or nil.
 func (s *scopeConversations) get(id ID) *fingerprint {
 	for x := range s.all {
 		if x.id == id {
@@ -149,12 +143,10 @@ func (s *scopeConversations) get(id ID) *fingerprint {
 	return nil
 }
 
-// callerText is the maximum number of bytes of the first words that Caller reads.
 const callerText = 4 << 10
 
-// Caller returns the conversation that started the conversation of the request: a call in the
-// newest reply of the caller contains the first words of the request, as the call of a sub-agent
-// does. sure is false if several conversations made the same call.
+// Caller returns the conversation that started this one: a call in its newest reply contains the request's first words.
+// sure is false if several conversations made such a call.
 func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, sure bool) {
 	words := openingText(req)
 	if len(words) < minUniqueBytes {
@@ -177,8 +169,6 @@ func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, 
 	return id, ok, ok
 }
 
-// openingText returns the first words of the user, at most callerText bytes. The result is "" if the first items of the
-// request contain an answer.
 func openingText(req *wire.Request) string {
 	for i := range min(req.Len(), maxFirstItems) {
 		if role := req.Role(i); role == wire.RoleAssistant || role == wire.RoleTool {

@@ -9,7 +9,6 @@ import (
 	"precept/internal/wire"
 )
 
-// quoteRequest returns a chat request with this body.
 func quoteRequest(t *testing.T, body string) *wire.Request {
 	t.Helper()
 	req, err := wire.Parse(wire.Chat, []byte(body))
@@ -19,8 +18,6 @@ func quoteRequest(t *testing.T, body string) *wire.Request {
 	return req
 }
 
-// Quotes holds texts of conversations. It uses the texts to find the conversation that a side request quotes. Quotes
-// holds a text for a limited time, and has texts of a limited number of conversations and credentials.
 func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	q, now := NewQuotes(), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	taskRequest := func(n int) *wire.Request {
@@ -70,8 +67,7 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	}
 }
 
-// A request quotes a conversation if a user message contains a question of the conversation and an assistant message
-// contains an answer. The system prompt of the request must differ from that of the conversation.
+// The quotation is a user message with a question and an assistant message with an answer. System prompts must differ.
 func TestQuotedSessionFindsConversationQuotedAsMessages(t *testing.T) {
 	q, now, sc := NewQuotes(), noon, Scope{Tenant: "t", Credential: 1}
 	id := sc.scopedID(NamespaceSession, "a")
@@ -95,8 +91,7 @@ func TestQuotedSessionFindsConversationQuotedAsMessages(t *testing.T) {
 	}
 }
 
-// speakerLabel returns the punctuation at the end of a speaker's label, such as ":" for "user: ", or "" without a
-// label. In a dialogue the labels of the question and of the answer have the same punctuation.
+// In a dialogue, both labels end with the same punctuation, such as ":" for "user: ".
 func TestSpeakerLabelIsSameForQuestionAndAnswer(t *testing.T) {
 	for _, tc := range []struct{ beforeQuestion, beforeAnswer, want string }{
 		{"Input:\nuser: ", "\nassistant: ", ":"},
@@ -113,8 +108,7 @@ func TestSpeakerLabelIsSameForQuestionAndAnswer(t *testing.T) {
 	}
 }
 
-// distinctive returns the first part of a text that has at least 12 bytes and no character that a quotation escapes. It
-// cuts a long part to 80 bytes.
+// A piece has 12 to 80 bytes and no character that a quotation escapes.
 func TestFirstPieceReturnsFirstLongPart(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "ok": "", "yes\nno\nmaybe": "", "short\nthis line is long enough": "this line is long enough",
@@ -123,7 +117,7 @@ func TestFirstPieceReturnsFirstLongPart(t *testing.T) {
 		strings.Repeat("ä", 60):           strings.Repeat("ä", 40),
 	} {
 		if got := firstPiece(text).text; got != want {
-			t.Errorf("distinctive(%q) = %q, want %q", text, got, want)
+			t.Errorf("firstPiece(%q) = %q, want %q", text, got, want)
 		}
 	}
 }

@@ -6,17 +6,15 @@ import (
 	"precept/internal/wire"
 )
 
-// Bounds of the work on a request.
 const (
-	maxTrail         = 32  // maximum number of echoes that are read, newest first
-	maxSearchedItems = 96  // maximum number of items that are searched
-	maxItemsBefore   = 8   // maximum number of items before the new part that are searched for unknown content
-	maxFirstItems    = 16  // maximum number of items from the start that are searched for the first words
-	maxWords         = 512 // maximum number of hashed bytes at each end of the first words
+	maxTrail         = 32  // echoes, newest first
+	maxSearchedItems = 96  // items
+	maxItemsBefore   = 8   // before the new part, searched for unknown content
+	maxFirstItems    = 16  // from the start, searched for the first words
+	maxWords         = 512 // hashed bytes at each end of the first words
 )
 
-// firstUserItem returns the first words of the user. ok is false if the request does not show the
-// beginning of the conversation.
+// firstUserItem returns the item with the user's first words, if the request shows the beginning of the conversation.
 func firstUserItem(req *wire.Request) (it *wire.Item, ok bool) {
 	if req.Delta {
 		return it, false
@@ -32,20 +30,19 @@ func firstUserItem(req *wire.Request) (it *wire.Item, ok bool) {
 	return it, false
 }
 
-// OpeningHash returns a hash of the first words of the user; 0 if the request does not contain them.
+// OpeningHash returns a hash of the user's first words, 0 without them.
 func OpeningHash(req *wire.Request) uint64 {
 	it, ok := firstUserItem(req)
 	if !ok {
 		return 0
 	}
-	// The ends and the length are enough; a pasted book need not be hashed in every turn.
+	// The ends and the length suffice: a pasted book need not be hashed in every turn.
 	w := it.UserText
 	h := addText(emptyHash, w[:min(len(w), maxWords)])
 	return addText(h, w[max(0, len(w)-maxWords):]) + uint64(len(w))
 }
 
-// topic returns a hash of the first words of the user and of the run, which separates conversations
-// with the same ids.
+// topic returns a hash of the user's first words and the run, which separates conversations with the same ids.
 func (sc Scope) topic(req *wire.Request) uint64 {
 	words := OpeningHash(req)
 	if sc.Run == "" {
@@ -54,8 +51,7 @@ func (sc Scope) topic(req *wire.Request) uint64 {
 	return addText(words^emptyHash, sc.Run)
 }
 
-// onlyText returns the text of a request with a single message and without tools, "" for any other
-// request.
+// onlyText returns the text of a request with a single message and no tools, else "".
 func onlyText(req *wire.Request) string {
 	last := req.Len() - 1
 	if req.Delta || len(req.Tools) > 0 || last < 0 || last >= maxFirstItems || req.Role(last) != wire.RoleUser {
@@ -69,8 +65,8 @@ func onlyText(req *wire.Request) string {
 	return strings.TrimSpace(req.Item(last).Text)
 }
 
-// itemKey returns a key of item i. The key of an item with tool results, and without words of the
-// user, is made from the ids of the calls. The key of any other item is the hash of its content.
+// itemKey returns the key of an item: from call ids if it has tool results and no words of the user, else the hash of
+// its content.
 func itemKey(req *wire.Request, i int) uint64 {
 	it := req.Item(i)
 	if len(it.Results) == 0 || it.UserText != "" || wire.IsGeneratedID(it.Results[0].CallID) {
@@ -83,12 +79,10 @@ func itemKey(req *wire.Request, i int) uint64 {
 	return sum
 }
 
-// hashText returns the FNV-1a hash of a text. Records contain the hash, so every process must
-// compute the same hashes.
+// hashText returns the FNV-1a hash of a text. Records contain it, so every process must compute the same.
 func hashText(s string) uint64 { return addText(emptyHash, s) }
 
-// emptyHash is the hash of an empty text; addText extends a hash by a text. Both are New64a of
-// hash/fnv, without a copy of the string.
+// emptyHash is the start of addText. Both are New64a of hash/fnv, without a copy of the string.
 const emptyHash uint64 = 14695981039346656037
 
 func addText(h uint64, s string) uint64 {

@@ -10,7 +10,7 @@ func newRecent[K comparable, V any](limit int) recent[K, V] {
 	return recent[K, V]{map[K]V{}, ring[K]{limit: limit}}
 }
 
-// put sets the value of a key. In a full map, a new key replaces the oldest key.
+// put sets a value. In a full map, a new key replaces the oldest.
 func (r *recent[K, V]) put(k K, v V) {
 	if _, known := r.values[k]; !known {
 		if oldest, full := r.ring.add(k); full {
@@ -23,11 +23,10 @@ func (r *recent[K, V]) put(k K, v V) {
 // ring holds a bounded number of the newest entries.
 type ring[T any] struct {
 	entries []T
-	next    int // index of the next entry
+	next    int
 	limit   int
 }
 
-// add stores an entry. If the ring is full, add returns the overwritten entry.
 func (r *ring[T]) add(x T) (oldest T, full bool) {
 	full = len(r.entries) == r.limit
 	if full {
@@ -39,7 +38,6 @@ func (r *ring[T]) add(x T) (oldest T, full bool) {
 	return oldest, full
 }
 
-// push appends to a list of at most limit entries, and drops the oldest entries.
 func push[T any](list []T, x T, limit int) []T {
 	if len(list) >= limit {
 		list = append(list[:0], list[len(list)-limit+1:]...)

@@ -31,7 +31,6 @@ func TestEachChangeMarksRecordDirty(t *testing.T) {
 	}
 }
 
-// A new record has its start time in UTC. If the session has no name, the record has the ID as its name.
 func TestNewRecordStartsInUTCAndIsNamedByItsID(t *testing.T) {
 	east := testStart.In(time.FixedZone("east", 7200))
 	run := session.NewRun("default", session.Claim{}, "r", sessionID("r"), east)
@@ -41,8 +40,7 @@ func TestNewRecordStartsInUTCAndIsNamedByItsID(t *testing.T) {
 	}
 }
 
-// Of two rows of a session, a store keeps the row with the later Seen. Each turn therefore has a later Seen than the
-// previous turn, even if the clock is set back.
+// Of two rows, a store keeps the one with the later Seen.
 func TestSeenAdvancesWhenTheClockIsSetBack(t *testing.T) {
 	r := newRecord("s")
 	for i, at := range []time.Time{testStart, testStart.Add(-24 * time.Hour), testStart.Add(-23 * time.Hour), testStart.Add(time.Hour)} {
@@ -57,7 +55,7 @@ func TestSeenAdvancesWhenTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-// AddReply adds the usage of a reply, with unknown values as zero. KeepsIndices recognises only the newest reply.
+// Unknown counts are zero. Only the newest reply is recognised.
 func TestAddReplySumsUsageAndKeepsNewestReply(t *testing.T) {
 	for reply, want := range map[string]bool{"the third answer": true, "the first answer": false} {
 		r := newRecord("s")
@@ -78,13 +76,12 @@ func TestAddReplySumsUsageAndKeepsNewestReply(t *testing.T) {
 	}
 }
 
-// Join merges the records of two replicas. For a session, Join takes the state of the replica with more turns; if both
-// have the same number of turns, the later Seen decides. Join takes the larger number of members. For a run, Join takes
-// the later Seen and the usage with more input tokens.
+// If both records have the same number of turns, the later Seen decides. The larger number of members counts. A run
+// takes the later Seen and the usage with more input tokens.
 func TestMergeUnitPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	for name, tc := range map[string]struct {
-		turns int           // turns of the remote record minus turns of the local record
-		seen  time.Duration // Seen of the remote record minus Seen of the local record
+		turns int           // remote minus local
+		seen  time.Duration // remote minus local
 		want  string
 	}{
 		"more turns":            {1, -time.Second, "there"},
@@ -110,8 +107,7 @@ func TestMergeUnitPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	}
 }
 
-// Stores hold session IDs, so a name must have the same ID in all releases. The ID is a hash that covers the lengths of
-// the tenant and of the namespace (the source of the name), so that different tenants and names have different IDs.
+// Stores hold session IDs. The hash covers the lengths of tenant and namespace, so that different pairs differ.
 func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
 	if got := session.IDOf("alice", session.NamespaceSession, "ci-42"); string(got[:]) != string(want[:16]) {
@@ -138,7 +134,6 @@ func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
 	}
 }
 
-// A request id contains the id of its session.
 func TestIDOfRequestReadsSessionFromRequestID(t *testing.T) {
 	id := sessionID("s")
 	for requestID, want := range map[string]bool{
@@ -156,9 +151,8 @@ func TestIDOfRequestReadsSessionFromRequestID(t *testing.T) {
 	}
 }
 
-// The values off, false, no and 0 of a switch header turn the switch off. An unknown value opts out of learning, and
-// does not turn off any other switch. The agent is the start of the User-Agent up to the first character that is not a
-// letter, digit, "-", "_" or ".". A tag of more than 64 bytes is dropped.
+// An unknown value opts out of learning only. The agent is the start of the User-Agent. A tag of more than 64 bytes is
+// dropped.
 func TestIdentifyParsesSwitchesAgentAndTags(t *testing.T) {
 	for value, want := range map[string]bool{
 		"off": true, "OFF": true, " false ": true, "no": true, "0": true,

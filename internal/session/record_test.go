@@ -19,7 +19,6 @@ func newRecord() *Record {
 	return NewRecord("default", Claim{Agent: "coder"}, Resolved{ID: scopedID(1), Name: "s_1", Method: ByNew}, noon)
 }
 
-// tools returns the "tools" member of a body, with tools of these names.
 func tools(names ...string) obj {
 	list := make([]obj, 0, len(names))
 	for _, n := range names {
@@ -111,7 +110,7 @@ func TestEachKindOfSideRequestHasReason(t *testing.T) {
 	main := parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("a", "b", "c"))
 	longer := []obj{system("S"), userMessage("go"), assistantMessage("ok"), userMessage("on")}
 	none := SideDetector{}
-	signs := SideDetector{ // a request with seven items is a title request, and the agent opencode works with tools
+	signs := SideDetector{ // seven items mean a title request; opencode works with tools
 		SideKind:       func(req *wire.Request) string { return map[bool]string{true: "title"}[req.Len() == 7] },
 		WorksWithTools: func(product string) bool { return product == "opencode" },
 	}
@@ -121,7 +120,7 @@ func TestEachKindOfSideRequestHasReason(t *testing.T) {
 		req     *wire.Request
 		product string
 		signs   SideDetector
-		began   bool // the session has already served the main request
+		began   bool // a main request was served
 		want    label.Reason
 	}{
 		{"never had tools", chat(t, userMessage("hi")), "", none, false, ""},
@@ -158,8 +157,7 @@ func TestEachKindOfSideRequestHasReason(t *testing.T) {
 	}
 }
 
-// After a handoff, an agent without tools sends the result of the handoff call. This turn and the later turns of the
-// agent are main requests.
+// An agent without tools sends the result of the handoff call.
 func TestRequestsAfterHandoffAreMain(t *testing.T) {
 	r := newRecord()
 	list := []obj{{"role": "system", "content": "S"}, userMessage("go")}
@@ -214,8 +212,7 @@ func TestSideRequestIsDetectedByDifferentTools(t *testing.T) {
 	}
 }
 
-// IsNewItem reports whether the session sends an item for the first time. The list may have grown after a reply, or
-// have changed by an edit or a compaction.
+// The list may grow after a reply, or change by an edit or a compaction.
 func TestIsNewItemAfterGrowthAndEdits(t *testing.T) {
 	r := newRecord()
 	next := func(list ...obj) (newItems []int) {
@@ -243,8 +240,7 @@ func TestIsNewItemAfterGrowthAndEdits(t *testing.T) {
 	check("shorter after a compaction", next(userMessage("summary"), userMessage("go on")), 0, 1)
 }
 
-// After a reply, each item of a request without the history is new, even if its text repeats the last turn. If there
-// was no reply, the items of a repeated request are not new.
+// Without a reply in between, repeated items are not new.
 func TestIsNewItemInRequestsWithoutHistory(t *testing.T) {
 	r := newRecord()
 	isNew := func(previous string) bool {
@@ -274,7 +270,7 @@ func TestIsNewItemInRequestsWithoutHistory(t *testing.T) {
 	}
 }
 
-// If an agent adds a text to a result that it has sent before, the item is new and the result is not.
+// If an agent adds text to a result that it sent before, the item is new and the result is not.
 func TestIsNewResultIgnoresAddedText(t *testing.T) {
 	r := newRecord()
 	answer := func(id string, more ...obj) *wire.Request {

@@ -7,10 +7,9 @@ import (
 	"precept/internal/wire"
 )
 
-// WasServedElsewhere reports whether another replica has probably served turns of the conversation. This is so if the
-// request does not continue the list of this record, if the request has more than one answer after that list, or if it
-// has one answer although this replica has seen no reply. The result is also true for a compacted history, which does
-// not continue the list. The caller locks the record.
+// WasServedElsewhere reports whether another replica has probably served turns of the conversation. The request does
+// not continue this record's list (as after compaction), or has more than one answer after it, or one although this
+// replica has seen no reply.
 func (r *Record) WasServedElsewhere(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || r.Thread.ListHash == req.ListHash {
 		return false
@@ -30,7 +29,6 @@ func (r *Record) WasServedElsewhere(req *wire.Request) bool {
 	return answers > 1 || answers == 1 && !r.Thread.Replied
 }
 
-// lacksAnsweredCall reports whether a request without its history has the result of a call that is not in the record.
 func (r *Record) lacksAnsweredCall(req *wire.Request) bool {
 	for i := range min(req.Len(), maxSearchedItems) {
 		for _, res := range req.Item(i).Results {
@@ -42,9 +40,8 @@ func (r *Record) lacksAnsweredCall(req *wire.Request) bool {
 	return false
 }
 
-// Adopt replaces the record by n, the newer record of another replica. Fields that belong to
-// this process stay, such as the pending turns of OptOut and State.Dirty. Adopt does not write the ID and the tenant,
-// because other goroutines read both without the lock. The caller locks the record.
+// Adopt replaces the record by n, the newer record of another replica. Fields of this process stay, such as
+// OptOut.PendingTurns and State.Dirty. ID and tenant are not written: other goroutines read them without the lock.
 func (r *Record) Adopt(n *Record) {
 	if r.IsShared() || n.IsShared() {
 		r.mergePicks(n)
@@ -69,7 +66,6 @@ func (r *Record) Adopt(n *Record) {
 	}
 }
 
-// adopt returns the flags n of the newer record of another replica, and keeps the flags that only s has.
 func (s State) adopt(n State) State {
 	n.Closed = s.Closed || n.Closed
 	n.Ambiguous = s.Ambiguous || n.Ambiguous
@@ -86,14 +82,13 @@ func (s State) adopt(n State) State {
 	return n
 }
 
-// mergePicks adds the coins and picks of n, the record of another replica. The caller locks the record.
+// mergePicks adds the coins and picks of another replica's record.
 func (r *Record) mergePicks(n *Record) {
 	r.Assignment.Merge(&n.Assignment, r.startedBefore(n))
 	r.Unit.Members = max(r.Unit.Members, n.Unit.Members)
 }
 
-// startedBefore reports whether r began before n. The earlier beginning decides the control coin and the
-// baseline.
+// startedBefore reports whether r began before n. The earlier record decides the control coin and the baseline.
 func (r *Record) startedBefore(n *Record) bool {
 	if !r.Identity.Started.Equal(n.Identity.Started) {
 		return r.Identity.Started.Before(n.Identity.Started)
@@ -101,8 +96,7 @@ func (r *Record) startedBefore(n *Record) bool {
 	return r.Assignment.Category <= n.Assignment.Category
 }
 
-// MergeUnit merges the record of a unit with the record of another replica. Join keeps the new turns of both
-// records. The caller locks the record.
+// MergeUnit merges the record of a unit with another replica's, and keeps the new turns of both.
 func (r *Record) MergeUnit(n *Record) {
 	r.State.Answered = r.State.Answered || n.State.Answered
 	if !r.Unit.IsRun { // a conversation has one newest state
@@ -128,8 +122,8 @@ func (r *Record) MergeUnit(n *Record) {
 	r.State.Closed, r.OptOut.HasStorableSession = r.State.Closed || n.State.Closed, true
 }
 
-// MergeRows returns the row that a store writes in place of old when a replica writes row but has not read
-// old. Both are rows of the same unit.
+// MergeRows returns the row that a store writes in place of old, if a replica writes row without having read old. Both
+// are rows of the same unit.
 func MergeRows(old, row Row) (Row, error) {
 	stored, err := Decode(old.ID, old.Data)
 	if err != nil {

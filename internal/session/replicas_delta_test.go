@@ -7,8 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// A request without its history has only new items. If one of the items is the result of a call that this replica does
-// not know, another replica served the session.
+// A request without its history has only new items.
 func TestResultOfUnknownCallMeansServedElsewhere(t *testing.T) {
 	r := &Record{}
 	r.Begin(parse(t, wire.Responses, "input", []obj{{"role": "user", "content": "hi"}}), time.Unix(1, 0))

@@ -11,8 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// newChatWithRoles returns a request with one message for each letter of roles: u for a user message, a for a reply
-// with a call, t for the result of the call, s for a summary.
+// newChatWithRoles has one message per letter: u for user, a for a reply with a call, t for its result, s for a
+// summary.
 func newChatWithRoles(t *testing.T, roles string) *wire.Request {
 	t.Helper()
 	var items []string
@@ -36,11 +36,10 @@ func newChatWithRoles(t *testing.T, roles string) *wire.Request {
 	return req
 }
 
-// WasServedElsewhere reports whether another replica served turns of the session since the last turn of this replica.
 func TestWasServedElsewhereDetectsTurnsOfAnotherReplica(t *testing.T) {
 	for _, tc := range []struct {
-		name, last string // last: roles in the last turn of this replica
-		replied    bool   // the last turn has a reply
+		name, last string // roles in this replica's last turn
+		replied    bool
 		next       string // roles in the next request
 		want       bool
 	}{
@@ -70,8 +69,8 @@ func TestWasServedElsewhereDetectsTurnsOfAnotherReplica(t *testing.T) {
 	}
 }
 
-// A field that Adopt omits would be lost when a session moves to another replica. Only processFields stay unchanged,
-// because each process has its own values.
+// A field that Adopt omits would be lost when a session moves to another replica. Each process has its own
+// processFields.
 func TestAdoptCopiesEveryField(t *testing.T) {
 	processFields := []string{"Identity.ID", "Identity.Tenant", "OptOut.ByRequest", "OptOut.PendingTurns", "OptOut.HasStorableSession", "State.Dirty", "Unit.Replica"}
 	from, to := &session.Record{}, &session.Record{}
@@ -90,8 +89,7 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 	}
 }
 
-// While Adopt runs under the lock, other requests read the ID and the tenant and call MemberNow without the lock. The
-// race detector finds an access that needs the lock.
+// ID, tenant and MemberNow need no lock. The race detector finds an access that does.
 func TestAdoptIsSafeWithConcurrentReads(t *testing.T) {
 	r := session.NewRun("x", session.Claim{}, "run", session.ID{1}, time.Unix(1e9, 0))
 	done := make(chan session.Member)
@@ -114,7 +112,7 @@ func TestAdoptIsSafeWithConcurrentReads(t *testing.T) {
 	}
 }
 
-// recordFields returns the fields of a record under "Part.Field".
+// recordFields returns fields as "Part.Field".
 func recordFields(r *session.Record) map[string]reflect.Value {
 	fields := map[string]reflect.Value{}
 	v := reflect.ValueOf(r).Elem()
@@ -130,7 +128,6 @@ func recordFields(r *session.Record) map[string]reflect.Value {
 	return fields
 }
 
-// fill sets every exported field to a non-zero value.
 func fill(v reflect.Value) {
 	switch v.Kind() { //nolint:exhaustive // other kinds do not occur
 	case reflect.Struct:

@@ -9,7 +9,6 @@ import (
 	"precept/internal/session"
 )
 
-// The names in a claim do not keep the memory of the header or the path reachable.
 func TestNamesDoNotRetainHeaderOrPath(t *testing.T) {
 	heap := func() int64 {
 		var s runtime.MemStats

@@ -9,10 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// systemMessage returns a system message.
 func systemMessage(s string) string { return `{"role":"system","content":"` + s + `"}` }
 
-// userMessages returns n user messages.
 func userMessages(n int) (list []string) {
 	for i := range n {
 		list = append(list, userMessage(fmt.Sprintf("filler %d", i)))
@@ -20,7 +18,6 @@ func userMessages(n int) (list []string) {
 	return list
 }
 
-// recordWithTurns returns a record with these turns, each with a reply.
 func recordWithTurns(turns ...*wire.Request) *session.Record {
 	r := newRecord("s")
 	for _, req := range turns {
@@ -31,9 +28,7 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 	return r
 }
 
-// SharesItemsWith reports whether a request contains, at any index, an item that was new in the last turn of the
-// session. System prompts are ignored. The result is also true for a session without a turn and for a request without
-// its history.
+// System prompts are ignored. The result is true for a session without a turn and a request without its history.
 func TestSharesItemsWithRequiresNewItemOfLastTurn(t *testing.T) {
 	one := parseChat(t, systemMessage("S"), userMessage("one"))
 	for name, tc := range map[string]struct {
@@ -57,15 +52,14 @@ func TestSharesItemsWithRequiresNewItemOfLastTurn(t *testing.T) {
 			t.Errorf("%s: got SharesItemsWith = %v, want %v", name, got, tc.want)
 		}
 	}
-	withoutItems := newRecord("s") // as stored after an opted-out turn: a turn without its items
+	withoutItems := newRecord("s") // as after an opted-out turn
 	withoutItems.Thread.Turns, withoutItems.Thread.ListHash = 1, 7
 	if !withoutItems.SharesItemsWith(one) {
 		t.Error("record without item hashes of its last turn: got SharesItemsWith = false, want true")
 	}
 }
 
-// newContinuation returns a request with a previous response id and only the new items, because the provider keeps the
-// history.
+// newContinuation has only the new items, because the provider keeps the history.
 func newContinuation(t *testing.T, previous string, items ...string) *wire.Request {
 	t.Helper()
 	body := `{"previous_response_id":"` + previous + `","input":[`
@@ -82,9 +76,8 @@ func newContinuation(t *testing.T, previous string, items ...string) *wire.Reque
 	return req
 }
 
-// Under one session name, a request that repeats the first message starts another conversation if the session has a
-// reply. Without a reply, the request is a retry. Repeated words in a conversation object are the next turn, because
-// the API appends them to the conversation.
+// Without a reply, the request is a retry. The API appends repeated words to a conversation object, so they are the
+// next turn.
 func TestRepeatedFirstMessageAfterReplyStartsConversation(t *testing.T) {
 	continueRequest := func(conversation, previous string) *wire.Request {
 		req, err := wire.Parse(wire.Responses, fmt.Appendf(nil, `{"conversation":%q,"previous_response_id":%q,"input":"continue"}`, conversation, previous))
@@ -116,8 +109,7 @@ func TestRepeatedFirstMessageAfterReplyStartsConversation(t *testing.T) {
 	}
 }
 
-// ShowsConversation reports whether a request continues the list of the session, or begins with its first message and
-// has a reply. The first request of a sub-agent has the task without a reply.
+// The first request of a sub-agent has the task without a reply.
 func TestShowsConversationRequiresFirstMessageAndReply(t *testing.T) {
 	first, later := parseChat(t, userMessage("the task")), parseChat(t, userMessage("the task"), assistantMessage("ok"), userMessage("two"))
 	for name, tc := range map[string]struct {
@@ -143,8 +135,7 @@ func TestShowsConversationRequiresFirstMessageAndReply(t *testing.T) {
 	}
 }
 
-// Adopt takes the picks (the chosen lessons) of the other replica's record. If the session has members, Adopt merges
-// the picks of both records. A session that is ambiguous in one of the records stays ambiguous.
+// A session that is ambiguous in one record stays so.
 func TestAdoptMergesPicksMembersAndAmbiguity(t *testing.T) {
 	pick := func(slugs ...string) (a trial.Assignment) {
 		a.Decided = true
@@ -160,7 +151,7 @@ func TestAdoptMergesPicksMembersAndAmbiguity(t *testing.T) {
 		return list
 	}
 	for name, tc := range map[string]struct {
-		members [2]int // numbers of members in this record and in the other record
+		members [2]int // this and the other record
 		want    []string
 	}{
 		"no members":                  {[2]int{0, 0}, []string{"there"}},
@@ -180,7 +171,7 @@ func TestAdoptMergesPicksMembersAndAmbiguity(t *testing.T) {
 		local, remote := newRecord("s"), newRecord("s")
 		local.State.Ambiguous, remote.State.Ambiguous = doubted[0], doubted[1]
 		if local.Adopt(remote); !local.State.Ambiguous || !local.Assignment.Excluded || local.Assignment.ExcludedFor != trial.ExcludedTwin {
-			t.Errorf("Doubted = %v before Adopt: got Doubted = %v, Excluded = %v, ExcludedFor = %q, want true, true, %q", doubted, local.State.Ambiguous, local.Assignment.Excluded, local.Assignment.ExcludedFor, trial.ExcludedTwin)
+			t.Errorf("Ambiguous = %v before Adopt: got Ambiguous = %v, Excluded = %v, ExcludedFor = %q, want true, true, %q", doubted, local.State.Ambiguous, local.Assignment.Excluded, local.Assignment.ExcludedFor, trial.ExcludedTwin)
 		}
 	}
 }

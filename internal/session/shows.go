@@ -6,9 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// SharesItemsWith reports whether the request contains an item that was new in the last turn, or has the list
-// of the last turn. The result is also true if nothing can be compared: the record has no turn or no item,
-// or the request is a delta request. The caller locks the record.
+// SharesItemsWith reports whether the request contains a new item of the last turn, or its list. It returns true if
+// nothing can be compared: no turn, no item, or a delta request.
 func (r *Record) SharesItemsWith(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {
 		return true
@@ -21,16 +20,14 @@ func (r *Record) SharesItemsWith(req *wire.Request) bool {
 	return false
 }
 
-// RepeatsAnsweredList reports whether the request repeats the newest list of the record after its answer. Under a
-// shared name, such a request begins another conversation, unless the request is the next one of a conversation object.
-// The caller locks the record.
+// RepeatsAnsweredList reports whether the request repeats the newest list after its answer. Under a shared name, it
+// then begins a different conversation, except in a conversation object.
 func (r *Record) RepeatsAnsweredList(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash && !appendsToConversation(req)
 }
 
-// ShowsConversation reports whether a request with different tools contains a part of the conversation. The
-// request of an agent that keeps memories does, the request of a sub-agent does not. The caller locks
-// the record.
+// ShowsConversation reports whether a request with different tools contains a part of the conversation. That of an
+// agent that keeps memories does; that of a sub-agent does not.
 func (r *Record) ShowsConversation(req *wire.Request) bool {
 	if r.SharesItemsWith(req) {
 		return true
@@ -46,16 +43,13 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 	return false
 }
 
-// ContinuesWithSystemPrompt reports whether a side request contains the conversation and has the system
-// prompt of one of its agents. Such a request contains the anchors of the blocks. The caller locks the
-// record.
+// ContinuesWithSystemPrompt reports whether a side request contains the conversation under a system prompt of its
+// agents, and so the anchors of the blocks.
 func (r *Record) ContinuesWithSystemPrompt(req *wire.Request) bool {
 	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.PreviousPrompts, req.SystemHash)
 	return known && !req.Delta && r.continues(req)
 }
 
-// continues reports whether the request contains the items that were new in the last turn, at their old
-// indices.
 func (r *Record) continues(req *wire.Request) bool {
 	for i, k := range r.Thread.LastTurn.Items {
 		if at := r.Thread.LastTurn.FirstNew + i; at >= req.Len() || itemKey(req, at) != k {
@@ -65,9 +59,8 @@ func (r *Record) continues(req *wire.Request) bool {
 	return len(r.Thread.LastTurn.Items) > 0
 }
 
-// answersCall reports whether a new item of the request is the result of a call of the session's newest
-// reply. Such a request continues the session whatever its tools and system prompt are, because an agent that
-// keeps memories answers only its own calls.
+// answersCall reports whether a new item is the result of a call of the newest reply. Such a request continues the
+// session whatever its tools: an agent that keeps memories answers only its own calls.
 func (r *Record) answersCall(req *wire.Request) bool {
 	if len(r.Thread.Calls) == 0 {
 		return false

@@ -11,17 +11,15 @@ import (
 	"precept/internal/sample"
 )
 
-// Every store uses the types and errors of this file. store/storetest checks each store.
+// Every store uses the types and errors of this file. store/storetest checks the stores.
 
-// Errors of a store. Every backend wraps one of these errors if its reason applies, because the callers treat each of
-// them differently.
+// Errors of a store. Every backend wraps one of them if its reason applies, because callers treat each differently.
 var (
 	// ErrInvalid means that the store refuses the value permanently.
 	ErrInvalid = errors.New("the value cannot be stored")
-	// ErrUnavailable means that the store is unreachable or rejects writes. A later attempt may
-	// succeed.
+	// ErrUnavailable means that the store is unreachable or rejects writes, perhaps temporarily.
 	ErrUnavailable = errors.New("the store is not available")
-	// ErrDiskFull means that the local disk of the store has no room.
+	// ErrDiskFull means that the store's local disk has no room.
 	ErrDiskFull = errors.New("the disk is full")
 	// ErrDamaged means that a stored value cannot be read, now and later.
 	ErrDamaged = errors.New("a stored value is damaged")
@@ -29,15 +27,14 @@ var (
 	ErrParkingFull = errors.New("too much early feedback is waiting")
 )
 
-// Default bounds of the feedback of a session, in entries (limits.feedback) and bytes. The computation
-// of a reward reads all feedback of the session.
+// Default bounds of a session's feedback, in entries (limits.feedback) and bytes. A reward is computed from all of it.
 const (
 	MaxFeedback      = 2000
 	MaxFeedbackBytes = 16 << 20
 )
 
-// FeedbackFull is the number of feedback entries that a call could not store, because their session has
-// reached the limit. The other entries of the call are stored.
+// FeedbackFull is the number of feedback entries of a call that were beyond their session's limit. The others are
+// stored.
 type FeedbackFull int
 
 func (f FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(f)) }
@@ -49,12 +46,12 @@ type Row struct {
 	Started        time.Time
 	Seen           time.Time
 	Closed         bool
-	StartedOffline bool // copy of Record.State.Provisional; the row of the stored session replaces this row, in any order of writing
-	IsUnit         bool // other sessions use the coins and picks of the record; replicas that write the row at the same time merge with Merged
+	StartedOffline bool // copy of Record.State.StartedOffline; the stored session's row replaces this one, in every order of writing
+	IsUnit         bool // other sessions use the coins and picks; concurrent writes merge with MergeRows
 	Data           []byte
 
-	Exchanges int  // number of stored exchanges of a due session; 0 if the store does not know the number
-	Unrated   bool // true if the store knows that a due session has no feedback and the feedback state 0
+	Exchanges int  // stored exchanges of a due session; 0 if unknown
+	Unrated   bool // the store knows that a due session has no feedback and the feedback state 0
 }
 
 // Echo records that an echo key occurred in a session.
@@ -65,10 +62,9 @@ type Echo struct {
 	At     time.Time
 }
 
-// Batch holds values that a store writes together. A row replaces an older row of the session, except
-// for the Closed flag, which stays set. Echoes are added. A repeated write of an exchange or a sample
-// with the same id changes nothing. For the sessions in AllSamplesOf, Samples holds all samples, and the store
-// deletes other samples of these sessions.
+// Batch holds values that a store writes together. A row replaces an older one, but a set Closed flag stays. A repeated
+// echo, exchange or sample changes nothing. For the sessions in AllSamplesOf, the store deletes all samples that are
+// not in Samples.
 type Batch struct {
 	Rows         []Row
 	Echoes       []Echo
@@ -87,22 +83,22 @@ type Ref struct {
 type StoredSample struct {
 	Tenant string
 	Agent  string
-	ID     ID // session
+	ID     ID
 	Sample sample.Sample
 }
 
-// SettledState is the reward of a session as the counters contain it, with a version.
+// SettledState is a session's reward as the counters contain it, with a version.
 type SettledState struct {
-	Version  int64   // 0 means not closed yet
-	Rewarded bool    // a reward is applied
+	Version  int64 // 0 means not closed yet
+	Rewarded bool
 	Reward   float64 // valid if Rewarded
 	Tier     int
-	Frozen   []byte // assignment at closing; every later correction starts from Frozen
+	Frozen   []byte // assignment at closing, from which every correction starts
 }
 
-// Settlement is one atomic step that counts a session: if Applied of the session still has version From, the deltas are
-// added to the counters of the tenant, and To becomes Applied with version From+1. FeedbackState is the
-// state of the feedback that the step includes. If later feedback exists, the session stays unsettled.
+// Settlement is one atomic step that counts a session: if Applied still has version From, the deltas are added to the
+// tenant's counters, and To becomes Applied with version From+1. With feedback after FeedbackState, the session stays
+// unsettled.
 type Settlement struct {
 	Tenant        string
 	ID            ID
@@ -112,8 +108,7 @@ type Settlement struct {
 	FeedbackState int64
 }
 
-// DeadLetter marks a session or an exchange after a panic. A marked session is neither due nor
-// unsettled until Readmit.
+// DeadLetter marks a session or an exchange after a panic. A marked session is neither due nor unsettled until Readmit.
 type DeadLetter struct {
 	Tenant   string    `json:"-"`
 	ID       ID        `json:"-"`
@@ -121,10 +116,10 @@ type DeadLetter struct {
 	Step     string    `json:"step"`
 	Why      string    `json:"why"`
 	At       time.Time `json:"at"`
-	Tries    int       `json:"-"` // number of times that the session or exchange was marked
+	Tries    int       `json:"-"` // times that it was marked
 }
 
-// UnsettledSession names a closed session with feedback or exchanges after its last settlement.
+// UnsettledSession names a closed session with later feedback or exchanges.
 type UnsettledSession struct {
 	Tenant string
 	ID     ID
@@ -138,45 +133,43 @@ type Position struct {
 
 // Erasure announces deleted sessions to other replicas.
 type Erasure struct {
-	Position string // position of the announcement
+	Position string // of the announcement
 	Tenant   string
 	IDs      []ID // empty: all sessions of the tenant
 	At       time.Time
 }
 
-// ErrUnknownPosition means that a position in a list (ListRange.After) is not from a page of the store.
+// ErrUnknownPosition means that a ListRange.After is not from a page of the store.
 var ErrUnknownPosition = errors.New("the position in the list is unknown; start at the top of the list")
 
 // ListRange selects a part of a list.
 type ListRange struct {
 	Since, Until time.Time // Since <= when < Until; zero means no bound
-	After        string    // Page.Next of the previous page; "" means the start of the list
-	Limit        int       // maximum number of entries
-	OldestFirst  bool      // of a list of sessions: from old to new; otherwise from new to old
+	After        string    // Page.Next of the previous page; "" is the start
+	Limit        int
+	OldestFirst  bool // sessions only
 }
 
-// Page is a part of a list. A store reads a bounded number of entries for a page, so
-// an empty page may have a successor.
+// Page is a part of a list. A store reads a bounded number of entries for it, so an empty page may have a successor.
 type Page[T any] struct {
 	List []T
-	Next string // position of the next page; empty at the end of the list
+	Next string // position of the next page; "" at the end
 }
 
-// ListedSession is a session in a list: its row, and the reward that the counters contain.
+// ListedSession is a session in a list, with the reward that the counters contain.
 type ListedSession struct {
 	Row          Row
 	SettledState SettledState
 }
 
-// Documents are the exchanges and samples of a batch as a store keeps them.
+// Documents are a batch's exchanges and samples as a store keeps them.
 type Documents struct {
-	Sessions  []ID // sessions of the exchanges, in the same order
+	Sessions  []ID // of the exchanges, in the same order
 	Exchanges []sample.Encoded
 	Samples   [][]byte // JSON
 }
 
-// Documents encodes a batch. The error is ErrInvalid and names the first value that no store
-// accepts.
+// Documents encodes a batch. The error is ErrInvalid and names the first value that no store accepts.
 func (b *Batch) Documents() (d Documents, err error) {
 	for i := range b.Exchanges {
 		e := &b.Exchanges[i]

@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// newThreader returns a threader whose session names contain a counter instead of random bytes.
+// newThreader counts session names instead of drawing random bytes.
 func newThreader() *session.Threader {
 	n := uint64(0)
 	return session.NewThreader(func() (e [16]byte) {
@@ -20,7 +20,6 @@ func newThreader() *session.Threader {
 	})
 }
 
-// newClaim returns the claim of a request with these header names and values.
 func newClaim(t *testing.T, req *wire.Request, headers ...string) session.Claim {
 	t.Helper()
 	h := http.Header{}
@@ -30,21 +29,17 @@ func newClaim(t *testing.T, req *wire.Request, headers ...string) session.Claim 
 	return session.Identify(h, "/v1/chat/completions", req)
 }
 
-// randomID is a random call id in the format of model providers. Only one conversation has it.
+// randomID is a call id of a single conversation.
 const randomID = "toolu_01A09q90qw90lq917835lq9"
 
-// callMessage returns a message of the model with one call.
 func callMessage(id string) string {
 	return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"sh","arguments":"{}"}}]}`
 }
 
-// resultMessage returns the result of a call as a message.
 func resultMessage(id, text string) string {
 	return `{"role":"tool","tool_call_id":"` + id + `","content":"` + text + `"}`
 }
 
-// A sub-agent that sends the name of its parent session has its own session, the same one in all turns. The parent
-// session continues.
 func TestSubAgentWithParentSessionNameHasOwnSession(t *testing.T) {
 	th := newThreader()
 	resolve := func(req *wire.Request) (session.Resolved, session.Claim) {
@@ -86,8 +81,7 @@ func TestSubAgentWithParentSessionNameHasOwnSession(t *testing.T) {
 	}
 }
 
-// After a failed request, a request with a different last message continues the session. While a request is in
-// progress, such a request starts a new session.
+// While a request is in progress, a changed request starts a new session.
 func TestChangedRequestAfterFailureKeepsSession(t *testing.T) {
 	th := newThreader()
 	open := func(messages ...string) session.Resolved {
@@ -109,8 +103,7 @@ func TestChangedRequestAfterFailureKeepsSession(t *testing.T) {
 	}
 }
 
-// The prompt cache key is a session name only for agents that use the key as a name. Precept knows these agents by
-// their product name, which may have a suffix, as in codex_cli_rs.
+// Product names may have a suffix, as in codex_cli_rs.
 func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 	body := `{"model":"m","prompt_cache_key":"k","messages":[` + userMessage("go") + `]}`
 	req, err := wire.Parse(wire.Chat, []byte(body))
@@ -127,8 +120,6 @@ func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 	}
 }
 
-// KeepsIndices reports whether the items of the last turn have the same indices in the next request. The next request
-// must have the reply or the new items of the last turn at their old indices.
 func TestKeepsIndicesNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 	const long = "this was the answer"
 	for name, tc := range map[string]struct {
@@ -154,8 +145,7 @@ func TestKeepsIndicesNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 	}
 }
 
-// A request continues a session if it extends the messages of the session and has the system prompt of one of its
-// agents. An agent that handed the conversation to another agent is still an agent of the session.
+// An agent that handed the conversation on still belongs to it.
 func TestRequestWithSystemPromptOfAnyAgentContinuesSession(t *testing.T) {
 	r := newRecord("s")
 	turn := func(req *wire.Request, reply wire.Reply) {

@@ -7,20 +7,18 @@ import (
 	"precept/internal/wire"
 )
 
-// An agent with a long history asks for a summary in a side request, and begins a new list with the
-// summary as the user's words. If the agent keeps no call and no answer, only the lines of the
-// summary tie the new list to the session.
+// An agent with a long history asks for a summary in a side request, and begins a new list with it as the user's words.
+// If the list has no old call or answer, only lines of the summary tie it to the session.
 const (
-	minSummaryLine        = 48 // minimum length in bytes of a line that identifies a session together with the next line
-	minLoneSummaryLine    = 80 // minimum length in bytes of a line that identifies a session alone
-	maxReplySummaryKeys   = 64 // maximum number of stored keys of the reply to a side request; thoughts may precede the summary
-	maxRequestSummaryKeys = 8  // maximum number of keys that are looked up per request
+	minSummaryLine        = 48 // identifies a session together with the next line
+	minLoneSummaryLine    = 80 // identifies a session alone
+	maxReplySummaryKeys   = 64 // of the reply to a side request; thoughts may precede the summary
+	maxRequestSummaryKeys = 8  // looked up per request
 	summaryBytes          = 64 << 10
 )
 
-// summaryKeys returns the keys of the first long lines of a text. A very long line has a key of its own,
-// and two successive long lines have a key together. A single shorter line has no key, because it may be
-// a heading that all summaries of an agent share.
+// summaryKeys returns keys of a text's first long lines: one per very long line, and one per two successive long lines.
+// A single shorter line may be a heading of all summaries of an agent.
 func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 	var keys []EchoKey
 	add := func(lines ...string) {
@@ -52,8 +50,8 @@ func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 	return keys
 }
 
-// openingSummaryKeys returns the summary keys of the first words of the user. If the words are the reply
-// to a side request, the keys are in the index.
+// openingSummaryKeys returns summary keys of the user's first words. They are indexed if these words are the reply to a
+// side request.
 func openingSummaryKeys(sc Scope, req *wire.Request) []EchoKey {
 	it, ok := firstUserItem(req)
 	if !ok {
@@ -62,8 +60,6 @@ func openingSummaryKeys(sc Scope, req *wire.Request) []EchoKey {
 	return summaryKeys(sc, it.UserText, maxRequestSummaryKeys)
 }
 
-// firstWordsKey returns the key of the first words of the user. ok is false if the request does not
-// contain the first words.
 func firstWordsKey(sc Scope, req *wire.Request) (key EchoKey, ok bool) {
 	words := OpeningHash(req)
 	return echoKey(sc, "w:"+strconv.FormatUint(words, 16)+sc.Run, 0), words != 0

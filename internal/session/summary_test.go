@@ -7,12 +7,12 @@ import (
 	"precept/internal/wire"
 )
 
-// recap is a summary by a model. The agent sends back the part after the thoughts.
+// recap is a summary. The agent sends back the part after the thoughts.
 const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 	"The user wants the parser upgraded; the narrow tests pass, the wide ones have not run yet.\n" +
 	"next: run them\n</recap>"
 
-// summarise sends a side request for a summary of the history, and replies with the summary.
+// summarise sends a side request for a summary, and replies with it.
 func (f *fixture) summarise(history []obj, summary string) {
 	r := f.resolve(chat(f.t, extend(history, userMessage("Sum up what has happened so far."))...))
 	rep := wire.Reply{ID: "chatcmpl-s", Text: summary, Complete: true}
@@ -41,14 +41,13 @@ func TestThreadRequestWithSummaryKeepsSession(t *testing.T) {
 	f.assertDifferentSessions("same request under another credential", a, other)
 }
 
-// The reply to a main request is not a summary: the user may paste the reply into another conversation.
+// The user may paste the reply into another conversation.
 func TestThreadPastedReplyIsNotSummary(t *testing.T) {
 	f := newFixture(t)
 	a := f.resolveAndAnswer(chat(t, userMessage("sum up")), textReply(recap))
 	f.assertDifferentSessions("reply pasted into a new conversation", a, f.resolve(chat(t, userMessage(recap))))
 }
 
-// A heading that all summaries of an agent share does not identify a session.
 func TestThreadCommonSummaryHeadingIsIgnored(t *testing.T) {
 	const heading = "## What has been decided and done in this session so far\n"
 	f := newFixture(t)
@@ -57,7 +56,6 @@ func TestThreadCommonSummaryHeadingIsIgnored(t *testing.T) {
 	f.assertDifferentSessions("another summary with the same heading", a, f.resolve(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
 }
 
-// A summary that two sessions share identifies neither session.
 func TestThreadSummaryOfTwoSessionsStartsNewSession(t *testing.T) {
 	f := newFixture(t)
 	var first [2]Resolved
@@ -71,7 +69,7 @@ func TestThreadSummaryOfTwoSessionsStartsNewSession(t *testing.T) {
 	f.assertDifferentSessions("second session with the summary", first[1], r)
 }
 
-// truncatedMessage returns the first message of a truncated history of the agent cline: the text and a note.
+// truncatedMessage is cline's first message of a truncated history: the text and a note.
 func truncatedMessage(text string) obj {
 	return obj{"role": "user", "content": []obj{{"type": "text", "text": text}, {"type": "text", "text": "<SYSTEM_NOTICE>\nEarlier context was compacted. Commands ran:\nmake\n</SYSTEM_NOTICE>"}}}
 }
@@ -88,8 +86,7 @@ func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	f.assertDifferentSessions("another credential", a, f.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), f.now, nil))
 }
 
-// If two sessions have the same first message, a truncated history continues the session whose newest request failed.
-// If neither failed, it starts a new session.
+// If neither failed, the request starts a new session.
 func TestThreadTruncatedHistoryPrefersSessionWithFailedRequest(t *testing.T) {
 	f := newFixture(t)
 	history := func(id string) []obj {
@@ -110,8 +107,7 @@ func TestThreadTruncatedHistoryPrefersSessionWithFailedRequest(t *testing.T) {
 	f.assertSameSession("session with a failed request", b, f.resolve(chat(t, truncatedMessage("upgrade the parser"))))
 }
 
-// summaryKeys returns the keys that identify a summary in a later request: one key for each very long line and one for
-// each pair of long lines.
+// A very long line has a key, and so has a pair of long lines.
 func TestSummaryKeysRequireLongLines(t *testing.T) {
 	sc := Scope{Tenant: "default"}
 	long := strings.Repeat("a line that is long enough to belong to one conversation\n", 3)

@@ -51,9 +51,8 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	return r
 }
 
-// assignBySharedName assigns the request to the session of its shared name if the name is unknown, or if the
-// request continues the newest request under the name. assignBySharedName returns false for any other request,
-// because lists without common content are separate conversations.
+// assignBySharedName assigns the request to the session of its shared name if the name is unknown, or if the request
+// continues its newest one. Lists without common content are separate conversations.
 func (t *Threader) assignBySharedName(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.scopedID(c.Namespace, c.Session)
 	t.mu.Lock()
@@ -67,8 +66,7 @@ func (t *Threader) assignBySharedName(r *Resolved, c Claim, req *wire.Request) b
 	return true
 }
 
-// SplitSession returns a new session for a request that has nothing in common with the session under its
-// name.
+// SplitSession returns a new session for a request that has nothing in common with the session under its name.
 func (t *Threader) SplitSession(r Resolved, c Claim, now time.Time) Resolved {
 	t.RecordEnd(r, false, now)
 	r.SharedName = false
@@ -77,8 +75,7 @@ func (t *Threader) SplitSession(r Resolved, c Claim, now time.Time) Resolved {
 	return r
 }
 
-// openSession starts a session. If an identical first request failed a moment ago, openSession assigns the
-// request to the session of that first request.
+// openSession starts a session, or takes that of an identical first request that failed a moment ago.
 func (t *Threader) openSession(r *Resolved, c Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,10 +102,8 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 	}
 }
 
-// ResolveSubagent returns the session of a sub-agent whose request carries the name of its parent
-// session. The echoes of the request identify the session. If no session has the echoes, a first request
-// starts a new session. For any other request ok is false, because the request is a side request of the
-// parent.
+// ResolveSubagent returns the session of a sub-agent whose request carries its parent's name, found by echoes.
+// Otherwise a first request starts a new session, and every other is a side request of the parent (ok is false).
 func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
 	c.Session, c.Namespace, c.Method = "", "", ""
@@ -128,10 +123,9 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 	return r, true
 }
 
-// FindLostSession returns the stored session of a conversation that continued in r, a new session, because the
-// store did not answer in time. FindLostSession compares random ids only, because texts and counted ids may belong
-// to another conversation. FindLostSession reads more items than Resolve, because the newest items belong to r. ok
-// is false if the store has no such session.
+// FindLostSession returns the stored session of a conversation that continued in r, a new session, because the store
+// did not answer in time. It compares random ids only: texts and counted ids may belong to a different conversation.
+// The newest items belong to r, so it reads more items than Resolve.
 func (t *Threader) FindLostSession(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
 	found = Resolved{scope: r.scope, at: now, req: r.req, list: r.list, prefill: r.prefill}
 	tr := &trail{resolved: &found, claim: c, excluded: r.ID, maxEchoes: maxSearchedItems}
@@ -149,8 +143,6 @@ func (t *Threader) FindLostSession(r Resolved, c Claim, now time.Time, look Look
 	return found, true
 }
 
-// hasCutNotice reports whether the first words of the user contain an agent's note about a shortened
-// history. The agent cline shortens the history without a model, and keeps only the first words.
 func hasCutNotice(req *wire.Request) bool {
 	it, ok := firstUserItem(req)
 	if !ok {
@@ -160,9 +152,8 @@ func hasCutNotice(req *wire.Request) bool {
 	return ok && strings.Contains(note, "context was compacted")
 }
 
-// findCutHistory assigns a request with a shortened history to the session with the same first words. If
-// several sessions have these words, findCutHistory chooses the only session whose newest request failed.
-// findCutHistory returns false if no single session remains.
+// findCutHistory assigns a request with a shortened history to the session with the same first words. Of several, it
+// chooses the only one whose newest request failed.
 func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) bool {
 	if !hasCutNotice(req) {
 		return false
@@ -189,8 +180,8 @@ func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) b
 	return true
 }
 
-// findGrownTranscript assigns the request to the conversation that its single message continues, and
-// records the new text. If several conversations fit equally well, r.EqualSessions lists all of them.
+// findGrownTranscript assigns the request to the conversation that its single message continues, and records the new
+// text. Of equals, r.EqualSessions lists all.
 func (t *Threader) findGrownTranscript(r *Resolved, req *wire.Request) bool {
 	text := onlyText(req)
 	if text == "" {

@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
 
-// fixture is a threader with a clock and a counter of session names.
+// fixture is a threader with a clock.
 type fixture struct {
 	t         *testing.T
 	threads   *Threader
@@ -36,10 +36,9 @@ func (f *fixture) entropy() (e [16]byte) {
 	return e
 }
 
-// obj is a JSON object.
 type obj = map[string]any
 
-// parse returns a request. Its body has the list under the given key, and the members of more.
+// parse returns a request with the list under key, and the members of more.
 func parse(tb testing.TB, d wire.Dialect, key string, list any, more ...obj) *wire.Request {
 	tb.Helper()
 	body := obj{"model": "gpt-x", key: list}
@@ -57,7 +56,6 @@ func parse(tb testing.TB, d wire.Dialect, key string, list any, more ...obj) *wi
 	return req
 }
 
-// chat returns a chat request with these messages.
 func chat(tb testing.TB, list ...obj) *wire.Request {
 	tb.Helper()
 	return parse(tb, wire.Chat, "messages", list)
@@ -67,52 +65,43 @@ func userMessage(text string) obj { return obj{"role": "user", "content": text} 
 
 func assistantMessage(text string) obj { return obj{"role": "assistant", "content": text} }
 
-// callMessage returns a message of the model with one call.
 func callMessage(id, args string) obj {
 	return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{
 		"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args},
 	}}}
 }
 
-// resultMessage returns the result of a call as a message.
 func resultMessage(id, text string) obj {
 	return obj{"role": "tool", "tool_call_id": id, "content": text}
 }
 
-// extend returns a copy of history with more messages.
 func extend(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
 
-// resolveAndAnswer resolves a request without a session name, and ends the request with a complete reply.
+// resolveAndAnswer resolves a request without a session name, and completes it.
 func (f *fixture) resolveAndAnswer(req *wire.Request, rep wire.Reply) Resolved {
 	r := f.resolve(req)
 	f.answer(r, rep)
 	return r
 }
 
-// resolve resolves a request without a session name.
 func (f *fixture) resolve(req *wire.Request) Resolved {
 	return f.threads.Resolve(f.scope, Claim{}, req, f.now, nil)
 }
 
-// answer ends a request with a complete reply.
 func (f *fixture) answer(r Resolved, rep wire.Reply) {
 	rep.Complete = true
 	f.threads.RecordReply(r, &rep, true)
 	f.threads.RecordEnd(r, true, f.now)
 }
 
-// fail ends a request without a reply.
 func (f *fixture) fail(r Resolved) { f.threads.RecordEnd(r, false, f.now) }
 
-// callReply returns a reply with one call.
 func callReply(id string) wire.Reply {
 	return wire.Reply{ID: "chatcmpl-" + id, Calls: []wire.Call{{ID: id, Name: "bash", Args: "{}"}}}
 }
 
-// textReply returns a reply with a text.
 func textReply(s string) wire.Reply { return wire.Reply{ID: "chatcmpl-x", Text: s} }
 
-// assertSameSession fails the test if two requests belong to different sessions.
 func (f *fixture) assertSameSession(subject string, a, b Resolved) {
 	f.t.Helper()
 	if a.ID != b.ID {
@@ -120,7 +109,6 @@ func (f *fixture) assertSameSession(subject string, a, b Resolved) {
 	}
 }
 
-// assertDifferentSessions fails the test if two requests belong to one session.
 func (f *fixture) assertDifferentSessions(subject string, a, b Resolved) {
 	f.t.Helper()
 	if a.ID == b.ID {
@@ -129,7 +117,7 @@ func (f *fixture) assertDifferentSessions(subject string, a, b Resolved) {
 }
 
 func TestThreadToolLoopKeepsSession(t *testing.T) {
-	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // sequential ids, random ids
+	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // sequential, random
 		f := newFixture(t)
 		history := []obj{userMessage("build it")}
 		first := f.resolveAndAnswer(chat(t, history...), callReply(fmt.Sprintf(id, 0)))
@@ -163,11 +151,11 @@ func TestThreadIdenticalFirstRequestsStartSeparateSessions(t *testing.T) {
 	f.assertDifferentSessions("two agents started at once", a, b)
 	f.answer(a, callReply("call_1"))
 	f.answer(b, callReply("call_1"))
-	c := f.resolveAndAnswer(req, callReply("call_1")) // and one turn later
+	c := f.resolveAndAnswer(req, callReply("call_1")) // one turn later
 	f.assertDifferentSessions("the first and the third agent", a, c)
 	f.assertDifferentSessions("the second and the third agent", b, c)
 
-	// All three next requests are identical: each continues a different session.
+	// Three identical requests continue different sessions.
 	next := chat(t, userMessage("build it"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
 	seen := map[ID]bool{}
 	for range 3 {
@@ -179,7 +167,7 @@ func TestThreadIdenticalFirstRequestsStartSeparateSessions(t *testing.T) {
 }
 
 func TestThreadRepeatedTaskStartsSeparateSessions(t *testing.T) {
-	f := newFixture(t) // the same task repeatedly, with sequential call ids
+	f := newFixture(t) // the same task repeatedly, with sequential ids
 	var runs []Resolved
 	for range 40 {
 		history := []obj{userMessage("build it")}
@@ -214,7 +202,7 @@ func TestThreadRetryOfFirstRequestKeepsSession(t *testing.T) {
 	f.answer(c, textReply("hi"))
 	f.assertDifferentSessions("the same request after a reply", c, f.resolve(req))
 
-	// A client library may declare a retry while precept still treats the first request as in progress.
+	// precept may still treat the first request as in progress.
 	repeated := chat(t, userMessage("again"))
 	d := f.resolve(repeated)
 	f.assertSameSession("a declared retry", d, f.threads.Resolve(f.scope, Claim{Retry: true}, repeated, f.now, nil))
@@ -243,13 +231,11 @@ func TestThreadTenantsAreSeparate(t *testing.T) {
 	f.assertSameSession("another credential", a, f.resolveIn(Scope{Tenant: "default", Credential: 2}, next))
 }
 
-// resolveIn resolves a request that has the given scope and no session name.
 func (f *fixture) resolveIn(scope Scope, req *wire.Request) Resolved {
 	return f.threads.Resolve(scope, Claim{}, req, f.now, nil)
 }
 
-// Two agents have the same first message and the same sequential call ids, but different results. Each agent keeps its
-// session when its credential changes in turn 3.
+// The agents have the same first message and call ids, but different results. Each credential changes in turn 3.
 func TestThreadSequentialIDsKeepSessionsAfterTokenRefresh(t *testing.T) {
 	f := newFixture(t)
 	requestAfter := func(turns int, output string) *wire.Request {
@@ -275,8 +261,7 @@ func TestThreadSequentialIDsKeepSessionsAfterTokenRefresh(t *testing.T) {
 	f.assertDifferentSessions("the two agents", sessions[0], sessions[1])
 }
 
-// A request that repeats an earlier state of a conversation starts a new session if it comes from another credential
-// and its call ids are sequential.
+// The request comes from a different credential.
 func TestThreadEarlierStateWithSequentialIDsStartsNewSession(t *testing.T) {
 	f := newFixture(t)
 	a := f.resolveAndAnswer(chat(t, userMessage("go")), callReply("call_0"))
@@ -333,7 +318,7 @@ func TestThreadConcurrentFewShotQuestionsStartSeparateSessions(t *testing.T) {
 	f := newFixture(t)
 	examples := []obj{userMessage("2+2?"), assistantMessage("4")}
 	seen := map[ID]bool{}
-	for i := range 20 { // no question is answered before the last is asked
+	for i := range 20 { // all are asked before the first answer
 		seen[f.resolve(chat(t, extend(examples, userMessage(fmt.Sprint(i, "+1?")))...)).ID] = true
 	}
 	if len(seen) != 20 {
@@ -342,7 +327,7 @@ func TestThreadConcurrentFewShotQuestionsStartSeparateSessions(t *testing.T) {
 }
 
 func TestThreadRewrittenRepliesKeepSession(t *testing.T) {
-	f := newFixture(t) // an agent that shortens earlier messages in its next request
+	f := newFixture(t) // the agent shortens earlier messages
 	history := []obj{userMessage("a story"), assistantMessage("(earlier)"), userMessage("go on")}
 	first := f.resolveAndAnswer(chat(t, history...), textReply("Once upon a time."))
 	for i := range 5 {
@@ -365,7 +350,7 @@ func TestThreadCallIDOfFailedRequestFindsSession(t *testing.T) {
 	}
 }
 
-// A session name takes precedence over an echo, an id of an earlier reply that the agent sends back.
+// An echo is an id or text that the agent sends back.
 func TestThreadNameTakesPrecedenceOverEcho(t *testing.T) {
 	f := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
@@ -410,7 +395,7 @@ func TestThreadPreviousResponseKeepsSession(t *testing.T) {
 	f.assertDifferentSessions("prompt_cache_key of codex takes precedence over previous_response_id", a, f.threads.Resolve(f.scope, claim, req, f.now, nil))
 }
 
-// Conversations with a name that a whole application shares have separate sessions in each turn.
+// A whole application shares the name.
 func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 	for _, namespace := range []Namespace{NamespaceCacheKey, NamespaceMetadata} {
 		for name, reply := range map[string]func(n int) (wire.Reply, []obj){
@@ -426,10 +411,10 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 			f := newFixture(t)
 			claim := Claim{Session: "my-app", Namespace: namespace, Method: ByBody}
 			lists := make([][]obj, 20)
-			newest := make([]Resolved, 20) // newest request of each conversation
+			newest := make([]Resolved, 20) // of each conversation
 			seen := map[ID]bool{}
-			for i := range lists { // all requests are in progress at the same time
-				lists[i] = []obj{userMessage(fmt.Sprint("task ", i/2))} // two conversations for each task
+			for i := range lists { // all in progress at once
+				lists[i] = []obj{userMessage(fmt.Sprint("task ", i/2))} // two per task
 				newest[i] = f.threads.Resolve(f.scope, claim, chat(t, lists[i]...), f.now, nil)
 				seen[newest[i].ID] = true
 			}
@@ -454,7 +439,6 @@ func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 	}
 }
 
-// Conversations with a shared name and the same first message have separate sessions in each turn.
 func TestThreadSharedNameAndFirstMessageKeepsSessionsSeparate(t *testing.T) {
 	f := newFixture(t)
 	claim := Claim{Session: "my-app", Namespace: NamespaceCacheKey, Method: ByBody}
@@ -480,8 +464,7 @@ func TestThreadSharedNameAndFirstMessageKeepsSessionsSeparate(t *testing.T) {
 	}
 }
 
-// Conversations may share a name from the metadata. If only one conversation has the name, it keeps its session after a
-// retry, with a rewritten first message, and with a list that is truncated at the front.
+// The name survives a retry, a rewritten first message, and a list truncated at the front.
 func TestThreadUnsharedMetadataNameKeepsSession(t *testing.T) {
 	f := newFixture(t)
 	claim := Claim{Session: "chat-1", Namespace: NamespaceMetadata, Method: ByBody}
@@ -536,7 +519,7 @@ func TestThreadReturnsEachNewKeyOnce(t *testing.T) {
 	r := f.resolve(chat(t, userMessage("go")))
 	rep := callReply(id)
 	rep.Complete = true
-	if got := f.threads.RecordReply(r, &rep, true); len(got) != 2 { // the call and the reply
+	if got := f.threads.RecordReply(r, &rep, true); len(got) != 2 { // call and reply
 		t.Errorf("new reply: got %d new keys, want 2", len(got))
 	}
 	if got := f.threads.RecordReply(r, &rep, true); len(got) != 0 {
@@ -582,7 +565,7 @@ func TestThreaderMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// This test checks nothing itself: the race detector finds unlocked access to shared state.
+// The race detector finds unlocked access to shared state.
 func TestThreaderIsSafeForConcurrentUse(t *testing.T) {
 	threads := newThreader(func() [16]byte { return [16]byte{1} }, 1000, 50)
 	done := make(chan bool)

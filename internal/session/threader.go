@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Threader finds the session of a request. A Threader is bounded, safe for concurrent use, and does
-// no I/O.
+// Threader finds the session of a request. It is bounded, safe for concurrent use, and does no I/O.
 type Threader struct {
 	index       *index
 	transcripts *transcripts
@@ -19,7 +18,6 @@ type Threader struct {
 // NewThreader returns an empty Threader. entropy names new sessions.
 func NewThreader(entropy func() [16]byte) *Threader { return newThreader(entropy, 400_000, 65_536) }
 
-// newThreader returns a Threader that keeps the given numbers of echo keys and sessions.
 func newThreader(entropy func() [16]byte, echoes, sessions int) *Threader {
 	return &Threader{
 		index:       newIndex(echoes),
@@ -29,8 +27,7 @@ func newThreader(entropy func() [16]byte, echoes, sessions int) *Threader {
 	}
 }
 
-// RecordEnd records that a request has ended. complete reports whether the reply was complete. Call RecordEnd once
-// for every Resolve.
+// RecordEnd records that a request has ended, with or without a complete reply. Call it once for every Resolve.
 func (t *Threader) RecordEnd(r Resolved, complete bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,8 +41,8 @@ func (t *Threader) RecordEnd(r Resolved, complete bool, now time.Time) {
 	}
 }
 
-// RecordRefusal records that the upstream refused the credential of the request. An agent then refreshes its
-// token, so an identical first request with a different credential is a retry. Call RecordRefusal before RecordEnd.
+// RecordRefusal records that the upstream refused the request's credential. An agent then refreshes its token, so the
+// same first request with a new credential is a retry. Call it before RecordEnd.
 func (t *Threader) RecordRefusal(r Resolved) {
 	if r.Method != ByNew || r.list.hash == 0 {
 		return
@@ -55,7 +52,6 @@ func (t *Threader) RecordRefusal(r Resolved) {
 	t.heads.add(startKey{r.scope, r.list.hash}.anyCredential(), unnamedStart{r.ID, r.Name}, r.at)
 }
 
-// countReply counts a complete reply of the session and returns its number.
 func (t *Threader) countReply(r *Resolved) stamp {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,8 +61,7 @@ func (t *Threader) countReply(r *Resolved) stamp {
 	return h.replies &^ stampKind
 }
 
-// assign assigns the request to a known session. The caller of Resolve sets the stored name when the
-// record is read.
+// assign assigns the request to a known session. The caller of Resolve sets the name when it reads the record.
 func (t *Threader) assign(r *Resolved, id ID) {
 	r.ID, r.Name = id, ""
 	t.continueConversation(r)
@@ -78,7 +73,6 @@ func (t *Threader) continueConversation(r *Resolved) {
 	t.heads.continueHead(r)
 }
 
-// hasReplied reports whether this replica has seen a reply of the session.
 func (t *Threader) hasReplied(id ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +80,6 @@ func (t *Threader) hasReplied(id ID) bool {
 	return h != nil && h.replies > 0
 }
 
-// hasFailed reports whether the newest request of the session ended without a reply.
 func (t *Threader) hasFailed(id ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,6 +87,6 @@ func (t *Threader) hasFailed(id ID) bool {
 	return h != nil && h.continued && h.inFlight == 0
 }
 
-// Lookup asks the store which sessions own the keys, newest first. A request calls Lookup at most
-// once, without a lock held, and only where memory knows none of the keys. A Lookup may be nil.
+// Lookup asks the store which sessions own the keys, newest first. A request calls it at most once, without a lock
+// held, and only for keys unknown to memory. It may be nil.
 type Lookup func(keys []EchoKey) map[EchoKey][]ID

@@ -7,31 +7,29 @@ import (
 	"precept/internal/wire"
 )
 
-// trail yields the keys of a request in the order of the look-up: the id of the previous reply, the
-// echoes (ids and texts that the agent sends back) from the newest item to the oldest, a summary at
-// the beginning of the list, and the newest answer.
+// trail yields the keys of a request in the order of the look-up: the previous reply's id, the echoes (ids and texts
+// that the agent sends back) from the newest on, a summary that begins the list, and the newest answer.
 type trail struct {
 	resolved  *Resolved // session of the request so far
 	claim     Claim
-	excluded  ID  // session that the trail ignores, because the index has the request's keys under this session already
-	maxEchoes int // maximum number of echoes; 0 means maxTrail
+	excluded  ID  // session to ignore, because it has the request's keys already
+	maxEchoes int // 0 means maxTrail
 }
 
-// trailKey is a key of a trail.
 type trailKey struct {
 	key    EchoKey
-	method Method // method of a session found by the key
-	weak   bool   // the item may occur in every run of the agent
-	unique bool   // the key counts only if one of its sessions fits the request better than all others; see candidates
+	method Method // of a session found by the key
+	weak   bool   // may occur in every run of the agent
+	unique bool   // counts only if one session fits best; see candidates
 }
 
-// keys yields the keys one by one, because the first key nearly always decides.
+// keys yields one key at a time, because the first nearly always decides.
 func (t *trail) keys(yield func(trailKey) bool) {
 	sc := t.resolved.scope
 	if t.claim.Previous != "" && !yield(trailKey{key: t.resolved.key("r:" + t.claim.Previous), method: ByBody}) {
 		return
 	}
-	if t.claim.Namespace != NamespaceConversation { // the provider keeps such a conversation, and only a reply id is better evidence than its name
+	if t.claim.Namespace != NamespaceConversation { // the provider keeps such a conversation; only a reply id is better evidence than its name
 		yielded, limit := 0, cmp.Or(t.maxEchoes, maxTrail)
 		for i := t.resolved.req.Len() - 1; i >= t.oldest() && yielded < limit; i-- {
 			echoes := t.resolved.req.EchoKeys(i)
@@ -55,10 +53,8 @@ func (t *trail) keys(yield func(trailKey) bool) {
 	}
 }
 
-// oldest returns the index of the oldest item that the trail reads.
 func (t *trail) oldest() int { return max(0, t.resolved.req.Len()-maxSearchedItems) }
 
-// olderThan returns the keys of the trail that are older than k.
 func (t *trail) olderThan(k EchoKey) (older []EchoKey) {
 	passed := false
 	for x := range t.keys {
@@ -70,13 +66,11 @@ func (t *trail) olderThan(k EchoKey) (older []EchoKey) {
 	return older
 }
 
-// longAnswer is the minimum length, in bytes, of a text or of the arguments of a call that
-// identifies a conversation.
+// longAnswer is the minimum length of a text or of a call's arguments that identifies a conversation.
 const longAnswer = 64
 
-// newestAnswerKeys returns the keys of the newest answer. These keys do not depend on the beginning of
-// the conversation: a program may rewrite its first message in every turn (retrieved documents, an
-// earlier plan) and replace missing ids of calls.
+// newestAnswerKeys returns keys of the newest answer that do not depend on the conversation's beginning: a program may
+// rewrite its first message in every turn and replace missing call ids.
 func (t *trail) newestAnswerKeys() []EchoKey {
 	if t.resolved.req.Delta {
 		return nil
@@ -93,8 +87,7 @@ func (t *trail) newestAnswerKeys() []EchoKey {
 	return nil
 }
 
-// answerKeys returns the keys of an answer by its text, or by the arguments of its calls. Short
-// answers have no key.
+// answerKeys returns keys of an answer's text, or of its calls' arguments. Short answers have none.
 func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	var keys []EchoKey
 	if len(calls) == 0 && len(text) >= longAnswer {
@@ -108,9 +101,9 @@ func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	return keys
 }
 
-// details returns keys that separate runs with the same counted ids, newest first: calls, results and words
-// of the user, without new content of the request, which no session has yet. An agent may change the
-// wording, so details are compared only if several sessions remain.
+// details returns keys that separate runs with the same counted ids, newest first: calls, results and the user's words,
+// without new content, which no session has yet. An agent may reword them, so they are compared only if several
+// sessions remain.
 func (t *trail) details() (keys []EchoKey) {
 	for i := t.resolved.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
 		it := t.resolved.req.Item(i)

@@ -10,43 +10,40 @@ import (
 	"precept/internal/wire"
 )
 
-// Some agents send one message per request that holds the task and the whole history: an agent on a
-// completions API, or a chat whose history is formatted by a template. The answers are not items of
-// the list. A transcript recognises such a conversation by its text: the next text equals the
-// previous text with an insertion near its end, and the insertion contains the first line of the answer.
+// Some agents send the task and the whole history in one message: an agent on a completions API, or a chat with a
+// formatting template. The next text is then the previous one with an insertion near its end, which contains the first
+// line of the answer.
 
-// transcript is the newest state of a conversation whose requests have a single growing message.
+// transcript is the newest state of a conversation with a single growing message.
 type transcript struct {
 	id              ID
 	size            int // length of the newest text in bytes
 	insertionPoints [maxInsertionPoints]insertionPoint
-	list            uint64   // hash of the list of the newest request
+	list            uint64   // hash of the newest list
 	answer          []string // first lines of the newest answer
-	unanswered      bool     // precept has not seen the answer to the newest text yet
-	extended        bool     // the conversation has continued at least once
+	unanswered      bool     // the newest text has no answer yet
+	extended        bool     // continued at least once
 }
 
-// insertionPoint is a position near the end of a text at which the next text may insert the answer. The bytes
-// after the position are the fixed end of a template.
+// insertionPoint is a position near the end of a text where the next text may insert the answer, before the end of a
+// template.
 type insertionPoint struct {
 	at            int
-	before, after uint64 // hashes of the text before and after the position
-	bytesAfter    int    // number of bytes after the position
+	before, after uint64 // hashes of the text around it
+	bytesAfter    int
 }
 
-// Bounds of the stored transcripts.
 const (
-	maxTranscriptKeys    = 1024 // maximum number of keys; a key covers the texts with the same first line
-	maxTranscriptsPerKey = 64   // maximum number of conversations per key
+	maxTranscriptKeys    = 1024 // a key covers texts with the same first line
+	maxTranscriptsPerKey = 64
 	maxInsertionPoints   = 4
-	transcriptHead       = 128     // number of bytes of the first line that the key covers
-	answerLines          = 4       // maximum number of stored lines per answer
-	maxAnswerLine        = 80      // maximum length of a stored line in bytes
-	minAnswerLine        = 12      // minimum length of a stored line in bytes
-	maxComparedBytes     = 8 << 20 // maximum number of bytes that a request compares, in addition to twice its size
+	transcriptHead       = 128     // bytes of the first line in the key
+	answerLines          = 4       // stored lines per answer
+	maxAnswerLine        = 80      // in bytes
+	minAnswerLine        = 12      // in bytes
+	maxComparedBytes     = 8 << 20 // by a request, in addition to twice its size
 )
 
-// transcripts holds the transcripts of recent conversations.
 type transcripts struct {
 	mu    sync.Mutex
 	known recent[transcriptKey, []*transcript]
@@ -57,8 +54,6 @@ func (r *Resolved) transcriptKey(system uint64, text string) transcriptKey {
 	return transcriptKey{r.scope, system, xxhash.Sum64String(line[:min(len(line), transcriptHead)])}
 }
 
-// findInsertionPoints returns the possible insertion positions of a text: its end, and the starts of its last
-// lines.
 func findInsertionPoints(text string) (seams [maxInsertionPoints]insertionPoint) {
 	end := len(text)
 	for i := range seams {
@@ -72,8 +67,7 @@ func findInsertionPoints(text string) (seams [maxInsertionPoints]insertionPoint)
 	return seams
 }
 
-// candidatesOf returns the conversations whose rating of the text is highest, and stores the text in the
-// first of these conversations.
+// candidatesOf returns the conversations with the highest score for the text, and stores the text in the first.
 func (t *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,8 +82,7 @@ func (t *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	return ids
 }
 
-// bestMatches returns the conversations that have the longest prefix of the text. If the text continues no
-// conversation, bestMatches returns a conversation whose newest request had an equal list.
+// bestMatches returns the conversations with the longest prefix of the text, or else one with an equal newest list.
 func (t *transcripts) bestMatches(r *Resolved, text string) (best []*transcript) {
 	var repeated []*transcript
 	bestRate, p := 0, prefixes{text: text, remainingBytes: maxComparedBytes + 2*len(text), sums: map[int]uint64{}}
@@ -109,9 +102,8 @@ func (t *transcripts) bestMatches(r *Resolved, text string) (best []*transcript)
 	return repeated
 }
 
-// matchScore returns the rating of a text as the next text of the conversation. A text with a longer common prefix has
-// a higher rating. Of two texts with equal prefixes, the text whose insertion contains more lines of the answer has the
-// higher rating. The rating is 0 if the text does not continue the conversation.
+// matchScore rates a text as the next of the conversation: first by the common prefix, then by lines of the answer in
+// the insertion. 0 means no continuation.
 func (t *transcript) matchScore(p *prefixes) int {
 	if t.unanswered || len(t.answer) == 0 || len(p.text) <= t.size {
 		return 0
@@ -135,21 +127,19 @@ func (t *transcript) matchScore(p *prefixes) int {
 	return 0
 }
 
-// prefixes caches hashes of a text's prefixes, because many conversations may be compared with the
-// text. remainingBytes limits the bytes that are read.
+// prefixes caches hashes of a text's prefixes, because many conversations may be compared with it. remainingBytes
+// limits the bytes that are read.
 type prefixes struct {
 	text           string
 	remainingBytes int
-	sums           map[int]uint64 // hashes by prefix length
+	sums           map[int]uint64 // by prefix length
 }
 
-// spend subtracts n from remainingBytes and reports whether n bytes may be read.
 func (p *prefixes) spend(n int) bool {
 	p.remainingBytes -= n
 	return p.remainingBytes >= 0
 }
 
-// hash returns the hash of the first n bytes of the text, 0 if too few bytes remain.
 func (p *prefixes) hash(n int) uint64 {
 	sum, ok := p.sums[n]
 	if !ok && p.spend(n) {
@@ -159,12 +149,10 @@ func (p *prefixes) hash(n int) uint64 {
 	return sum
 }
 
-// setText stores the newest text, which has no answer yet.
 func (t *transcript) setText(text string, list uint64) {
 	t.size, t.insertionPoints, t.list, t.unanswered = len(text), findInsertionPoints(text), list, true
 }
 
-// add stores a conversation that may continue with a longer message.
 func (t *transcripts) add(r *Resolved, req *wire.Request) {
 	text := onlyText(req)
 	if text == "" || r.transcript == (transcriptKey{}) {
@@ -174,14 +162,13 @@ func (t *transcripts) add(r *Resolved, req *wire.Request) {
 	defer t.mu.Unlock()
 	alike := t.known.values[r.transcript]
 	if slices.ContainsFunc(alike, func(x *transcript) bool { return x.id == r.ID }) {
-		return // the request repeats the text
+		return // a repeated text
 	}
 	x := &transcript{id: r.ID}
 	x.setText(text, r.list.hash)
 	t.known.put(r.transcript, push(alike, x, maxTranscriptsPerKey))
 }
 
-// addAnswer stores the first lines of the answer to the newest text of a conversation.
 func (t *transcripts) addAnswer(r *Resolved, answer string) {
 	if r.transcript == (transcriptKey{}) {
 		return

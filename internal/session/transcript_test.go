@@ -8,10 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// template renders a task and all previous steps as one message.
 type template func(task string, steps []string) string
 
-// templates returns prompts of agents that put the whole conversation into one message.
 func templates() map[string]template {
 	const rules = "Answer as best you can.\n\nThought: think\nAction: act\nObservation: what came of it\n\nBegin!\n\n"
 	return map[string]template{
@@ -33,8 +31,8 @@ func templates() map[string]template {
 	}
 }
 
-// sendInterleaved sends four requests of each conversation, interleaved. Each request is one message that has grown by
-// a step. It returns, for each conversation, the number of requests by session.
+// sendInterleaved sends four requests per conversation, each with a further step in its one message. It counts the
+// requests of each conversation by session.
 func (f *fixture) sendInterleaved(render template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
 	steps := make([][]string, len(tasks))
 	requests = make([]map[ID]int, len(tasks))
@@ -51,8 +49,7 @@ func (f *fixture) sendInterleaved(render template, tasks []string, answer func(t
 	return requests
 }
 
-// An agent may send its whole conversation as one growing message. Such a conversation has one session, even if other
-// conversations have the same template.
+// Other conversations may have the same template.
 func TestGrowingMessageKeepsSession(t *testing.T) {
 	for name, render := range templates() {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +69,6 @@ func TestGrowingMessageKeepsSession(t *testing.T) {
 	}
 }
 
-// A failed request with a growing message, its retry and the next turn belong to the session of the first turn.
 func TestRetryOfGrowingMessageKeepsSession(t *testing.T) {
 	f, render := newFixture(t), templates()["thoughts"]
 	first := f.resolveAndAnswer(chat(t, userMessage(render("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
@@ -88,7 +84,6 @@ func TestRetryOfGrowingMessageKeepsSession(t *testing.T) {
 	}
 }
 
-// Two growing messages with the same first lines are distinguished by a different line of a reply.
 func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
 	f, render := newFixture(t), templates()["thoughts"]
 	a, b := f.resolve(chat(t, userMessage(render("build", nil)))), f.resolve(chat(t, userMessage(render("build", nil))))
@@ -103,8 +98,7 @@ func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
 	}
 }
 
-// If two sessions have identical growing messages, two identical requests continue one session each, and the match of
-// the first request is marked ambiguous.
+// Only the match of the first request is ambiguous.
 func TestIdenticalGrowingMessagesAreAmbiguous(t *testing.T) {
 	f, render := newFixture(t), templates()["thoughts"]
 	a, b := f.resolve(chat(t, userMessage(render("build", nil)))), f.resolve(chat(t, userMessage(render("build", nil))))
@@ -119,7 +113,7 @@ func TestIdenticalGrowingMessagesAreAmbiguous(t *testing.T) {
 	}
 }
 
-// Prompts with a common template are separate sessions, even if a prompt quotes the answer to an earlier prompt.
+// A prompt may quote the answer to an earlier one.
 func TestTemplatedPromptsStartSeparateSessions(t *testing.T) {
 	const answer = "Der Laden ist heute leider geschlossen."
 	for name, next := range map[string]string{
@@ -145,7 +139,6 @@ func TestTemplatedPromptsStartSeparateSessions(t *testing.T) {
 	}
 }
 
-// The number of remembered transcripts is limited, and so is the number per key.
 func TestTranscriptsAreBounded(t *testing.T) {
 	f := newFixture(t)
 	for i := range maxTranscriptKeys + 10 {

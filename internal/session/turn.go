@@ -13,17 +13,16 @@ import (
 // TurnKind is the relation of a main request to the turns before.
 type TurnKind uint8
 
-// The kinds.
+// Kinds of main requests.
 const (
-	NewTurn TurnKind = iota // the list differs from the list of the previous request
-	Retry                   // the list is the same, and the previous request had no complete reply: no new turn
-	Repeat                  // the list is the same, and the previous request had a complete reply: a turn without new content
+	NewTurn TurnKind = iota // the list is new
+	Retry                   // the same list without a complete reply: no new turn
+	Repeat                  // the same list after a complete reply: a turn without new content
 )
 
-// Begin stores the properties of a main request and returns its kind. A retry does not change the number of
-// turns. The caller locks the record.
+// Begin stores the properties of a main request and returns its kind. A retry does not change the number of turns.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
-	if now = now.UTC(); now.Before(r.Identity.Seen) { // after a clock change; of two rows a store keeps the row with the later Seen
+	if now = now.UTC(); now.Before(r.Identity.Seen) { // after a clock change; a store keeps the row with the later Seen
 		now = r.Identity.Seen.Add(time.Microsecond)
 	}
 	r.Identity.Seen, r.State.Dirty = now, true
@@ -41,11 +40,11 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 		return Repeat
 	}
 	r.addAgent(req)
-	if req.Delta && r.Thread.Replied { // the API has the answered items, so every item of the request is new
+	if req.Delta && r.Thread.Replied { // the API has the answered items, so all items are new
 		r.Thread.LastTurn.Items, r.Thread.LastTurn.AnsweredCalls = nil, nil
 	}
 	if !req.Delta {
-		r.Thread.Calls, r.Thread.CallOrder = nil, nil // the request contains the calls
+		r.Thread.Calls, r.Thread.CallOrder = nil, nil // the request contains them
 	}
 	if r.Thread.Turns == 0 {
 		r.Thread.FirstWords = OpeningHash(req)
@@ -56,14 +55,12 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	return NewTurn
 }
 
-// appendsToConversation reports whether the API appends the list of the request to its conversation object. A list that
-// equals the list of the last answered request is then new content, such as the words "continue" a second time.
+// appendsToConversation reports whether the API appends the list to its conversation object. A list equal to the last
+// answered one is then new content, such as a second "continue".
 func appendsToConversation(req *wire.Request) bool { return req.Delta && req.Hints.PreviousID == "" }
 
-// KeepsIndices reports whether req has the items of the previous turn at their old indices. KeepsIndices compares only
-// the reply and the new content of that turn, so other items may have changed. The result is also true
-// for a list that still has a single message. Call KeepsIndices after Begin and before SetLastTurn. The caller locks
-// the record.
+// KeepsIndices reports whether req has the items of the previous turn at their old indices, by that turn's reply and
+// new content. A list that still has a single message counts. Call it after Begin and before SetLastTurn.
 func (r *Record) KeepsIndices(req *wire.Request) bool {
 	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {
 		return false
@@ -84,21 +81,18 @@ func (r *Record) KeepsIndices(req *wire.Request) bool {
 	return r.continues(req)
 }
 
-// Bounds of the stored traces of a reply.
 const (
-	maxReplyKeys  = 8 // hashes of a reply
-	maxReplyItems = 4 // items of a reply that are searched: a reply of the Responses API has several
+	maxReplyKeys  = 8 // per reply
+	maxReplyItems = 4 // searched; a Responses reply has several
 )
 
-// Bounds of the remembered calls.
 const (
 	maxCalls     = 512
-	maxCallArgs  = 512      // bytes of the arguments of a call; longer arguments are stored as a hash
-	maxCallBytes = 12 << 10 // bytes of all calls
+	maxCallArgs  = 512      // bytes; longer arguments are stored as a hash
+	maxCallBytes = 12 << 10 // of all calls
 )
 
-// AddReply adds the reply to a main request. The record keeps the calls of the reply for requests that
-// carry only the outputs. The caller locks the record.
+// AddReply adds the reply to a main request. It keeps the calls for requests that carry only the outputs.
 func (r *Record) AddReply(rep *wire.Reply) {
 	r.State.Dirty, r.State.Answered = true, true
 	r.Thread.Replied = r.Thread.Replied || rep.Complete
@@ -112,7 +106,7 @@ func (r *Record) AddReply(rep *wire.Reply) {
 		if c.ID == "" || len(c.ID) > MaxName {
 			continue
 		}
-		if len(c.Args) > maxCallArgs { // equal arguments stay equal, and the value is still JSON
+		if len(c.Args) > maxCallArgs { // equal arguments stay equal, and the value stays JSON
 			sum := sha256.Sum256([]byte(c.Args))
 			c.Args = hashedArgsPrefix + hex.EncodeToString(sum[:16]) + `"}`
 		}
@@ -127,13 +121,11 @@ func (r *Record) AddReply(rep *wire.Reply) {
 	r.dropCalls()
 }
 
-// hashedArgsPrefix begins the arguments of a call of which the record has only a hash.
 const hashedArgsPrefix = `{"sha256":"`
 
-// HasHashedArgs reports whether a call of a record has a hash in place of its arguments.
+// HasHashedArgs reports whether a hash replaces the call's arguments.
 func HasHashedArgs(c wire.Call) bool { return strings.HasPrefix(c.Args, hashedArgsPrefix) }
 
-// dropCalls removes the oldest calls beyond the bounds.
 func (r *Record) dropCalls() {
 	sum := 0
 	for i, id := range slices.Backward(r.Thread.CallOrder) {
@@ -150,9 +142,8 @@ func (r *Record) dropCalls() {
 	}
 }
 
-// IsNewItem reports whether the session sends item i of the request for the first time, as far as the
-// record knows. This is so if the item is in the new part of req, and was not in the new part of the previous request.
-// Call IsNewItem before SetLastTurn. The caller locks the record.
+// IsNewItem reports whether the session sends item i for the first time, as far as the record knows: only the new part
+// of req has it, not that of the previous request. Call it before SetLastTurn.
 func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 	if i < req.FirstNew() {
 		return false
@@ -164,23 +155,23 @@ func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 	return r.Thread.LastTurn.Items[at] != itemKey(req, i)
 }
 
-// IsNewResult is like IsNewItem, for a tool result in item i. An agent may add words after a result that an
-// earlier request contained; the item is then new, and the result is not.
+// IsNewResult is like IsNewItem, for a tool result in item i. An agent may add words after an old result; only the item
+// is then new.
 func (r *Record) IsNewResult(req *wire.Request, i int, callID string) bool {
 	from := req.FirstNew()
 	if i < from {
 		return false
 	}
 	if r.Thread.Turns <= 1 || from >= r.Thread.LastTurn.FirstNew+len(r.Thread.LastTurn.Items) {
-		return true // a reply came in between; a server with counted calls may repeat the id
+		return true // a reply came in between; servers with counted calls may repeat the id
 	}
 	return len(r.Thread.LastTurn.AnsweredCalls) < maxNewItems && !slices.Contains(r.Thread.LastTurn.AnsweredCalls, hashText(callID)) // unknown beyond maxNewItems
 }
 
-// maxNewItems bounds the items of LastTurn. A first request may carry a long history without a reply.
+// maxNewItems bounds LastTurn.Items. A first request may carry a long history without a reply.
 const maxNewItems = 64
 
-// SetLastTurn stores the new part of the request as LastTurn. The caller locks the record.
+// SetLastTurn stores the new part of the request as LastTurn.
 func (r *Record) SetLastTurn(req *wire.Request) {
 	end := req.End()
 	from := max(min(req.FirstNew(), end), end-maxNewItems)

@@ -10,10 +10,10 @@ import (
 	"precept/internal/wire"
 )
 
-// ByRun is the method of the record of a run, which is not a conversation.
+// ByRun is the method of a run's record, which is not a conversation.
 const ByRun Method = "run"
 
-// NewRun returns the record of a run. All sessions of the run use the coins and picks of this record.
+// NewRun returns the record of a run, whose coins and picks all of its sessions use.
 func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	now = now.UTC()
 	return &Record{
@@ -23,8 +23,7 @@ func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	}
 }
 
-// UnitID returns the ID of the record for the session's coins. ok is false if the session has its
-// own coins. The caller locks the record.
+// UnitID returns the ID of the record with the session's coins. ok is false if the session has its own.
 func (r *Record) UnitID() (ID, bool) {
 	if r.Unit.ID == "" {
 		return ID{}, false
@@ -32,19 +31,18 @@ func (r *Record) UnitID() (ID, bool) {
 	return ParseID(r.Unit.ID)
 }
 
-// IsShared reports whether other sessions use the coins and picks of the record. The caller locks the record.
+// IsShared reports whether other sessions use the coins and picks.
 func (r *Record) IsShared() bool { return r.Unit.IsRun || r.Unit.Members > 0 }
 
-// AddMember makes the session of rec a member of the unit r. The caller locks r. No other goroutine may
-// have access to rec yet.
+// AddMember makes the session of rec a member of the unit r. The caller locks r. No other goroutine may have rec yet.
 func (r *Record) AddMember(rec *Record) {
 	r.Unit.Members++
 	r.State.Dirty = true
 	rec.Unit.MemberNumber = r.Unit.Members
 }
 
-// CountTurn stores the time of a turn of a member and, for a run, adds the turn to Thread.Turns. A parent session
-// counts only its own turns. The caller locks the record.
+// CountTurn stores the time of a member's turn and, for a run, adds it to Thread.Turns. A parent session counts only
+// its own turns.
 func (r *Record) CountTurn(now time.Time) {
 	if now = now.UTC(); now.After(r.Identity.Seen) {
 		r.Identity.Seen = now
@@ -55,7 +53,7 @@ func (r *Record) CountTurn(now time.Time) {
 	}
 }
 
-// AddUsage adds the tokens of a turn of a member. The caller locks the record.
+// AddUsage adds the tokens of a member's turn.
 func (r *Record) AddUsage(u wire.Usage) {
 	r.countUsage(u)
 	r.State.Dirty = true
@@ -66,11 +64,10 @@ func (r *Record) countUsage(u wire.Usage) {
 	r.count(ReplicaCounts{Totals: trial.Totals{Tokens: in + out}, Used: trial.Usage{Input: in, Cached: cached}})
 }
 
-// AddTotals adds the tally of a turn, either of the session or of a member. The caller locks the record.
+// AddTotals adds the sums of a turn of the session or a member.
 func (r *Record) AddTotals(seen trial.Totals) { r.count(ReplicaCounts{Totals: seen}) }
 
-// RecordActivity stores the time of a request or a reply, either of the session or of a member. The caller locks the
-// record.
+// RecordActivity stores the time of a request or reply of the session or a member.
 func (r *Record) RecordActivity(now time.Time) {
 	r.Thread.Totals.At, r.State.Dirty = max(r.Thread.Totals.At, now.UnixMilli()), true
 }
@@ -83,22 +80,21 @@ func MemberKey(tenant string, unit ID, number int) EchoKey {
 // RunEchoKey returns the echo key under which early feedback waits for a run.
 func RunEchoKey(tenant, name string) EchoKey { return EchoKeyOf(tenant, "u:"+NormalizeName(name)) }
 
-// memberStep is the maximum number of members in one look-up.
 const memberStep = 256
 
 // Member identifies a session, its unit and its members, for feedback.
 type Member struct {
 	ID           ID
-	Unit         ID     // zero without a unit
-	UnitName     string // name of the unit
+	Unit         ID // zero without a unit
+	UnitName     string
 	MemberNumber int
 	Members      int
 	Name         string
-	Run          string // name of the run, in a run's own row
+	Run          string // in a run's own row
 	Answered     bool   // an upstream answered a main request with success
 }
 
-// Member returns the identity of the session. The caller locks the record.
+// Member returns the identity of the session.
 func (r *Record) Member() Member {
 	m := Member{ID: r.Identity.ID, UnitName: r.Unit.RunName, MemberNumber: r.Unit.MemberNumber, Members: r.Unit.Members, Name: r.Identity.Name, Answered: r.State.Answered}
 	m.Unit, _ = r.UnitID()
@@ -108,7 +104,7 @@ func (r *Record) Member() Member {
 	return m
 }
 
-// MemberNow locks the record and returns Member, for a record that other goroutines may change.
+// MemberNow is like Member, but locks the record.
 func (r *Record) MemberNow() Member {
 	r.Lock()
 	defer r.Unlock()
@@ -120,7 +116,7 @@ type Finder interface {
 	FindEcho(ctx context.Context, tenant string, keys []EchoKey) (map[EchoKey][]ID, error)
 }
 
-// EachMember calls use with the IDs of the members of a unit, at most memberStep IDs a call.
+// EachMember calls use with the IDs of a unit's members, at most memberStep IDs a call.
 func EachMember(ctx context.Context, finder Finder, tenant string, unit *Member, use func(ids []ID) error) error {
 	all := make([]EchoKey, unit.Members)
 	for i := range all {

@@ -12,13 +12,11 @@ import (
 	"precept/internal/wire"
 )
 
-// newRun returns the record of a named run.
 func newRun(name string, at time.Time) *session.Record {
 	return session.NewRun("default", session.Claim{Agent: "coder"}, name, session.RunID("default", name), at)
 }
 
-// A run counts its member sessions, their turns and their tokens. A session with sub-agents counts its members, but not
-// the turns of the members.
+// A session with sub-agents does not count the turns of its members.
 func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	run, one, two := newRun("ci-1", testStart), newRecord("one"), newRecord("two")
 	run.AddMember(one)
@@ -26,7 +24,7 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	run.CountTurn(testStart.Add(time.Minute))
 	run.CountTurn(testStart)
 	run.AddUsage(wire.Usage{Input: 10, Cached: 4})
-	run.AddUsage(wire.Usage{Input: -1, Cached: -1}) // unknown usage
+	run.AddUsage(wire.Usage{Input: -1, Cached: -1}) // unknown
 	if one.Unit.MemberNumber != 1 || two.Unit.MemberNumber != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(testStart.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
 		t.Errorf("got run %+v, Turns = %d, Used = %+v, MemberNumber = %d and %d, want Members = 2, Turns = 2, 10 input and 4 cached tokens, MemberNumber = 1 and 2", run.Member(), run.Thread.Turns, run.Thread.Used, one.Unit.MemberNumber, two.Unit.MemberNumber)
 	}
@@ -54,8 +52,7 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	}
 }
 
-// Merged keeps the picks of both rows of a unit and the larger turn count, member count and token usage, in either
-// order of the rows.
+// The rows may come in both orders.
 func TestMergeRowsKeepsPicksAndNumbersOfBothRows(t *testing.T) {
 	earlier, later := newRun("ci-1", testStart), newRun("ci-1", testStart.Add(time.Second))
 	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
@@ -85,8 +82,7 @@ func TestMergeRowsKeepsPicksAndNumbersOfBothRows(t *testing.T) {
 	}
 }
 
-// A stand-in is a record that precept creates while the store is unavailable. Merged prefers the stored record to the
-// stand-in, in either order of the rows.
+// precept creates an offline record while the store is unavailable. The rows may come in both orders.
 func TestMergeRowsPrefersStoredRecordToOfflineRecord(t *testing.T) {
 	stored, standIn := newRun("ci-1", testStart.Add(time.Hour)), newRun("ci-1", testStart)
 	stored.Thread.Turns, standIn.Thread.Turns, standIn.State.StartedOffline = 2, 9, true
@@ -95,15 +91,15 @@ func TestMergeRowsPrefersStoredRecordToOfflineRecord(t *testing.T) {
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {
 		got, err := session.MergeRows(pair[0], pair[1])
 		if err != nil || got.StartedOffline || string(got.Data) != string(a.Data) {
-			t.Errorf("Merged = %+v, %v, want Provisional = false, Data = %s, no error", got, err, a.Data)
+			t.Errorf("MergeRows = %+v, %v, want StartedOffline = false, Data = %s, no error", got, err, a.Data)
 		}
 	}
 	if _, err := session.MergeRows(session.Row{Data: []byte("{")}, a); err == nil {
-		t.Error("Merged of a damaged row: err = nil, want an error")
+		t.Error("MergeRows of a damaged row: err = nil, want an error")
 	}
 }
 
-// fakeFinder returns the known members, and records the number of keys of each lookup.
+// fakeFinder records the number of keys per look-up.
 type fakeFinder struct {
 	known   map[session.EchoKey][]session.ID
 	lookups []int
@@ -115,11 +111,10 @@ func (f *fakeFinder) FindEcho(_ context.Context, _ string, keys []session.EchoKe
 	return f.known, f.err
 }
 
-// EachMember looks up the member sessions of a run by their numbers, 256 at a time, and skips deleted members.
 func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	unit := session.RunID("default", "ci-1")
 	f := &fakeFinder{known: map[session.EchoKey][]session.ID{}}
-	const members = 600 // the members 257 to 512 are deleted
+	const members = 600 // members 257 to 512 are deleted
 	want := 0
 	for number := 1; number <= members; number++ {
 		if number <= 256 || number > 512 {

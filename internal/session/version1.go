@@ -5,11 +5,11 @@ import (
 	"maps"
 )
 
-// A record up to November 2026 (version 1) was a flat JSON object with short keys. The tables map
-// the keys to the keys of document. A key without an entry is unchanged.
+// Up to November 2026 (version 1), a record was a flat JSON object with short keys. These tables map them to the keys
+// of document.
 
-// partsOfVersion1 returns, for each part of document, the keys of version 1 with their current keys in
-// the part. An empty current key means that the value is the whole part.
+// partsOfVersion1 maps the keys of version 1 to current keys, by part of document. An empty current key means that the
+// value is the whole part.
 func partsOfVersion1() map[string]map[string]string {
 	return map[string]map[string]string{
 		"identity": {
@@ -32,8 +32,7 @@ func partsOfVersion1() map[string]map[string]string {
 	}
 }
 
-// innerOfVersion1 returns, for each key of version 1 whose value is an object or a list of objects, the
-// keys inside of the value with their current keys.
+// innerOfVersion1 maps the keys inside the values of these version 1 keys, objects or lists of objects.
 func innerOfVersion1() map[string]map[string]string {
 	return map[string]map[string]string{
 		"tail":  {"f": "from", "k": "items", "c": "answered", "r": "reply"},
@@ -44,7 +43,6 @@ func innerOfVersion1() map[string]map[string]string {
 	}
 }
 
-// decodeVersion1 reads a record of version 1.
 func decodeVersion1(data []byte) (d document, err error) {
 	var old map[string]json.RawMessage
 	if err := json.Unmarshal(data, &old); err != nil {
@@ -78,8 +76,7 @@ func decodeVersion1(data []byte) (d document, err error) {
 	return d, json.Unmarshal(text, &d)
 }
 
-// renameKeys returns an object, or a list of objects, in which each key is replaced by its value in names. Other keys
-// are left out.
+// renameKeys renames the keys of an object, or of each object in a list. Other keys are left out.
 func renameKeys(value json.RawMessage, names map[string]string) (json.RawMessage, error) {
 	if value == nil {
 		return nil, nil

@@ -14,8 +14,8 @@ import (
 	"precept/internal/wire"
 )
 
-// everyField returns a record with a value in every stored field. testdata/record_version_1.json is this record,
-// written by the last release with format version 1.
+// everyField has a value in every stored field. The last release with format version 1 wrote it to
+// testdata/record_version_1.json.
 func everyField() *Record {
 	at := time.Date(2026, 11, 3, 9, 30, 0, 0, time.UTC)
 	return &Record{
@@ -37,7 +37,6 @@ func everyField() *Record {
 	}
 }
 
-// version1Data returns the encoded record of everyField in format version 1.
 func version1Data(t *testing.T) []byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/record_version_1.json")
@@ -54,7 +53,6 @@ func TestDecodeReadsVersion1(t *testing.T) {
 	}
 }
 
-// Decode reads version 1 by tables of its keys. The tables and the recorded file must have the same keys.
 func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	var keys map[string]any
 	if err := json.Unmarshal(version1Data(t), &keys); err != nil {
@@ -73,8 +71,8 @@ func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	}
 }
 
-// A release with format version 1 must fail to decode a current record, or it would overwrite the record with an empty
-// one. Such a release expects a string under the key "unit", fails, and treats the session as unknown.
+// A release with format version 1 expects a string under "unit". If it could decode the record, it would write an empty
+// record over the real one.
 func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 	for name, r := range map[string]*Record{"a full record": everyField(), "an empty record": {}} {
 		data, err := r.Encode()
@@ -118,7 +116,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Encode omits the fields that belong to this process, and Decode sets HasStorableSession for a run.
+		// Encode omits fields of this process, and Decode sets HasStorableSession for a run.
 		want.OptOut.ByRequest, want.OptOut.PendingTurns, want.OptOut.HasStorableSession, want.State.Dirty = false, nil, want.Unit.IsRun, false
 		want.Unit.Replica = ""
 		if !reflect.DeepEqual(got, want) {
@@ -127,7 +125,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 	})
 }
 
-// emptyToNil sets empty slices and maps to nil, because JSON omits both.
+// emptyToNil makes up for JSON, which omits empty slices and maps.
 func emptyToNil(v reflect.Value) {
 	switch v.Kind() { //nolint:exhaustive // other kinds contain no slice or map
 	case reflect.Struct:

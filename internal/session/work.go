@@ -7,23 +7,21 @@ import (
 	"precept/internal/work"
 )
 
-// maxWork is the maximum number of entries in Thread.Work. A new entry removes the oldest.
 const maxWork = 64
 
-// MaxEchoSessions is the maximum number of sessions that a store keeps for an echo key: the newest
-// sessions. Feedback on a commit, a branch or a pull request reaches at most this number of sessions.
+// MaxEchoSessions is the number of newest sessions that a store keeps for an echo key. Feedback on a commit, a branch
+// or a pull request reaches at most these.
 const MaxEchoSessions = 20
 
-// Work is a commit, a branch or a pull request in a tool result of the session. Names of branches and
-// repositories are stored as hashes, because such names may hold personal data.
+// Work is a commit, a branch or a pull request in a tool result. Names of branches and repositories are stored as
+// hashes, because they may hold personal data.
 type Work struct {
-	Turn       int     `json:"turn"`                 // turn whose tool results named the work; the work is not stored if the turn opted out
-	Key        EchoKey `json:"key"`                  // key of the work
+	Turn       int     `json:"turn"` // turn of the tool results; if it opted out, the work is not stored
+	Key        EchoKey `json:"key"`
 	Commit     string  `json:"commit,omitempty"`     // hash as shown, full or short
-	Repository EchoKey `json:"repository,omitempty"` // key of the repository; 0 if unknown
+	Repository EchoKey `json:"repository,omitempty"` // 0 if unknown
 }
 
-// workOf returns the stored form of a reference.
 func workOf(tenant string, turn int, ref work.Ref) Work {
 	w := Work{Turn: turn, Key: EchoKeyOf(tenant, ref.Key())}
 	if ref.Kind == work.Commit {
@@ -35,8 +33,7 @@ func workOf(tenant string, turn int, ref work.Ref) Work {
 	return w
 }
 
-// AddWork adds the references in the tool results of a turn, and returns the echo keys of the new
-// references. The caller locks the record.
+// AddWork adds the references in a turn's tool results, and returns the echo keys of new ones.
 func (r *Record) AddWork(turn int, refs []work.Ref) (keys []EchoKey) {
 	for _, ref := range refs {
 		w := workOf(r.Identity.Tenant, turn, ref)
@@ -53,9 +50,9 @@ func (r *Record) AddWork(turn int, refs []work.Ref) (keys []EchoKey) {
 	return keys
 }
 
-// MatchWork reports whether the session has the reference, in a turn that did not opt out. hashes are
-// the matching hashes of a commit, full or short. A branch whose repository is unknown matches unless
-// all repositories that the session named are other repositories. The caller locks the record.
+// MatchWork reports whether the session has the reference, in a turn that did not opt out. hashes are the matching
+// hashes of a commit, full or short. A branch of an unknown repository matches unless all repositories of the session
+// differ.
 func (r *Record) MatchWork(ref work.Ref) (hashes []string, ok bool) {
 	q := workOf(r.Identity.Tenant, 0, ref)
 	inRepository, inOtherRepository := false, false

@@ -9,16 +9,13 @@ import (
 	"precept/internal/work"
 )
 
-// newCommitRef returns a reference to a commit of an unknown repository.
 func newCommitRef(hash string) work.Ref { ref, _ := work.CommitRef(hash, ""); return ref }
 
-// newBranchRef returns a reference to a branch.
 func newBranchRef(name, repository string) work.Ref {
 	ref, _ := work.BranchRef(name, repository)
 	return ref
 }
 
-// A short hash matches the full hash of its commit, and a branch matches within its repository.
 func TestMatchWorkFindsCommitsAndBranches(t *testing.T) {
 	r := newRecord("s")
 	if keys := r.AddWork(1, []work.Ref{newCommitRef("3f2a9c1"), newBranchRef("fix/x", ""), newBranchRef("fix/y", "acme/shop"), newCommitRef("3f2a9c1")}); len(keys) != 3 {
@@ -49,7 +46,6 @@ func TestMatchWorkFindsCommitsAndBranches(t *testing.T) {
 	}
 }
 
-// A row contains neither the work of an opted-out turn nor the names of branches and repositories.
 func TestRowOmitsWorkOfOptedOutTurnAndBranchNames(t *testing.T) {
 	r := newRecord("s")
 	r.Thread.Turns = 2
@@ -77,7 +73,6 @@ func TestRowOmitsWorkOfOptedOutTurnAndBranchNames(t *testing.T) {
 	}
 }
 
-// If an agent prints many commit hashes, the record keeps the newest 64.
 func TestWorkOfARecordIsBounded(t *testing.T) {
 	r := newRecord("s")
 	const digits = "0123456789abcdef"

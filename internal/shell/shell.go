@@ -1,9 +1,7 @@
-// Package shell reads the command lines that agents write for a shell. Parse returns the simple
-// commands of a command line. Parse never runs or expands a command.
+// Package shell reads the command lines that agents write for a shell. It never runs or expands a command.
 //
-// mvdan.cc/sh parses the command line as Bash. Parse splits other text (PowerShell, a pasted prompt, a
-// truncated command) at its operators, and leaves Line.Parsed false. A caller must then assume that the
-// line may do anything.
+// mvdan.cc/sh parses the text as Bash. Other text (PowerShell, a pasted prompt, a truncated command) is split at its
+// operators, and Line.Parsed is false: a caller must then assume that the line may do anything.
 package shell
 
 import (
@@ -15,40 +13,37 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxText is the maximum number of bytes that Parse reads. Parse ignores the rest of a longer text. The
-// parser of mvdan.cc/sh recurses at each opening bracket, and Go cannot recover from a stack overflow.
-// The bound keeps the stack below a few megabytes.
+// maxText is the number of bytes that Parse reads. The parser recurses at each opening bracket, and Go cannot recover
+// from a stack overflow. The bound keeps the stack below a few megabytes.
 const maxText = 4096
 
-// The characters before which word drops a backslash. Bash also drops a backslash before a letter; word
-// keeps that backslash, because it may separate the names of a Windows path.
+// Characters before which word drops a backslash. Unlike Bash, it keeps a backslash before a letter, which may separate
+// the names of a Windows path.
 const (
 	unquotedEscapes = " \t\"'`\\$&|;<>(){}[]*?!#~=%@+,:-"
 	quotedEscapes   = "\"\\$`"
 )
 
-// maxDepth is the maximum result of depth for which Parse calls the parser of mvdan.cc/sh.
 const maxDepth = 64
 
-// maxNesting is the maximum number of nested shells whose commands Parse reads. There are two in
-// bash -c "sh -c 'make'".
+// maxNesting bounds nested shells, of which bash -c "sh -c 'make'" has two.
 const maxNesting = 3
 
 // Line holds the commands of a command line.
 type Line struct {
-	Commands            []Command // in textual order; the commands of a substitution follow the command that contains it
-	Writes              bool      // a redirection writes a file; if Parsed is false, also true for a here-document
-	RetriesUntilSuccess bool      // a loop repeats a command until the command succeeds
+	Commands            []Command // in textual order; those of a substitution follow the command that contains it
+	Writes              bool      // a redirection writes a file; if not Parsed, also a here-document
+	RetriesUntilSuccess bool      // a loop repeats a command until it succeeds
 	Parsed              bool      // the text is valid Bash
 }
 
 // Command is one simple command.
 type Command struct {
-	Assigns        []string // assignments before the command (NAME=value), as written
-	Env            []string // names of the variables in Assigns
-	Words          []string // program and arguments without quotes; an expansion is kept as written
-	Operator       string   // operator before the command: "|", "&&", "||" or ";"; "" for the first command
-	InSubstitution bool     // the command is part of a substitution, which hides its exit status
+	Assigns        []string // NAME=value before the command, as written
+	Env            []string // names in Assigns
+	Words          []string // program and arguments without quotes; expansions as written
+	Operator       string   // before the command: "|", "&&", "||" or ";"; "" for the first
+	InSubstitution bool     // in a substitution, which hides its exit status
 }
 
 // Parse returns the commands of a command line.
@@ -62,8 +57,8 @@ func Parse(text string) Line {
 	return splitUnparsed(text)
 }
 
-// depth returns an upper bound for the number of brackets and keywords that are open at the same
-// position of text. If a text closes no bracket, the parser needs 10 µs for each open bracket.
+// depth returns an upper bound for the brackets and keywords that are open at once. If none is closed, the parser needs
+// 10 µs for each.
 func depth(text string) int {
 	open, deepest, word := 0, 0, 0
 	for i := range len(text) {
@@ -89,13 +84,11 @@ func depth(text string) int {
 	return deepest
 }
 
-// parsers pools parsers, because a parser allocates buffers of 2 KB, more than most command lines need.
+// parsers pools parsers, whose buffers of 2 KB exceed the needs of most command lines.
 //
 //nolint:gochecknoglobals // a sync.Pool is safe for concurrent use, and holds no state between calls
 var parsers = sync.Pool{New: func() any { return syntax.NewParser() }}
 
-// parse returns the commands of a text. nesting is the number of nested shells whose commands may be
-// read. ok is false if the text is not valid Bash or the library panics.
 func parse(text string, nesting int) (line Line, ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -107,7 +100,7 @@ func parse(text string, nesting int) (line Line, ok bool) {
 	failed := false
 	for stmt, err := range parser.StmtsSeq(strings.NewReader(text)) {
 		if failed = failed || err != nil; failed {
-			continue // the parser ends the sequence after an error
+			continue // the parser stops after an error
 		}
 		r.read(stmt)
 	}
@@ -119,19 +112,17 @@ func parse(text string, nesting int) (line Line, ok bool) {
 	return r.line, true
 }
 
-// reader collects the commands of a parsed text.
 type reader struct {
 	text     string
-	nesting  int // number of nested shells whose commands may still be read
+	nesting  int // nested shells that may still be read
 	line     Line
-	operator string // operator before the next command
+	operator string // before the next command
 }
 
-// read adds the commands of a statement. The walk visits a command before its words, and the words
-// before the redirections.
+// read adds the commands of a statement. The walk visits a command before its words, and these before the redirections.
 func (r *reader) read(stmt *syntax.Stmt) {
-	var operators map[*syntax.Stmt]string // operator before each statement
-	var from, to uint                     // byte offsets of the substitution that the walk is in
+	var operators map[*syntax.Stmt]string // before each statement
+	var from, to uint                     // byte offsets of the current substitution
 	inSubstitution := func(n syntax.Node) bool {
 		at := n.Pos().Offset()
 		return from <= at && at < to
@@ -172,8 +163,7 @@ func (r *reader) read(stmt *syntax.Stmt) {
 	}
 }
 
-// call adds a simple command. If the command is a shell with a command line (bash -c TEXT), call adds
-// the commands of that command line instead.
+// call adds a simple command, or in its place the commands of a shell's command line (bash -c TEXT).
 func (r *reader) call(n *syntax.CallExpr, inner bool) {
 	c := Command{InSubstitution: inner}
 	for _, a := range n.Assigns {
@@ -199,7 +189,6 @@ func (r *reader) call(n *syntax.CallExpr, inner bool) {
 	r.add(c)
 }
 
-// add appends a command, and sets its operator unless the command is part of a substitution.
 func (r *reader) add(c Command) {
 	if c.InSubstitution {
 		c.Operator = ""
@@ -212,8 +201,7 @@ func (r *reader) add(c Command) {
 	r.line.Commands = append(r.line.Commands, c)
 }
 
-// shellText parses TEXT if words are a shell with a command line, such as bash -lc TEXT. ok is false for
-// any other command.
+// shellText parses TEXT if words are a shell with a command line, such as bash -lc TEXT.
 func (r *reader) shellText(words []string) (line Line, ok bool) {
 	if r.nesting == 0 || len(words) < 3 || !slices.Contains([]string{"bash", "sh", "zsh", "dash", "ash", "ksh"}, path.Base(words[0])) ||
 		!strings.HasPrefix(words[1], "-") || !strings.HasSuffix(words[1], "c") {
@@ -222,8 +210,6 @@ func (r *reader) shellText(words []string) (line Line, ok bool) {
 	return parse(words[2], r.nesting-1)
 }
 
-// writesFile reports whether a redirection writes a file. Devices such as /dev/null and copies of a
-// descriptor (2>&1) are not files.
 func (r *reader) writesFile(n *syntax.Redirect) bool {
 	target := ""
 	if n.Word != nil {
@@ -239,7 +225,6 @@ func (r *reader) writesFile(n *syntax.Redirect) bool {
 	}
 }
 
-// unquote returns the text of a word without its quotes.
 func (r *reader) unquote(w *syntax.Word) string {
 	if lit := w.Lit(); lit != "" && strings.IndexByte(lit, '\\') < 0 {
 		return lit
@@ -266,7 +251,6 @@ func (r *reader) unquote(w *syntax.Word) string {
 	return b.String()
 }
 
-// unescape writes text to b, without each backslash that precedes a byte of special.
 func unescape(b *strings.Builder, text, special string) {
 	for i := 0; i < len(text); i++ {
 		if text[i] == '\\' && i+1 < len(text) && strings.IndexByte(special, text[i+1]) >= 0 {
@@ -276,7 +260,6 @@ func unescape(b *strings.Builder, text, special string) {
 	}
 }
 
-// source returns the source text of a node, or "" if the text does not contain the node.
 func (r *reader) source(n syntax.Node) string {
 	from, to := int(n.Pos().Offset()), int(n.End().Offset()) //nolint:gosec // an offset is at most maxText
 	if from > to || to > len(r.text) {
@@ -285,8 +268,7 @@ func (r *reader) source(n syntax.Node) string {
 	return r.text[from:to]
 }
 
-// splitUnparsed splits text at its unquoted operators. It ignores the first here-document and the text after it,
-// because this text is data.
+// splitUnparsed splits text at its unquoted operators. It ignores a here-document and the text after it, which is data.
 func splitUnparsed(text string) Line {
 	var line Line
 	text, _, document := strings.Cut(text, "<<")

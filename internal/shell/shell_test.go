@@ -23,7 +23,7 @@ func ExampleParse() {
 	// writes a file: false
 }
 
-// commandWords returns the words of each command in text, with " | " between commands.
+// commandWords joins the commands of text by " | ".
 func commandWords(text string) string {
 	var out []string
 	for _, c := range shell.Parse(text).Commands {
@@ -85,7 +85,6 @@ func TestParseReportsRedirectionsToFiles(t *testing.T) {
 	}
 }
 
-// Parse splits invalid Bash at its operators, and returns Parsed = false.
 func TestParseSplitsInvalidBash(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"(Get-Content a.txt)[0] | Select-String 'b;c' && make", "Get-Content a.txt)[0] | Select-String b;c | make"},
@@ -99,8 +98,7 @@ func TestParseSplitsInvalidBash(t *testing.T) {
 	}
 }
 
-// Parse of a large text returns within a second. The parser library recurses at each bracket and keyword: without a
-// limit, a megabyte of brackets would overflow the stack and end the process.
+// The parser recurses at each bracket and keyword: a megabyte of brackets would overflow the stack and end the process.
 func TestParseOfLargeTextIsFast(t *testing.T) {
 	for _, unit := range []string{
 		"(", "((", "$(", "$((", "`", "\"$(", "{ ", "if ", "[[ (", "a[$((", "${a:-", "<(", "!(", "a <<E\n", "f() ", "case x in (",

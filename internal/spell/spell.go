@@ -3,8 +3,8 @@ package spell
 
 import "iter"
 
-// Suggest returns the name with the smallest Distance to a misspelt name. The distance is at most 2, or at most 1 if
-// the misspelt name has up to three bytes. Nearest returns "" if no name is that close.
+// Suggest returns the name with the smallest Distance to a misspelt one: at most 2, or 1 for up to three bytes,
+// otherwise "".
 func Suggest(name string, names []string) string {
 	best, distance := "", 3
 	if len(name) < 4 {
@@ -18,8 +18,8 @@ func Suggest(name string, names []string) string {
 	return best
 }
 
-// Closest returns the first of names with the smallest Distance to name. The distance has no limit. equal reports
-// whether the two names are equal.
+// Closest returns the first name with the smallest Distance to name, however large. equal means that the names are
+// equal.
 func Closest[N ~string](name string, names iter.Seq[N]) (closest N, equal bool) {
 	best := -1
 	for k := range names {

@@ -8,20 +8,19 @@ import (
 	"precept/internal/spell"
 )
 
-// Nearest returns the key closest to a misspelt key.
 func ExampleSuggest() {
 	fmt.Println(spell.Suggest("lissten", []string{"listen", "lessons"}))
 	// Output: listen
 }
 
-// Nearest allows a distance of two, or of one for a misspelt name of up to three letters.
+// A misspelt name of up to three letters allows a distance of one.
 func TestSuggestAllowsDistanceOfTwo(t *testing.T) {
 	names := []string{"log", "keys", "bandit", "listen"}
 	for name, want := range map[string]string{
 		"lo": "log", "lag": "log", "lgo": "", "xyz": "", "kesy": "keys", "key": "keys", "badnit": "bandit", "lsten": "listen", "lisn": "listen", "lst": "", "": "",
 	} {
 		if got := spell.Suggest(name, names); got != want {
-			t.Errorf("Nearest(%q) = %q, want %q", name, got, want)
+			t.Errorf("Suggest(%q) = %q, want %q", name, got, want)
 		}
 	}
 }
@@ -38,7 +37,6 @@ func TestDistanceCountsEdits(t *testing.T) {
 	}
 }
 
-// Nearest returns the name at the smallest distance, and none above a distance of two.
 func TestSuggestReturnsNoDistantName(t *testing.T) {
 	names := []string{"epsilon", "control", "holdout", "salt"}
 	for misspelt, want := range map[string]string{
@@ -46,7 +44,7 @@ func TestSuggestReturnsNoDistantName(t *testing.T) {
 		"objective": "", "": "", "salts-of-all": "", "alt": "salt", "foo": "", "sat": "salt", "xontrxl": "control", "xontrxx": "",
 	} {
 		if got := spell.Suggest(misspelt, names); got != want {
-			t.Errorf("Nearest(%q) = %q, want %q", misspelt, got, want)
+			t.Errorf("Suggest(%q) = %q, want %q", misspelt, got, want)
 		}
 	}
 }

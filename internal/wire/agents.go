@@ -2,38 +2,36 @@ package wire
 
 import "strings"
 
-// Some agents send no tools in the request. The answer of the model contains the call as prose, and the next message of
-// the user contains the result. A user text counts as a result only if it begins with the words of a known agent, and
-// an answer counts as a call only if such a result follows. Pasted logs and quoted commands are therefore not results.
+// Some agents send no tools. The model's answer contains the call as prose, and the next user message the result. A
+// user text counts as a result only if it begins with the words of a known agent, and an answer as a call only if such
+// a result follows: pasted logs and quoted commands do not.
 
-// agentFormat is the form in which an agent writes results as prose.
 type agentFormat struct {
 	agent    string
-	prefixes []string // the text begins with one of them
-	exact    bool     // the text equals one of prefixes
+	prefixes []string
+	exact    bool // the text equals one of prefixes
 
-	// read parses a result. It returns false for a text that only begins like a result. If read and readSteps are nil,
-	// the text is a note of the agent, such as a list of added files.
+	// read parses a result. It returns false for a text that only begins like one. Without read and readSteps, the text
+	// is a note of the agent, such as a list of files.
 	read func(text string) (textResult, bool)
 
-	// readSteps parses a message that contains the words of the person, followed by all calls and results so far. kind
-	// is the RemovedPiece.Kind of the calls and results. If onWire is true, the request may also have tools.
+	// readSteps parses a message with the user's words, then all calls and results so far. kind is the
+	// RemovedPiece.Kind of these. With onWire, the request may also have tools.
 	readSteps func(text string) (asked string, steps []step, ok bool)
 	kind      string
 	onWire    bool
 }
 
-// textResult is a tool result that an agent writes into the text of a message of the user.
 type textResult struct {
 	text           string
 	failed         bool
-	mayBeSeparated bool // other messages of the agent may be between the answer with the call and the result
+	mayBeSeparated bool // other messages of the agent may follow the answer with the call
 
-	call     *Call                                 // call, where the result names the call
-	findCall func(answer string) (c Call, ok bool) // parses the call in the model's answer before the result; nil if call is set or no answer has the call
+	call     *Call                                 // if the result names the call
+	findCall func(answer string) (c Call, ok bool) // parses the call in the answer before the result; nil if call is set or no answer has the call
 }
 
-// agentFormats lists the known forms. The first form whose prefix the text has decides.
+// agentFormats lists the known forms. The first with a matching prefix decides.
 //
 //nolint:gochecknoglobals // immutable
 var agentFormats = []agentFormat{
@@ -69,7 +67,7 @@ var agentFormats = []agentFormat{
 	{agent: "ReAct in one message", readSteps: parseScratchpad, kind: "scratchpad"},
 }
 
-// growingFormat returns the form of a message that holds all calls and results so far, nil for other messages.
+// growingFormat returns the form of a message that holds all calls and results so far, or nil.
 func growingFormat(text string) (p *agentFormat, asked string, steps []step) {
 	for i := range agentFormats {
 		if agentFormats[i].readSteps == nil {
@@ -82,7 +80,6 @@ func growingFormat(text string) (p *agentFormat, asked string, steps []step) {
 	return nil, "", nil
 }
 
-// agentFormatOf returns the form whose prefix the text has, nil for none. The text must not contain blocks of precept.
 func agentFormatOf(text string) *agentFormat {
 	for i := range agentFormats {
 		for _, mark := range agentFormats[i].prefixes {
@@ -94,7 +91,6 @@ func agentFormatOf(text string) *agentFormat {
 	return nil
 }
 
-// parseTextResult parses the text of a user message as a result. The text must not contain blocks of precept.
 func parseTextResult(text string) (textResult, bool) {
 	if p := agentFormatOf(text); p != nil && p.read != nil {
 		if rep, ok := p.read(text); ok {
@@ -104,7 +100,6 @@ func parseTextResult(text string) (textResult, bool) {
 	return textResult{}, false
 }
 
-// isAgentText reports whether an agent wrote the text of a user message, as a result or as a note.
 func isAgentText(text string) bool {
 	p := agentFormatOf(text)
 	if p == nil || p.read == nil {
@@ -123,8 +118,8 @@ func parseToolResponse(s string) (textResult, bool) {
 	return textResult{text: strings.TrimSpace(text), findCall: parseTagCall}, true
 }
 
-// parseBracketResult reads "[execute_command for 'ls'] Result:". The details of the environment after
-// the result change from turn to turn.
+// parseBracketResult reads "[execute_command for 'ls'] Result:". Environment details after the result change with every
+// turn.
 func parseBracketResult(s string) (textResult, bool) {
 	head, rest, ok := strings.Cut(s, "] Result:")
 	if name, _, named := strings.Cut(head[1:], " for '"); !ok || !named || !isToolName(name) {
@@ -150,14 +145,14 @@ func parseSmolError(s string) (textResult, bool) {
 	return textResult{text: text, failed: true, findCall: parseActionCall}, ok && strings.HasPrefix(s, "Error:\n")
 }
 
-// parseMissedEdits reads the message about edits that do not fit the files.
+// parseMissedEdits reads aider's message about edits that do not fit the files.
 func parseMissedEdits(s string) (textResult, bool) {
 	head, _, _ := strings.Cut(s, "\n")
 	ok := strings.Contains(head, " SEARCH/REPLACE block") && strings.HasSuffix(head, " failed to match!")
 	return textResult{text: withoutRules(s), failed: true, findCall: parseEditCall, mayBeSeparated: true}, ok
 }
 
-// parseRanCommand reads the output of a command: a test of aider, or a command that the person allowed.
+// parseRanCommand reads the output of a test of aider, or of a command that the user allowed.
 func parseRanCommand(s string) (textResult, bool) {
 	_, s, _ = strings.Cut(s, "\n\n")
 	command, output, ok := strings.Cut(s, "\n\nAnd got this output:\n\n")
@@ -167,7 +162,6 @@ func parseRanCommand(s string) (textResult, bool) {
 	return textResult{text: strings.TrimSpace(withoutRules(output)), call: &Call{Name: "bash", Args: commandArgs(command)}}, true
 }
 
-// withoutRules returns a text without the rules for edits that aider appends (editRulesHeads).
 func withoutRules(s string) string {
 	for _, head := range editRulesHeads() {
 		s, _, _ = strings.Cut(s, head)

@@ -6,7 +6,6 @@ import (
 	"testing"
 )
 
-// parseTagCall reads calls that models write as text. Similar texts are not calls.
 func TestParseTagCall(t *testing.T) {
 	long := strings.Repeat("<a>", maxTaggedBytes)
 	for text, want := range map[string]Call{
@@ -32,7 +31,6 @@ func TestParseTagCall(t *testing.T) {
 	}
 }
 
-// parseTextResult reads a tool result that an agent writes as text. It returns no result for similar user text.
 func TestParseTextResult(t *testing.T) {
 	for text, want := range map[string]string{
 		"<tool_response>\nx\n</tool_response>":                                       "x",
@@ -55,8 +53,7 @@ func TestParseTextResult(t *testing.T) {
 	}
 }
 
-// Qwen-Agent sends the call id of a result in the member "id". If no earlier call has this id, the call id of the
-// result is the name of its tool.
+// Without an earlier call with this id, the call id is the tool's name.
 func TestResultReadsCallIDFromMemberID(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"go"},
 		{"role":"assistant","tool_calls":[{"id":"call_0a1b2c3d4e5f","type":"function","function":{"name":"f","arguments":"{}"}}]},
@@ -69,8 +66,7 @@ func TestResultReadsCallIDFromMemberID(t *testing.T) {
 	}
 }
 
-// Qwen-Agent reformats the JSON of the calls in a reply before it sends the reply back. The echo key, which recognises
-// a returned reply, must not change.
+// Qwen-Agent reformats the calls before it sends a reply back.
 func TestTextEchoHashIgnoresFormatOfTagCalls(t *testing.T) {
 	const callText = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
 	reformatted := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
@@ -98,8 +94,7 @@ func TestParseTagCallMemoryIsLinear(t *testing.T) {
 	}
 }
 
-// An agentFormat describes how an agent writes tool results as text. agentFormatOf finds a format by the prefixes of
-// such texts. A prefix of a format must not begin with a prefix of an earlier format.
+// A prefix must not begin with a prefix of an earlier format.
 func TestEachAgentFormatIsReachable(t *testing.T) {
 	for i := range agentFormats {
 		p := &agentFormats[i]

@@ -8,8 +8,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Anchor identifies an item of a conversation by its content, so that the item is found again when the agent sends the
-// history again.
+// Anchor identifies an item of a conversation by its content. It finds the item again when the agent sends the history
+// again.
 type Anchor struct {
 	CallID string `json:"call,omitempty"` // id of the call, for a tool result
 	Role   Role   `json:"role,omitempty"` // for other items: the role
@@ -19,8 +19,7 @@ type Anchor struct {
 	Index  int    `json:"index"`          // last known index of the item, which Find verifies
 }
 
-// AnchorAt returns the anchor of item i, or of the system text if i is System. With a call id,
-// AnchorAt returns the anchor of the call's result in item i.
+// AnchorAt returns the anchor of item i, of the system text if i is System, or of a call's result in item i.
 func (r *Request) AnchorAt(i int, callID string) Anchor {
 	if i == System {
 		a := Anchor{Role: RoleSystem, Index: System}
@@ -41,13 +40,12 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 	return a
 }
 
-// IsInstructions reports whether the anchor is a system prompt outside of the list, such as the instructions of the
-// responses API. A provider that stores the list does not store this prompt.
+// IsInstructions reports whether the anchor is a system prompt outside the list, which a provider that stores the list
+// does not store.
 func (a Anchor) IsInstructions() bool { return a.Role == RoleSystem && a.Part == 0 }
 
-// Find returns the index of the item that the anchor identifies, or System for the system text. block is the index of
-// the tool result in the content of the item, or -1 for the user's text. ok is false if the request has no such item,
-// or if no text can be inserted into the item.
+// Find returns the index of the anchor's item, or System. block is the index of the tool result in the item's content,
+// or -1 for the user's text. ok is false without such an item or a place for text in it.
 func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	if a.CallID != "" {
 		return r.findResult(a)
@@ -72,8 +70,7 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	return 0, 0, false
 }
 
-// position returns the arguments of an insertion into item i. part is Anchor.Part. The block is -1 for an insertion
-// before the user's text. ok is false if no text can be inserted into the item.
+// position returns the arguments of an insertion into item i. part is Anchor.Part; block is -1 before the user's text.
 func (r *Request) position(i, part int) (item, block int, ok bool) {
 	block = part - 1
 	if results := r.Item(i).Results; r.scan.list[i].role == RoleTool && len(results) > 0 && part == 0 {
@@ -83,13 +80,13 @@ func (r *Request) position(i, part int) (item, block int, ok bool) {
 	return i, block, ok
 }
 
-// matches reports whether item i matches the anchor, without regard to Nth.
+// matches compares item i with the anchor, except for Nth.
 func (r *Request) matches(a Anchor, i int) bool {
 	return i >= 0 && i < len(r.scan.list) && r.scan.list[i].role == a.Role && r.Hash(i) == a.Hash
 }
 
-// countEqualBefore returns the number of items before i that are equal to item i. For a tool result with a call id, the
-// number is always 0, because the hash covers the id.
+// countEqualBefore returns the number of equal items before item i. For a tool result with a call id, it is 0, because
+// the hash covers the id.
 func (r *Request) countEqualBefore(i int) int {
 	if r.scan.list[i].role != RoleTool && len(r.resultsInItem(i)) > 0 {
 		return 0
@@ -110,8 +107,7 @@ func (r *Request) countEqualBefore(i int) int {
 	return n
 }
 
-// equalResultsWithoutID returns the indices of the tool results without a call id that are equal to item i, including
-// i, in the order of the list.
+// equalResultsWithoutID returns the indices of the tool results without a call id that equal item i, including i.
 func (r *Request) equalResultsWithoutID(i int) []int {
 	if r.memo.resultsWithoutID == nil {
 		r.memo.resultsWithoutID = make(map[uint64][]int)
@@ -124,16 +120,14 @@ func (r *Request) equalResultsWithoutID(i int) []int {
 	return r.memo.resultsWithoutID[r.Hash(i)]
 }
 
-// countResultsBefore returns the number of results with the same call id in the items before i. There may be several,
-// because some servers number the calls of each reply from zero.
 func (r *Request) countResultsBefore(i int, call uint64) int {
 	results := r.resultsOfCall(call)
 	n, _ := slices.BinarySearchFunc(results, i, func(at int32, i int) int { return cmp.Compare(int(r.scan.results[at].item), i) })
 	return n
 }
 
-// findResult returns the position of the result with the call id of the anchor. If several results have the id, the
-// content decides, because the number of results before the anchor changes when an agent drops old messages.
+// findResult returns the position of the call's result. If several have the id, the content decides: an agent may drop
+// old messages.
 func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	results := r.resultsOfCall(xxhash.Sum64String(a.CallID))
 	nth := max(a.Nth, 0)
@@ -147,7 +141,7 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 			return 0, 0, false
 		}
 	}
-	for _, at := range results[min(nth, len(results)):] { // the first result is the right one, unless two ids have the same hash
+	for _, at := range results[min(nth, len(results)):] { // the first result is the right one, unless two ids have one hash
 		res := &r.scan.results[at]
 		if found := r.Item(int(res.item)).result(int(res.block)); found != nil && found.CallID == a.CallID {
 			_, ok = r.placeOf(int(res.item), found.Block)
@@ -157,7 +151,6 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	return 0, 0, false
 }
 
-// resultsOfCall returns the indices in scan.results of the results of a call. call is the hash of the call's id.
 func (r *Request) resultsOfCall(call uint64) []int32 {
 	if r.memo.resultsByCall == nil {
 		r.memo.resultsByCall = make(map[uint64][]int32, len(r.scan.results))
@@ -169,7 +162,6 @@ func (r *Request) resultsOfCall(call uint64) []int32 {
 	return r.memo.resultsByCall[call]
 }
 
-// result returns the tool result in a block of the content, nil for none.
 func (it *Item) result(block int) *Result {
 	i, ok := slices.BinarySearchFunc(it.Results, block, func(res Result, block int) int { return cmp.Compare(res.Block, block) })
 	if !ok {
@@ -178,7 +170,7 @@ func (it *Item) result(block int) *Result {
 	return &it.Results[i]
 }
 
-// EchoKeys returns the keys by which a later request that contains item i is recognised:
+// EchoKeys returns the keys by which a later request with item i is recognised:
 //   - "c:" and the id of a call, or of the call that a tool result answers
 //   - "i:" and the id of an item, or of a part that the provider keeps
 //   - "t:" and the hash of an assistant text, of a call without an id, or of the newest step in a growing message
@@ -209,10 +201,8 @@ func (r *Request) EchoKeys(i int) []string {
 	return keys
 }
 
-// textCallsHead is the beginning of the calls that smolagents appends to the text of an answer.
 const textCallsHead = "Calling tools:\n["
 
-// appendTextCallIDs appends the ids of the calls that smolagents appended to a text.
 func appendTextCallIDs(keys []string, text string) []string {
 	_, rest, ok := strings.Cut(text, textCallsHead)
 	for n := 0; ok && n < 16; n++ {
@@ -226,7 +216,6 @@ func appendTextCallIDs(keys []string, text string) []string {
 	return keys
 }
 
-// appendCallKey appends the key of a call: its id, or the hash of its content if the call has no id.
 func appendCallKey(keys []string, c *Call) []string {
 	if c.ID == "" || IsGeneratedID(c.ID) {
 		return append(keys, "t:"+CallEchoHash(c))
@@ -241,16 +230,16 @@ func appendKey(keys []string, prefix, id string) []string {
 	return append(keys, prefix+id)
 }
 
-// endOfCode is the stop word of smolagents. The agent appends this word to a reply without the word.
+// endOfCode is the stop word of smolagents, which the agent appends if a reply lacks it.
 const endOfCode = "</code>"
 
-// TextEchoHash returns a hash of an assistant's text, "" for an empty text. A reply and the later requests that send
-// its text back have the same hash, because the hash ignores white space at the ends and the text that agents append.
+// TextEchoHash returns a hash of an assistant's text, "" for an empty text. It ignores white space at the ends and text
+// that agents append, so that a reply and its copy in a request have one hash.
 func TextEchoHash(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+textCallsHead); ok {
 		text = head
 	}
-	if head, _, ok := strings.Cut(text, toolCallOpen); ok { // Qwen-Agent formats the calls differently when it sends the text back
+	if head, _, ok := strings.Cut(text, toolCallOpen); ok { // Qwen-Agent sends calls back in a different format
 		if c, ok := parseTagCall(text); ok {
 			text = strings.TrimSpace(head) + " " + CallEchoHash(&c)
 		}

@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// newChat returns a parsed chat request with the items as its messages.
 func newChat(t *testing.T, items ...string) *Request {
 	t.Helper()
 	return mustParse(t, Chat, `{"messages":[`+strings.Join(items, ",")+`]}`)
@@ -22,11 +21,9 @@ const (
 	answerItem = `{"role":"assistant","content":"done"}`
 )
 
-// toolItem returns a message with the result of the call id.
 func toolItem(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
 
-// An anchor is the stored place of an inserted text: a message, or the result of a call. Find returns the index of this
-// place in a later request, where it may have changed. Nth counts the identical messages before the place.
+// Nth counts the identical messages before the anchor.
 func TestFindAnchorOfMessage(t *testing.T) {
 	r := newChat(t, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem)
 	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")
@@ -37,7 +34,7 @@ func TestFindAnchorOfMessage(t *testing.T) {
 		name   string
 		list   []string
 		anchor Anchor
-		want   int // index of the item, -1 if the anchor is not found
+		want   int // -1: not found
 	}{
 		{"the same list", []string{systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 5},
 		{"one more turn", []string{systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem, answerItem, goItem}, second, 5},
@@ -88,14 +85,13 @@ func TestFindAnchorOfResult(t *testing.T) {
 	}
 }
 
-// An agent may drop old messages, and its server may give each call the same id. Find then recognises a result by its
-// content.
+// The agent drops old messages, and the server gives each call the same id. The content decides.
 func TestFindAnchorOfRepeatedCallIDAfterRemovals(t *testing.T) {
 	result := func(n int) string { return fmt.Sprintf(`{"role":"tool","tool_call_id":"a","content":"result %d"}`, n) }
 	third := newChat(t, goItem, answerItem, result(1), answerItem, result(2), answerItem, result(3)).AnchorAt(6, "a")
 	for name, tc := range map[string]struct {
 		list []string
-		want int // index of the item; -1 means not found
+		want int // -1: not found
 	}{
 		"one step dropped":          {[]string{goItem, answerItem, result(2), answerItem, result(3), answerItem, result(4)}, 4},
 		"two steps dropped":         {[]string{goItem, answerItem, result(3), answerItem, result(4)}, 2},
@@ -149,8 +145,7 @@ func TestAnchorJSONRoundTrip(t *testing.T) {
 	}
 }
 
-// Echo keys recognise a reply that the agent sends back. The key of a call id begins with "c:" and the key of an item
-// id with "i:". A key that begins with "t:" has a hash of a text or of a call.
+// Echo keys recognise a returned reply: "c:" and a call id, "i:" and an item id, or "t:" and a hash.
 func TestEchoKeysOfItems(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -177,8 +172,7 @@ func TestEchoKeysOfItems(t *testing.T) {
 	}
 }
 
-// When the agent sends a reply back, the request has one of the reply's echo keys. This also holds for a reply with
-// several texts, or with calls that the provider itself answered. Both occur in the Messages API.
+// A reply of the Messages API may have calls that the provider answered, and several texts.
 func TestEchoMatchesReplyWithServedCallsOrSeveralTexts(t *testing.T) {
 	const served = `{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]}`
 	for _, content := range []string{
@@ -194,13 +188,11 @@ func TestEchoMatchesReplyWithServedCallsOrSeveralTexts(t *testing.T) {
 			t.Errorf("%s: EchoKeys = %q, want the first among the reply's keys %q", content, echo, keys)
 		}
 		if prefilled := r.Prefill(); strings.Contains(content, "srv_1") && prefilled != "" {
-			t.Errorf("%s: Prefilled = %q, want none, because the provider wrote the text", content, prefilled)
+			t.Errorf("%s: Prefill = %q, want none, because the provider wrote the text", content, prefilled)
 		}
 	}
 }
 
-// When the agent sends a reply back, the request has one of the reply's echo keys, even if the reply is a refusal or
-// audio, or if the agent removed the thoughts.
 func TestEchoMatchesRefusalAudioAndRemovedThoughts(t *testing.T) {
 	chat := func(message string) string {
 		return `{"choices":[{"index":0,"message":{"role":"assistant",` + message + `},"finish_reason":"stop"}]}`

@@ -14,7 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// conversation returns a request of about size bytes with a system prompt, tools, and a series of calls and results.
+// conversation returns a request of about size bytes with tools, calls and results.
 func conversation(d Dialect, size int) []byte {
 	code := "func main() {\n\tfmt.Println(\"hello, world\")\n\tfor i := range 10 {\n\t\twork(i)\n\t}\n}\n"
 	quote := func(s string) string { b, _ := json.Marshal(s); return string(b) }
@@ -44,7 +44,6 @@ func conversation(d Dialect, size int) []byte {
 		system, strings.TrimSuffix(tools, ","), d.listKey(), strings.Join(items, ","))
 }
 
-// forEachSize runs a benchmark on conversations of 1, 32 and 256 KiB in each dialect.
 func forEachSize(b *testing.B, run func(b *testing.B, d Dialect, body []byte)) {
 	b.Helper()
 	for _, d := range []Dialect{Chat, Responses, Messages} {
@@ -70,8 +69,7 @@ func BenchmarkParse(b *testing.B) {
 	})
 }
 
-// BenchmarkTurn does what the proxy does with a later request of a session: parse, find the call of each new result and
-// two anchors, and splice.
+// BenchmarkTurn parses, finds the calls of new results and two anchors, and splices, as the proxy does.
 func BenchmarkTurn(b *testing.B) {
 	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
@@ -117,7 +115,7 @@ func BenchmarkSplice(b *testing.B) {
 	})
 }
 
-// BenchmarkImage parses a request with an image of 5 MB in the newest message.
+// BenchmarkImage parses a request with an image of 5 MB.
 func BenchmarkImage(b *testing.B) {
 	body := []byte(`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` +
 		strings.Repeat("iVBORw0KGgoAAAAN", 5<<20/16) + `"}},{"type":"text","text":"what is it"}]}]}`)
@@ -164,10 +162,10 @@ func BenchmarkReplySSE(b *testing.B) {
 	}
 }
 
-// parseWithGJSON does the work of Parse with gjson instead of precept's own scan: depth limit, validation, top-level
-// members, and for each item its position, role and answered calls.
+// parseWithGJSON does the work of Parse with gjson: depth limit, validation, members, and each item's position, role
+// and answered calls.
 func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok bool) {
-	for depth, i, quoted := 0, 0, false; i < len(body); i++ { // the validation of gjson overflows the stack on a deeper body
+	for depth, i, quoted := 0, 0, false; i < len(body); i++ { // gjson overflows the stack on a deeper body
 		switch c := body[i]; {
 		case c == '\\' && quoted:
 			i++
@@ -213,7 +211,7 @@ func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok boo
 	return items, answered, ok
 }
 
-// BenchmarkParseWithGJSON compares gjson with BenchmarkParse. Decision 25 has the results.
+// BenchmarkParseWithGJSON is the counterpart of BenchmarkParse. Decision 25 has the results.
 func BenchmarkParseWithGJSON(b *testing.B) {
 	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
@@ -229,8 +227,8 @@ func BenchmarkParseWithGJSON(b *testing.B) {
 	})
 }
 
-// BenchmarkMemory parses a conversation that grew by one call and its result. The benchmark "without" parses the whole
-// body. The benchmark "with" starts at the last checkpoint of a Memory, a cache of earlier parses.
+// BenchmarkMemory parses a conversation that grew by a call and its result, without and with a checkpoint of the
+// previous body.
 func BenchmarkMemory(b *testing.B) {
 	for _, kib := range []int{32, 256} {
 		body := conversation(Chat, kib<<10)
@@ -267,7 +265,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkTemplate reads a stream with and without reuse of the previous event's structure.
+// BenchmarkTemplate reads a stream with and without templates.
 func BenchmarkTemplate(b *testing.B) {
 	event := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}` + "\n\n")
 	stream := bytes.Repeat(event, 200)
@@ -283,7 +281,7 @@ func BenchmarkTemplate(b *testing.B) {
 						r.readEvent(name, data, lost)
 					}
 				}
-				for n := range 200 { // each event arrives in its own Write
+				for n := range 200 { // one Write per event
 					_, _ = r.Write(stream[n*len(event) : (n+1)*len(event)])
 				}
 				if n := len(r.Reply().Text); n != 1000 {
@@ -294,7 +292,7 @@ func BenchmarkTemplate(b *testing.B) {
 	}
 }
 
-// BenchmarkEventWithGJSON reads the same events with gjson, which validates each event and finds members by path.
+// BenchmarkEventWithGJSON validates each event with gjson and finds members by path.
 func BenchmarkEventWithGJSON(b *testing.B) {
 	event := []byte(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}`)
 	b.SetBytes(int64(200 * len(event)))

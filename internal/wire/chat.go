@@ -5,7 +5,6 @@ import "slices"
 // A body of the Chat Completions API has the member messages, a list of
 // {role, content, tool_calls, tool_call_id}.
 
-// decodeChat decodes a message of the Chat Completions API.
 func (r *Request) decodeChat(it *Item, value span) {
 	b := r.Body
 	var content, calls, legacy, callID, name, id, refusal, audio span
@@ -18,7 +17,7 @@ func (r *Request) decodeChat(it *Item, value span) {
 	case RoleUser:
 		it.setUserText(b, parts)
 	case RoleTool:
-		if callID.empty() && r.hasRecentCall(it.Index, it.ID) { // Qwen-Agent puts the id of the call into id
+		if callID.empty() && r.hasRecentCall(it.Index, it.ID) { // Qwen-Agent puts the call id into id
 			callID, it.ID = id, ""
 		} else if callID.empty() {
 			callID = name
@@ -43,8 +42,6 @@ func (r *Request) decodeChat(it *Item, value span) {
 	}
 }
 
-// hasRecentCall reports whether the last answer within maxResultDistance items before item i has a call with
-// the id.
 func (r *Request) hasRecentCall(i int, id string) bool {
 	for j := i - 1; id != "" && j >= max(0, i-maxResultDistance); j-- {
 		if r.scan.list[j].role == RoleAssistant {
@@ -54,7 +51,6 @@ func (r *Request) hasRecentCall(i int, id string) bool {
 	return false
 }
 
-// chatCalls decodes tool_calls, and the function_call of older clients.
 func chatCalls(b []byte, calls, legacy span) []Call {
 	var out []Call
 	for c := range elements(b, calls) {
@@ -62,7 +58,7 @@ func chatCalls(b []byte, calls, legacy span) []Call {
 	}
 	if firstByteAt(b, legacy) == '{' {
 		c := decodeCall(b, legacy, "arguments")
-		c.ID = c.Name // function_call has no id; the result refers to the call by name
+		c.ID = c.Name // function_call has no id; its result has the name
 		out = append(out, c)
 	}
 	return out
@@ -79,15 +75,15 @@ func chatCall(b []byte, v span) Call {
 	return c
 }
 
-// decodeCall decodes {name, arguments} or {name, input}; key is the name of the second member.
+// decodeCall decodes {name, arguments} or {name, input}. key names the second member.
 func decodeCall(b []byte, v span, key string) Call {
 	var name, args span
 	findMembers(b, v, field{"name", &name}, field{key, &args})
 	return Call{Name: text(b, name), Args: argsText(b, args)}
 }
 
-// argsText returns the arguments of a call: the text of a string, or the JSON of an object or an array. The APIs define
-// a string, but some servers and clients send the value itself.
+// argsText returns the arguments of a call. The APIs define a string, but some servers and clients send the JSON value
+// itself.
 func argsText(b []byte, v span) string {
 	if isArgsValue(b, v) {
 		return string(v.of(b))
@@ -95,5 +91,4 @@ func argsText(b []byte, v span) string {
 	return text(b, v)
 }
 
-// isArgsValue reports whether the arguments at v are an object or an array, and not a string.
 func isArgsValue(b []byte, v span) bool { return firstByteAt(b, v) == '{' || firstByteAt(b, v) == '[' }

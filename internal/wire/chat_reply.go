@@ -1,6 +1,5 @@
 package wire
 
-// readChat reads a chunk of a streamed chat completion, or a whole completion.
 func (r *ReplyReader) readChat(b []byte) {
 	var id, model, choices, usage, groq, fault span
 	findMembers(b, span{0, len(b)}, field{"id", &id}, field{"model", &model}, field{"choices", &choices},
@@ -19,7 +18,6 @@ func (r *ReplyReader) readChat(b []byte) {
 	r.recordError(b, fault)
 }
 
-// readChoice reads a piece of a choice, or a whole choice.
 func (r *ReplyReader) readChoice(b []byte, v span) {
 	if firstByteAt(b, v) != '{' {
 		return
@@ -43,12 +41,11 @@ func (r *ReplyReader) readChoice(b []byte, v span) {
 	r.readDelta(b, delta, whole)
 }
 
-// textItemIndex is the index of the first choice's text among the items of a chat reply. Calls have indices from zero
-// on, and the texts of further choices have lower indices than textItemIndex.
+// textItemIndex is the index of the first choice's text. Calls have indices from zero on, and further texts lower ones.
 const textItemIndex = -1
 
-// readOtherChoice reads a piece of a choice after the first. It keeps the text and the call ids, by which a later
-// request is recognised, because a client may continue with any choice.
+// readOtherChoice keeps the text and call ids of a choice after the first, by which a later request is recognised: the
+// client may continue with it.
 func (r *ReplyReader) readOtherChoice(b []byte, index int, v span) {
 	if index < 0 {
 		return
@@ -65,10 +62,8 @@ func (r *ReplyReader) readOtherChoice(b []byte, index int, v span) {
 	}
 }
 
-// maxOtherKeys is the maximum number of keys in Reply.otherKeys.
 const maxOtherKeys = 64
 
-// readDelta reads a piece of the first choice. whole is true if the piece is the whole choice.
 func (r *ReplyReader) readDelta(b []byte, v span, isComplete bool) {
 	var content, calls, legacy, refusal, audio span
 	findMembers(b, v, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy},
@@ -84,11 +79,10 @@ func (r *ReplyReader) readDelta(b []byte, v span, isComplete bool) {
 	if !legacy.empty() {
 		s := r.callItem(0, "")
 		r.readNamedCall(s, b, legacy, "arguments")
-		s.id = s.name // function_call has no id; see chatCalls
+		s.id = s.name // see chatCalls
 	}
 }
 
-// readContent reads a piece of the text: a string, or the list of parts that some servers send.
 func (r *ReplyReader) readContent(b []byte, v span) {
 	switch firstByteAt(b, v) {
 	case '"':
@@ -104,8 +98,7 @@ func (r *ReplyReader) readContent(b []byte, v span) {
 	}
 }
 
-// readCallDelta reads a piece of a tool call, or a whole call. If the calls have no ids, a name after complete
-// arguments starts a new call.
+// readCallDelta reads a piece of a tool call. Without ids, a name after complete arguments starts a new call.
 func (r *ReplyReader) readCallDelta(b []byte, v span, isComplete bool) {
 	if firstByteAt(b, v) != '{' {
 		return
@@ -126,8 +119,8 @@ func (r *ReplyReader) readCallDelta(b []byte, v span, isComplete bool) {
 	r.readNamedCall(s, b, custom, "input")
 }
 
-// callItem returns the call to which a piece belongs. A new id starts a new call, because some servers send no index,
-// or index 0 for every call.
+// callItem returns the call of a piece. A new id starts a new call, because some servers send no index, or always index
+// 0.
 func (r *ReplyReader) callItem(index int, id string) *replyItem {
 	s := r.items.current
 	if index >= 0 {
@@ -140,7 +133,6 @@ func (r *ReplyReader) callItem(index int, id string) *replyItem {
 	return s
 }
 
-// newCall adds a call with an index; a negative index means the next free one.
 func (r *ReplyReader) newCall(index int) *replyItem {
 	if index < 0 {
 		index = len(r.items.list)
@@ -150,7 +142,6 @@ func (r *ReplyReader) newCall(index int) *replyItem {
 	return r.items.current
 }
 
-// readNamedCall reads {name, arguments} or {name, input}.
 func (r *ReplyReader) readNamedCall(s *replyItem, b []byte, v span, key string) {
 	var name, args span
 	findMembers(b, v, field{"name", &name}, field{key, &args})

@@ -8,11 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// The functions of this file read bytes that the scanner has validated. On other bytes, they may panic with an index
-// out of range.
+// The functions of this file read bytes that the scanner has validated. On other bytes, they may panic.
 
-// members iterates over the members of the object at v, by unescaped name and span of the value. Other values have no
-// members.
+// members iterates over the object at v, by unescaped name. Other values have no members.
 func members(b []byte, v span) iter.Seq2[[]byte, span] {
 	return func(yield func([]byte, span) bool) {
 		if firstByteAt(b, v) != '{' {
@@ -49,14 +47,13 @@ func elements(b []byte, v span) iter.Seq[span] {
 	}
 }
 
-// field is a wanted member and the destination of its span.
 type field struct {
 	name string
 	dest *span
 }
 
-// findMembers finds the wanted members of the object at v, and sets their destinations. If several members have the
-// same name, the last one counts. The destination of an absent member stays unchanged.
+// findMembers sets the destinations of the wanted members of the object at v, the last of equal names. Absent members
+// set none.
 func findMembers(b []byte, v span, wanted ...field) {
 	for name, m := range members(b, v) {
 		for _, f := range wanted {
@@ -68,7 +65,6 @@ func findMembers(b []byte, v span, wanted ...field) {
 	}
 }
 
-// member returns the span of a member, an empty span for an absent member.
 func member(b []byte, v span, name string) (found span) {
 	for k, m := range members(b, v) {
 		if string(k) == name {
@@ -78,8 +74,7 @@ func member(b []byte, v span, name string) (found span) {
 	return found
 }
 
-// firstByteAt returns the first byte of the value: '"', '{', '[', 't', 'f', 'n', a digit or '-'; 0 for
-// an absent value.
+// firstByteAt returns '"', '{', '[', 't', 'f', 'n', a digit or '-', and 0 for an absent value.
 func firstByteAt(b []byte, v span) byte {
 	if v.empty() {
 		return 0
@@ -87,7 +82,7 @@ func firstByteAt(b []byte, v span) byte {
 	return b[v.start]
 }
 
-// quoteEnd returns the offset after the closing quote of the string whose opening quote is at i-1.
+// quoteEnd returns the offset after the closing quote. The opening quote is at i-1.
 func quoteEnd(b []byte, i int) int {
 	from := i
 	for {
@@ -103,7 +98,6 @@ func quoteEnd(b []byte, i int) int {
 	}
 }
 
-// valueEnd returns the offset after the value at i.
 func valueEnd(b []byte, i int) int {
 	switch b[i] {
 	case '"':
@@ -117,7 +111,6 @@ func valueEnd(b []byte, i int) int {
 	return i
 }
 
-// nestEnd returns the offset after the object or array at i.
 func nestEnd(b []byte, i int) int {
 	for depth := 0; ; i++ {
 		switch b[i] {
@@ -133,8 +126,7 @@ func nestEnd(b []byte, i int) int {
 	}
 }
 
-// unescapeBytes returns the text of a string literal. raw is the inside of the literal, which is returned itself if it
-// has no escape.
+// unescapeBytes returns the text of a string literal's inside, which is raw itself if it has no escape.
 func unescapeBytes(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
@@ -142,8 +134,7 @@ func unescapeBytes(raw []byte) []byte {
 	return appendUnescaped(make([]byte, 0, len(raw)), raw)
 }
 
-// textBytes returns the unescaped text of the string at v, nil for any other value. Without escapes, the text is a part
-// of b.
+// textBytes returns the text of the string at v, nil for other values. Without escapes, the text is a part of b.
 func textBytes(b []byte, v span) []byte {
 	if firstByteAt(b, v) != '"' {
 		return nil
@@ -151,7 +142,7 @@ func textBytes(b []byte, v span) []byte {
 	return unescapeBytes(v.inner().of(b))
 }
 
-// text returns the unescaped text of the string at v, "" for any other value.
+// text returns the text of the string at v, "" for other values.
 func text(b []byte, v span) string {
 	if firstByteAt(b, v) != '"' {
 		return ""
@@ -163,8 +154,7 @@ func text(b []byte, v span) string {
 	return unescapeString(raw)
 }
 
-// unescapeString returns the text of a string literal with escapes. The text of most messages fits into a buffer on
-// the stack, so the string is the only allocation.
+// unescapeString decodes most texts into a buffer on the stack, so the string is the only allocation.
 func unescapeString(raw []byte) string {
 	var buffer [2 << 10]byte
 	if len(raw) > len(buffer) {
@@ -173,8 +163,8 @@ func unescapeString(raw []byte) string {
 	return string(appendUnescaped(buffer[:0], raw))
 }
 
-// appendUnescaped appends the text of raw, the inside of a string literal, to dst. An unpaired surrogate becomes
-// U+FFFD; bytes that are not UTF-8 stay.
+// appendUnescaped appends the text of a string literal's inside. An unpaired surrogate becomes U+FFFD; bytes that are
+// not UTF-8 stay.
 func appendUnescaped(dst, raw []byte) []byte {
 	for {
 		n := bytes.IndexByte(raw, '\\')

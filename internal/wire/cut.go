@@ -8,31 +8,27 @@ import (
 	"unicode/utf8"
 )
 
-// Cut is a range of Body that Splice leaves out. A Cut lies within one string literal and never
-// splits an escape or a character.
+// Cut is a range of Body that Splice leaves out. It lies within one string literal and splits no escape or character.
 type Cut struct{ From, To int }
 
-// Passage is the decoded text of the system prompt, or of one message before the first answer.
+// Passage is the text of the system prompt, or of one message before the first answer.
 type Passage struct {
-	Role       Role   // RoleSystem for instructions, system and developer messages, else RoleUser
-	Text       string // all text parts, joined without a separator
-	Boundaries []int  // offsets in Text at which the second and later parts begin
+	Role       Role   // RoleSystem or RoleUser
+	Text       string // all text parts, without a separator
+	Boundaries []int  // offsets in Text of the second and later parts
 	parts      []passagePart
 }
 
-// passagePart is the position of one text part in the passage and in the body.
 type passagePart struct {
-	start int  // offset of the part in Passage.Text
-	raw   span // the string literal in the body, without the quotes
+	start int  // offset in Passage.Text
+	raw   span // string literal in the body, without quotes
 }
 
-// Head returns the texts before the first answer of the model, which are the field "system" or "instructions", and the
-// system and user messages. An agent puts rules files, such as AGENTS.md, only into these texts. A later copy in a tool
-// result or in an answer is a quotation.
+// Head returns the texts before the model's first answer: the field "system" or "instructions", and the system and user
+// messages. Agents put rules files, such as AGENTS.md, only there.
 //
-// If the list continues a conversation that the provider stores, its user messages follow an earlier answer and are
-// left out. Head also includes the message with read-only files of the agent aider, although an example conversation
-// precedes this message.
+// If the provider stores the beginning of the conversation, the list's user messages are left out. Head includes
+// aider's message with read-only files, although an example conversation precedes it.
 func (r *Request) Head() []Passage {
 	var head []Passage
 	if p, ok := r.passage(contentParts(r.Body, r.members.system)); ok {
@@ -67,10 +63,9 @@ func (r *Request) Head() []Passage {
 	return head
 }
 
-// readOnlyFiles is the start of the message in which aider sends the files of its option --read.
+// readOnlyFiles begins the message with the files of aider's option --read.
 const readOnlyFiles = "Here are some READ ONLY files, provided for your reference."
 
-// passage joins the text parts of a message.
 func (r *Request) passage(parts []part) (p Passage, ok bool) {
 	var texts []string
 	n := 0
@@ -92,8 +87,7 @@ func (r *Request) passage(parts []part) (p Passage, ok bool) {
 	return p, n > 0
 }
 
-// Cuts returns the ranges of the body that hold the bytes [from, to) of the passage, one range for each part
-// that overlaps [from, to).
+// Cuts returns the ranges of the body for the bytes [from, to) of the passage, one for each part.
 func (r *Request) Cuts(p *Passage, from, to int) []Cut {
 	var cuts []Cut
 	for i, x := range p.parts {
@@ -113,8 +107,7 @@ func (r *Request) Cuts(p *Passage, from, to int) []Cut {
 	return cuts
 }
 
-// rawLength returns the number of bytes of raw that decode to the first n bytes of its text. raw is the inside of a
-// string literal.
+// rawLength returns how many bytes of raw, the inside of a string literal, decode to the first n bytes of its text.
 func rawLength(raw []byte, n int) int {
 	at := 0
 	for n > 0 {
@@ -135,7 +128,6 @@ func rawLength(raw []byte, n int) int {
 	return at
 }
 
-// sortedCuts returns the cuts in the order of the body, without overlaps.
 func sortedCuts(cuts []Cut) []Cut {
 	if len(cuts) == 0 {
 		return nil
@@ -153,7 +145,6 @@ func sortedCuts(cuts []Cut) []Cut {
 	return out
 }
 
-// appendWithout appends the bytes [from, to) of the body without the cuts, and returns the cuts that end after to.
 func (r *Request) appendWithout(dst []byte, from, to int, cuts []Cut) ([]byte, []Cut) {
 	for len(cuts) > 0 && cuts[0].From < to {
 		if cuts[0].From > from {
@@ -171,8 +162,8 @@ func (r *Request) appendWithout(dst []byte, from, to int, cuts []Cut) ([]byte, [
 	return dst, cuts
 }
 
-// HeadOf returns the head (see Request.Head) of a stored first turn. system is the JSON of a system
-// prompt in its own field, or nil; items are the messages of the list.
+// HeadOf returns the head (see Request.Head) of a stored first turn. system is the JSON of the prompt in its own field,
+// or nil.
 func HeadOf(d Dialect, system []byte, items [][]byte) []Passage {
 	if d == NoDialect {
 		return nil

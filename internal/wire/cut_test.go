@@ -11,8 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cutText removes the first occurrence of text from each passage of body. The passages are the texts that Head returns:
-// the system prompt and the first user messages.
+// cutText removes the first occurrence of text from each passage of Head.
 func cutText(t *testing.T, d Dialect, body, text string) string {
 	t.Helper()
 	r, err := Parse(d, []byte(body))
@@ -56,7 +55,7 @@ func TestCutRemovesTextInEachDialect(t *testing.T) {
 	}
 }
 
-// restore reverses the cuts: it adds the removed bytes of body to the shortened body.
+// restore adds the cut bytes of body to the shortened body.
 func restore(body, shortened []byte, cuts []Cut) []byte {
 	var restored []byte
 	from := 0 // in body
@@ -68,8 +67,8 @@ func restore(body, shortened []byte, cuts []Cut) []byte {
 	return append(restored, shortened...)
 }
 
-// assertCut removes a range of text from one passage. It fails the test unless the result is JSON, has the passage
-// without the range, and equals the original body after restore.
+// assertCut removes a range from one passage. The result must be JSON, have the passage without the range, and restore
+// to the original body.
 func assertCut(t testing.TB, r *Request, passage, from, to int) []Cut {
 	t.Helper()
 	head := r.Head()
@@ -104,7 +103,7 @@ func assertCut(t testing.TB, r *Request, passage, from, to int) []Cut {
 		t.Fatalf("Parse of the cut body %s: %v", out, err)
 	}
 	texts := second.Head()
-	if want == "" { // Head returns no empty passage
+	if want == "" { // no empty passages
 		if len(texts) != len(head)-1 {
 			t.Fatalf("cut body: got %d passages, want %d", len(texts), len(head)-1)
 		}
@@ -131,7 +130,7 @@ func TestCutIsReversibleAndCombinesWithEdits(t *testing.T) {
 		cuts := assertCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))
 		cuts = append(cuts, assertCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))...)
 
-		// Splice with edits and cuts gives the same body as Splice with the edits and then the cuts.
+		// Edits and cuts in one Splice must equal edits, then cuts.
 		edits := g.edits(r, rapid.OneOf(rapid.Just(block), rapid.String()))
 		out, err := r.Splice(nil, edits, cuts...)
 		if err != nil {
@@ -147,8 +146,7 @@ func TestCutIsReversibleAndCombinesWithEdits(t *testing.T) {
 	})
 }
 
-// applyCuts removes the cuts from edited, the body with the edits inserted. It shifts each cut by the length of the
-// bytes inserted before the cut.
+// applyCuts shifts each cut by the bytes inserted before it.
 func applyCuts(r *Request, edited []byte, edits []Edit, cuts []Cut) []byte {
 	spots, _ := r.insertions(edits)
 	list := sortedCuts(cuts)

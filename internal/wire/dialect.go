@@ -14,14 +14,13 @@ type Dialect uint8
 
 // Dialects.
 const (
-	NoDialect Dialect = iota // any other API: passed through untouched
-	Chat                     // .../chat/completions
-	Responses                // .../responses
-	Messages                 // .../messages
+	NoDialect Dialect = iota // all other APIs: passed through unchanged
+	Chat
+	Responses
+	Messages
 )
 
-// DialectOf returns the dialect of a POST to the path, which ends in /chat/completions, /responses
-// or /messages.
+// DialectOf returns the dialect of a POST to the path, which ends in /chat/completions, /responses or /messages.
 func DialectOf(path string) Dialect {
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):
@@ -34,10 +33,10 @@ func DialectOf(path string) Dialect {
 	return NoDialect
 }
 
-// String returns the name of the dialect in metrics and reports: chat, responses, messages, none.
+// String returns the name in metrics and reports: chat, responses, messages, none.
 func (d Dialect) String() string { return [...]string{"none", "chat", "responses", "messages"}[d] }
 
-// DialectNamed returns the dialect with the name, None for an unknown name.
+// DialectNamed returns the dialect with the name, NoDialect for an unknown name.
 func DialectNamed(name string) Dialect {
 	for _, d := range [...]Dialect{Chat, Responses, Messages} {
 		if d.String() == name {
@@ -47,10 +46,8 @@ func DialectNamed(name string) Dialect {
 	return NoDialect
 }
 
-// listKey returns the name of the top-level member with the conversation.
 func (d Dialect) listKey() string { return [...]string{"", "messages", "input", "messages"}[d] }
 
-// partType returns the type of a text part that a client sends.
 func (d Dialect) partType() string {
 	if d == Responses {
 		return "input_text"
@@ -61,9 +58,9 @@ func (d Dialect) partType() string {
 // Role is the speaker of an item of the list.
 type Role uint8
 
-// Roles, which are the same for all dialects. The role "developer" is RoleSystem. Output of the model, such as
-// reasoning, calls and references to items, is RoleAssistant. A user message of the Messages API is RoleTool if it
-// holds only tool results. If it holds more, it is RoleUser, and the item has Results.
+// Roles in all dialects. "developer" is RoleSystem. Output of the model, such as reasoning, calls and references to
+// items, is RoleAssistant. A Messages user message with only tool results is RoleTool; with more, it is RoleUser with
+// Results.
 const (
 	RoleOther Role = iota
 	RoleSystem
@@ -72,7 +69,6 @@ const (
 	RoleTool
 )
 
-// roleOf returns the role with the name, in any dialect.
 func roleOf(name string) Role {
 	switch name {
 	case "system", "developer":
@@ -87,14 +83,14 @@ func roleOf(name string) Role {
 	return RoleOther
 }
 
-// Uninspected is the error of Parse for a body that precept does not understand. The body is forwarded unchanged, and
-// precept_uninspected_total{reason} counts the request.
+// Uninspected is the error of Parse for a body that precept does not understand. The body is forwarded unchanged and
+// counted in precept_uninspected_total{reason}.
 type Uninspected struct{ Reason label.Reason }
 
 func (u *Uninspected) Error() string { return "uninspected: " + string(u.Reason) }
 
-// ErrorBody returns an error of precept in the shape of the dialect, with type precept_error. The
-// code of the OpenAI shape is the name of the status in snake case (service_unavailable).
+// ErrorBody returns an error of precept in the shape of the dialect, with type precept_error. The OpenAI code is the
+// status name in snake case (service_unavailable).
 func ErrorBody(d Dialect, status int, message string) []byte {
 	message = strings.ToValidUTF8(message, "\uFFFD")
 	if d == Messages {
@@ -105,7 +101,6 @@ func ErrorBody(d Dialect, status int, message string) []byte {
 	return setJSONString(string(setJSONString(body, "error.message", message)), "error.code", code)
 }
 
-// setJSONString returns a JSON text with a string at a path. Text and path are constants of this package.
 func setJSONString(text, path, value string) []byte {
 	out, err := sjson.Set(text, path, value)
 	if err != nil {

@@ -49,7 +49,6 @@ func TestErrorBody(t *testing.T) {
 	}
 }
 
-// encodeBody returns the body in the given content encoding.
 func encodeBody(tb testing.TB, encoding string, body []byte) []byte {
 	tb.Helper()
 	var out bytes.Buffer
@@ -77,7 +76,6 @@ func encodeBody(tb testing.TB, encoding string, body []byte) []byte {
 	return out.Bytes()
 }
 
-// decode returns at most limit bytes of the decoded body.
 func decode(encoding string, body []byte, limit int64) ([]byte, error) {
 	plain, err := Decode(encoding, body)
 	if err != nil {

@@ -5,15 +5,14 @@ import (
 	"strconv"
 )
 
-// Document reads a JSON document in one pass. If a read does not match the document, this read and all further reads
-// fail and return the zero value.
+// Document reads a JSON document in one pass. After a read that does not match, all reads fail and return zero values.
 type Document struct {
 	scan scanner
-	text string // the same bytes as a string, so that a text without an escape needs no copy
-	at   int    // offset of the next value, or invalid
+	text string // the same bytes; a text without an escape needs no copy
+	at   int    // next value, or invalid
 }
 
-// NewDocument returns a reader of a document. The document must be UTF-8.
+// NewDocument returns a reader of a UTF-8 document.
 func NewDocument(json []byte) *Document {
 	d := &Document{scan: scanner{b: json}, text: string(json)}
 	d.at = d.scan.skipSpace(0)
@@ -69,7 +68,6 @@ func (d *Document) Text() string {
 	return d.textOf(span{from, d.at - 1})
 }
 
-// textOf returns the unescaped inside of a string literal.
 func (d *Document) textOf(inner span) string {
 	if raw := inner.of(d.scan.b); bytes.IndexByte(raw, '\\') >= 0 {
 		return string(unescapeBytes(raw))
@@ -77,7 +75,7 @@ func (d *Document) textOf(inner span) string {
 	return d.text[inner.start:inner.end]
 }
 
-// Raw reads a value of any kind, at most maxDepth deep, and returns its bytes.
+// Raw returns the bytes of a value of any kind, at most maxDepth deep.
 func (d *Document) Raw() []byte {
 	if d.at < 0 {
 		return nil
@@ -109,7 +107,6 @@ func (d *Document) Float() float64 {
 	return v
 }
 
-// expect reports whether a value with the given first byte follows. If not, all further reads fail.
 func (d *Document) expect(first byte) bool {
 	if d.at < 0 || d.at >= len(d.text) || d.text[d.at] != first {
 		d.Fail()

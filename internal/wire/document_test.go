@@ -46,7 +46,6 @@ func TestDocumentFailsOnInvalidJSONAndWrongTypes(t *testing.T) {
 	}
 }
 
-// FuzzDocument compares the strings of an object with encoding/json.
 func FuzzDocument(f *testing.F) {
 	f.Add(`{"a":"b","c":"d\u0041"}`)
 	f.Add(`{"a":"\ud83d\ude00\ud83d"}`)

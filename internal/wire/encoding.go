@@ -16,8 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Decode returns a reader of a body without its Content-Encoding (gzip, deflate, zstd, br, identity). The decoded body
-// may be a thousand times longer than body, so the caller must limit the bytes that it reads.
+// Decode returns a reader of a body without its Content-Encoding (gzip, deflate, zstd, br, identity). The result may be
+// a thousand times longer, so the caller must limit it.
 func Decode(encoding string, body []byte) (io.ReadCloser, error) {
 	plain, err := decoder(encoding, bytes.NewReader(body))
 	if err != nil {
@@ -31,7 +31,7 @@ const maxWindow = 8 << 20
 
 var errEncoding = errors.New("unknown encoding")
 
-// decoder returns a reader of the decoded bytes of r. No decoder starts a goroutine.
+// decoder starts no goroutine.
 func decoder(encoding string, r io.Reader) (io.ReadCloser, error) {
 	switch canonicalEncoding(encoding) {
 	case "":
@@ -52,7 +52,6 @@ func decoder(encoding string, r io.Reader) (io.ReadCloser, error) {
 	return nil, errEncoding
 }
 
-// canonicalEncoding returns the canonical name of a Content-Encoding, "" for none.
 func canonicalEncoding(encoding string) string {
 	switch name := strings.ToLower(strings.TrimSpace(encoding)); name {
 	case "identity":
@@ -64,7 +63,7 @@ func canonicalEncoding(encoding string) string {
 	}
 }
 
-// inflate returns a reader of deflate data. RFC 9110 requires the zlib format, but some servers send the bare format.
+// inflate reads deflate data. RFC 9110 requires the zlib format, but some servers send the bare format.
 func inflate(r *bufio.Reader) (io.ReadCloser, error) {
 	head, err := r.Peek(2)
 	if err != nil {
@@ -77,35 +76,33 @@ func inflate(r *bufio.Reader) (io.ReadCloser, error) {
 	return flate.NewReader(r), nil
 }
 
-// unpacker decodes a compressed reply that arrives in pieces. The decoder runs as a coroutine on the goroutine of the
-// caller. When Write returns, all bytes that could be decoded so far have been passed to write.
+// unpacker decodes a compressed reply that arrives in pieces. The decoder is a coroutine on the caller's goroutine:
+// when Write returns, write has got everything that could be decoded.
 type unpacker struct {
-	input           []byte              // bytes of the current Write that the decoder has not read
+	input           []byte              // bytes of the current Write that are not yet read
 	yield           func(struct{}) bool // returns to the caller of Write; false means no more bytes come
 	resume          func() (struct{}, bool)
 	stop            func()
-	cost            int   // approximate memory of the decoder in bytes
-	compressedBytes int64 // bytes of the reply
-	decodedBytes    int64 // decoded bytes
-	ended           bool  // the decoder is at its end
-	err             error // error with which the decoder ended; io.EOF for a regular end
+	cost            int // approximate memory in bytes
+	compressedBytes int64
+	decodedBytes    int64
+	ended           bool
+	err             error // error at the end; io.EOF for a regular end
 }
 
-// errTooLong is the error of a reply that decodes to more bytes than its compressed length permits.
 var errTooLong = errors.New("the decoded reply is too long")
 
-// The maximum number of decoded bytes is unpackedFree plus unpackedRatio times the number of compressed bytes. A reply
-// that compresses better is not text, and decoding it would delay the client.
+// At most unpackedFree plus unpackedRatio times the compressed bytes are decoded. A reply that compresses better is not
+// text, and decoding it would delay the client.
 const (
 	unpackedFree  = 1 << 20
 	unpackedRatio = 64
 )
 
-// newUnpacker returns an unpacker that passes the decoded bytes to write.
 func newUnpacker(encoding string, write func([]byte)) *unpacker {
 	u := &unpacker{cost: 64 << 10}
 	if name := canonicalEncoding(encoding); name == "br" || name == "zstd" {
-		u.cost = 1 << 20 // memory of the window
+		u.cost = 1 << 20 // window
 	}
 	u.resume, u.stop = iter.Pull(func(wait func(struct{}) bool) {
 		u.yield = wait
@@ -114,7 +111,6 @@ func newUnpacker(encoding string, write func([]byte)) *unpacker {
 	return u
 }
 
-// run decodes to the end, and returns the error with which the decoder ended.
 func (u *unpacker) run(encoding string, write func([]byte)) error {
 	plain, err := decoder(encoding, u)
 	if err != nil {
@@ -132,8 +128,7 @@ func (u *unpacker) run(encoding string, write func([]byte)) error {
 	return err
 }
 
-// Read implements io.Reader for the decoder. If the decoder needs bytes that have not arrived yet, Read continues the
-// caller of Write until the next Write.
+// Read implements io.Reader for the decoder. Without input, it returns to the caller of Write until the next Write.
 func (u *unpacker) Read(p []byte) (int, error) {
 	for len(u.input) == 0 {
 		if !u.yield(struct{}{}) {
@@ -145,7 +140,6 @@ func (u *unpacker) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write decodes the next bytes.
 func (u *unpacker) Write(p []byte) {
 	u.input = p
 	if !u.ended {
@@ -164,7 +158,6 @@ func (u *unpacker) Close() {
 	}
 }
 
-// memoryBytes returns the approximate memory of the decoder.
 func (u *unpacker) memoryBytes() int {
 	if u == nil || u.ended {
 		return 0

@@ -16,8 +16,7 @@ import (
 	"precept/internal/wire"
 )
 
-// compressedVariants returns text in each content encoding, by name. A suffix after a colon distinguishes two formats
-// of one encoding.
+// compressedVariants returns text by encoding. A suffix after a colon names a format of it.
 func compressedVariants(t *testing.T, text string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -44,8 +43,6 @@ func compressedVariants(t *testing.T, text string) map[string]string {
 	return out
 }
 
-// ReplyReader returns the same reply for a compressed body as for the plain body. The body may arrive in pieces of any
-// size.
 func TestCompressedReplyReadsLikePlainReply(t *testing.T) {
 	stream := strings.Repeat("data: {\"id\":\"c1\",\"choices\":[{\"delta\":{\"content\":\"日本é\"}}]}\n\n", 500) + "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
 	for _, text := range []string{stream, `{"id":"c1","choices":[{"finish_reason":"stop","message":{"content":"a"}}]}`, ""} {
@@ -66,7 +63,6 @@ func TestCompressedReplyReadsLikePlainReply(t *testing.T) {
 	}
 }
 
-// A truncated compressed reply has the text before the truncation and is not complete.
 func TestTruncatedCompressedReplyIsIncomplete(t *testing.T) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)

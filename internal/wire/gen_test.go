@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// requestGenerator draws request bodies of any dialect, with varying white space and order of members.
+// requestGenerator draws bodies of every dialect, with varying white space and order of members.
 type requestGenerator struct{ *rapid.T }
 
 func (g requestGenerator) space() string {
@@ -50,14 +50,12 @@ func (g requestGenerator) array(n int, element func() string) string {
 	return "[" + strings.Join(list, ",") + g.space() + "]"
 }
 
-// pick draws a number below n.
 func (g requestGenerator) pick(n int) int { return rapid.IntRange(0, n-1).Draw(g.T, "pick") }
 
 func (g requestGenerator) member(name, value string) string {
 	return `"` + name + `"` + g.space() + ":" + g.space() + value
 }
 
-// result returns the content of a tool result: text, parts, or null.
 func (g requestGenerator) result(typ string) string {
 	if g.pick(5) == 0 {
 		return "null"
@@ -65,7 +63,6 @@ func (g requestGenerator) result(typ string) string {
 	return g.textOrParts(typ)
 }
 
-// textOrParts returns the content of a message: a string, or parts with texts and images.
 func (g requestGenerator) textOrParts(typ string) string {
 	if g.pick(2) == 0 {
 		return g.string()
@@ -130,7 +127,6 @@ func (g requestGenerator) messagesItem() string {
 	return g.object(g.member("role", `"user"`), g.member("content", results))
 }
 
-// body returns a whole request.
 func (g requestGenerator) body() (Dialect, string) {
 	d := Dialect(1 + g.pick(3))
 	item := map[Dialect]func() string{Chat: g.chatItem, Responses: g.responsesItem, Messages: g.messagesItem}[d]
@@ -145,13 +141,11 @@ func (g requestGenerator) body() (Dialect, string) {
 	return d, g.space() + g.object(g.member(d.listKey(), list), system, `"model":"m"`, `"seed":123456789012345678901234567890`, `"x":1E400`) + g.space()
 }
 
-// acceptsText reports whether text can be inserted into a result of item i.
 func (r *Request) acceptsText(i int, res Result) bool {
 	_, ok := r.placeOf(i, res.Block)
 	return ok
 }
 
-// edits draws insertions of text for some of the places in a request.
 func (g requestGenerator) edits(r *Request, text *rapid.Generator[string]) []Edit {
 	var edits []Edit
 	for i := range r.Len() {

@@ -9,7 +9,6 @@ import (
 	"precept/internal/wire"
 )
 
-// userRequest returns a request with one user message. content is JSON.
 func userRequest(t *testing.T, content string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(wire.Chat, []byte(`{"messages":[{"role":"user","content":`+content+`}]}`))
@@ -19,20 +18,18 @@ func userRequest(t *testing.T, content string) *wire.Request {
 	return r
 }
 
-// jsonString returns a string as JSON.
 func jsonString(text string) string {
 	b, _ := json.Marshal(text)
 	return string(b)
 }
 
-// twoParts returns message content with an image between two parts of text. The second part begins with the given line.
+// twoParts returns text parts around an image. The second begins with line.
 func twoParts(text, line string) string {
 	head, tail, _ := strings.Cut(text, "\n"+line)
 	return `[{"type":"text","text":` + jsonString(head) + `},{"type":"image_url"},{"type":"text","text":` + jsonString(line+tail) + `}]`
 }
 
-// Some agents send one message that grows with each step. Splice inserts text for a result at the top of its
-// observation, even if the same label occurs before the steps.
+// Some agents send one message that grows with each step. The label of an observation may also occur before the steps.
 func TestSpliceInsertsTextBeforeResultsOfGrowingMessage(t *testing.T) {
 	const (
 		scratchpad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
@@ -43,7 +40,7 @@ func TestSpliceInsertsTextBeforeResultsOfGrowingMessage(t *testing.T) {
 	)
 	for name, tc := range map[string]struct {
 		content string
-		want    []string // for each result: the spliced body around HERE, or "" if the result accepts no text
+		want    []string // by result: the spliced body around HERE, "" without a place
 	}{
 		"a scratchpad":                  {jsonString(scratchpad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
 		"a scratchpad in two parts":     {twoParts(scratchpad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
@@ -75,9 +72,8 @@ func TestSpliceInsertsTextBeforeResultsOfGrowingMessage(t *testing.T) {
 	}
 }
 
-// A trajectory is a message that lists all steps of the agent as fields. The header of a field has the name of the
-// field and the number of the step. A header with an unknown name, with a number above 65535, or with other text on its
-// line belongs to the text above it.
+// A header has a field's name and a step's number. With an unknown name, a number above 65535, or more text on its
+// line, it belongs to the text above.
 func TestTrajectoryStepsAreReadByFieldHeader(t *testing.T) {
 	const head = "[[ ## q ## ]]\nx\n\n[[ ## trajectory ## ]]\n"
 	for text, want := range map[string]string{

@@ -8,7 +8,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// hashWords returns a hash of a list of strings. A zero byte ends each string.
 func hashWords(list []string) uint64 {
 	d := xxhash.New()
 	for _, s := range list {
@@ -18,9 +17,8 @@ func hashWords(list []string) uint64 {
 	return d.Sum64()
 }
 
-// systemHash returns a hash of the raw texts of the system prompt and of the leading system items. The texts are hashed
-// with their escapes, because a client writes the same escapes each time, and unescaping 30 KB on every turn would cost
-// more than the scan.
+// systemHash returns a hash of the raw system prompt and leading system items. A client repeats their escapes, and
+// unescaping 30 KB on every turn would cost more than the scan.
 func (r *Request) systemHash(system span) uint64 {
 	d := xxhash.New()
 	b := r.Body
@@ -29,8 +27,7 @@ func (r *Request) systemHash(system span) uint64 {
 			if p.kind != textPart {
 				continue
 			}
-			// The first system block of Claude Code contains a version that changes between the requests of a
-			// session.
+			// Claude Code's first system block contains a version that changes within a session.
 			if raw := p.text.inner().of(b); !bytes.HasPrefix(raw, []byte("x-anthropic-billing-header")) {
 				_, _ = d.Write(raw)
 				_, _ = d.Write([]byte{0})
@@ -47,10 +44,9 @@ func (r *Request) systemHash(system span) uint64 {
 	return d.Sum64()
 }
 
-// Hash returns the canonical hash of the content of item i, which is stable across processes. The hash ignores
-// cache_control, id, status, refusal, internal_chat_message_metadata_passthrough, keys that start with "__", the order
-// of keys, reminder and environment blocks, and blocks of precept. A content that is a string has the hash of a single
-// text part. If an assistant message has calls, only the calls count.
+// Hash returns the canonical hash of the content of item i, which is stable across processes. It ignores cache_control,
+// id, status, refusal, internal_chat_message_metadata_passthrough, keys that start with "__", the order of keys,
+// reminder and environment blocks, and blocks of precept. If an assistant message has calls, only they count.
 func (r *Request) Hash(i int) uint64 {
 	h := r.memo.hashes.at(i, len(r.scan.list))
 	if !h.known {
@@ -59,7 +55,6 @@ func (r *Request) Hash(i int) uint64 {
 	return h.sum
 }
 
-// hash computes Hash.
 func (r *Request) hash(i int) uint64 {
 	it := r.Item(i)
 	d := xxhash.New()
@@ -70,7 +65,7 @@ func (r *Request) hash(i int) uint64 {
 	for n := range it.Results {
 		res := &it.Results[n]
 		if res.WithCall && res.Block >= 0 || res.Inferred {
-			continue // the message grows from turn to turn, or counts as a result only since the list repeats the text
+			continue // the message grows, or counts as a result only since the list repeats it
 		}
 		put('r', sentID(res.CallID))
 		put('t', resultText(res))
@@ -95,7 +90,6 @@ func (r *Request) hash(i int) uint64 {
 	return d.Sum64()
 }
 
-// hashText adds the content of an assistant or system item to the hash.
 func (r *Request) hashText(it *Item, d *xxhash.Digest, put func(byte, string)) {
 	switch {
 	case it.IsReference:
@@ -113,8 +107,6 @@ func (r *Request) hashText(it *Item, d *xxhash.Digest, put func(byte, string)) {
 	}
 }
 
-// userMediaHash returns a hash of the parts of a user item that are neither text nor tool results, such as images and
-// files.
 func (r *Request) userMediaHash(i int) uint64 {
 	return hashMedia(r.Body, r.parts(i))
 }
@@ -127,7 +119,6 @@ func (r *Request) MediaHash(i int) uint64 {
 	return r.userMediaHash(i)
 }
 
-// hashMedia returns a hash of the parts that are neither text nor tool results, 0 for none.
 func hashMedia(b []byte, parts []part) (sum uint64) {
 	for _, p := range parts {
 		if p.kind == otherPart {
@@ -137,14 +128,14 @@ func hashMedia(b []byte, parts []part) (sum uint64) {
 	return sum
 }
 
-// hashValue returns a hash of any value. It ignores the order of members, and the members that agents change.
+// hashValue ignores the order of members, and the members that agents change.
 func hashValue(b []byte, v span) uint64 {
 	sum, _ := hashAt(b, v.start)
 	return sum
 }
 
-// hashAt returns a hash of the value at i, and the end of the value. A separate search for the end would read the
-// innermost bytes once for each level of nesting.
+// hashAt also returns the end of the value at i. A separate search would read the innermost bytes once per level of
+// nesting.
 func hashAt(b []byte, i int) (sum uint64, end int) {
 	s := scanner{b: b}
 	var value uint64
@@ -172,12 +163,12 @@ func hashAt(b []byte, i int) (sum uint64, end int) {
 		}
 		return sum, i
 	}
-	// Strings are hashed with their escapes, so that an image of 5 MB need not be unescaped.
+	// Strings are hashed with their escapes: an image of 5 MB need not be unescaped.
 	end = valueEnd(b, i)
 	return xxhash.Sum64(b[i:end]), end
 }
 
-// isVolatileKey reports whether agents add, drop or change a member when they send an item again.
+// isVolatileKey reports whether agents change the member when they send an item again.
 func isVolatileKey(key string) bool {
 	switch key {
 	case "cache_control", "id", "status", "refusal", "internal_chat_message_metadata_passthrough":
@@ -186,7 +177,6 @@ func isVolatileKey(key string) bool {
 	return strings.HasPrefix(key, "__")
 }
 
-// combineHashes joins two hashes in order.
 func combineHashes(a, b uint64) uint64 {
 	a ^= b + 0x9e3779b97f4a7c15 + a<<6 + a>>2
 	a *= 0xff51afd7ed558ccd

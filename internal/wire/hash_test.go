@@ -2,13 +2,12 @@ package wire
 
 import "testing"
 
-// firstItemHash returns the hash of the first item.
 func firstItemHash(t *testing.T, d Dialect, item string) uint64 {
 	t.Helper()
 	return mustParse(t, d, `{"`+d.listKey()+`":[`+item+`]}`).Hash(0)
 }
 
-// Agents change items before they send them back. All items of a case must have the same hash.
+// The items of a case must have one hash.
 func TestHashIgnoresChangesByAgents(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -108,7 +107,7 @@ func TestDifferentItemsHaveDifferentHashes(t *testing.T) {
 	}
 }
 
-// Stored anchors contain the hash, so every release must compute the same hash.
+// Stored anchors contain the hash.
 func TestHashIsStableAcrossReleases(t *testing.T) {
 	for _, tc := range []struct {
 		dialect Dialect
@@ -152,7 +151,6 @@ func TestSystemHashIsSameInAllDialects(t *testing.T) {
 	}
 }
 
-// The hash of a message covers a tool result that the agent writes as text.
 func TestHashCoversTextResults(t *testing.T) {
 	a, b := `{"role":"user","content":"Observation:\none"}`, `{"role":"user","content":"Observation:\ntwo"}`
 	if firstItemHash(t, Chat, a) == firstItemHash(t, Chat, b) {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// HostedArgs has the arguments of tools that the provider runs. These arguments belong neither to the calls nor to the
-// text of the reply.
+// Arguments of hosted tools belong neither to the calls nor to the text of the reply.
 func TestReplyHasArgumentsOfHostedTools(t *testing.T) {
 	for name, c := range map[string]struct {
 		dialect Dialect

@@ -15,7 +15,7 @@ import (
 	"precept/internal/wire"
 )
 
-// places returns an edit without text for each place in a request that accepts text.
+// places returns an empty edit for each place that accepts text.
 func places(r *wire.Request) []wire.Edit {
 	var out []wire.Edit
 	for i := range r.Len() {
@@ -35,13 +35,11 @@ func places(r *wire.Request) []wire.Edit {
 	return out
 }
 
-// acceptsText reports whether text can be inserted into a result of item i.
 func acceptsText(r *wire.Request, i int, res wire.Result) bool {
 	_, err := r.Splice(nil, []wire.Edit{{Item: i, Block: res.Block, Text: "x"}})
 	return err == nil
 }
 
-// escaped returns the text with the escapes of a JSON string.
 func escaped(text string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -50,8 +48,8 @@ func escaped(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// removeInserted removes an inserted text from body, together with the part, member or message that Splice created for
-// the text. It returns false unless the body contains the text exactly once.
+// removeInserted removes a text with the part, member or message created for it. It returns false unless body contains
+// the text once.
 func removeInserted(body []byte, text string) ([]byte, bool) {
 	e := escaped(text)
 	if bytes.Count(body, []byte(e)) != 1 {
@@ -69,8 +67,8 @@ func removeInserted(body []byte, text string) ([]byte, bool) {
 	return nil, false
 }
 
-// assertInserted splices texts into random places of body. It fails the test unless the output is JSON, items without
-// an insertion keep their bytes, and the output without the texts equals body.
+// assertInserted splices texts into random places. The output must be JSON, keep the bytes of other items, and without
+// the texts equal body.
 func assertInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	r, err := wire.Parse(d, bytes.Clone(body))
 	if err != nil {
@@ -109,13 +107,13 @@ func assertInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	}
 }
 
-// assertSameItems fails the test unless the items of a spliced body are those of r with the texts of edits inserted.
+// assertSameItems compares the items of out with those of r after the edits.
 func assertSameItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 	spliced, err := wire.Parse(r.Dialect, out)
 	if err != nil {
 		t.Fatalf("Parse of the spliced body %s: %v", out, err)
 	}
-	added := spliced.Len() - r.Len() // 1 if Splice created a system message
+	added := spliced.Len() - r.Len() // 1 with a created system message
 	for i := range r.Len() {
 		raw, changed := string(spliced.Raw(i+added)), false
 		for _, e := range edits {
@@ -134,8 +132,7 @@ func assertSameItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit)
 	}
 }
 
-// agentItems returns items as agents send them in the dialect. An element may be several items, such as a call and its
-// result. %d stands for a number.
+// agentItems returns items as agents send them. An element may be several items. %d stands for a number.
 func agentItems(d wire.Dialect) []string {
 	return map[wire.Dialect][]string{
 		wire.Chat: {
@@ -166,7 +163,6 @@ func agentItems(d wire.Dialect) []string {
 	}[d]
 }
 
-// agentRequest draws a request of agentItems in dialect d.
 func agentRequest(t *rapid.T, d wire.Dialect) []byte {
 	var items []string
 	for i := range rapid.IntRange(1, 8).Draw(t, "length") {
@@ -188,7 +184,6 @@ func agentRequest(t *rapid.T, d wire.Dialect) []byte {
 		`],"stream":true,"seed":123456789012345678901234567890,"x":-1.5E+400,"metadata":{"b":1,"a":"\/\ud800"}}` + rapid.SampledFrom([]string{"", "\n", " \r\n"}).Draw(t, "after"))
 }
 
-// Splice of a random agent request inserts the texts and changes nothing else.
 func TestSpliceOnlyInsertsTexts(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -197,8 +192,7 @@ func TestSpliceOnlyInsertsTexts(t *testing.T) {
 	}
 }
 
-// Splice of a recorded request inserts the texts and changes nothing else. PRECEPT_CAPTURES names a directory of
-// recordings: JSON Lines files of {path, body}. The recordings are not checked in.
+// PRECEPT_CAPTURES names a directory of JSON Lines files of {path, body}, which are not checked in.
 func TestSpliceOnlyInsertsTextsIntoRecordedRequests(t *testing.T) {
 	dir := os.Getenv("PRECEPT_CAPTURES")
 	if dir == "" {

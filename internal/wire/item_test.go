@@ -87,7 +87,7 @@ func TestItemsAreReadInEachDialect(t *testing.T) {
 			tc.want.Index = 1
 			got := *r.Item(1)
 			for i := range got.Results {
-				got.Results[i].MediaHash = 0 // TestMediaHashDistinguishesResults checks MediaHash
+				got.Results[i].MediaHash = 0 // see TestMediaHashDistinguishesResults
 			}
 			if !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("got item\n%+v\nwant\n%+v", got, tc.want)
@@ -102,7 +102,7 @@ func TestItemsAreReadInEachDialect(t *testing.T) {
 	}
 }
 
-// Results with the same text and different images have different MediaHash values. Without an image, MediaHash is 0.
+// Without an image, MediaHash is 0.
 func TestMediaHashDistinguishesResults(t *testing.T) {
 	for _, tc := range []struct {
 		dialect Dialect
@@ -132,8 +132,7 @@ func TestStringInputIsUserItem(t *testing.T) {
 	}
 }
 
-// FirstNew returns the index of the first item after the last model output. LastUser returns the index of the last new
-// user message that has words and accepts inserted text, or -1.
+// LastUser must have words and accept text.
 func TestFirstNewAndLastUserReturnIndices(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

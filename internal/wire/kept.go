@@ -4,14 +4,14 @@ import "bytes"
 
 // StoredItems holds the stored items of one turn.
 type StoredItems[T ~[]byte] struct {
-	Dialect   Dialect // None means that the dialect is derived from the items
-	Items     []T     // JSON of the items, as in the list
+	Dialect   Dialect // NoDialect: derived from the items
+	Items     []T     // JSON as in the list
 	From      int     // index of the first item in the list
-	ModelText string  // the model's text before the items, which may contain calls as prose
+	ModelText string  // model's text before the items, which may contain calls as prose
 }
 
-// Read decodes the items as Request.Item does. For bytes that are not an item, the result is an empty item of
-// RoleOther. The string that the Responses API accepts instead of a list is a user item.
+// Read decodes the items as Request.Item does. Bytes that are not an item give an empty item of RoleOther, and the
+// string that the Responses API accepts in place of a list a user item.
 func (s StoredItems[T]) Read() []*Item {
 	out := make([]*Item, len(s.Items))
 	r := s.request()
@@ -26,7 +26,6 @@ func (s StoredItems[T]) Read() []*Item {
 	return out
 }
 
-// request returns a request whose list has the text before the items and the items, nil if they cannot be parsed.
 func (s StoredItems[T]) request() *Request {
 	size := len(s.ModelText) + 64
 	for _, raw := range s.Items {
@@ -55,11 +54,9 @@ func (s StoredItems[T]) request() *Request {
 	return r
 }
 
-// listDepth is the nesting depth of a list's items in a body.
 const listDepth = 2
 
-// appendItem appends an item of a list. It appends an object unchanged, a string as a user item, and anything else as
-// an empty object.
+// appendItem appends an object unchanged, a string as a user item, and every other value as an empty object.
 func appendItem(dst, raw []byte) []byte {
 	switch v, ok := wholeValue(raw, listDepth); {
 	case ok && raw[v.start] == '{':
@@ -70,12 +67,11 @@ func appendItem(dst, raw []byte) []byte {
 	return append(dst, "{}"...)
 }
 
-// appendListKey appends the beginning of a body whose only member is the list: the bytes before the list.
 func appendListKey(dst []byte, d Dialect) []byte {
 	return append(append(append(dst, `{"`...), d.listKey()...), `":`...)
 }
 
-// Elements returns the elements of a JSON array as slices of array. ok is false for any other value.
+// Elements returns the elements of a JSON array as slices of array. ok is false for other values.
 func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
 	v, ok := wholeValue(array, 0)
 	if !ok || array[v.start] != '[' {
@@ -87,8 +83,8 @@ func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
 	return list, true
 }
 
-// CallsIn returns the JSON of the calls in an item of a list, for every dialect and every kind of call, because the
-// search for opted-out paths must not miss any. ok is false for bytes that are not an item.
+// CallsIn returns the JSON of all kinds of calls in an item of every dialect: the search for opted-out paths must not
+// miss one. ok is false for bytes that are not an item.
 func CallsIn(item []byte) (calls [][]byte, ok bool) {
 	v, ok := wholeValue(item, listDepth)
 	if !ok {
@@ -109,7 +105,6 @@ func CallsIn(item []byte) (calls [][]byte, ok bool) {
 	return calls, true
 }
 
-// callInputs returns the inputs of the calls in a content.
 func callInputs(b []byte, content span) (inputs [][]byte) {
 	for e := range elements(b, content) {
 		if bytes.HasSuffix(textBytes(b, member(b, e, "type")), []byte("tool_use")) {

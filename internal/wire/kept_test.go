@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// StoredItems.Read decodes stored items to the same values as Request.Item.
 func TestStoredItemsAreReadLikeRequestItems(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
@@ -34,7 +33,6 @@ func TestStoredItemsAreReadLikeRequestItems(t *testing.T) {
 	})
 }
 
-// drawConversation draws a request body. Some of its calls have no id.
 func drawConversation(t *rapid.T, d Dialect) []byte {
 	var items []string
 	for i := range rapid.IntRange(1, 8).Draw(t, "items") {
@@ -52,7 +50,7 @@ func drawConversation(t *rapid.T, d Dialect) []byte {
 		case Messages, NoDialect:
 			forms = []string{`{"role":"user","content":[{"type":"tool_result","tool_use_id":"%i","content":"%w"},{"type":"text","text":"%w"}]}`, `{"role":"assistant","content":[{"type":"tool_use","id":"%i","name":"f","input":{}}]}`}
 		}
-		if i == 0 { // some lists begin with a user message
+		if i == 0 { // some lists begin so
 			forms = append(forms, `{"role":"user","content":"%w"}`)
 		}
 		items = append(items, strings.NewReplacer("%w", word, "%i", id).Replace(rapid.SampledFrom(forms).Draw(t, "form")))
@@ -81,7 +79,6 @@ func TestStoredItemsMayBeInvalid(t *testing.T) {
 	}
 }
 
-// StoredItems.Read without a dialect detects the dialect from the form of the items.
 func TestStoredItemsHaveDialectOfTheirForm(t *testing.T) {
 	for d, item := range map[Dialect]string{
 		Chat: `{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"x"}}]}`, Responses: `{"type":"function_call","call_id":"c","name":"f","arguments":"x"}`,
@@ -100,8 +97,6 @@ func TestStoredItemsHaveDialectOfTheirForm(t *testing.T) {
 	}
 }
 
-// ModelText is the model output before the first stored item. A result in the stored items gets the id of the call in
-// this text.
 func TestStoredResultHasIDOfCallInModelText(t *testing.T) {
 	k := StoredItems[[]byte]{Dialect: Chat, From: 2, ModelText: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
 	withoutText := k
@@ -129,7 +124,6 @@ func TestAppendStringMatchesEncodingJSONForInvalidUTF8(t *testing.T) {
 	})
 }
 
-// CallsIn returns slices of the item, and false for an item that is not JSON.
 func TestCallsInRefusesInvalidJSON(t *testing.T) {
 	pieces := []string{`{`, `}`, `[`, `]`, `"`, `,`, `:`, `\\`, `"type"`, `"x_call"`, `"tool_calls"`, `"content"`, `"tool_use"`, `"input"`, `7`, ` `, `{"type":"tool_use","input":7}`, `null`}
 	rapid.Check(t, func(t *rapid.T) {
@@ -146,7 +140,6 @@ func TestCallsInRefusesInvalidJSON(t *testing.T) {
 	})
 }
 
-// Elements returns the same elements as encoding/json, and false for a text that encoding/json rejects.
 func TestElementsMatchesEncodingJSON(t *testing.T) {
 	pieces := []string{`{"a" : 1.0}`, `{`, `]`, `[`, `"`, `,`, `"x"`, ` `, `null`, `[[],7]`, "\n"}
 	rapid.Check(t, func(t *rapid.T) {

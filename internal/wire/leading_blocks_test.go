@@ -8,8 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// A block is text that precept inserts. A second precept behind the first one recognises the blocks by their exact
-// wording at the beginning of a text. A block after other text, or with a different wording, belongs to the text.
+// A second precept recognises blocks by their exact wording at the beginning of a text.
 func TestLeadingBlocksHoldBlocksOfAnotherPrecept(t *testing.T) {
 	const advice = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- a\nEnd of lessons.\n\n"
 	const pitfalls = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n- b\n[END KNOWN PITFALLS]\n\n"
@@ -27,8 +26,7 @@ func TestLeadingBlocksHoldBlocksOfAnotherPrecept(t *testing.T) {
 	}
 }
 
-// assertLeadingBlocks parses lead+rest as a tool result in each dialect and as a user message. It fails the test unless
-// each item has the LeadingBlocks lead, and each result has the text wantText.
+// assertLeadingBlocks parses lead+rest as a tool result in each dialect and as a user message.
 func assertLeadingBlocks(t *testing.T, lead, rest, wantText string) {
 	t.Helper()
 	raw, err := json.Marshal(lead + rest)
@@ -54,8 +52,7 @@ func assertLeadingBlocks(t *testing.T, lead, rest, wantText string) {
 	}
 }
 
-// An echo key recognises a reply that an agent sends back. A trajectory, one message that grows with each step of the
-// agent, has an echo key of the reply that contained its newest step.
+// The key equals that of the reply with this step.
 func TestTrajectoryHasEchoKeyOfNewestStep(t *testing.T) {
 	const replyText = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)

@@ -10,57 +10,56 @@ import (
 	"precept/internal/label"
 )
 
-// ParseCache limits the cost of parsing a growing conversation to the new part. An agent sends its whole history with
-// every turn. Bytes that were scanned in an earlier request are only hashed, which takes a tenth of the time.
+// ParseCache limits the cost of parsing a growing conversation, which an agent sends with every turn, to its new part.
+// Bytes of an earlier request are only hashed, which takes a tenth of the time.
 //
-// Memory holds offsets and hashes, never text. The hash is not cryptographic, so a client may find two beginnings with
-// the same hash. The scope (the client's credential) is part of the key, so that the client then confuses only the
-// parse of its own requests. Memory is safe for concurrent use.
+// The cache holds offsets and hashes, never text. The hash is not cryptographic, so a client may find two beginnings
+// with the same hash. The scope (the client's credential) is part of the key: such a client confuses only its own
+// requests. A ParseCache is safe for concurrent use.
 type ParseCache struct {
 	mu          sync.Mutex
-	checkpoints map[uint64][]*checkpoint // buckets by scope, dialect and first bytes of the body; the shortest checkpoint first
-	size        int                      // sum of the sizes of the checkpoints, in entries
-	minBytes    int                      // shorter bodies are not remembered
-	storeCount  uint64                   // incremented for each stored checkpoint
+	checkpoints map[uint64][]*checkpoint // by scope, dialect and first bytes of the body; the shortest first
+	size        int                      // sum of the checkpoints' sizes, in entries
+	minBytes    int
+	storeCount  uint64 // number of stored checkpoints
 }
 
-// Bounds of the memory. An entry is one list entry, result, tool or key of a checkpoint.
+// Bounds. An entry is one list item, result, tool or key of a checkpoint.
 const (
-	memoryMinBytes       = 8 << 10   // minimum size of a body in bytes; parsing a shorter body is faster than the look-up
-	cacheKeyBytes        = 1 << 10   // number of first bytes that the key of a bucket covers
-	maxBucketCheckpoints = 64        // maximum number of checkpoints in a bucket
-	maxCacheEntries      = 1_000_000 // maximum of Memory.size; an entry needs about 16 bytes
+	memoryMinBytes       = 8 << 10 // a shorter body is faster to parse than to look up
+	cacheKeyBytes        = 1 << 10 // first bytes that a bucket's key covers
+	maxBucketCheckpoints = 64
+	maxCacheEntries      = 1_000_000 // an entry needs about 16 bytes
 )
 
-// checkpoint is the state of the scan of an earlier body at the end of its last list item. A longer body with the same
-// bytes up to end is scanned from end on.
+// checkpoint is the state of the scan of an earlier body at the end of its last item. A longer body with the same
+// beginning is scanned from end on.
 type checkpoint struct {
-	end         int // offset of the end of the covered bytes
+	end         int // end of the covered bytes
 	spans       memberSpans
 	keys        []span
 	list        []entry
 	results     []scannedResult
 	tools       []span
-	count       int    // parser.count at the end of the list
+	count       int    // parser.count after the list
 	start       int    // offset of the list
 	head        uint64 // hash of the bytes before the list
 	sum         uint64 // hash of the list up to end
-	systemHash  uint64 // SystemHash of the request
-	systemFinal bool   // system is final, because an item before end is not system text
-	lastUsed    uint64 // Memory.storeCount at the last use
-	isShared    bool   // a parser has resumed from the checkpoint, and may write beyond the ends of list and results
+	systemHash  uint64
+	systemFinal bool   // an item before end is not system text
+	lastUsed    uint64 // storeCount at the last use
+	isShared    bool   // a parser has resumed here, and may write beyond the ends of list and results
 
-	digest xxhash.Digest // digest of the list up to end; set by findCheckpoint in the returned copy
+	digest xxhash.Digest // of the list up to end; set only in findCheckpoint's copy
 }
 
-// NewParseCache returns an empty memory.
+// NewParseCache returns an empty cache.
 func NewParseCache() *ParseCache {
 	return &ParseCache{checkpoints: map[uint64][]*checkpoint{}, minBytes: memoryMinBytes}
 }
 
-// Parse is like the function Parse, but resumes from the checkpoint that covers the longest prefix of the body. If the
-// body has more than maxItems items, parts, calls, tools and top-level keys, the error has the reason "items". 0 means
-// no limit.
+// Parse is like the function Parse, but resumes from the checkpoint with the longest prefix of the body. More than
+// maxItems items, parts, calls, tools and top-level keys give the reason "items". 0 means no limit.
 func (m *ParseCache) Parse(scope uint64, d Dialect, body []byte, maxItems int) (*Request, error) {
 	if len(body) < m.minBytes {
 		r, _, err := parse(d, body, maxItems)
@@ -83,7 +82,6 @@ func (m *ParseCache) Parse(scope uint64, d Dialect, body []byte, maxItems int) (
 	return r, err
 }
 
-// parse is like Parse, but limits the number of items, and also returns the parser.
 func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 	if len(body) > maxBody {
 		return nil, nil, &Uninspected{label.UninspectedSize}
@@ -93,10 +91,9 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 	return r, p, err
 }
 
-// parser returns a parser that continues at cp.end. It appends to the arrays of cp.list and cp.results, so that the
-// cost of a turn does not grow with the conversation. Requests of earlier turns read the same arrays up to their own
-// length. Only one parser may append to the arrays. If a second parser resumes from the checkpoint, because the
-// conversation has a branch, findCheckpoint returns lists without room.
+// parser returns a parser that continues at cp.end. It appends to the arrays of cp.list and cp.results, which earlier
+// requests read up to their own length, so a turn's cost does not grow with the conversation. Only one parser may
+// append: if the conversation branches, findCheckpoint returns lists without room.
 func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
 		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: cp.count, spans: cp.spans, keys: slices.Clone(cp.keys),
@@ -105,10 +102,8 @@ func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	}
 }
 
-// turnCapacity is the number of entries that suffices for nearly all turns.
 const turnCapacity = 8
 
-// withCapacity returns s with room for the entries of a turn. If s must be copied, the copy has room for several turns.
 func withCapacity[T any](s []T) []T {
 	if cap(s) >= len(s)+turnCapacity {
 		return s
@@ -116,7 +111,6 @@ func withCapacity[T any](s []T) []T {
 	return append(make([]T, 0, len(s)+len(s)/8+turnCapacity), s...)
 }
 
-// resume continues the scan at cp.end.
 func (p *parser) resume(cp *checkpoint) int {
 	i := p.listItems(p.scan.nextElement(cp.end, ']'))
 	if i > 0 {
@@ -125,23 +119,18 @@ func (p *parser) resume(cp *checkpoint) int {
 	return p.members(p.scan.nextElement(i, '}'))
 }
 
-// listHash returns the hash of the whole list. cp.digest covers the list up to cp.end.
 func (cp *checkpoint) listHash(list []byte) uint64 {
 	d := cp.digest
 	_, _ = d.Write(list[cp.end-cp.start:])
 	return d.Sum64()
 }
 
-// fixedCost is the size of a checkpoint without its lists, in entries.
 const fixedCost = 16
 
-// size returns the size of a checkpoint in entries.
 func (cp *checkpoint) size() int {
 	return fixedCost + len(cp.list) + len(cp.results) + len(cp.tools) + len(cp.keys)
 }
 
-// clip returns s in an array of about its length, because a stored checkpoint would keep the unused room
-// allocated.
 func clip[T any](s []T) []T {
 	switch {
 	case len(s) == 0:
@@ -152,8 +141,8 @@ func clip[T any](s []T) []T {
 	return append(make([]T, 0, len(s)), s...)
 }
 
-// findCheckpoint returns a copy of the checkpoint that covers the longest prefix of the body, nil for none. The body is
-// hashed only once for all checkpoints of the bucket.
+// findCheckpoint returns a copy of the checkpoint with the longest prefix of the body. It hashes the body once for all
+// of the bucket.
 func (m *ParseCache) findCheckpoint(key uint64, body []byte) *checkpoint {
 	m.mu.Lock()
 	list := m.checkpoints[key]
@@ -186,16 +175,15 @@ func (m *ParseCache) findCheckpoint(key uint64, body []byte) *checkpoint {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	cp := *best // with the value of isShared before this call
+	cp := *best // keeps the old isShared
 	cp.digest, best.isShared = found, true
-	if cp.isShared { // another parser appends to the arrays
+	if cp.isShared {
 		cp.list, cp.results = slices.Clip(cp.list), slices.Clip(cp.results)
 	}
 	return &cp
 }
 
-// storeCheckpoint stores the checkpoint of a scan. It replaces source, the checkpoint from which the scan resumed, if
-// any.
+// storeCheckpoint stores the checkpoint of a scan in place of source, from which the scan resumed.
 func (m *ParseCache) storeCheckpoint(key uint64, p *parser, r *Request, source *checkpoint) {
 	if len(p.list) == 0 || p.scan.b[p.spans.list.start] != '[' {
 		return
@@ -234,7 +222,7 @@ func (m *ParseCache) storeCheckpoint(key uint64, p *parser, r *Request, source *
 	}
 	slices.SortFunc(list, func(a, b *checkpoint) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
 	m.checkpoints[key] = list
-	for other := range m.checkpoints { // evicts random buckets; the next request of an evicted conversation costs one full parse
+	for other := range m.checkpoints { // evicts random buckets, which costs their conversations one full parse
 		if m.size <= maxCacheEntries {
 			break
 		}

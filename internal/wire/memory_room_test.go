@@ -10,7 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// longConversation returns a request with one user message and n replies, each with another user message.
+// longConversation has one user message and n replies, each with a further user message.
 func longConversation(name string, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"model":"m","messages":[{"role":"user","content":"` + name + `"}`)
@@ -20,13 +20,11 @@ func longConversation(name string, n int) []byte {
 	return []byte(b.String() + "]}")
 }
 
-// checkpointKey returns the key in m.checkpoints under which the checkpoints of a body are stored.
 func checkpointKey(m *ParseCache, scope uint64, d Dialect, body []byte) uint64 {
 	return scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), cacheKeyBytes, m.minBytes)])
 }
 
-// countCheckpoints returns the number of checkpoints in m. It also fails the test unless m.size is the sum of their
-// sizes and each bucket has its shorter checkpoints first.
+// countCheckpoints also checks m.size and the order of the buckets.
 func countCheckpoints(t *testing.T, m *ParseCache) (checkpoints int) {
 	t.Helper()
 	sum := 0
@@ -44,8 +42,7 @@ func countCheckpoints(t *testing.T, m *ParseCache) (checkpoints int) {
 	return checkpoints
 }
 
-// A checkpoint holds the parse of a prefix of a conversation. A growing conversation has one checkpoint, at its end,
-// and a branch has its own. The next turn resumes from the checkpoint with the longest prefix of its body.
+// A growing conversation has one checkpoint, at its end, and a branch has its own.
 func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1
@@ -65,7 +62,7 @@ func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
 			t.Fatalf("turn %d: got ListHash %x, want %x", n, r.ListHash, want)
 		}
 	}
-	parse(longConversation("one", 9)) // the client retries the last request
+	parse(longConversation("one", 9)) // retry of the last request
 	if got := countCheckpoints(t, m); got != 1 {
 		t.Errorf("after a retry: got %d checkpoints, want 1", got)
 	}
@@ -91,7 +88,6 @@ func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
 	}
 }
 
-// A full bucket evicts its least recently used checkpoint.
 func TestMemoryEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1
@@ -99,7 +95,7 @@ func TestMemoryEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
 	for n := range maxBucketCheckpoints {
 		_, _ = m.Parse(1, Chat, body(n), 0)
 	}
-	_, _ = m.Parse(1, Chat, body(0), 0) // now body 1 is the least recently used
+	_, _ = m.Parse(1, Chat, body(0), 0) // body 1 is now the least recently used
 	_, _ = m.Parse(1, Chat, body(maxBucketCheckpoints), 0)
 	if got := countCheckpoints(t, m); got != maxBucketCheckpoints {
 		t.Errorf("full bucket: got %d checkpoints, want %d", got, maxBucketCheckpoints)
@@ -109,18 +105,17 @@ func TestMemoryEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
 			t.Errorf("body %d: got a checkpoint = %v, want %v", n, k != nil, want)
 		}
 	}
-	m.size += maxCacheEntries // as if other conversations had filled the memory
+	m.size += maxCacheEntries // as if memory were full
 	_, _ = m.Parse(2, Messages, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0)
 	m.size -= maxCacheEntries
 	countCheckpoints(t, m)
 }
 
-// Two requests that resume from one checkpoint and continue differently get their own items. A third body, in which a
-// second "messages" replaces the list, does not overwrite the items of the checkpoint.
+// A third body, in which a second "messages" replaces the list, does not overwrite the checkpoint's items.
 func TestBranchesOfConversationDoNotShareItems(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1
-	for n := 1; n <= 30; n++ { // grows the arrays of the checkpoint, so that their capacity exceeds their length
+	for n := 1; n <= 30; n++ { // so that the arrays' capacity exceeds their length
 		if _, err := m.Parse(1, Chat, longConversation("one", n), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +152,6 @@ func TestBranchesOfConversationDoNotShareItems(t *testing.T) {
 	}
 }
 
-// A turn of a long conversation allocates at most twice as much as a turn of a short one.
 func TestAllocationPerTurnDoesNotGrowWithConversation(t *testing.T) {
 	perTurn := func(from int) (bytes uint64) {
 		m := NewParseCache()

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// assertSameParse fails the test if Memory.Parse and Parse return different results for the body.
+// assertSameParse compares ParseCache.Parse with Parse.
 func assertSameParse(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -21,12 +21,12 @@ func assertSameParse(t interface {
 	want, wantErr := Parse(d, body)
 	got, err := m.Parse(7, d, body, 0)
 	if fmt.Sprint(err) != fmt.Sprint(wantErr) {
-		t.Fatalf("body %q: Memory.Parse: err = %v, want %v as from Parse", body, err, wantErr)
+		t.Fatalf("body %q: ParseCache.Parse: err = %v, want %v as from Parse", body, err, wantErr)
 	}
 	if wantErr != nil {
 		return
 	}
-	for i := range want.Len() { // including the values that are decoded lazily
+	for i := range want.Len() { // also lazily decoded values
 		want.Item(i)
 		got.Item(i)
 		if want.Hash(i) != got.Hash(i) {
@@ -37,12 +37,11 @@ func assertSameParse(t interface {
 		want.scan.results, got.scan.results = nil, nil
 	}
 	if !reflect.DeepEqual(want, got) {
-		t.Fatalf("Memory.Parse(%q):\n got %+v\nwant %+v as from Parse", body, got, want)
+		t.Fatalf("ParseCache.Parse(%q):\n got %+v\nwant %+v as from Parse", body, got, want)
 	}
 }
 
-// Memory.Parse returns the same result as Parse for conversations that grow, branch or are truncated, and for changes
-// outside of the list.
+// Conversations grow, branch or are truncated, and change outside the list.
 func TestMemoryParseMatchesParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
@@ -91,8 +90,6 @@ func FuzzMemory(f *testing.F) {
 	})
 }
 
-// A bucket has at most maxBucketCheckpoints checkpoints. A Memory whose size exceeds maxCacheEntries evicts whole
-// buckets.
 func TestMemoryIsBounded(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1
@@ -109,12 +106,11 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	m.size = maxCacheEntries + 1
 	if _, err := m.Parse(2, Chat, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0); err != nil || len(m.checkpoints) > 1 {
-		t.Errorf("Parse with a full Memory: got %d buckets, error %v, want at most 1 bucket and no error", len(m.checkpoints), err)
+		t.Errorf("Parse with a full cache: got %d buckets, error %v, want at most 1 bucket and no error", len(m.checkpoints), err)
 	}
 }
 
-// A checkpoint does not retain the bytes after the list, such as the tools: 100 conversations with large tools retain
-// at most 8 KiB each.
+// Tools may follow the list. 100 conversations retain at most 8 KiB each.
 func TestMemoryDoesNotRetainBytesAfterList(t *testing.T) {
 	m := NewParseCache()
 	tools := strings.Repeat(`{"type":"function","function":{"name":"f"}},`, 4000)
@@ -136,7 +132,6 @@ func TestMemoryDoesNotRetainBytesAfterList(t *testing.T) {
 	}
 }
 
-// heapBytes returns the allocated heap bytes after a garbage collection.
 func heapBytes() uint64 {
 	var s runtime.MemStats
 	for range 3 {
@@ -146,7 +141,6 @@ func heapBytes() uint64 {
 	return s.HeapAlloc
 }
 
-// Parse cuts the model name to at most 1024 bytes, at a character boundary.
 func TestModelNameIsBounded(t *testing.T) {
 	r, err := Parse(Chat, []byte(`{"model":"`+strings.Repeat("é", 1<<19)+`","messages":[{"role":"user","content":"hi"}]}`))
 	if err != nil || len(r.Model) > 1024 || !strings.HasPrefix(r.Model, "éé") || !utf8.ValidString(r.Model) {

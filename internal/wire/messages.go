@@ -5,7 +5,6 @@ import "bytes"
 // A body of the Messages API has the members system and messages, a list of {role, content}. Calls and
 // results are blocks of the content.
 
-// decodeMessages decodes a message of the Messages API.
 func (r *Request) decodeMessages(it *Item, value span) {
 	b := r.Body
 	parts := contentParts(b, member(b, value, "content"))
@@ -30,14 +29,12 @@ func (r *Request) decodeMessages(it *Item, value span) {
 	}
 }
 
-// blockCall reads a tool_use block.
 func blockCall(b []byte, v span) Call {
 	var id, name, input span
 	findMembers(b, v, field{"id", &id}, field{"name", &name}, field{"input", &input})
 	return Call{ID: text(b, id), Name: text(b, name), Args: string(input.of(b))}
 }
 
-// blockResults reads the tool_result blocks.
 func blockResults(b []byte, parts []part) []Result {
 	var out []Result
 	for i, p := range parts {
@@ -55,8 +52,7 @@ func blockResults(b []byte, parts []part) []Result {
 	return out
 }
 
-// errorFlag returns the value of is_error for the first byte of its JSON value: 1 for true, -1 for false, 0 for
-// none.
+// errorFlag returns the is_error whose JSON begins with kind: 1 for true, -1 for false, 0 for none.
 func errorFlag(kind byte) int8 {
 	switch kind {
 	case 't':
@@ -67,8 +63,7 @@ func errorFlag(kind byte) int8 {
 	return 0
 }
 
-// blockPlace returns the place at the top of the content of a tool_result. A result without content
-// gets a new member.
+// blockPlace returns the place at the top of a tool_result's content. A result without content gets a new member.
 func blockPlace(b []byte, value span) (place, bool) {
 	own := place{offset: value.start + 1, form: createdMember, head: createdContent, tail: `",`}
 	if bytes.HasPrefix(b[own.offset:], []byte(createdContent)) {

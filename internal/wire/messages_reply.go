@@ -2,7 +2,6 @@ package wire
 
 import "bytes"
 
-// readMessages reads an event of the Messages API, or a whole message.
 func (r *ReplyReader) readMessages(name, b []byte) {
 	var kind, nth, message, block, delta, usage, fault span
 	findMembers(b, span{0, len(b)}, field{"type", &kind}, field{"index", &nth}, field{"message", &message},
@@ -36,7 +35,6 @@ func (r *ReplyReader) readStopReason(b []byte, reason span) {
 	}
 }
 
-// readWholeMessage reads a message object: a whole reply, or the beginning of a stream.
 func (r *ReplyReader) readWholeMessage(b []byte, v span) {
 	var id, model, reason, usage, content span
 	findMembers(b, v, field{"id", &id}, field{"model", &model}, field{"stop_reason", &reason},
@@ -51,7 +49,7 @@ func (r *ReplyReader) readWholeMessage(b []byte, v span) {
 	}
 }
 
-// readBlock reads the beginning of a content block, or a whole block of a whole message. Thinking is not kept.
+// readBlock reads the beginning of a content block, or all of it. Thinking is not kept.
 func (r *ReplyReader) readBlock(b []byte, v span, index int) {
 	switch p := partAt(b, v); p.kind {
 	case textPart:
@@ -61,21 +59,20 @@ func (r *ReplyReader) readBlock(b []byte, v span, index int) {
 		s := r.itemAt(index)
 		s.isCall, s.id, s.name = true, c.ID, c.Name
 		r.setText(s, c.Args)
-		s.isComplete = true // until a delta brings pieces of the input
+		s.isComplete = true // until a delta brings input
 	case otherPart:
 		if id := shortText(b, p.id); id != "" {
 			r.itemAt(index).itemID = id
 		}
 		if bytes.HasSuffix(textBytes(b, member(b, v, "type")), []byte("_tool_use")) {
 			s := r.itemAt(index)
-			s.isHosted, s.isComplete = true, true // until a delta brings pieces of the input
+			s.isHosted, s.isComplete = true, true // until a delta brings input
 			r.setText(s, string(member(b, v, "input").of(b)))
 		}
 	case resultPart:
 	}
 }
 
-// readBlockDelta reads a piece of a block of the content.
 func (r *ReplyReader) readBlockDelta(b []byte, v span, index int) {
 	switch string(textBytes(b, member(b, v, "type"))) {
 	case "text_delta":
@@ -83,7 +80,7 @@ func (r *ReplyReader) readBlockDelta(b []byte, v span, index int) {
 	case "input_json_delta":
 		piece := member(b, v, "partial_json")
 		if firstByteAt(b, piece) != '"' || piece.end-piece.start == 2 {
-			return // the first piece is often empty, and the only one for a call without arguments
+			return // the first piece is often empty, and the only one without arguments
 		}
 		s := r.callAt(index)
 		if s == nil {
@@ -97,7 +94,6 @@ func (r *ReplyReader) readBlockDelta(b []byte, v span, index int) {
 	}
 }
 
-// callAt returns the call with the index, nil if the index belongs to another block.
 func (r *ReplyReader) callAt(index int) *replyItem {
 	if s := r.items.byIndex[index]; s != nil && (s.isCall || s.isHosted) {
 		return s

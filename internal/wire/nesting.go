@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// nesting tracks the nesting depth of a JSON value that arrives in pieces. Each byte is read only once.
+// nesting tracks the depth of a JSON value that arrives in pieces, and reads each byte once.
 type nesting struct {
-	readLen   int // number of bytes that were read
+	readLen   int
 	depth     int
-	inString  bool // inside a string
-	escaped   bool // after a backslash
-	validLen  int  // value of readLen when the text was last found to be one whole value
-	neverJSON bool // all brackets are closed and the text is not one JSON value, so no further bytes can make the text one JSON value
+	inString  bool
+	escaped   bool
+	validLen  int  // readLen when the text was last one whole value
+	neverJSON bool // brackets are closed, but no further bytes can make the text one value
 }
 
 func (n *nesting) read(piece []byte) {
@@ -33,10 +33,9 @@ func (n *nesting) read(piece []byte) {
 	}
 }
 
-// shortValue is the maximum length, in bytes, of arguments that are neither an object nor a list.
 const shortValue = 64
 
-// isWholeValue reports whether the text is one JSON value. isWholeValue may be called for every piece.
+// isWholeValue reports whether the text is one JSON value. It may be called for every piece.
 func (r *replyItem) isWholeValue() bool {
 	skip := r.nesting.readLen
 	for i := range len(r.fullPieces) + 1 {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// isWholeValue reports whether the arguments that have arrived so far are one complete JSON value. A second call
-// returns the same result.
+// A second call returns the same result.
 func TestIsWholeValueAfterEachPiece(t *testing.T) {
 	for _, text := range []string{
 		`{"a":"}\"{","b":[1,{"c":2}]}`, `[1,[2],"]"]`, `"a \" b"`, `12`, `true`, `  {} `, `{"a":"\\"}`,
@@ -31,8 +30,7 @@ func TestIsWholeValueAfterEachPiece(t *testing.T) {
 	}
 }
 
-// Each piece with a name and without an id may start a new call. The reader allocates at most 20 times the length of a
-// stream of such pieces.
+// Each piece with a name and without an id may start a new call.
 func TestReaderAllocationIsLinearInNamedPieces(t *testing.T) {
 	piece := func(args string) string {
 		return fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":%q}}]}}]}\n\n", args)

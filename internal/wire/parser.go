@@ -2,42 +2,41 @@ package wire
 
 import "bytes"
 
-// parser proves that a body is JSON. In the same pass, it records the positions of the top-level members and of the
-// items of the list, the roles of the items, and the ids of tool results. A second pass over 256 KB would cost as much
-// as the first.
+// parser proves that a body is JSON. In the same pass, it records the top-level members, the list's items and roles,
+// and the ids of tool results. A second pass over 256 KB would cost as much.
 type parser struct {
 	scan         scanner
 	dialect      Dialect
 	spans        memberSpans
-	keys         []span // names of the top-level members
+	keys         []span // top-level names
 	list         []entry
 	results      []scannedResult
-	tools        []span // names of the tools
-	hasNonObject bool   // true if the list contains a value that is not an object
+	tools        []span // tool names
+	hasNonObject bool   // the list has values that are no objects
 	firstIndex   int    // see requestScan.firstIndex
 	prelude      listPrelude
 
-	count          int  // number of items, parts, calls, tools and keys
-	maxCount       int  // maximum of count; 0 means no limit
-	countAtListEnd int  // value of count at the end of the list
-	toolsAtListEnd int  // number of tools at the end of the list
-	overLimit      bool // count exceeded maxCount, and the scan stopped
+	count          int // of items, parts, calls, tools and keys
+	maxCount       int // 0 means no limit
+	countAtListEnd int
+	toolsAtListEnd int
+	overLimit      bool
 }
 
 // listPrelude describes the members before the list, which stay unchanged while a conversation grows.
 type listPrelude struct {
 	spans memberSpans
-	keys  int // number of keys
+	keys  int
 }
 
-// memberSpans holds the top-level members that precept reads; the span of an absent member is empty.
+// memberSpans holds the top-level members that precept reads. Absent members have an empty span.
 type memberSpans struct {
 	list, model, generate, metadata, cacheKey, previous, conversation, system, tools, format, toolChoice span
 	// misspelt is a member system or instructions in a different case, such as System.
 	misspelt span
 }
 
-// body scans the whole body. It returns the end offset, or invalid.
+// body scans the whole body. It returns the end, or invalid.
 func (p *parser) body() int {
 	i := p.scan.skipSpace(0)
 	if i >= len(p.scan.b) || p.scan.b[i] != '{' {
@@ -47,16 +46,14 @@ func (p *parser) body() int {
 	return p.members(p.scan.firstElement(i, '}', 1))
 }
 
-// countOne counts one item, part, call, tool or key, and reports whether the count is within maxCount. The limit
-// protects the memory, because the client chooses the number of these values, and each takes more memory than its
-// bytes.
+// countOne counts an item, part, call, tool or key, and reports whether maxCount permits it. Each takes more memory
+// than its bytes, and the client chooses their number.
 func (p *parser) countOne() bool {
 	p.count++
 	p.overLimit = p.overLimit || p.maxCount > 0 && p.count > p.maxCount
 	return !p.overLimit
 }
 
-// members scans the top-level members from i on.
 func (p *parser) members(i int, more bool) int {
 	for more {
 		var name span
@@ -85,7 +82,6 @@ func (p *parser) members(i int, more bool) int {
 	return i
 }
 
-// recordMember records a top-level member.
 func (p *parser) recordMember(name []byte, v span) {
 	if string(name) == p.dialect.listKey() {
 		p.spans.list = v
@@ -119,8 +115,8 @@ func (p *parser) recordMember(name []byte, v span) {
 	}
 }
 
-// toolList scans the list of tools at i, and records the names of the tools: {name}, {function:{name}},
-// {custom:{name}}, and the names in a namespace. A tool without a name is recorded by its type.
+// toolList scans the tools at i and records their names: {name}, {function:{name}}, {custom:{name}}, and names in a
+// namespace. A tool without a name is recorded by its type.
 func (p *parser) toolList(i, depth int) int {
 	i, more := p.scan.firstElement(i, ']', depth)
 	for more {
@@ -141,7 +137,6 @@ func (p *parser) toolList(i, depth int) int {
 	return i
 }
 
-// tool scans one tool, or the function inside of a tool.
 func (p *parser) tool(i, depth int) (end int, name span) {
 	var kind span
 	i, more := p.scan.firstElement(i, '}', depth)
@@ -176,7 +171,6 @@ func (p *parser) tool(i, depth int) (end int, name span) {
 	return i, name
 }
 
-// stringAt returns the text of a string that was just scanned, nil for any other value.
 func (p *parser) stringAt(v span) []byte {
 	if v.end <= 0 || p.scan.b[v.start] != '"' {
 		return nil

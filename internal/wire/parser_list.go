@@ -6,13 +6,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// itemList scans the list at i, which is at nesting depth 2.
 func (p *parser) itemList(i int) int {
-	p.list, p.results, p.hasNonObject = nil, nil, false // a checkpoint may share the arrays of a previous list
+	p.list, p.results, p.hasNonObject = nil, nil, false
 	return p.listItems(p.scan.firstElement(i, ']', 2))
 }
 
-// listItems scans the items from i on.
 func (p *parser) listItems(i int, more bool) int {
 	for more {
 		if !p.countOne() {
@@ -30,8 +28,7 @@ func (p *parser) listItems(i int, more bool) int {
 	return i
 }
 
-// countedValue is like scanner.skipValue, and also counts the elements of an array, which are the parts or
-// calls of an item or block.
+// countedValue is like scanner.skipValue, and counts the elements of an array: the parts or calls of an item or block.
 func (p *parser) countedValue(i, depth int) int {
 	if i >= len(p.scan.b) || p.scan.b[i] != '[' {
 		return p.scan.skipValue(i, depth)
@@ -46,7 +43,6 @@ func (p *parser) countedValue(i, depth int) int {
 	return i
 }
 
-// item scans the item at start, which is at nesting depth 3.
 func (p *parser) item(start int) int {
 	var role, kind, call, named span
 	blocks, before, tools := -1, len(p.results), len(p.tools)
@@ -59,7 +55,7 @@ func (p *parser) item(start int) int {
 		from, field := i, unescapeBytes(name.of(p.scan.b))
 		content := p.dialect == Messages && string(field) == "content"
 		if content {
-			p.results, blocks = p.results[:before], -1 // of two content members only the last counts
+			p.results, blocks = p.results[:before], -1 // only the last of two contents counts
 		}
 		switch list := i < len(p.scan.b) && p.scan.b[i] == '['; {
 		case content && list:
@@ -85,10 +81,10 @@ func (p *parser) item(start int) int {
 		}
 		i, more = p.scan.nextElement(i, '}')
 	}
-	if p.dialect == Chat && call.empty() { // result of a function of older clients
+	if p.dialect == Chat && call.empty() { // result of an older client's function
 		call = named
 	}
-	if string(p.stringAt(kind)) != "additional_tools" { // items of other types describe tools that the model can no longer call
+	if string(p.stringAt(kind)) != "additional_tools" { // other items describe tools that the model can no longer call
 		p.tools = p.tools[:tools]
 	}
 	if i > 0 {
@@ -97,7 +93,6 @@ func (p *parser) item(start int) int {
 	return i
 }
 
-// blocks scans the content of a message at i, which is at nesting depth 4, and counts its blocks.
 func (p *parser) blocks(i int) (end, n int) {
 	i, more := p.scan.firstElement(i, ']', 4)
 	for ; more; n++ {
@@ -114,7 +109,6 @@ func (p *parser) blocks(i int) (end, n int) {
 	return i, n
 }
 
-// block scans block n of a message's content, which is at nesting depth 5.
 func (p *parser) block(i, n int) int {
 	var kind, call span
 	i, more := p.scan.firstElement(i, '}', 5)
@@ -139,8 +133,7 @@ func (p *parser) block(i, n int) int {
 	return i
 }
 
-// addItem records an item. blocks is the number of blocks of its content, -1 if the content is not a list. before is
-// the number of results before the item.
+// addItem records an item with the number of its content's blocks (-1 if not a list) and of the results before it.
 func (p *parser) addItem(item span, role, kind, call []byte, blocks, before int) {
 	if p.list == nil {
 		p.list = make([]entry, 0, 16)

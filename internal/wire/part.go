@@ -2,27 +2,24 @@ package wire
 
 import "strings"
 
-// partKind is the kind of a part of a content.
 type partKind uint8
 
 const (
 	otherPart partKind = iota
 	textPart
-	resultPart // a tool_result block
-	callPart   // a tool_use block
+	resultPart
+	callPart
 )
 
-// part is one part of a content.
 type part struct {
 	span     span // position of the whole part
 	kind     partKind
-	text     span   // textPart: position of the string literal
-	typ      string // text, input_text or output_text; "" for any other type
+	text     span   // textPart: string literal
+	typ      string // text, input_text or output_text, else ""
 	id       span
-	isString bool // the content is a string, and this part is the whole content
+	isString bool // this part is the whole content, a string
 }
 
-// contentParts returns the parts of the content at v, a string or an array of parts.
 func contentParts(b []byte, v span) []part {
 	switch firstByteAt(b, v) {
 	case '"':
@@ -37,7 +34,6 @@ func contentParts(b []byte, v span) []part {
 	return nil
 }
 
-// content returns the span of the content of item i, or of the string in place of a list.
 func (r *Request) content(i int) span {
 	if at := r.itemSpan(i); r.Body[at.start] != '{' {
 		return at
@@ -45,8 +41,7 @@ func (r *Request) content(i int) span {
 	return member(r.Body, r.itemSpan(i), "content")
 }
 
-// parts returns the parts of the content of item i. The last result is cached, because one message may hold thousands
-// of results, and a text may be inserted at many of them.
+// parts returns the content parts of item i. It caches the last result: one message may hold thousands of results.
 func (r *Request) parts(i int) []part {
 	if r.memo.splitItem != i+1 {
 		r.memo.splitParts, r.memo.splitItem = contentParts(r.Body, r.content(i)), i+1
@@ -54,7 +49,6 @@ func (r *Request) parts(i int) []part {
 	return r.memo.splitParts
 }
 
-// partAt returns the part of a content at e.
 func partAt(b []byte, e span) part {
 	p := part{span: e}
 	var txt, kind span
@@ -77,9 +71,8 @@ func partAt(b []byte, e span) part {
 	return p
 }
 
-// joinText joins the text parts as they were sent.
 func joinText(b []byte, parts []part) string {
-	if len(parts) == 1 && parts[0].kind == textPart { // avoids the list of texts in the usual case
+	if len(parts) == 1 && parts[0].kind == textPart { // usual case: no list of texts
 		return text(b, parts[0].text)
 	}
 	var texts []string
@@ -94,7 +87,6 @@ func joinText(b []byte, parts []part) string {
 	return strings.Join(texts, "\n")
 }
 
-// answerText returns the text of an answer, or of a refusal to answer.
 func answerText(b []byte, parts []part) string {
 	content := joinText(b, parts)
 	for i := 0; content == "" && i < len(parts); i++ {
@@ -103,7 +95,6 @@ func answerText(b []byte, parts []part) string {
 	return content
 }
 
-// setUserText fills the text fields of a user item from the parts.
 func (it *Item) setUserText(b []byte, parts []part) {
 	var texts, words []string
 	for _, p := range parts {
@@ -119,7 +110,7 @@ func (it *Item) setUserText(b []byte, parts []part) {
 			if w := userWords(t, nil); w != "" {
 				words = append(words, w)
 			}
-		case resultPart: // no block can be inserted before a result
+		case resultPart: // no block may precede a result
 			it.HasText = false
 		case otherPart, callPart:
 		}

@@ -9,13 +9,13 @@ import (
 	"precept/internal/label"
 )
 
-// ReplyReader reads a response that arrives in pieces of any size, and assembles a Reply. It never fails, and skips
-// input that it does not understand. Only one goroutine at a time may use a ReplyReader.
+// ReplyReader assembles a Reply from a response that arrives in pieces. It never fails, and skips input that it does
+// not understand. Only one goroutine at a time may use it.
 type ReplyReader struct {
 	dialect       Dialect
 	contentLength int64
-	limit         int // maximum of keptBytes
-	keptBytes     int // number of stored bytes of the reply, plus itemCost for each item
+	limit         int // of keptBytes
+	keptBytes     int // stored bytes of the reply, plus itemCost for each item
 	mode          replyMode
 	sse           sseReader
 	json          jsonBody
@@ -24,7 +24,7 @@ type ReplyReader struct {
 	tokens        tokens
 	items         replyItems
 	template      eventTemplate
-	unpack        *unpacker    // nil means the bytes of the reply are not compressed
+	unpack        *unpacker    // nil without compression
 	unread        label.Reason // see UnreadReason
 }
 
@@ -36,9 +36,8 @@ const (
 	modeJSON
 )
 
-// NewReplyReader returns a reader for a response of the dialect. limit is the maximum number of bytes that are kept;
-// the rest of a longer response is read, too. size is the announced length of the response in bytes, -1 for none. The
-// first byte decides whether the response is a stream or a JSON body, because the content type is often wrong.
+// NewReplyReader returns a reader that keeps at most limit bytes. contentLength is -1 if unknown. The first byte tells
+// a stream from a JSON body, because the content type is often wrong.
 func NewReplyReader(d Dialect, contentLength int64, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, contentLength: contentLength, limit: max(limit, 0)}
 	r.sse.maxBytes = r.limit + eventOverhead // an event is longer than its text
@@ -48,7 +47,7 @@ func NewReplyReader(d Dialect, contentLength int64, limit int) *ReplyReader {
 	return r
 }
 
-// SetEncoding makes the reader decode a Content-Encoding. Call Unpack before the first Write.
+// SetEncoding makes the reader decode a Content-Encoding. Call it before the first Write.
 func (r *ReplyReader) SetEncoding(encoding string) {
 	switch canonicalEncoding(encoding) {
 	case "":
@@ -59,10 +58,10 @@ func (r *ReplyReader) SetEncoding(encoding string) {
 	}
 }
 
-// UnreadReason returns the reason why a part of the reply could not be decoded, "" if the whole reply was decoded.
+// UnreadReason returns why a part of the reply could not be decoded, "" for none.
 func (r *ReplyReader) UnreadReason() label.Reason { return r.unread }
 
-// Write reads the next bytes. Write keeps no reference to p.
+// Write reads the next bytes. It keeps no reference to p.
 func (r *ReplyReader) Write(p []byte) (int, error) {
 	switch {
 	case r.unread != "":
@@ -77,7 +76,6 @@ func (r *ReplyReader) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// endUnpacking sets unread to the reason for an error of the decoder.
 func (r *ReplyReader) endUnpacking(err error) {
 	switch {
 	case r.unread != "", errors.Is(err, io.EOF):
@@ -88,18 +86,17 @@ func (r *ReplyReader) endUnpacking(err error) {
 	}
 }
 
-// Close releases the decoder. Call Close if Reply is not called.
+// Close releases the decoder. Call it if Reply is not called.
 func (r *ReplyReader) Close() {
 	if r.unpack != nil {
 		r.unpack.Close()
 	}
 }
 
-// read reads the next decoded bytes.
 func (r *ReplyReader) read(rest []byte) {
 	if r.mode == modeUnknown {
 		for len(rest) > 0 && strings.IndexByte("\xef\xbb\xbf \t\r\n", rest[0]) >= 0 {
-			rest = rest[1:] // byte by byte, because a byte order mark may be split between two writes
+			rest = rest[1:] // byte by byte: a byte order mark may be split
 		}
 		switch {
 		case len(rest) == 0:
@@ -118,15 +115,13 @@ func (r *ReplyReader) read(rest []byte) {
 	}
 }
 
-// jsonBody collects a JSON body.
 type jsonBody struct {
 	bytes   []byte
-	max     int  // maximum length in bytes
-	tooLong bool // the body was longer than max and is discarded
-	last    byte // last byte of the body that is not white space
+	max     int  // in bytes
+	tooLong bool // longer than max, and discarded
+	last    byte // last byte other than white space
 }
 
-// write adds the next bytes of the body. size is the announced length of the body, -1 for none.
 func (j *jsonBody) write(p []byte, size int64) {
 	if s := bytes.TrimRight(p, " \t\r\n"); len(s) > 0 {
 		j.last = s[len(s)-1]
@@ -141,7 +136,6 @@ func (j *jsonBody) write(p []byte, size int64) {
 	j.bytes = append(j.bytes, p...)
 }
 
-// shrink sets the maximum length to limit, and discards a body that uses more memory.
 func (j *jsonBody) shrink(limit int) {
 	j.max = min(j.max, limit)
 	if cap(j.bytes) > limit {
@@ -149,11 +143,11 @@ func (j *jsonBody) shrink(limit int) {
 	}
 }
 
-// Ended reports whether the regular end of the reply was read ([DONE], message_stop, response.completed). The
-// connection may end later.
+// Ended reports whether the regular end was read ([DONE], message_stop, response.completed). The connection may end
+// later.
 func (r *ReplyReader) Ended() bool { return r.ended }
 
-// MemoryBytes returns the memory of the reader in bytes.
+// MemoryBytes returns the memory of the reader.
 func (r *ReplyReader) MemoryBytes() int {
 	n := r.unpack.memoryBytes() + cap(r.json.bytes) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.after)
 	for _, s := range r.items.list {
@@ -162,11 +156,11 @@ func (r *ReplyReader) MemoryBytes() int {
 	return n
 }
 
-// Dropped reports whether the reader discarded text of the reply, because of Drop or a limit of 0.
+// Dropped reports whether text was discarded because of Drop or a limit of 0.
 func (r *ReplyReader) Dropped() bool { return r.rep.Cut && r.limit == 0 }
 
-// Drop releases the kept bytes. Afterwards the reader keeps only the ids of calls and items, the finish reason and
-// the usage, and nothing of a long JSON body or of a compressed reply.
+// Drop releases the kept bytes. The reader then keeps only ids, the finish reason and the usage, and nothing of a long
+// JSON body or a compressed reply.
 func (r *ReplyReader) Drop() {
 	if r.unpack != nil && !r.unpack.ended {
 		r.unpack.Close()
@@ -180,13 +174,12 @@ func (r *ReplyReader) Drop() {
 	}
 }
 
-// droppedBody is the maximum length in bytes of a JSON body that is still read after Drop, for the ids of its calls.
+// droppedBody is the maximum length of a JSON body that is still read after Drop, for the ids of its calls.
 const droppedBody = 16 << 10
 
-// eventOverhead is the maximum number of bytes of an event without its text.
 const eventOverhead = 4096
 
-// Reply returns the reply so far. Call Reply once, at the end.
+// Reply returns the reply so far. Call it once, at the end.
 func (r *ReplyReader) Reply() *Reply {
 	if r.unpack != nil && !r.unpack.ended {
 		r.unpack.Close()
@@ -204,11 +197,11 @@ func (r *ReplyReader) Reply() *Reply {
 	for _, s := range r.items.list {
 		if s.itemID != "" {
 			rep.ItemIDs = append(rep.ItemIDs, s.itemID)
-			if s.isCall { // the SDK chatlas sends the id of the item as the id of the call in later requests
+			if s.isCall { // chatlas later sends the item's id as the call's id
 				rep.otherKeys = appendKey(rep.otherKeys, "c:", s.itemID)
 			}
 		}
-		if len(s.surrogate) > 0 { // without its pair, the surrogate becomes U+FFFD
+		if len(s.surrogate) > 0 { // without its pair, it becomes U+FFFD
 			r.unescape(s, s.surrogate)
 		}
 		content := s.takeText()
@@ -231,7 +224,7 @@ func (r *ReplyReader) Reply() *Reply {
 	rep.Text = strings.Join(rep.texts, "\n")
 	rep.Complete = rep.Complete && rep.Error == ""
 	if rep.Complete {
-		r.unread = "" // the last event may come before the end of the compressed bytes
+		r.unread = "" // the last event may precede the end of the compressed bytes
 	}
 	rep.Cut = rep.Cut || r.unread != ""
 	return rep
@@ -249,7 +242,6 @@ func (r *ReplyReader) finishJSON() {
 	r.json.bytes = nil
 }
 
-// readEvent reads one server-sent event.
 func (r *ReplyReader) readEvent(name, data []byte, tooLong bool) {
 	if r.ended {
 		return
@@ -272,14 +264,13 @@ func (r *ReplyReader) readEvent(name, data []byte, tooLong bool) {
 	r.template.learn(name, data)
 }
 
-// readLostEvent reads an event that was too long to keep, of which only the name is known.
+// readLostEvent reads an event that was too long to keep; only its name is known.
 func (r *ReplyReader) readLostEvent(name []byte) {
 	if status := finalStatus(name); status == "completed" || status == "incomplete" {
 		r.rep.Finish, r.rep.Complete, r.ended = status, true, true
 	}
 }
 
-// readObject reads one JSON object, of an event or of a whole body.
 func (r *ReplyReader) readObject(name, b []byte) {
 	switch r.dialect {
 	case Chat:
@@ -292,7 +283,6 @@ func (r *ReplyReader) readObject(name, b []byte) {
 	}
 }
 
-// setIdentity records id and model of a reply.
 func (r *ReplyReader) setIdentity(b []byte, id, model span) {
 	if !id.empty() {
 		r.rep.ID = shortText(b, id)
@@ -302,7 +292,7 @@ func (r *ReplyReader) setIdentity(b []byte, id, model span) {
 	}
 }
 
-// recordError records the provider's error at v, which is a string, an object with a message, or any other value.
+// recordError records the provider's error: a string, an object with a message, or another value.
 func (r *ReplyReader) recordError(b []byte, v span) {
 	switch firstByteAt(b, v) {
 	case 0, 'n':
@@ -317,8 +307,8 @@ func (r *ReplyReader) recordError(b []byte, v span) {
 	}
 }
 
-// shortText returns the first 1,024 bytes of the string at v. Ids, names, finish reasons and error messages are read
-// with shortText, so that a reply cannot fill the memory with them.
+// shortText returns the first 1,024 bytes of a string, so that a reply cannot fill the memory with ids, names, finish
+// reasons and error messages.
 func shortText(b []byte, v span) string {
 	s := text(b, v)
 	if len(s) > 1024 {

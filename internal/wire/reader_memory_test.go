@@ -7,14 +7,13 @@ import (
 	"testing"
 )
 
-// MemoryBytes never exceeds 5 times the limit of the reader. Drop frees the text in the reader, which still detects the
-// end of the reply.
+// After Drop, the reader still detects the end of the reply.
 func TestMemoryBytesIsBoundedAndDropFreesText(t *testing.T) {
 	event := func(piece string) string {
 		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
 	}
 	const end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":3}}\n\ndata: [DONE]\n\n"
-	for name, tc := range map[string]struct{ body, end string }{ // a long reply, and its end
+	for name, tc := range map[string]struct{ body, end string }{
 		"small events":  {strings.Repeat(event("word "), 20_000), end},
 		"large events":  {strings.Repeat(event(strings.Repeat("w", 50_000)), 40), end},
 		"one line":      {"data: " + strings.Repeat("x", 3<<20), "\n\n" + end},
@@ -50,8 +49,7 @@ func TestMemoryBytesIsBoundedAndDropFreesText(t *testing.T) {
 	}
 }
 
-// For a long reply, a reader needs at most 10% more memory than the text. It allocates the buffer once if the server
-// announces the length of the reply.
+// At most 10% more than the text is needed, in one allocation if the length is announced.
 func TestReaderMemoryIsCloseToLengthOfLongReply(t *testing.T) {
 	const pieces, piece = 900, 1000
 	text := strings.Repeat("w", piece)
@@ -87,7 +85,6 @@ func TestReaderMemoryIsCloseToLengthOfLongReply(t *testing.T) {
 	}
 }
 
-// callArguments returns the arguments of each call.
 func callArguments(rep *Reply) (all []string) {
 	for _, c := range rep.Calls {
 		all = append(all, c.Args)

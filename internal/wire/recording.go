@@ -8,11 +8,12 @@ import (
 	"precept/internal/label"
 )
 
-// Recording is a conversation that a person recorded as an object with the member messages or input, in any dialect.
+// Recording is a conversation that a person recorded as an object with the member messages or input, in one of the
+// dialects.
 type Recording struct {
-	Source, ID []byte   // JSON of the members source and id, empty if absent
-	Request    *Request // the whole conversation as one request
-	Reward     *float64 // reward of the conversation, 0 to 1; nil means unknown
+	Source, ID []byte   // JSON of the members, empty if absent
+	Request    *Request // the whole conversation
+	Reward     *float64 // 0 to 1; nil if unknown
 }
 
 // ErrNoRecording is the error for JSON that is not an object with messages or input.
@@ -57,8 +58,7 @@ func ReadRecording(raw []byte) (Recording, error) {
 	return rec, nil
 }
 
-// readReward sets the reward from the member reward, a number from 0 to 1, or from the member success, a boolean. null
-// counts as absent.
+// readReward reads reward, from 0 to 1, or else success, a boolean. null counts as absent.
 func (r *Recording) readReward(reward, success json.RawMessage) error {
 	given := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 	if given(reward) {
@@ -81,7 +81,6 @@ func (r *Recording) readReward(reward, success json.RawMessage) error {
 	return nil
 }
 
-// recordedDialect returns the dialect of a list in the member messages, derived from the types of its items and parts.
 func recordedDialect(b []byte, list span) Dialect {
 	d := Chat
 	for e := range elements(b, list) {
@@ -98,8 +97,8 @@ func recordedDialect(b []byte, list span) Dialect {
 	return d
 }
 
-// typedDialect returns the dialect to which an item or a part of the type points, d if the type points to none. A type
-// of the Messages API always decides. A type of the Responses API changes only Chat.
+// typedDialect returns the dialect to which a type points, or d. Types of the Messages API always decide. Types of the
+// Responses API change only Chat.
 func typedDialect(d Dialect, kind []byte) Dialect {
 	switch string(kind) {
 	case "tool_result", "tool_use":

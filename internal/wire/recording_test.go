@@ -8,7 +8,6 @@ import (
 	"precept/internal/wire"
 )
 
-// A recording is an object with a list under messages or input. ReadRecording derives the dialect from this list.
 func TestReadRecordingDetectsDialect(t *testing.T) {
 	deep := strings.Repeat("[", 300)
 	for raw, want := range map[string]string{
@@ -53,7 +52,7 @@ func TestReadRecordingDetectsDialect(t *testing.T) {
 	}
 }
 
-// CallsIn finds the calls in an item of any dialect, even calls of a kind that Request.Item does not decode.
+// Request.Item does not decode all kinds of calls.
 func TestCallsInFindsCallsOfAnyDialect(t *testing.T) {
 	for item, want := range map[string]string{
 		`{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"g"}}`: `[{"function":{"name":"f"}}] {"name":"g"}`,
@@ -82,7 +81,6 @@ func TestCallsInFindsCallsOfAnyDialect(t *testing.T) {
 	}
 }
 
-// StripUserText removes the text that agents add to a user message, and returns the removed pieces with their kinds.
 // Text in an unknown tag stays.
 func TestStripUserTextRemovesAgentText(t *testing.T) {
 	const tags = "system-reminder,environment_context,skills_instructions,user_instructions,current_datetime,SYSTEM_NOTICE,environment_details," +

@@ -9,34 +9,33 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Usage holds the numbers of tokens of a turn that the provider reports, -1 for an absent number. Input includes the
-// cached tokens in every dialect, although the Messages API reports them separately.
+// Usage holds the reported token counts of a turn, -1 for absent ones. Input includes cached tokens in every dialect,
+// although the Messages API reports them separately.
 type Usage struct{ Input, Cached, Output int }
 
 // Reply is the content of a response.
 type Reply struct {
-	ID       string // chatcmpl-, resp_, msg_
+	ID       string
 	Model    string
 	Text     string
 	Calls    []Call
-	ItemIDs  []string // responses: ids of the output items
-	Finish   string   // finish_reason, stop_reason or status
-	Error    string   // error message of the provider
+	ItemIDs  []string
+	Finish   string // finish_reason, stop_reason or status
+	Error    string // provider's message
 	Usage    Usage
-	Choices  int  // chat: number of choices (n>1); Text and Calls belong to the first choice
-	Complete bool // a regular end was read (finish reason, message_stop, response.completed, a whole JSON body), and no error
-	Cut      bool // a part of the reply was not kept, because it exceeded a limit or could not be decoded
+	Choices  int  // chat: n; Text and Calls belong to the first choice
+	Complete bool // a regular end was read, and no error
+	Cut      bool // a part exceeded a limit or could not be decoded
 
-	// HostedArgs holds the arguments of the calls of tools that the provider runs, such as those of an MCP server. The
-	// agent does not answer these calls, but the text may quote their results.
+	// HostedArgs holds the arguments of calls to tools that the provider runs, such as an MCP server's. The agent does
+	// not answer them, but the text may quote their results.
 	HostedArgs []string
 
-	texts     []string // single messages of a reply that may have several
-	otherKeys []string // further keys of ReplyEchoKeys, for the choices after the first and the item ids of calls
-	echoKeys  []string // result of keys, computed by ReplyEchoKeys at the first use
+	texts     []string // messages of a reply that may have several
+	otherKeys []string // for ReplyEchoKeys: keys of further choices and of the calls' items
+	echoKeys  []string // memo of keys
 }
 
-// integerAt returns the integer at v, or fallback if there is none.
 func integerAt(b []byte, v span, fallback int) int {
 	if v.empty() {
 		return fallback
@@ -48,15 +47,14 @@ func integerAt(b []byte, v span, fallback int) int {
 	return n
 }
 
-// tokens holds the numbers of tokens as a provider reports them, -1 for an absent number.
+// tokens holds counts as a provider reports them, -1 for absent ones.
 type tokens struct{ input, cached, created, output, total int }
 
-// maxTokens is the largest number of tokens that is read. Larger numbers of a faulty server would overflow the sums.
+// maxTokens keeps faulty numbers from overflowing the sums.
 const maxTokens = 1e9
 
-// read reads a usage object. A number below zero counts as zero, and a number above maxTokens as maxTokens. If a number
-// is reported several times, the largest counts, because a stream reports cumulative numbers, and some servers end a
-// stream with zeros.
+// read reads a usage object, with counts from 0 to maxTokens. The largest of several reports counts: streams report
+// cumulative numbers, and some servers end a stream with zeros.
 func (t *tokens) read(b []byte, v span) {
 	if firstByteAt(b, v) != '{' {
 		return
@@ -87,8 +85,8 @@ func (t *tokens) read(b []byte, v span) {
 	}
 }
 
-// usage returns the numbers of tokens of a reply. Gemini and xAI leave the tokens of reasoning out of
-// completion_tokens, although these tokens are charged as output; total_tokens includes them.
+// usage returns the tokens of a reply. Gemini and xAI leave reasoning out of completion_tokens, although it is charged
+// as output; total_tokens includes it.
 func (t *tokens) usage(d Dialect) Usage {
 	u := Usage{Input: t.input, Cached: t.cached, Output: t.output}
 	switch {
@@ -100,13 +98,12 @@ func (t *tokens) usage(d Dialect) Usage {
 	return u
 }
 
-// endOfThought ends the thinking before an answer. The opening tag may be in the prompt.
+// endOfThought ends the thinking before an answer. Its opening tag may be in the prompt.
 const endOfThought = "</think>"
 
-// ReplyEchoKeys returns the keys by which a later request is recognised as the continuation of this reply (see
-// Request.EchoKeys), and "r:" with the id of the reply. prefill is the beginning of the answer that the client wrote
-// (Request.Prefill), which the client may send back or leave out. The reply must not change afterwards, because the
-// keys are computed only once.
+// ReplyEchoKeys returns the keys by which a later request continues this reply (see Request.EchoKeys), and "r:" with
+// the reply's id. The client may send prefill (Request.Prefill) back or leave it out. The keys are computed once: the
+// reply must not change afterwards.
 func ReplyEchoKeys(rep *Reply, prefill string) []string {
 	if rep.echoKeys == nil {
 		rep.echoKeys = rep.keys()
@@ -117,7 +114,6 @@ func ReplyEchoKeys(rep *Reply, prefill string) []string {
 	return appendKey(slices.Clip(rep.echoKeys), "t:", TextEchoHash(prefill+rep.messageTexts()[0]))
 }
 
-// keys returns the keys of the reply alone.
 func (rep *Reply) keys() []string {
 	var keys []string
 	for n := range rep.Calls {
@@ -134,7 +130,7 @@ func (rep *Reply) keys() []string {
 				keys = appendKey(keys, "t:", TextEchoHash(t[at+len(endOfThought):]))
 			}
 		}
-		if len(texts) > 1 { // a request of the Messages API has all texts in one item
+		if len(texts) > 1 { // a Messages request has all texts in one item
 			keys = appendKey(keys, "t:", TextEchoHash(rep.Text))
 		}
 		if key, ok := replyStepKey(texts[0]); ok {
@@ -145,7 +141,7 @@ func (rep *Reply) keys() []string {
 	return appendKey(keys, "r:", rep.ID)
 }
 
-// messageTexts returns the texts of the single messages of the reply, at least one.
+// messageTexts returns the texts of the reply's messages, at least one.
 func (rep *Reply) messageTexts() []string {
 	if rep.texts == nil {
 		return []string{rep.Text}

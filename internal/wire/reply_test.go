@@ -13,14 +13,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// readReply returns the reply read in pieces of n bytes.
+// readReply reads pieces of n bytes.
 func readReply(d Dialect, raw []byte, limit, n int) *Reply {
 	r := NewReplyReader(d, -1, limit)
 	for len(raw) > 0 {
 		k := min(n, len(raw))
 		piece := bytes.Clone(raw[:k])
 		_, _ = r.Write(piece)
-		clear(piece) // the reader must not refer to its input after the call
+		clear(piece) // the reader must keep no reference
 		raw = raw[k:]
 	}
 	return r.Reply()
@@ -32,7 +32,6 @@ type goldenReply struct {
 	raw     []byte
 }
 
-// goldenReplies returns the recorded replies in testdata.
 func goldenReplies(tb testing.TB) []goldenReply {
 	tb.Helper()
 	files, err := filepath.Glob("testdata/replies/*.reply")
@@ -96,7 +95,6 @@ func TestReplyEndsOnlyAtLastEvent(t *testing.T) {
 	}
 }
 
-// The reader skips a line of 5 MB that exceeds its limit, and reads the lines after it.
 func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 	huge := strings.Repeat("x", 5<<20)
 	stream := `data: {"choices":[{"index":0,"delta":{"content":"a"}}]}` + "\n\n" +
@@ -114,8 +112,8 @@ func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 	}
 }
 
-// The last event of the Responses API repeats the whole response. If the event exceeds the limit of the reader, its
-// name still ends the reply. A JSON body above the limit is complete if it ends with a brace.
+// The last event of the Responses API repeats the response; its name ends the reply. A JSON body is complete if it ends
+// with a brace.
 func TestReplyAboveLimitIsCompleteAtItsEnd(t *testing.T) {
 	stream := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"instructions\":\"" + strings.Repeat("x", 20_000) + "\"}}\n\n"
 	r := NewReplyReader(Responses, -1, 1000)
@@ -136,7 +134,6 @@ func TestReplyAboveLimitIsCompleteAtItsEnd(t *testing.T) {
 	}
 }
 
-// The kept bytes never exceed the limit, and a text is cut at a character boundary.
 func TestKeptBytesDoNotExceedLimit(t *testing.T) {
 	for _, limit := range []int{-1, 0, 1, 200, 300, 301, 302, 303} {
 		var stream strings.Builder
@@ -160,7 +157,6 @@ func TestKeptBytesDoNotExceedLimit(t *testing.T) {
 	}
 }
 
-// ReplyEchoKeys computes the keys of a reply once. The keys recognise the reply when the agent sends it back.
 func TestReplyEchoKeysAreCached(t *testing.T) {
 	rep := &Reply{ID: "chatcmpl-1", Text: "a text that is hashed"}
 	first := ReplyEchoKeys(rep, "")
@@ -271,7 +267,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// A reply may have several choices, and the client may continue with any of them.
+// The client may continue with every choice.
 func TestReplyEchoKeysCoverEachChoice(t *testing.T) {
 	stream := `data: {"id":"chatcmpl-1","choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"id":"call_b1","function":{"name":"sh","arguments":"{"}}]}}]}
 

@@ -12,30 +12,29 @@ import (
 	"precept/internal/label"
 )
 
-// Hints holds the ids in a body that may identify a session, "" for an absent id.
+// Hints holds the ids in a body that may identify a session.
 type Hints struct {
 	MetadataSession string // metadata.session_id
-	UserIDSession   string // session id in metadata.user_id of Claude Code; see userSession
+	UserIDSession   string // in metadata.user_id of Claude Code; see userSession
 	PromptCacheKey  string
 	PreviousID      string // previous_response_id
-	Conversation    string // conversation, string or {id}
+	Conversation    string // string or {id}
 }
 
-// Request is a parsed request body. It holds the positions of the members in Body, and is valid only as long as Body
-// does not change. A Request is not safe for concurrent use, because items and hashes are computed at their first use.
+// Request is a parsed request body. It holds positions in Body, which must not change. Items and hashes are computed at
+// their first use, so a Request is not safe for concurrent use.
 type Request struct {
 	Dialect            Dialect
 	Body               []byte
 	Model              string
-	NoGeneration       bool // the model generates no answer (generate: false), as in a warm-up request of Codex
+	NoGeneration       bool // generate: false, as in Codex's warm-up request
 	RequestsCompaction bool // responses: the list ends with a compaction_trigger, and the reply is the shortened conversation
 	Hints              Hints
 	Delta              bool     // the list is not the whole history (previous_response_id, conversation)
-	Tools              []string // sorted names of the tools, with the members of namespaces and of additional_tools items
+	Tools              []string // sorted names, with members of namespaces and of additional_tools items
 
-	// SystemHash covers the system prompt and the leading system items. ToolsHash covers Tools. ListHash is the
-	// xxhash64 of the raw bytes of the list and of previous_response_id, so a retry has the same ListHash, even in
-	// another process.
+	// SystemHash covers the system prompt and the leading system items. ListHash is the xxhash64 of the raw list and of
+	// previous_response_id, which a retry repeats even in a different process.
 	SystemHash, ToolsHash, ListHash uint64
 
 	members requestMembers
@@ -43,48 +42,44 @@ type Request struct {
 	memo    requestMemo
 }
 
-// requestMembers holds the positions of top-level members.
 type requestMembers struct {
-	firstMember int  // offset of the first member
+	firstMember int
 	system      span // system or instructions
-	// misspelt is a member system or instructions in a different case, such as System. Some upstreams ignore the case.
+	// misspelt is a member system or instructions in a different case, such as System, which some upstreams accept.
 	misspelt   span
-	tools      span // tools or functions
+	tools      span // or functions
 	format     span // response_format, text or output_format
-	toolChoice span // tool_choice
+	toolChoice span
 }
 
-// requestScan holds the positions of the list items and tool results.
 type requestScan struct {
 	list       []entry
 	results    []scannedResult
-	firstIndex int // index of the first item in the full list, if this list is a part of it
-	firstNew   int // index of the first new item; see FirstNew
+	firstIndex int // index of the first item, if this list is part of a longer one
+	firstNew   int // see FirstNew
 }
 
-// requestMemo caches decoded values.
 type requestMemo struct {
-	items            paged[*Item]     // decoded items
-	calls            map[string]*Call // calls by id, from the newest items on; filled by CallOf
-	decodedCallItems int              // number of items at the end of the list whose calls are in calls
-	newResults       []ItemResult     // result of NewResults, if hasNewResults
+	items            paged[*Item]
+	calls            map[string]*Call // by id, from the newest items on; filled by CallOf
+	decodedCallItems int              // items at the end of the list whose calls are in calls
+	newResults       []ItemResult     // valid if hasNewResults
 	hasNewResults    bool
-	resultsByCall    map[uint64][]int32 // indices of results by call; built at the first use
-	splitParts       []part             // content parts of the item that was split last
-	splitItem        int                // index of that item plus one; 0 if none
-	resultsWithoutID map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
-	hashes           paged[itemHash]    // hashes of the items
-	pairCounts       map[uint64]int     // number of equal results for equal calls; built by countPairs
-	hasRepeatedPair  bool               // a call outside of a code fence got the same answer twice; built by countPairs
+	resultsByCall    map[uint64][]int32 // indices by call
+	splitParts       []part             // parts of the item that was split last
+	splitItem        int                // index of that item plus one, or 0
+	resultsWithoutID map[uint64][]int   // by hash
+	hashes           paged[itemHash]
+	pairCounts       map[uint64]int // equal results for equal calls; built by countPairs
+	hasRepeatedPair  bool           // a call outside a code fence got the same answer twice
 }
 
-// paged holds a value for each item of a list, in pages that are allocated at their first use. precept reads only the
-// first and the newest items of most requests, so the memory hardly grows with the conversation.
+// paged holds a value for each item of a list, in pages allocated at their first use. Mostly, precept reads only the
+// first and the newest items, so the memory hardly grows with the conversation.
 type paged[T any] struct{ pages []*[pageItems]T }
 
 const pageItems = 16
 
-// at returns a pointer to the value of item i of n.
 func (p *paged[T]) at(i, n int) *T {
 	if p.pages == nil {
 		p.pages = make([]*[pageItems]T, (n+pageItems-1)/pageItems)
@@ -96,37 +91,33 @@ func (p *paged[T]) at(i, n int) *T {
 	return &(*page)[i%pageItems]
 }
 
-// itemHash is the hash of an item, if known.
 type itemHash struct {
 	sum   uint64
 	known bool
 }
 
-// entry holds the position of a list item in the body.
 type entry struct {
 	start, end    int32
 	role          Role
-	resultsBefore int32 // number of entries of requestScan.results before the item
+	resultsBefore int32 // number of earlier entries of requestScan.results
 }
 
-// scannedResult is a tool result that the scan found.
 type scannedResult struct {
 	item, block int32
-	call        uint64 // hash of the id of the call
+	call        uint64 // hash of the call id
 }
 
 // maxBody is the longest body whose offsets fit into an int32.
 const maxBody = math.MaxInt32
 
-// Parse finds the list and the other members that precept needs. It copies only short strings of the body. The error is
-// an *Uninspected.
+// Parse finds the list and the other members that precept needs. It copies only short strings. The error is an
+// *Uninspected.
 func Parse(d Dialect, body []byte) (*Request, error) {
 	r, _, err := parse(d, body, 0)
 	return r, err
 }
 
-// request returns the Request for a body whose scan ended at end. known is the checkpoint from which the scan resumed,
-// nil for none.
+// request returns the Request for a scan that ended at end and resumed from known, if any.
 func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 	body := p.scan.b
 	switch {
@@ -149,7 +140,6 @@ func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 	return r, nil
 }
 
-// listFits reports whether the list has a type that the API accepts.
 func (p *parser) listFits() bool {
 	switch firstByteAt(p.scan.b, p.spans.list) {
 	case '[':
@@ -160,12 +150,10 @@ func (p *parser) listFits() bool {
 	return false
 }
 
-// maxPlainKeys is the maximum number of keys that hasRepeatedKey compares in pairs.
 const maxPlainKeys = 64
 
-// hasRepeatedKey reports whether two top-level keys are equal after escapes are decoded and case is ignored. Such a
-// body is not rewritten, because JSON readers differ in which of two equal keys they use. The few plain keys of an
-// ordinary body are compared in place, because a map of their names would be allocated.
+// hasRepeatedKey reports whether two top-level keys are equal, ignoring escapes and case. JSON readers differ in which
+// of them they use, so such a body is not rewritten. The few plain keys of an ordinary body are compared without a map.
 func (p *parser) hasRepeatedKey() bool {
 	b := p.scan.b
 	if len(p.keys) > maxPlainKeys || slices.ContainsFunc(p.keys, func(k span) bool { return !isPlainKey(k.of(b)) }) {
@@ -181,7 +169,6 @@ func (p *parser) hasRepeatedKey() bool {
 	return false
 }
 
-// isPlainKey reports whether a key consists of ASCII characters without escapes.
 func isPlainKey(key []byte) bool {
 	for _, c := range key {
 		if c >= utf8.RuneSelf || c == '\\' {
@@ -191,7 +178,6 @@ func isPlainKey(key []byte) bool {
 	return true
 }
 
-// hasRepeatedFoldedKey is the general form of hasRepeatedKey, for any keys.
 func (p *parser) hasRepeatedFoldedKey() bool {
 	seen := make(map[string]bool, len(p.keys))
 	for _, k := range p.keys {
@@ -206,7 +192,6 @@ func (p *parser) hasRepeatedFoldedKey() bool {
 	return false
 }
 
-// setMembers sets the fields of the request from the members that the scan found.
 func (r *Request) setMembers(at *memberSpans, tools []span, known *checkpoint) {
 	b := r.Body
 	r.Model = shortText(b, at.model)
@@ -238,7 +223,6 @@ func (r *Request) setMembers(at *memberSpans, tools []span, known *checkpoint) {
 	}
 }
 
-// endsWithCompaction reports whether the list of a Responses request ends with a compaction_trigger item.
 func (r *Request) endsWithCompaction() bool {
 	if r.Dialect != Responses || len(r.scan.list) == 0 {
 		return false
@@ -247,7 +231,6 @@ func (r *Request) endsWithCompaction() bool {
 	return last.role == RoleOther && text(r.Body, responsesItemAt(r.Body, r.itemSpan(len(r.scan.list)-1)).kind) == "compaction_trigger"
 }
 
-// hints returns the session ids in the body.
 func (r *Request) hints(at *memberSpans) Hints {
 	b := r.Body
 	h := Hints{
@@ -262,8 +245,7 @@ func (r *Request) hints(at *memberSpans) Hints {
 	return h
 }
 
-// userSession returns the session id in metadata.user_id, "" for none. The text is a JSON object, or has the older form
-// user_<..>_session_<id>.
+// userSession returns the session id in metadata.user_id: a JSON object, or the older form user_<..>_session_<id>.
 func userSession(id string) string {
 	if strings.HasPrefix(id, "{") {
 		if b := []byte(id); valid(b) {
@@ -283,14 +265,13 @@ func (r *Request) Len() int { return len(r.scan.list) }
 // Raw returns the bytes of item i in Body.
 func (r *Request) Raw(i int) []byte { return r.itemSpan(i).of(r.Body) }
 
-// Role returns the role of item i without decoding the item.
+// Role returns the role of item i without decoding it.
 func (r *Request) Role(i int) Role { return r.scan.list[i].role }
 
 func (r *Request) itemSpan(i int) span {
 	return span{int(r.scan.list[i].start), int(r.scan.list[i].end)}
 }
 
-// resultsInItem returns the tool results that the scan found in item i.
 func (r *Request) resultsInItem(i int) []scannedResult {
 	to := len(r.scan.results)
 	if i+1 < len(r.scan.list) {
@@ -299,7 +280,7 @@ func (r *Request) resultsInItem(i int) []scannedResult {
 	return r.scan.results[r.scan.list[i].resultsBefore:to]
 }
 
-// RequiresJSON reports whether the answer must be JSON, according to response_format, text.format or output_format.
+// RequiresJSON reports whether response_format, text.format or output_format demands JSON.
 func (r *Request) RequiresJSON() bool {
 	v := r.members.format
 	if inner := member(r.Body, v, "format"); !inner.empty() {

@@ -10,7 +10,6 @@ import (
 	"precept/internal/label"
 )
 
-// mustParse parses a valid body.
 func mustParse(tb testing.TB, d Dialect, body string) *Request {
 	tb.Helper()
 	r, err := Parse(d, []byte(body))
@@ -86,7 +85,7 @@ func TestParseReadsTopLevelMembers(t *testing.T) {
 	}
 }
 
-// For some models, Codex sends the tools in an item of the list instead of a member of the body.
+// For some models, Codex sends the tools in an item of the list.
 func TestParseReadsToolsInList(t *testing.T) {
 	for body, want := range map[string][]string{
 		`{"input":[{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"b"},{"type":"custom","name":"a"}]},{"role":"user","content":"x"}]}`:               {"a", "b"},
@@ -182,7 +181,7 @@ func TestListHashCoversOnlyTheList(t *testing.T) {
 	if a.ListHash != b.ListHash || a.ListHash == c.ListHash {
 		t.Errorf("got ListHash %x, %x and %x, want the first two the same and the third different", a.ListHash, b.ListHash, c.ListHash)
 	}
-	// Stores hold this hash, so every release must compute the same hash.
+	// Stores hold this hash.
 	if a.ListHash != 0x73b892c991e6ffbe {
 		t.Errorf("got ListHash %#x, want 0x73b892c991e6ffbe as in earlier releases", a.ListHash)
 	}
@@ -201,8 +200,7 @@ func TestRawReturnsBytesOfItem(t *testing.T) {
 	}
 }
 
-// assertMethodsDoNotPanic calls the methods of a fuzzed request. No call may panic, and Find must find the anchor of
-// each item.
+// assertMethodsDoNotPanic also checks that Find finds each item's anchor.
 func assertMethodsDoNotPanic(t *testing.T, r *Request) {
 	t.Helper()
 	_, _, _ = r.NewUserTexts(), r.NewResults(), r.LastUser()

@@ -5,8 +5,8 @@ import "strings"
 // A body of the Responses API has the members instructions and input. input is a string or a list of items
 // {type, ...}. A message may omit its type.
 
-// itemRole returns the role of an item: RoleAssistant for output of the model, RoleTool for output of a tool. An item
-// of an unknown type is RoleOther and is never changed.
+// itemRole returns RoleAssistant for output of the model, RoleTool for output of a tool, and RoleOther for an unknown
+// type, which is never changed.
 func itemRole(role, kind []byte) Role {
 	switch string(kind) {
 	case "", "message":
@@ -22,8 +22,8 @@ func itemRole(role, kind []byte) Role {
 	return RoleOther
 }
 
-// outputPlace returns the place at the top of a tool's output. If the output is a list of shell commands, the place is
-// in the output of the first command. The result is false for outputs of other types, such as a screenshot.
+// outputPlace returns the place at the top of a tool's output, for a list of shell commands in the first one's. There
+// is none for a screenshot and the like.
 func outputPlace(b []byte, kind string, output span) (place, bool) {
 	switch kind {
 	case "function_call_output", "custom_tool_call_output":
@@ -40,7 +40,6 @@ func outputPlace(b []byte, kind string, output span) (place, bool) {
 	return resultPlace(b, output, Responses)
 }
 
-// firstStdout returns the stdout of the first shell command in a list.
 func firstStdout(b []byte, output span) span {
 	for e := range elements(b, output) {
 		return member(b, e, "stdout")
@@ -48,12 +47,10 @@ func firstStdout(b []byte, output span) span {
 	return span{}
 }
 
-// responsesItem holds the positions of the members of an item of the Responses API, in requests and in replies.
 type responsesItem struct {
 	kind, id, callID, name, content, args, input, action, output, status span
 }
 
-// responsesItemAt returns the positions of the members of the item at value.
 func responsesItemAt(b []byte, value span) (f responsesItem) {
 	findMembers(b, value, field{"type", &f.kind}, field{"id", &f.id}, field{"call_id", &f.callID}, field{"name", &f.name},
 		field{"content", &f.content}, field{"arguments", &f.args}, field{"input", &f.input},
@@ -62,7 +59,6 @@ func responsesItemAt(b []byte, value span) (f responsesItem) {
 	return f
 }
 
-// decodeResponses decodes an item of the Responses API, or the string in place of a list.
 func (r *Request) decodeResponses(it *Item, value span) {
 	b := r.Body
 	if b[value.start] == '"' {
@@ -99,7 +95,6 @@ func (r *Request) decodeResponses(it *Item, value span) {
 	}
 }
 
-// call returns the tool call of an item. The result is false if the item is not a call that the client answers.
 func (r *responsesItem) call(b []byte, kind string) (Call, bool) {
 	c := Call{ID: text(b, r.callID), Name: text(b, r.name)}
 	switch kind {
@@ -122,7 +117,6 @@ func (r *responsesItem) call(b []byte, kind string) (Call, bool) {
 	return c, true
 }
 
-// hostedArgs returns the arguments of the item at v, a call of a tool that the provider runs.
 func (r *responsesItem) hostedArgs(b []byte, v span) string {
 	for _, args := range [...]span{r.args, r.action, r.input, member(b, v, "code"), member(b, v, "queries")} {
 		if !args.empty() {
@@ -132,7 +126,6 @@ func (r *responsesItem) hostedArgs(b []byte, v span) string {
 	return ""
 }
 
-// patchErrorFlag returns Result.IsError for the status of an apply_patch_call_output.
 func patchErrorFlag(status string) int8 {
 	switch status {
 	case "failed":
@@ -143,8 +136,7 @@ func patchErrorFlag(status string) int8 {
 	return 0
 }
 
-// outputText returns the text of the output of a tool: a string, text parts, the output of shell
-// commands, or the JSON.
+// outputText returns a tool's output: a string, text parts, the output of shell commands, or the JSON.
 func outputText(b []byte, kind string, v span) string {
 	switch k := firstByteAt(b, v); {
 	case k == 0 || k == 'n':
@@ -159,7 +151,6 @@ func outputText(b []byte, kind string, v span) string {
 	return string(v.of(b))
 }
 
-// shellText returns the outputs and the exit codes in a list of shell commands: [{stdout, stderr, outcome}].
 func shellText(b []byte, v span) string {
 	var lines []string
 	for e := range elements(b, v) {

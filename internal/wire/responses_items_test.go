@@ -20,8 +20,6 @@ import (
 	"precept/internal/wire"
 )
 
-// In the Responses API, the type of an item determines its role: assistant for model output, tool for tool output, and
-// otherwise other.
 func TestResponsesItemTypeDeterminesRole(t *testing.T) {
 	for role, kinds := range map[wire.Role]string{
 		wire.RoleTool: "function_call_output custom_tool_call_output local_shell_call_output shell_call_output " +
@@ -41,9 +39,7 @@ func TestResponsesItemTypeDeterminesRole(t *testing.T) {
 	}
 }
 
-// A stream of the Responses API has the arguments of a call three times: in pieces, in an event with all arguments, and
-// in an event with the whole item. If the event with the whole item is missing, the reader uses the earlier events.
-// Pieces after this event have no effect.
+// A stream has a call's arguments in pieces, in an event, and in the whole item. Pieces after that have no effect.
 func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 	event := func(kind, rest string) string {
 		return `data: {"type":"` + kind + `","output_index":0` + rest + "}\n\n"
@@ -70,8 +66,7 @@ func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 	}
 }
 
-// SystemText joins the member instructions or system and the leading system messages of the list. It omits later system
-// messages and the blocks that precept inserted.
+// Later system messages and blocks of precept are omitted.
 func TestSystemTextInEachDialect(t *testing.T) {
 	block := `Lessons from past experience:\n- x\nEnd of lessons.\n`
 	for name, tc := range map[string]struct {
@@ -109,7 +104,7 @@ func TestAppendStringMatchesEncodingJSON(t *testing.T) {
 	})
 }
 
-// ErrorBody returns JSON in the error format of the dialect, even for a message with quotes and invalid UTF-8.
+// The message may have quotes and invalid UTF-8.
 func TestErrorBodyHasFormatOfDialect(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.NoDialect, wire.Chat, wire.Responses, wire.Messages} {
 		body := wire.ErrorBody(d, 503, "it \"failed\"\n\xff<b>")
@@ -129,7 +124,7 @@ func TestErrorBodyHasFormatOfDialect(t *testing.T) {
 	}
 }
 
-// Decode accepts each name of an encoding. A truncated body and a wrong or unknown encoding are errors.
+// Truncated bodies and wrong or unknown encodings are errors.
 func TestDecodeAcceptsEachEncodingName(t *testing.T) {
 	const text = `{"messages":[]}`
 	pack := func(w io.WriteCloser, b *bytes.Buffer) []byte {
@@ -177,8 +172,7 @@ func TestDecodeAcceptsEachEncodingName(t *testing.T) {
 	}
 }
 
-// An inserted part has the type of the part after it, text or input_text, because some servers accept only one of the
-// types.
+// Some servers accept only text or only input_text.
 func TestInsertedPartHasTypeOfNextTextPart(t *testing.T) {
 	for name, tc := range map[string]struct{ list, want string }{
 		"before text":                {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
@@ -197,8 +191,7 @@ func TestInsertedPartHasTypeOfNextTextPart(t *testing.T) {
 	}
 }
 
-// The hash of an item covers all of its content, even parts other than text and calls. It ignores the changes that
-// agents make to an item before they send it back. ToolsHash ignores the order of tools and repeated tools.
+// Changes that agents make do not count, nor do the order of tools and repeated tools.
 func TestHashCoversContentOnly(t *testing.T) {
 	hash := func(item string) uint64 { return mustParse(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
 	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
@@ -240,8 +233,7 @@ func TestHashCoversContentOnly(t *testing.T) {
 	}
 }
 
-// Some servers send the pieces of calls without an index. A piece without an id continues the last call, and a piece
-// with a new id starts a call. Text between the pieces belongs to the text of the reply.
+// A piece without an id continues the last call. Text between pieces belongs to the reply.
 func TestStreamedCallsWithoutIndexAreSeparated(t *testing.T) {
 	const first, more, second = `{"id":"a","function":{"name":"f","arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`, `{"id":"b","function":{"name":"g","arguments":"{}"}}`
 	const both, counted = `{"index":0,"id":"a","function":{"name":"f","arguments":"{"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"\"x\""}}`
@@ -261,8 +253,6 @@ func TestStreamedCallsWithoutIndexAreSeparated(t *testing.T) {
 	}
 }
 
-// MediaHash is 0 except for images in a user message. Hash differs for messages with the same command and different
-// output.
 func TestHashCoversImagesAndCommandOutput(t *testing.T) {
 	const picture = `[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:,"}}]`
 	ran := func(output string) string {
@@ -281,8 +271,7 @@ func TestHashCoversImagesAndCommandOutput(t *testing.T) {
 	}
 }
 
-// The arguments of a call may be a JSON object or a list, which Mistral and some local servers send in place of a
-// string. Such calls have the JSON as their arguments, in requests and in replies.
+// Mistral and some local servers send a JSON object or list in place of a string.
 func TestCallArgumentsMayBeJSONValues(t *testing.T) {
 	const object, list = `{"path": "a/.env", "n": [1, 2]}`, `["ls", "-l"]`
 	for _, args := range []string{object, list} {
@@ -327,8 +316,7 @@ func TestCallArgumentsMayBeJSONValues(t *testing.T) {
 	}
 }
 
-// Two calls without ids stay two calls if their arguments are objects. Pieces of a string replace an object at the
-// beginning of a call.
+// Pieces of a string replace an object at the beginning of a call.
 func TestStreamedObjectArgumentsKeepCallsSeparate(t *testing.T) {
 	for _, tc := range []struct {
 		pieces []string
@@ -348,9 +336,7 @@ func TestStreamedObjectArgumentsKeepCallsSeparate(t *testing.T) {
 	}
 }
 
-// A server that escapes all characters outside of ASCII may send the two halves of a surrogate pair in two pieces. The
-// reply has the whole character, so that it has the same echo key as a later request with the character. A half without
-// its pair becomes U+FFFD.
+// A server may split a surrogate pair. The echo key needs the whole character. Half a pair becomes U+FFFD.
 func TestStreamedPiecesMaySplitACharacter(t *testing.T) {
 	for _, tc := range []struct {
 		pieces []string // contents of string literals
@@ -400,8 +386,7 @@ func TestStreamedPiecesMaySplitACharacter(t *testing.T) {
 	}
 }
 
-// Some servers send calls without ids and repeat the name in each piece. After complete arguments, the next piece
-// starts another call.
+// Some servers repeat the name in each piece. After complete arguments, the next piece starts a call.
 func TestStreamedCallsWithoutIDsAreSeparated(t *testing.T) {
 	args := `{"text":"` + strings.Repeat("x{]y", 10_000) + `"}`
 	r := wire.NewReplyReader(wire.Chat, -1, 1<<20)
@@ -417,7 +402,6 @@ func TestStreamedCallsWithoutIDsAreSeparated(t *testing.T) {
 	}
 }
 
-// Memory.Parse returns the same result as Parse for a growing list that begins with system messages.
 func TestMemoryParsesLeadingSystemMessages(t *testing.T) {
 	m := wire.NewParseCache()
 	list := `{"role":"system","content":"` + strings.Repeat("a", 9<<10) + `"}`
@@ -426,7 +410,7 @@ func TestMemoryParsesLeadingSystemMessages(t *testing.T) {
 		want, err := wire.Parse(wire.Chat, body)
 		got, memoryErr := m.Parse(1, wire.Chat, body, 0)
 		if err != nil || memoryErr != nil || got.SystemHash != want.SystemHash || got.ListHash != want.ListHash || got.Len() != n+1 {
-			t.Fatalf("%d items: Memory.Parse = %+v, error %v, want %+v, error %v as from Parse", n+1, got, memoryErr, want, err)
+			t.Fatalf("%d items: ParseCache.Parse = %+v, error %v, want %+v, error %v as from Parse", n+1, got, memoryErr, want, err)
 		}
 		role := "system"
 		if n == 2 {
@@ -436,8 +420,7 @@ func TestMemoryParsesLeadingSystemMessages(t *testing.T) {
 	}
 }
 
-// The echo keys of a reply of the Responses API are its id, the ids of its items, and the ids of its calls. A call has
-// a second key with the id of its item.
+// A call also has a key with its item's id.
 func TestReplyEchoKeysOfResponsesItems(t *testing.T) {
 	r := wire.NewReplyReader(wire.Responses, -1, 1<<16)
 	_, _ = io.WriteString(r, `{"id":"resp_1","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},`+
@@ -447,14 +430,14 @@ func TestReplyEchoKeysOfResponsesItems(t *testing.T) {
 	if want := []string{"c:c1", "c:fc_1", "i:fc_1", "i:msg_1", "r:resp_1"}; !slices.Equal(keys, want) {
 		t.Errorf("ReplyEchoKeys = %q, want %q", keys, want)
 	}
-	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // a stream without its beginning
+	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // without its beginning
 	_, _ = io.WriteString(r, "data: {\"type\":\"response.function_call_arguments.done\",\"output_index\":0,\"arguments\":\"{}\"}\n\n")
 	if rep := r.Reply(); len(rep.Calls) != 1 || rep.Calls[0].Args != "{}" || rep.Text != "" {
 		t.Errorf("stream without its beginning: got %+v, want one call with the arguments {} and no text", rep)
 	}
 }
 
-// The anchor of a message counts the earlier messages with the same text, even if tool results are between them.
+// Tool results may be between them.
 func TestAnchorNthCountsIdenticalMessages(t *testing.T) {
 	const step = `{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":"%[1]d","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"%[1]d","content":"x"}`
 	list := fmt.Sprintf(step, 1) + "," + fmt.Sprintf(step, 2) + "," + fmt.Sprintf(step, 3)

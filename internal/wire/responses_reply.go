@@ -2,7 +2,6 @@ package wire
 
 import "strings"
 
-// readResponses reads one event of the Responses API stream, or a whole response.
 func (r *ReplyReader) readResponses(name, b []byte) {
 	var kind, response, item, nth, delta, args, input, message, fault span
 	findMembers(b, span{0, len(b)}, field{"type", &kind}, field{"response", &response}, field{"item", &item},
@@ -46,7 +45,6 @@ func (r *ReplyReader) readResponses(name, b []byte) {
 	}
 }
 
-// finalStatus returns the status that the name of a final event implies, "" for other events.
 func finalStatus(name []byte) string {
 	switch string(name) {
 	case "response.completed", "response.done":
@@ -68,8 +66,7 @@ func (r *ReplyReader) setArgs(b []byte, index int, v span) {
 	}
 }
 
-// readWholeResponse reads a response object. A non-empty status marks the object as final; the object's
-// own status field takes precedence.
+// readWholeResponse reads a response object. A status marks it as final, but the object's own status decides.
 func (r *ReplyReader) readWholeResponse(b []byte, v span, status string) {
 	if firstByteAt(b, v) != '{' {
 		return
@@ -100,7 +97,6 @@ func (r *ReplyReader) readWholeResponse(b []byte, v span, status string) {
 	}
 }
 
-// allDone reports whether there are items and all of them are complete.
 func (r *ReplyReader) allDone() bool {
 	for _, s := range r.items.list {
 		if !s.isComplete {
@@ -117,7 +113,6 @@ func (r *ReplyReader) dropItems() {
 	r.items.list, r.items.byIndex = nil, nil
 }
 
-// readOutputItem reads an output item. done reports that the item is complete.
 func (r *ReplyReader) readOutputItem(b []byte, v span, index int, done bool) {
 	if firstByteAt(b, v) != '{' {
 		return

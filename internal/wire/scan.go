@@ -1,29 +1,24 @@
 package wire
 
-// maxDepth is the maximum nesting depth of a body. The scanner calls itself once per level, and would overflow the
-// stack on 8 MB of "[". Go cannot recover from a stack overflow.
+// maxDepth bounds the nesting of a body. The scanner calls itself once per level: 8 MB of "[" would overflow the stack,
+// from which Go cannot recover.
 const maxDepth = 256
 
-// invalid is the offset that the scanner returns for an invalid value.
 const invalid = -1
 
-// span is a half-open range of offsets.
 type span struct{ start, end int }
 
 func (s span) of(b []byte) []byte { return b[s.start:s.end] }
 func (s span) empty() bool        { return s.end == 0 }
 
-// inner returns the span between the quotes of a string literal.
 func (s span) inner() span { return span{s.start + 1, s.end - 1} }
 
-// scanner proves in one pass that b is JSON, as strictly as encoding/json, and finds the ends of
-// values.
+// scanner proves in one pass that b is JSON, as strictly as encoding/json, and finds the ends of values.
 type scanner struct {
 	b    []byte
-	deep bool // the nesting is deeper than maxDepth, and the scan stopped
+	deep bool // the scan stopped at maxDepth
 }
 
-// skipValue returns the offset after the value at i, or invalid.
 func (s *scanner) skipValue(i, depth int) int {
 	if uint(i) >= uint(len(s.b)) {
 		return invalid
@@ -62,8 +57,8 @@ func (s *scanner) skipArray(i, depth int) int {
 	return i
 }
 
-// firstElement moves from the opening bracket at i to the first element, or past the closing bracket. more is true if
-// an element or a key must follow at the offset.
+// firstElement moves from the opening bracket at i to the first element, or past the closing bracket. more means
+// that an element or key must follow.
 func (s *scanner) firstElement(i int, closing byte, depth int) (at int, more bool) {
 	if depth > maxDepth {
 		s.deep = true
@@ -76,8 +71,8 @@ func (s *scanner) firstElement(i int, closing byte, depth int) (at int, more boo
 	return i, true
 }
 
-// nextElement moves from the end of an element at i to the next element, or past the closing bracket. more is true if
-// an element or a key must follow at the offset.
+// nextElement moves from the end of an element at i to the next one, or past the closing bracket. more means that
+// an element or key must follow.
 func (s *scanner) nextElement(i int, closing byte) (at int, more bool) {
 	if i < 0 {
 		return invalid, false
@@ -95,8 +90,6 @@ func (s *scanner) nextElement(i int, closing byte) (at int, more bool) {
 	return invalid, false
 }
 
-// key returns the span between the quotes of a member's name at i, and the offset of the value, or
-// invalid.
 func (s *scanner) key(i int) (name span, value int) {
 	if uint(i) >= uint(len(s.b)) || s.b[i] != '"' {
 		return span{}, invalid
@@ -112,7 +105,6 @@ func (s *scanner) key(i int) (name span, value int) {
 	return span{i + 1, end - 1}, s.skipSpace(colon + 1)
 }
 
-// skipSpace returns the offset of the first byte at or after i that is not white space.
 func (s *scanner) skipSpace(i int) int {
 	for i < len(s.b) && s.b[i] <= ' ' && isBlank(s.b[i]) {
 		i++
@@ -130,8 +122,7 @@ func (s *scanner) skipLiteral(i int, word string) int {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// wholeValue returns the span of the JSON value in b. ok is false unless b holds exactly one JSON value. depth is the
-// nesting depth of the value in its document.
+// wholeValue returns the span of the only JSON value in b, which is nested depth levels deep in its document.
 func wholeValue(b []byte, depth int) (v span, ok bool) {
 	s := scanner{b: b}
 	v.start = s.skipSpace(0)
@@ -139,13 +130,11 @@ func wholeValue(b []byte, depth int) (v span, ok bool) {
 	return v, v.end >= 0 && s.skipSpace(v.end) == len(b)
 }
 
-// valid reports whether b is one JSON value, at most maxDepth deep.
 func valid(b []byte) bool {
 	_, ok := wholeValue(b, 0)
 	return ok
 }
 
-// numberEnd returns the offset after the number at i, or invalid.
 func numberEnd(b []byte, i int) int {
 	if b[i] == '-' {
 		i++
@@ -170,7 +159,6 @@ func numberEnd(b []byte, i int) int {
 	return i
 }
 
-// digitsEnd returns the offset after the digits at i, or invalid if no digit is at i.
 func digitsEnd(b []byte, i int) int {
 	from := i
 	for i < len(b) && b[i]-'0' <= 9 {

@@ -22,7 +22,6 @@ func TestValidMatchesEncodingJSON(t *testing.T) {
 	}
 }
 
-// The scanner compares 8 bytes of a string at once. It finds a special byte at each of the 8 positions.
 func TestValidFindsSpecialBytesAtEveryOffset(t *testing.T) {
 	for _, end := range []string{`"`, `\n"`, "\x01\"", "\x80\"", "\xff\"", "\x1f\"", "!\"", "]\"", "#\""} {
 		for n := range 40 {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// A ReAct agent sends its question and all steps so far as one message, the scratchpad. The parser separates the
-// question from the steps. Rules and examples that look like steps belong to the question.
+// Rules and examples that look like steps belong to the question.
 func TestParseScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 	const rules = "Use this:\n\nQuestion: the question\nThought: think\nAction: the action\nAction Input: its input\nObservation: what came\n... (again)\nThought: I know\nFinal Answer: it\n\nBegin!\n\n"
 	for text, want := range map[string]string{
@@ -37,8 +36,7 @@ func TestParseScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 	}
 }
 
-// While a scratchpad grows, its UserText does not change, and Splice inserts text for a result at the top of its
-// observation.
+// UserText does not change.
 func TestSpliceIntoGrowingScratchpad(t *testing.T) {
 	text := "Observe:\nObservation rules: none\\\\nObservation\nQuestion: \u00e9\nThought:"
 	var words string

@@ -5,7 +5,6 @@ type seed struct {
 	body    string
 }
 
-// seeds returns request bodies of many shapes, for fuzzers.
 func seeds() []seed {
 	return []seed{
 		{Chat, `{"model":"m","messages":[{"role":"system","content":"be brief"},{"role":"user","content":"\"fix the build\""}],"stream":true}`},

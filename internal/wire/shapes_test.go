@@ -8,10 +8,9 @@ import (
 	"precept/internal/wire"
 )
 
-// describeItems formats the items of a request. An item is a letter for its role (other, system, user, assistant,
-// tool), "+" if it accepts inserted text, its text, its calls, its results, and after "@" the ids of calls that the
-// provider answered. After a result, "!" means that it accepts no inserted text, a number is IsError, and "*" means
-// images or files.
+// describeItems writes each item as a letter for its role (other, system, user, assistant, tool), "+" if it accepts
+// text, its text, calls and results, and after "@" the calls answered by the provider. After a result, "!" means that
+// it accepts no text, a number is IsError, and "*" means images or files.
 func describeItems(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {
@@ -46,8 +45,7 @@ func describeItems(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-// Each case has its expected items in the notation of describeItems. Splice without edits returns the body unchanged,
-// and a second parse gives the same hashes.
+// The notation is that of describeItems.
 func TestParseUnusualBodies(t *testing.T) {
 	for _, tc := range []struct {
 		dialect wire.Dialect
@@ -105,7 +103,6 @@ func TestParseUnusualBodies(t *testing.T) {
 	}
 }
 
-// The hash of an item depends on its content, and ignores the changes that agents make to an item that they send back.
 func TestHashIgnoresChangesToReturnedItems(t *testing.T) {
 	hash := func(d wire.Dialect, item string) uint64 {
 		key := map[bool]string{true: "input", false: "messages"}[d == wire.Responses]

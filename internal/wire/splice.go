@@ -9,44 +9,41 @@ import (
 // Edit is an insertion of Text before the user's own words, at the top of a tool result, or at the end of the system
 // prompt.
 type Edit struct {
-	Item  int // index in the list, or System
-	Block int // -1 for the user's words; for a tool result, its index in the content (messages), or 0 (other dialects)
+	Item  int // index, or System
+	Block int // -1 for the user's words; else the tool result's index in the content (messages), or 0
 	Text  string
 }
 
-// form is the shape of an insertion.
 type form uint8
 
 const (
-	insideString  form = iota // inside a string, at its beginning
-	beforePart                // a new text part before another part
-	firstPart                 // a new text part at the beginning of an array
-	createdMember             // a new member of an object, or a new message
-	atEnd                     // inside a string, at its end
-	lastPart                  // a new text part at the end of an array
-	aroundNull                // a new string that begins before the null of the body and ends with it
+	insideString  form = iota // at the beginning of a string
+	beforePart                // new text part before another
+	firstPart                 // new text part that begins an array
+	createdMember             // new member of an object, or new message
+	atEnd                     // at the end of a string
+	lastPart                  // new text part that ends an array
+	aroundNull                // new string around the null of the body
 )
 
-// A result whose content is null becomes the string "TEXT\u000anull". Clients write a line feed as \n, so this escape
-// shows that precept changed a null to a string.
+// A null content becomes the string "TEXT\u000anull". Clients write a line feed as \n, so this escape shows that
+// precept changed a null to a string.
 const (
 	nullMark = `\u000a`
 	nullText = "null"
 )
 
-// place is the offset of an insertion, with its form.
 type place struct {
 	offset int
 	form   form
-	typ    string // beforePart, firstPart, lastPart: type of the new part
+	typ    string // beforePart, firstPart, lastPart: type of the part
 	empty  bool   // firstPart, lastPart: the array is empty
 
 	head, tail string // createdMember: bytes around the text
 }
 
-// userTextPlace returns the place before the user's own words. The place is in the last text part with words, or else
-// in the last text part. It is never before a tool result, because the Messages API requires that tool results come
-// first.
+// userTextPlace returns the place before the user's own words: in the last text part with words, or else in the last
+// text part. In the Messages API, tool results come first.
 func userTextPlace(b []byte, parts []part, d Dialect) (place, bool) {
 	at := -1
 	for i := len(parts) - 1; i >= 0 && parts[i].kind != resultPart; i-- {
@@ -70,7 +67,6 @@ func userTextPlace(b []byte, parts []part, d Dialect) (place, bool) {
 	return place{offset: parts[at].span.start, form: beforePart, typ: partType(parts[at].typ, d)}, true
 }
 
-// resultPlace returns the place at the top of the content or output of a tool result.
 func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 	switch firstByteAt(b, content) {
 	case '"':
@@ -85,14 +81,14 @@ func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 			}
 		}
 		return p, true
-	case 'n': // a result without content
+	case 'n':
 		return place{offset: content.start, form: aroundNull}, true
 	}
 	return place{}, false
 }
 
-// partType returns the type of a new part next to a part of type typ. The new part gets the same type if possible,
-// because some servers know only one spelling.
+// partType returns the type of a new part next to one of type typ: the same if possible, because some servers know only
+// one spelling.
 func partType(typ string, d Dialect) string {
 	if typ == "text" || typ == "input_text" {
 		return typ
@@ -100,8 +96,8 @@ func partType(typ string, d Dialect) string {
 	return d.partType()
 }
 
-// placeOf returns the place for an edit of the item and block. ok is false if no text can be inserted there, or if
-// another precept has already created a member there (see createdContent).
+// placeOf returns the place for an edit. There is none if another precept has already created a member there (see
+// createdContent).
 func (r *Request) placeOf(item, block int) (p place, ok bool) {
 	if item == System {
 		return r.systemPlace()
@@ -134,14 +130,13 @@ func (r *Request) placeOf(item, block int) (p place, ok bool) {
 	return place{}, false
 }
 
-// insertion is a place and the texts that Splice inserts there.
 type insertion struct {
 	item, block int
 	where       place
 	texts       []string
 }
 
-// insertions groups the edits by place, and returns the places in the order of the body. Empty texts are left out.
+// insertions groups the edits by place, in the order of the body. Empty texts are left out.
 func (r *Request) insertions(edits []Edit) ([]insertion, error) {
 	list := make([]insertion, 0, len(edits))
 	for _, e := range edits {
@@ -163,8 +158,8 @@ func (r *Request) insertions(edits []Edit) ([]insertion, error) {
 	return list, nil
 }
 
-// Splice appends the body to dst, with the texts of the edits and without the cuts. dst must not overlap Body. Texts
-// for the same place keep their order. If an edit has no place, Splice returns dst unchanged and an error.
+// Splice appends the body to dst, with the texts of the edits and without the cuts. dst must not overlap Body. Texts at
+// the same place keep their order. If an edit has no place, dst is returned unchanged with an error.
 func (r *Request) Splice(dst []byte, edits []Edit, cuts ...Cut) ([]byte, error) {
 	insertions, err := r.insertions(edits)
 	if err != nil {
@@ -189,7 +184,6 @@ func (r *Request) Splice(dst []byte, edits []Edit, cuts ...Cut) ([]byte, error) 
 	return dst, nil
 }
 
-// appendTo appends the bytes that insert the texts at the place.
 func (p *place) appendTo(dst []byte, texts []string) []byte {
 	switch p.form {
 	case insideString, atEnd:

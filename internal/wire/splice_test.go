@@ -10,7 +10,7 @@ import (
 
 const block = "Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n"
 
-// escaped is the text of block with the escapes of a JSON string.
+// escaped is block with JSON escapes.
 const escaped = `Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n`
 
 func TestSpliceInsertsTextAtEachPlaceAndStripRemovesIt(t *testing.T) {
@@ -147,8 +147,7 @@ func TestSpliceInsertsTextAtEachPlaceAndStripRemovesIt(t *testing.T) {
 	}
 }
 
-// Splice returns an error for a place that accepts no text. Splice writes a new member with a space before the colon,
-// as in "system" :"x". A client's member with such a space is also an error, because Strip could not distinguish them.
+// Splice writes a new member as "system" :"x". Strip could not tell a client's member with such a space from it.
 func TestSpliceRejectsPlacesThatAcceptNoText(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
@@ -254,7 +253,6 @@ func TestStripUndoesSplice(t *testing.T) {
 	})
 }
 
-// A block is text that precept inserts. An item has the same Hash and the same UserText with and without blocks.
 func TestHashAndUserTextIgnoreBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := requestGenerator{t}
@@ -279,8 +277,7 @@ func TestHashAndUserTextIgnoreBlocks(t *testing.T) {
 	})
 }
 
-// The client may write the member name of the system prompt in a different case. Find then returns no place for a new
-// member, because an upstream that ignores case would read two system prompts.
+// An upstream that ignores case would read two system prompts.
 func TestSystemPromptInDifferentCasePreventsNewMember(t *testing.T) {
 	for body, d := range map[string]Dialect{
 		`{"input":"hi","Instructions":"be brief"}`:                              Responses,

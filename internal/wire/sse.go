@@ -4,28 +4,25 @@ import (
 	"bytes"
 )
 
-// sseReader splits a stream of server-sent events, which arrives in pieces of any size, into events. Lines end with LF,
-// CR or CRLF.
+// sseReader splits a stream of server-sent events, in pieces of every size, into events. Lines end with LF, CR or CRLF.
 type sseReader struct {
-	maxBytes    int                                   // maximum length of a line, and of an event's data, in bytes
-	handleEvent func(name, data []byte, tooLong bool) // called with each event; tooLong means that data is missing because it exceeds maxBytes
+	maxBytes    int                                   // of a line, and of an event's data
+	handleEvent func(name, data []byte, tooLong bool) // data is missing if tooLong
 
-	line    []byte // bytes of the unfinished line
-	data    []byte // data of the unfinished event
+	line    []byte
+	data    []byte
 	name    []byte
-	hasData bool // the event has a data field
-	lineCut bool // the line is longer than maxBytes
-	tooLong bool // the event is longer than maxBytes
-	afterCR bool // the last byte was a CR that ended a line
+	hasData bool
+	lineCut bool // longer than maxBytes
+	tooLong bool // longer than maxBytes
+	afterCR bool
 }
 
-// keptBuffer is the maximum size, in bytes, of a buffer that is kept for the next event. A thousand streams may be open
-// at once.
+// keptBuffer bounds a buffer that is kept for the next event. A thousand streams may be open at once.
 const keptBuffer = 16 << 10
 
-// write reads the next bytes of the stream.
 func (s *sseReader) write(p []byte) {
-	hasCR := bytes.IndexByte(p, '\r') >= 0 // searched once, because a CR is rare
+	hasCR := bytes.IndexByte(p, '\r') >= 0 // searched once: a CR is rare
 	for len(p) > 0 {
 		if s.afterCR {
 			s.afterCR = false
@@ -59,7 +56,6 @@ func (s *sseReader) write(p []byte) {
 	}
 }
 
-// drop sets maxBytes, and releases the unfinished line and the unfinished event if they are longer.
 func (s *sseReader) drop(maxBuffered int) {
 	s.maxBytes = maxBuffered
 	if len(s.line) > maxBuffered {
@@ -70,14 +66,13 @@ func (s *sseReader) drop(maxBuffered int) {
 	}
 }
 
-// end reads the last line and the last event, which some servers send without a line end.
+// end reads the last line and event, which some servers send without a line end.
 func (s *sseReader) end() {
 	s.readLine(s.line)
 	s.dispatch()
 	s.line, s.lineCut = nil, false
 }
 
-// bufferLine keeps a piece of a line until the rest arrives.
 func (s *sseReader) bufferLine(p []byte) {
 	if room := s.maxBytes - len(s.line); len(p) > room {
 		s.lineCut = true
@@ -86,7 +81,6 @@ func (s *sseReader) bufferLine(p []byte) {
 	s.line = append(s.line, p...)
 }
 
-// readLine reads one whole line.
 func (s *sseReader) readLine(line []byte) {
 	if len(line) == 0 && !s.lineCut {
 		s.dispatch()
@@ -129,17 +123,17 @@ func reuse(b []byte) []byte {
 	return b[:0]
 }
 
-// eventTemplate holds the bytes of the last event before and after its piece of text. A stream has hundreds of events
-// that differ only in this piece. The comparison of an event with the template takes a tenth of the time of a scan.
+// eventTemplate holds the last event's bytes around its piece of text. Hundreds of events of a stream differ only in
+// this piece. A comparison takes a tenth of the time of a scan.
 type eventTemplate struct {
 	name, before, after []byte
 	item                *replyItem
-	textSpan            span // position of the piece, with its quotes
-	changes             int  // number of texts that the last event added or replaced
+	textSpan            span // with its quotes
+	changes             int  // texts that the last event added or replaced
 	valid               bool
 }
 
-// learn sets the template to the last event, if the event only added a piece of text to an item.
+// learn sets the template to the last event, if that only added text to an item.
 func (e *eventTemplate) learn(name, data []byte) {
 	e.valid = e.changes == 1 && !e.item.isCall && !e.item.isHosted
 	if !e.valid {
@@ -150,8 +144,7 @@ func (e *eventTemplate) learn(name, data []byte) {
 	e.after = append(e.after[:0], data[e.textSpan.end-1:]...)
 }
 
-// readByTemplate reads an event that matches the template, and reports whether it does. The bytes around the piece of
-// text are the same as in the last event, so the event only adds the piece to the same item.
+// readByTemplate reads an event that matches the template: it only adds its piece of text to the same item.
 func (r *ReplyReader) readByTemplate(name, data []byte) bool {
 	m := &r.template
 	if !m.valid || !bytes.HasPrefix(data, m.before) || !bytes.Equal(name, m.name) {

@@ -13,7 +13,6 @@ type sseEvent struct {
 	lost       bool
 }
 
-// events returns the events of a stream that is written in pieces of n bytes.
 func events(stream string, limit, n int) []sseEvent {
 	var out []sseEvent
 	s := sseReader{maxBytes: limit, handleEvent: func(name, data []byte, lost bool) {
@@ -68,7 +67,6 @@ func TestSSEReaderReadsEvents(t *testing.T) {
 	}
 }
 
-// The events of a stream are read as they were written, with any line ends and in pieces of any size.
 func TestSSERoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var stream strings.Builder

@@ -7,11 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Strings are nine tenths of a body. The functions of this file find the end of a string, and prove that it has no
-// control characters and no invalid escapes. They read eight bytes at once, because most bytes are plain text and need
-// no other check.
+// Strings are nine tenths of a body. This file finds their ends, and proves that they have no control characters and no
+// invalid escapes, eight bytes at a time.
 
-// Words in which all eight bytes are the same.
 const (
 	ones        = 0x0101010101010101
 	highs       = 0x80 * ones
@@ -20,14 +18,13 @@ const (
 	blanks      = ' ' * ones
 )
 
-// stopBits sets the highest bit of each byte of w that ends a run of plain text in a string: a quote, a backslash, or a
-// control character. Only the lowest set bit is reliable, because the subtraction may carry into higher bytes.
+// stopBits marks the bytes of w that end plain text: a quote, a backslash or a control character. Only the lowest set
+// bit is reliable, because the subtraction may carry.
 func stopBits(w uint64) uint64 {
 	q, s := w^quotes, w^backslashes
 	return ((q-ones)&^q | (s-ones)&^s | (w-blanks)&^w) & highs
 }
 
-// stringEnd returns the offset after the closing quote of the string whose text begins at i, or invalid.
 func stringEnd(b []byte, i int) int {
 	for i < len(b) {
 		if i+8 <= len(b) {
@@ -54,7 +51,6 @@ func stringEnd(b []byte, i int) int {
 	return invalid
 }
 
-// escapeEnd returns the offset after the escape whose letter is at i, or invalid.
 func escapeEnd(b []byte, i int) int {
 	if i >= len(b) {
 		return invalid
@@ -70,7 +66,6 @@ func escapeEnd(b []byte, i int) int {
 	return invalid
 }
 
-// hex4 returns the value of four hexadecimal digits; -1 for other bytes.
 func hex4(b []byte) rune {
 	var n [2]byte
 	if _, err := hex.Decode(n[:], b[:4]); err != nil {
@@ -79,8 +74,7 @@ func hex4(b []byte) rune {
 	return rune(binary.BigEndian.Uint16(n[:]))
 }
 
-// AppendString appends s as a JSON string. Each byte that is not UTF-8 becomes U+FFFD, as in
-// encoding/json.
+// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, as in encoding/json.
 func AppendString(dst []byte, s string) []byte {
 	if !utf8.ValidString(s) {
 		s = string([]rune(s))
@@ -88,8 +82,8 @@ func AppendString(dst []byte, s string) []byte {
 	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
-// appendEscaped appends s as the inside of a string literal. It writes only the required escapes, no HTML escapes, and
-// keeps bytes that are not UTF-8.
+// appendEscaped appends s as the inside of a string literal, with only the required escapes. It keeps bytes that are
+// not UTF-8.
 func appendEscaped(dst []byte, s string) []byte {
 	const digit = "0123456789abcdef"
 	from := 0

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Strip removes the texts of edits from body. It is the inverse of Splice.
+// Strip is the inverse of Splice.
 func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
-	// Remove the texts in the order system prompt, user messages, tool results: an inserted system message shifts the
-	// indices of the other items, and text before a user message can change which results precept reads in the message.
+	// An inserted system message shifts the other items, and text before a user message can change which results
+	// precept reads in it. So remove system prompt, user messages, and tool results in this order.
 	var steps [3][]insertion
 	for _, e := range edits {
 		step := &steps[2]
@@ -36,7 +36,7 @@ func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	return body, nil
 }
 
-// strip removes insertions from body. It returns an error if one of them is not in body.
+// strip fails if an insertion is not in body.
 func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	if len(spots) == 0 {
 		return bytes.Clone(body), nil
@@ -65,15 +65,15 @@ func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// places returns the possible places of the inserted text of g. If the text itself reads as user text, placeOf returns
-// a different part than at the insertion, so places returns every text part.
+// places returns g's possible places. If its text reads as user text, placeOf returns a different part than at the
+// insertion, so every text part counts.
 func (r *Request) places(g insertion) []place {
 	p, ok := r.placeOf(g.item, g.block)
 	if !ok && p.form != createdMember {
 		return nil
 	}
 	out := []place{p}
-	if p.form == createdMember && !ok { // or Splice replaced the client's null by a string
+	if p.form == createdMember && !ok { // or a null became a string
 		out = append(out, place{offset: p.offset + len(p.head) - 1, form: aroundNull})
 	}
 	if p.form == insideString {
@@ -90,7 +90,6 @@ func (r *Request) places(g insertion) []place {
 	return out
 }
 
-// insertedSpan returns the span that Splice inserted for g.
 func (r *Request) insertedSpan(g insertion) (span, bool) {
 	for _, p := range r.places(g) {
 		text := p.appendTo(nil, g.texts)
@@ -101,7 +100,6 @@ func (r *Request) insertedSpan(g insertion) (span, bool) {
 		if r.hasText(cut, text) {
 			return cut, true
 		}
-		// A part in an empty array has no comma.
 		if cut.end--; p.form == firstPart && r.hasText(cut, text[:len(text)-1]) && bytes.TrimLeft(r.Body[cut.end:], " \t\r\n")[0] == ']' {
 			return cut, true
 		}
@@ -113,7 +111,6 @@ func (r *Request) insertedSpan(g insertion) (span, bool) {
 	return span{}, false
 }
 
-// hasText reports whether the body has text at the span.
 func (r *Request) hasText(at span, text []byte) bool {
 	return at.start >= 0 && at.end <= len(r.Body) && bytes.Equal(at.of(r.Body), text)
 }

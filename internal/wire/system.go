@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// System is the Edit.Item of the system prompt. The text is inserted at the end of the prompt, which invalidates the
-// provider's prompt cache. A missing prompt is created.
+// System is the Edit.Item of the system prompt, to which the text is appended. This invalidates the provider's prompt
+// cache. A missing prompt is created.
 const System = -2
 
-// Beginnings of a created prompt. The space before the colon distinguishes a created member from a member of the
-// client. A system prompt that already has such a beginning gets no text.
+// Beginnings of a created prompt. The space before the colon distinguishes it from a member of the client. A prompt
+// with such a beginning gets no further text.
 const (
 	createdContent      = `"content" :"`
 	createdSystem       = `"system" :"`
@@ -18,8 +18,7 @@ const (
 	createdMessage      = `{"role":"system","content" :"`
 )
 
-// SystemText returns the system prompt, which consists of the member instructions or system, and of the leading system
-// messages of the list. Blocks of precept are left out.
+// SystemText returns the member instructions or system and the leading system messages, without blocks of precept.
 func (r *Request) SystemText() string {
 	texts := make([]string, 0, 2)
 	if t := joinText(r.Body, contentParts(r.Body, r.members.system)); t != "" {
@@ -36,7 +35,7 @@ func (r *Request) SystemText() string {
 	return strings.TrimSpace(withoutBlocks(strings.Join(texts, "\n"), nil))
 }
 
-// Prompt returns the JSON of the system prompt and of the tools outside of the list, as sent; nil for an absent part.
+// Prompt returns the JSON of the system prompt and the tools outside the list as sent, nil for absent parts.
 func (r *Request) Prompt() (system, tools []byte) {
 	if v := r.members.system; firstByteAt(r.Body, v) == '"' || firstByteAt(r.Body, v) == '[' {
 		system = v.of(r.Body)
@@ -47,9 +46,8 @@ func (r *Request) Prompt() (system, tools []byte) {
 	return system, tools
 }
 
-// systemPlace returns the place at the end of the system prompt. A body without a system prompt gets a new member or
-// message. There is no place if the body has a member whose name differs from the new name only in case, because an
-// upstream that ignores the case would read two system prompts.
+// systemPlace returns the place at the end of the system prompt, or of a new member or message. There is no place if a
+// member's name differs only in case: an upstream that ignores case would read two prompts.
 func (r *Request) systemPlace() (place, bool) {
 	if !r.members.system.empty() {
 		return r.endPlace(r.members.system)
@@ -75,12 +73,10 @@ func (r *Request) systemPlace() (place, bool) {
 	return place{}, false
 }
 
-// hasSystemItem reports whether the system prompt is the first item of the list.
 func (r *Request) hasSystemItem() bool {
 	return r.members.system.empty() && r.Dialect != Messages && len(r.scan.list) > 0 && r.scan.list[0].role == RoleSystem
 }
 
-// endPlace returns the place at the end of the content at v, which is a string or a list of parts.
 func (r *Request) endPlace(v span) (place, bool) {
 	switch firstByteAt(r.Body, v) {
 	case '"':

@@ -5,22 +5,20 @@ import (
 	"strings"
 )
 
-// A harness may write the user's request into a template, or send messages of its own before the request. Item.UserText
-// includes the template, because the content hash covers the whole message. Request.UserRequest and Request.Task return
-// the request without the template. Matching and samples use UserRequest, and the list of sessions uses Task.
+// A harness may write the user's request into a template, or send messages of its own before it. Item.UserText includes
+// the template, because the content hash covers the message. Request.UserRequest and Request.Task do not.
 
-// taskTemplate is the fixed text that a harness writes around the user's request.
 type taskTemplate struct {
 	harness     string
-	head        string   // beginning of the message; "" means any beginning
-	open        string   // line before the request, after the head; "" means the request follows the head
-	lead        string   // text of the harness between the head and the line; "" means any text
-	ends        []string // texts after the request; the first end in the list that the message contains counts
-	endOptional bool     // without any of the ends, the request is the rest of the message
-	endOnly     bool     // an end counts at the end of the message only, because nothing else shows the template
+	head        string   // begins the message; "" means every beginning
+	open        string   // line before the request; "" means the request follows the head
+	lead        string   // harness text between head and line; "" means every text
+	ends        []string // texts after the request; the first in the list counts
+	endOptional bool     // without an end, the request is the rest
+	endOnly     bool     // an end counts only at the message's end, because nothing else shows the template
 }
 
-// taskTemplates lists the known templates. The first template that matches a message is used.
+// taskTemplates lists the known templates. The first match is used.
 //
 //nolint:gochecknoglobals // immutable
 var taskTemplates = []taskTemplate{
@@ -49,17 +47,16 @@ var taskTemplates = []taskTemplate{
 		" of a json blob with a single action, and NOTHING else):\n\n", endOptional: true},
 }
 
-// taskTag is the tag of an element that a harness writes around the user's request, at the beginning of a line.
+// taskTag is an element that a harness writes around the user's request, at the beginning of a line.
 type taskTag struct {
 	name     string
 	harness  string
-	prefixes []string // texts of the harness, one of which precedes the element; if empty, only other elements precede it
+	prefixes []string // harness texts of which one precedes the element; if empty, only elements precede it
 }
 
-// numTaskTags is the number of known tags.
 const numTaskTags = 10
 
-// taskTags lists the known tags. If a message contains several tags, the first in the list is used.
+// taskTags lists the known tags. The first in the list is used.
 //
 //nolint:gochecknoglobals // immutable
 var taskTags = [numTaskTags]taskTag{
@@ -75,7 +72,7 @@ var taskTags = [numTaskTags]taskTag{
 	{name: "issue_description", harness: "OpenHands", prefixes: []string{"I've uploaded a", "I have access to a", "Consider the following"}},
 }
 
-// noteTags lists the tags of the elements that a harness writes before or after the user's request.
+// noteTags lists elements that a harness writes around the user's request.
 //
 //nolint:gochecknoglobals // immutable
 var noteTags = [...]string{
@@ -90,7 +87,7 @@ var noteTags = [...]string{
 	"info-msg",        // goose
 }
 
-// preamblePrefixes returns the beginnings of messages that a harness sends before the user's request.
+// preamblePrefixes begin messages that a harness sends before the user's request.
 func preamblePrefixes() [7]string {
 	return [...]string{
 		// aider
@@ -105,18 +102,17 @@ func preamblePrefixes() [7]string {
 	}
 }
 
-// examplesEnd is the message of aider after its examples, which look like a conversation.
+// examplesEnd is aider's message after its examples, which look like a conversation.
 const examplesEnd = "I switched to a new code base. Please don't consider the above files or try to edit them any longer."
 
-// Limits for one text.
 const (
-	maxTemplates      = 4       // nested templates: a benchmark harness may wrap the template of an agent
-	maxNotes          = 32      // notes at the ends of a text
+	maxTemplates      = 4 // a benchmark harness may wrap an agent's template
+	maxNotes          = 32
 	maxTemplatedBytes = 1 << 20 // a longer message is returned as it is
 )
 
-// UserRequest returns the user's request in item i, without the templates and the preambles of known harnesses, "" for
-// none. For a message without a known template, the result is Item.UserText.
+// UserRequest returns the user's request in item i, without templates and preambles of known harnesses. Without a
+// template, it is Item.UserText.
 func (r *Request) UserRequest(i int) string {
 	if r.Role(i) != RoleUser || strings.HasPrefix(r.Item(i).UserText, examplesEnd) {
 		return ""
@@ -124,7 +120,7 @@ func (r *Request) UserRequest(i int) string {
 	return r.taskIn(i)
 }
 
-// UserRequest returns the user's request in a message, like Request.UserRequest for a message with a single text part.
+// UserRequest is like Request.UserRequest, for a message with a single text part.
 func UserRequest(words string) string {
 	if len(words) > maxTemplatedBytes {
 		return words
@@ -135,7 +131,7 @@ func UserRequest(words string) string {
 	return withoutTemplates(words)
 }
 
-// TemplateOf returns words with an ellipsis in place of request, which UserRequest returned for these words.
+// TemplateOf returns words with an ellipsis in place of request, the result of UserRequest.
 func TemplateOf(words, request string) string {
 	if request == "" {
 		return words
@@ -147,8 +143,7 @@ func TemplateOf(words, request string) string {
 	return before + "…" + after
 }
 
-// Task returns the first request of the user in the first n items of the list, without the templates and the preambles
-// of known harnesses, "" for none.
+// Task returns the user's first request in the first n items, without templates and preambles, "" for none.
 func (r *Request) Task(n int) (task string) {
 	for i := range min(n, r.Len()) {
 		if r.Role(i) != RoleUser || r.Item(i).UserText == "" {
@@ -164,13 +159,13 @@ func (r *Request) Task(n int) (task string) {
 	return task
 }
 
-// taskIn returns the user's own text in item i. Each text part of the item may have its own template.
+// taskIn returns the user's own text in item i, whose parts may each have a template.
 func (r *Request) taskIn(i int) string {
 	words, parts := r.Item(i).UserText, r.parts(i)
 	switch {
 	case len(words) > maxTemplatedBytes:
 		return words
-	case len(parts) == 1: // the usual case: one text part
+	case len(parts) == 1: // the usual case
 		return withoutTemplates(words)
 	}
 	var tasks []string
@@ -185,8 +180,6 @@ func (r *Request) taskIn(i int) string {
 	return strings.Join(tasks, "\n")
 }
 
-// withoutTemplates removes the templates of harnesses from a message, and returns the user's own text, "" for a
-// preamble.
 func withoutTemplates(words string) string {
 	for range maxTemplates {
 		words = withoutNotes(words)
@@ -205,9 +198,8 @@ func withoutTemplates(words string) string {
 	return words
 }
 
-// isPreamble reports whether a harness wrote the whole message, which then has no text of the user.
 func isPreamble(words string) bool {
-	// The messages of Gemini CLI and its forks, such as Qwen Code, differ only in the name of the program.
+	// Gemini CLI and its forks, such as Qwen Code, differ only in the program's name.
 	line, _, _ := strings.Cut(words, "\n")
 	if strings.HasPrefix(line, "This is the ") && strings.HasSuffix(line, ". We are setting up the context for our chat.") {
 		return true
@@ -220,7 +212,6 @@ func isPreamble(words string) bool {
 	return false
 }
 
-// templateContent returns the text inside the first template that matches the message.
 func templateContent(words string) (inner string, ok bool) {
 	for i := range taskTemplates {
 		if inner, ok = taskTemplates[i].inner(words); ok {
@@ -230,7 +221,6 @@ func templateContent(words string) (inner string, ok bool) {
 	return "", false
 }
 
-// inner returns the text inside the template. ok is false if the template does not match the message.
 func (t *taskTemplate) inner(words string) (inner string, ok bool) {
 	rest, ok := strings.CutPrefix(words, t.head)
 	if !ok {
@@ -260,7 +250,6 @@ func (t *taskTemplate) inner(words string) (inner string, ok bool) {
 	return rest, t.endOptional
 }
 
-// lineStart returns the first index of text at the beginning of a line of s, -1 for none.
 func lineStart(s, text string) int {
 	for from := 0; ; {
 		i := strings.Index(s[from:], text)
@@ -274,8 +263,7 @@ func lineStart(s, text string) int {
 	}
 }
 
-// taskElements returns, for each tag in taskTags, the first index of the element at the beginning of a line, -1 for
-// none. The words are read only once.
+// taskElements returns the first index of each of taskTags at the beginning of a line, -1 for none, in one pass.
 func taskElements(words string) (found [numTaskTags]int) {
 	for i := range found {
 		found[i] = -1
@@ -298,7 +286,6 @@ func taskElements(words string) (found [numTaskTags]int) {
 	}
 }
 
-// taskTagContent returns the text in the first known element of the words.
 func taskTagContent(words string) (inner string, ok bool) {
 	found := taskElements(words)
 	for i := range taskTags {
@@ -317,21 +304,19 @@ func taskTagContent(words string) (inner string, ok bool) {
 	return "", false
 }
 
-// isHarnessText reports whether a harness wrote the text after the element <name> with the request. A harness writes
-// elements and headings, but a person writes a sentence. A person may also write a prompt in elements, the first of
-// which is often <task>, so elements after <task> do not count.
+// isHarnessText reports whether a harness wrote the text after the element <name>: elements and headings, not a
+// sentence. A person may also write a prompt in elements, often with <task> first, so elements after <task> do not
+// count.
 func isHarnessText(name, after string) bool {
 	after = strings.TrimSpace(after)
 	return after == "" || strings.HasPrefix(after, "# ") || name != "task" && isMarkup(after)
 }
 
-// isMarkup reports whether a text begins and ends with a tag.
 func isMarkup(s string) bool {
 	return strings.HasPrefix(s, "<") && strings.HasSuffix(strings.TrimSpace(s), ">")
 }
 
-// cutElement splits a text that begins with the element <name>, with or without attributes, into the content and the
-// text after the element.
+// cutElement splits s, which begins with <name ...>, into the element's content and the rest.
 func cutElement(s, name string) (inner, after string, ok bool) {
 	s, ok = strings.CutPrefix(s, "<"+name)
 	if !ok || s == "" || s[0] != '>' && s[0] != ' ' {
@@ -344,7 +329,6 @@ func cutElement(s, name string) (inner, after string, ok bool) {
 	return strings.Cut(s, "</"+name+">")
 }
 
-// withoutNotes removes the notes of a harness from both ends of a text.
 func withoutNotes(s string) string {
 	for range maxNotes {
 		rest := withoutNote(s)
@@ -356,7 +340,6 @@ func withoutNotes(s string) string {
 	return s
 }
 
-// withoutNote removes one note of a harness from the beginning or the end of a text.
 func withoutNote(s string) string {
 	s = strings.TrimSpace(s)
 	for _, name := range noteTags {
@@ -374,8 +357,8 @@ func withoutNote(s string) string {
 	return s
 }
 
-// isNote reports whether a harness wrote the element <name>. A person may also write an element <context>. The context
-// of Copilot Chat precedes another element, and the context of Zed begins with a known sentence.
+// isNote reports whether a harness wrote the element <name>. A person may write <context>, too: that of Copilot Chat
+// precedes another element, and that of Zed begins with a known sentence.
 func isNote(name, note, after string) bool {
 	return name != "context" || strings.HasPrefix(strings.TrimSpace(note), "The following items were attached") ||
 		strings.HasPrefix(strings.TrimSpace(after), "<")

@@ -8,8 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// newConversation returns a request with a system message and these turns. A turn is "U " (user) or "A " (assistant),
-// followed by the text.
+// newConversation returns a system message and turns. A turn is "U " (user) or "A " (assistant) and a text.
 func newConversation(t *testing.T, turns ...string) *wire.Request {
 	t.Helper()
 	type message struct {
@@ -32,7 +31,7 @@ func newConversation(t *testing.T, turns ...string) *wire.Request {
 	return req
 }
 
-// Each harness has the user's request (@) at a different place in its template.
+// @ is the user's request.
 func TestTaskRemovesTemplateOfHarness(t *testing.T) {
 	t.Parallel()
 	for harness, template := range map[string]string{
@@ -76,7 +75,6 @@ func TestTaskRemovesTemplateOfHarness(t *testing.T) {
 	}
 }
 
-// Task skips the messages that a harness sends before the user's first message.
 func TestTaskSkipsPreamble(t *testing.T) {
 	t.Parallel()
 	const setting = ". We are setting up the context for our chat.\nToday is a Friday.\nMy operating system is: linux"
@@ -98,7 +96,6 @@ func TestTaskSkipsPreamble(t *testing.T) {
 	}
 }
 
-// A user may write or paste text that resembles a template.
 func TestTaskKeepsUserTextSimilarToTemplate(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -118,7 +115,6 @@ func TestTaskKeepsUserTextSimilarToTemplate(t *testing.T) {
 	}
 }
 
-// Task removes the template of each part of a message separately.
 func TestTaskJoinsPartsWithoutTheirTemplates(t *testing.T) {
 	t.Parallel()
 	req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":[
@@ -139,7 +135,6 @@ func TestTaskJoinsPartsWithoutTheirTemplates(t *testing.T) {
 	}
 }
 
-// Task returns a message of more than 1 MB unchanged, which bounds the search for templates.
 func TestTaskReturnsHugeMessageUnchanged(t *testing.T) {
 	t.Parallel()
 	long := "New task:\n" + strings.Repeat("round ", 1<<18) + "the total."

@@ -9,8 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The reader uses each event as a template for the next event, and parses an event only if its structure differs from
-// the template. The reply is the same as without templates.
+// The reader parses an event only if it differs from the previous one, its template.
 func TestTemplateDoesNotChangeReply(t *testing.T) {
 	events := map[Dialect][]string{
 		Chat: {

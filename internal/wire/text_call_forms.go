@@ -2,13 +2,13 @@ package wire
 
 import "strings"
 
-// toolCallOpen is the opening tag of a tool call in the text format of Hermes and Qwen.
+// toolCallOpen is the tag of a call in the text format of Hermes and Qwen.
 const toolCallOpen = "<tool_call>"
 
-// parseTagCall parses the calls in tags of an answer, or else a call in one of the forms of parseActionCall. Several
-// calls become one Call with the name of the first call and the arguments of all calls.
+// parseTagCall parses calls in tags, or else in a form of parseActionCall. Several calls become one Call with the first
+// name and all arguments.
 func parseTagCall(text string) (Call, bool) {
-	name, all := "", strings.Builder{} // a Builder, because a reply may hold ten thousand calls
+	name, all := "", strings.Builder{} // a reply may hold ten thousand calls
 	for _, rest, more := strings.Cut(text, toolCallOpen); more; _, rest, more = strings.Cut(rest, toolCallOpen) {
 		var callText string
 		callText, rest, _ = strings.Cut(rest, "</tool_call>")
@@ -34,8 +34,7 @@ func parseTagCall(text string) (Call, bool) {
 	return parseActionCall(text)
 }
 
-// parseJSONCall parses {"name": ..., "arguments": ...}. The name is "tool" if the object has none. Text that is not an
-// object is the arguments.
+// parseJSONCall parses {"name": ..., "arguments": ...}, with the default name "tool". Other text is the arguments.
 func parseJSONCall(s string) (name, args string) {
 	b := []byte(s)
 	if s == "" || s[0] != '{' || !valid(b) {
@@ -55,7 +54,6 @@ func parseJSONCall(s string) (name, args string) {
 	return name, args
 }
 
-// parseNamedTag parses the last block <name> ... </name> whose tags are on separate lines.
 func parseNamedTag(text string) (Call, bool) {
 	end := strings.LastIndex(text, "\n</")
 	if end < 0 {
@@ -72,14 +70,13 @@ func parseNamedTag(text string) (Call, bool) {
 	return Call{Name: name, Args: taggedArgs(text[start+len(name)+2 : end])}, true
 }
 
-// Limits of taggedArgs.
 const (
-	maxTaggedBytes = 16 << 10 // length of the text in bytes
-	maxTags        = 32       // number of arguments
+	maxTaggedBytes = 16 << 10 // in bytes
+	maxTags        = 32
 )
 
-// taggedArgs converts <name>value</name> arguments to a JSON object. Text without tags, or longer
-// than maxTaggedBytes, is returned unchanged.
+// taggedArgs converts <name>value</name> arguments to a JSON object. It keeps text without tags, and text above the
+// limit.
 func taggedArgs(s string) string {
 	whole := strings.TrimSpace(s)
 	if len(s) > maxTaggedBytes {
@@ -111,12 +108,10 @@ func taggedArgs(s string) string {
 	return string(append(out, '}'))
 }
 
-// isToolName reports whether a name may be the name of a tool.
 func isToolName(name string) bool {
 	return name != "" && len(name) < 64 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == ""
 }
 
-// parseLineCall parses the last line "Action: name[argument]", the notation of the ReAct paper.
 func parseLineCall(text string) (Call, bool) {
 	i := strings.LastIndex(text, "\nAction")
 	line, _, _ := strings.Cut(text[i+1:], "\n")
@@ -128,12 +123,10 @@ func parseLineCall(text string) (Call, bool) {
 	return Call{Name: name, Args: commandArgs(strings.TrimSuffix(args, "]"))}, ok && isToolName(name) && strings.HasSuffix(args, "]")
 }
 
-// commandArgs returns a shell command as the JSON arguments of a call.
 func commandArgs(command string) string {
 	return string(append(appendEscaped([]byte(`{"command":"`), strings.TrimSpace(command)), `"}`...))
 }
 
-// parseActionCall parses a call in the text formats of smolagents and ReAct, or else the last block of fenced code.
 func parseActionCall(text string) (Call, bool) {
 	if _, list, ok := strings.Cut(text, "Calling tools:\n"); ok {
 		if c, ok := parseListedCall(list); ok {
@@ -158,8 +151,8 @@ func parseActionCall(text string) (Call, bool) {
 	return parseShellCall(text)
 }
 
-// parseListedCall parses the calls of smolagents in Python's notation. Several calls become one Call with the name of
-// the first call and the arguments of all calls.
+// parseListedCall parses calls of smolagents in Python's notation. Several calls become one Call with the first name
+// and all arguments.
 func parseListedCall(list string) (Call, bool) {
 	var c Call
 	for range 16 {
@@ -186,7 +179,6 @@ func parseListedCall(list string) (Call, bool) {
 	return c, c.Name != ""
 }
 
-// parseShellCall parses the last closed block of fenced code as a shell command.
 func parseShellCall(text string) (Call, bool) {
 	end := strings.LastIndex(text, "\n```")
 	if end < 0 {
@@ -201,7 +193,7 @@ func parseShellCall(text string) (Call, bool) {
 	return Call{Name: "bash", Args: commandArgs(code)}, code != ""
 }
 
-// parseEditCall parses aider's SEARCH/REPLACE edits, including the file name before the first edit.
+// parseEditCall parses aider's SEARCH/REPLACE edits, including the file name before the first.
 func parseEditCall(text string) (Call, bool) {
 	i := strings.Index(text, "<<<<<<< SEARCH\n")
 	j := strings.LastIndex(text, ">>>>>>> REPLACE")
@@ -278,8 +270,7 @@ func parseObjectCall(text string) (Call, bool) {
 	return c, len(args) > 1
 }
 
-// parseToolMember parses the member of an object that may name the tool. A string is the name. An object holds the name
-// and the arguments.
+// parseToolMember parses a member that may name the tool: a string, or an object with name and arguments.
 func parseToolMember(b []byte, v span) (name, args string) {
 	if firstByteAt(b, v) == '{' {
 		name, args = parseJSONCall(string(v.of(b)))

@@ -7,13 +7,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxResultDistance is the maximum number of items from a call to its result. There may be several, because aider
-// inserts notes between the two.
+// maxResultDistance bounds the items from a call to its result: aider inserts notes between the two.
 const maxResultDistance = 8
 
 func hex16(n uint64) string { return strconv.FormatUint(n, 16) }
 
-// textCallID returns the id of a call that the agent writes as text. The id is a hash of the call and its result.
 func textCallID(c *Call, text string) string {
 	return textCallMark + hex16(hashWords([]string{c.Name, c.Args, text}))
 }
@@ -23,7 +21,6 @@ const textCallMark = generatedIDPrefix + "w"
 // IsText reports whether the agent wrote the call as text.
 func (c *Call) IsText() bool { return strings.HasPrefix(c.ID, textCallMark) }
 
-// readTextResult sets the results and calls of a user item, if the agent wrote them as text.
 func (r *Request) readTextResult(it *Item) {
 	if !it.HasText || len(it.Results) > 0 {
 		return
@@ -59,8 +56,7 @@ func (r *Request) readTextResult(it *Item) {
 	it.setTextResult(c, from, res)
 }
 
-// setTextResult sets the result of a user item, and the call c in item from that it answers. from is -1 if the call is
-// unknown.
+// setTextResult sets the result of a user item and its call c in item from, which is -1 if unknown.
 func (it *Item) setTextResult(c Call, from int, res Result) {
 	res.CallID = textCallID(&c, res.Text)
 	if from >= 0 {
@@ -73,8 +69,7 @@ func (it *Item) setTextResult(c Call, from int, res Result) {
 	it.Results = []Result{res}
 }
 
-// callOfTextResult returns the call that the text result rep in item i answers, and the index of the item with the
-// call. The index is -1 if the call is unknown.
+// callOfTextResult returns the call that a text result answers, and its item's index, -1 if unknown.
 func (r *Request) callOfTextResult(i int, rep *textResult) (Call, int) {
 	for j := i - 1; j >= max(0, i-maxResultDistance); j-- {
 		if r.scan.list[j].role == RoleAssistant {
@@ -91,8 +86,7 @@ func (r *Request) callOfTextResult(i int, rep *textResult) (Call, int) {
 	return Call{}, -1
 }
 
-// textAt returns the text of item i without decoding the item, because the decoding of an answer depends on later
-// items.
+// textAt returns the text of item i without decoding the item: the decoding of an answer depends on later items.
 func (r *Request) textAt(i int) string {
 	if it := *r.memo.items.at(i, len(r.scan.list)); it != nil {
 		return it.Text
@@ -100,8 +94,6 @@ func (r *Request) textAt(i int) string {
 	return joinText(r.Body, r.parts(i))
 }
 
-// readTextCalls sets the calls of an assistant item, if the agent wrote them as text and a later item has their
-// results.
 func (r *Request) readTextCalls(it *Item) {
 	if len(it.Calls) > 0 {
 		return
@@ -122,14 +114,16 @@ func (r *Request) readTextCalls(it *Item) {
 	}
 }
 
-// An unknown agent may also write calls and results as text. A loop reveals such an agent if the request has no tools,
-// an answer of the model looks like a call (a JSON object, tags), and the same user text follows the same call twice.
-// These user texts then count as results, and so do the user texts after other calls. A fenced block may be meant for a
-// person, who may report the same failure again, so a fenced block needs three occurrences. Such results are Inferred.
-// Only the loop detection uses them, because the canonical hash of an item must not change when a later item arrives.
+// An unknown agent may also write calls and results as text. A loop reveals it: in a request without tools, the same
+// user text follows the same answer that looks like a call (a JSON object, tags) twice. User texts after calls then
+// count as results. A fenced block may be meant for a person, who may report the same failure again, so it needs three
+// occurrences.
+//
+// Only the loop detection uses such Inferred results: an item's canonical hash must not change when a later item
+// arrives.
 
-// repeatedCall returns the call before a user item, if the list repeats the pair of call and text so often that the
-// text must be the result of the call.
+// repeatedCall returns the call before a user item, if the list repeats both so often that the text must be the call's
+// result.
 func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
 	if it.UserText == "" || !r.mayHoldTextResult(it.Index) {
 		return Call{}, false
@@ -147,16 +141,14 @@ func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
 	return c, r.memo.pairCounts[pairKey(&c, text)] > 2
 }
 
-// mayHoldTextResult reports whether item i may be a tool result of an unknown agent. The request must have no tools,
-// and item i must be a user message after an answer of the model.
+// mayHoldTextResult reports whether item i may be a tool result of an unknown agent: a user message after an answer, in
+// a request without tools.
 func (r *Request) mayHoldTextResult(i int) bool {
 	return i > 0 && !r.Delta && r.hasNoTools() && r.scan.list[i].role == RoleUser && r.scan.list[i-1].role == RoleAssistant
 }
 
-// hasNoTools reports whether the request has no tools and no tool results in the API's form.
 func (r *Request) hasNoTools() bool { return len(r.Tools) == 0 && len(r.scan.results) == 0 }
 
-// countPairs counts the equal pairs of a call and the user text after the call.
 func (r *Request) countPairs() {
 	r.memo.pairCounts = make(map[uint64]int)
 	for i := range r.scan.list {
@@ -177,8 +169,7 @@ func (r *Request) countPairs() {
 	}
 }
 
-// pairKey returns the key of a pair of a call and a user text. The key ignores the digits of the text, which may count
-// seconds or turns.
+// pairKey returns the key of a call and a user text. It ignores digits, which may count seconds or turns.
 func pairKey(c *Call, text string) uint64 {
 	kept := make([]byte, 0, len(text))
 	for _, b := range []byte(text) {

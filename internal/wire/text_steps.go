@@ -8,24 +8,21 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Some agents write all steps so far into one message that grows. The oldest form of ReAct is such a scratchpad. It
-// contains rules and a question, then every thought, action and observation, and finally an empty thought, which the
-// model completes. The rules may contain examples in the form of steps, but only the steps after the question are the
-// agent's. dspy calls the message a trajectory, and writes a line such as [[ ## thought_0 ## ]] before each thought,
-// call and observation.
+// Some agents write all steps so far into one growing message. The oldest form of ReAct is such a scratchpad: rules and
+// a question, then every thought, action and observation, and finally an empty thought, which the model completes.
+// Steps in the rules are examples. dspy's message is a trajectory, with a line such as [[ ## thought_0 ## ]] before
+// each thought, call and observation.
 
-// step is one call in a growing message, with its result.
 type step struct {
 	number      int
 	action      string // scratchpad: text with the call
 	thought     string // trajectory: thought before the call
 	call        Call
 	observation string
-	line        int    // number of the message's line at which the observation begins
-	label       string // first bytes of that line in the JSON string, after which text is inserted
+	line        int    // line at which the observation begins
+	label       string // first bytes of that line in the JSON string; text is inserted after it
 }
 
-// setSteps adds the calls and results of steps to a user's item.
 func (it *Item) setSteps(steps []step) {
 	for _, s := range steps {
 		failed := int8(0)
@@ -34,7 +31,7 @@ func (it *Item) setSteps(steps []step) {
 			if s.call, ok = parseStepCall(s.action); !ok || s.observation == "" {
 				continue
 			}
-		} else if strings.HasPrefix(s.observation, "Execution error in ") { // words of dspy
+		} else if strings.HasPrefix(s.observation, "Execution error in ") { // dspy's words
 			failed = 1
 		}
 		s.call.ID = textCallID(&s.call, s.observation) + "." + strconv.Itoa(s.number)
@@ -43,7 +40,6 @@ func (it *Item) setSteps(steps []step) {
 	}
 }
 
-// observationPlace returns the place at the top of the observation with the number in item i.
 func (r *Request) observationPlace(i, number int) (place, bool) {
 	steps := r.Item(i).steps
 	at := slices.IndexFunc(steps, func(s step) bool { return s.number == number })
@@ -66,7 +62,6 @@ func (r *Request) observationPlace(i, number int) (place, bool) {
 	return place{}, false
 }
 
-// lineStarts returns the offsets of the lines of the text in a JSON string.
 func lineStarts(literal []byte) []int {
 	starts := []int{1}
 	for i := 0; i < len(literal); i++ {
@@ -81,15 +76,14 @@ func lineStarts(literal []byte) []int {
 
 const observationLabel = "Observation"
 
-// maxScratchpadSteps is the maximum number of steps of a scratchpad. A message with more steps is not read as one.
+// maxScratchpadSteps bounds a scratchpad. A longer message is not read as one.
 const maxScratchpadSteps = 4096
 
-// parseScratchpad parses a ReAct scratchpad. It returns the text before the steps (asked) and the steps.
 func parseScratchpad(text string) (asked string, steps []step, ok bool) {
 	if !strings.Contains(text, "\n"+observationLabel) {
 		return "", nil, false
 	}
-	begin, from, number := -1, 0, 0 // start of the steps, start of the current piece, number of the line
+	begin, from, number := -1, 0, 0 // start of the steps, start of the piece, line number
 	observing := false
 	for at := 0; at < len(text); number++ {
 		line, _, _ := strings.Cut(text[at:], "\n")
@@ -119,8 +113,7 @@ func parseScratchpad(text string) (asked string, steps []step, ok bool) {
 	return strings.TrimSpace(text[:begin]), steps, true
 }
 
-// stepLabel returns the label of a line without its number, and the text after the label. The label is "" for other
-// lines.
+// stepLabel returns a line's label without its number, and the text after it. Other lines have no label.
 func stepLabel(line string) (label, content string) {
 	head, content, ok := strings.Cut(line, ":")
 	if !ok || len(head) > 20 {
@@ -133,7 +126,6 @@ func stepLabel(line string) (label, content string) {
 	return "", ""
 }
 
-// withoutThought returns a text without the empty thought at its end.
 func withoutThought(s string) string {
 	at := strings.LastIndexByte(s, '\n')
 	if label, text := stepLabel(s[at+1:]); at >= 0 && label == "Thought" && strings.TrimSpace(text) == "" {
@@ -142,7 +134,6 @@ func withoutThought(s string) string {
 	return s
 }
 
-// parseStepCall parses the call in the action of a scratchpad's step.
 func parseStepCall(action string) (Call, bool) {
 	if strings.Contains(action, "\nAction Input:") {
 		return parseActionCall(action)
@@ -157,7 +148,6 @@ const (
 	respondMark    = "\n\nRespond with the corresponding output fields, starting with the field "
 )
 
-// parseTrajectory parses a message of dspy's ReAct. It returns the text of the input fields (asked) and the steps.
 func parseTrajectory(text string) (asked string, steps []step, ok bool) {
 	if !strings.HasPrefix(text, fieldMark) {
 		return "", nil, false
@@ -166,10 +156,10 @@ func parseTrajectory(text string) (asked string, steps []step, ok bool) {
 	if i := strings.LastIndex(done, respondMark); i >= 0 {
 		done = done[:i]
 	}
-	number := strings.Count(asked+trajectoryMark, "\n") - 1 // number of the line
+	number := strings.Count(asked+trajectoryMark, "\n") - 1 // line number
 	var current step
 	field, value := "", []string(nil)
-	endField := func() { // ends the open field
+	endField := func() {
 		text := strings.TrimSpace(strings.Join(value, ""))
 		switch field {
 		case "thought":
@@ -208,12 +198,11 @@ func parseStepHead(line string) (kind string, number int, ok bool) {
 	return kind, int(n), ok && closed && err == nil && slices.Contains([]string{"thought", "tool_name", "tool_args", "observation"}, kind)
 }
 
-// stepKey returns the echo key of a step of a trajectory. The reply that asks for the step has the same key.
+// stepKey returns the echo key of a trajectory's step, which equals that of the reply that asks for it.
 func stepKey(thought string, c *Call) string {
 	return "t:" + hex16(combineHashes(xxhash.Sum64String(strings.TrimSpace(thought)), xxhash.Sum64String(CallEchoHash(c))))
 }
 
-// replyStepKey returns the key of the step that a reply in the form of dspy asks for.
 func replyStepKey(text string) (key string, ok bool) {
 	if !strings.Contains(text, "[[ ## next_tool_name ## ]]") {
 		return "", false

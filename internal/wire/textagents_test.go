@@ -10,8 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-// newScriptedChat returns a chat request. A line of the script that begins with "U " or "A " starts a message of the
-// user or of the assistant. Three apostrophes stand for a code fence.
+// newScriptedChat starts a message at each line with "U " (user) or "A " (assistant). Three apostrophes stand for a
+// code fence.
 func newScriptedChat(t *testing.T, script string) *wire.Request {
 	t.Helper()
 	var list []map[string]string
@@ -433,7 +433,7 @@ Respond with the corresponding output fields, starting with the field '[[ ## nex
 	}
 }
 
-// assertEchoKeys fails the test unless each assistant message has an echo key of the reply with the same text.
+// assertEchoKeys requires of each assistant message an echo key of the reply with its text.
 func assertEchoKeys(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {
@@ -450,8 +450,8 @@ func assertEchoKeys(t *testing.T, r *wire.Request) {
 	}
 }
 
-// assertResultAnchors fails the test unless Find returns the item of each result for its anchor. For a result in the
-// message of its call, Splice must also insert text directly before the result.
+// assertResultAnchors requires that Find finds each result. In the message of its call, Splice must insert text
+// directly before the result.
 func assertResultAnchors(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {

@@ -9,15 +9,13 @@ import (
 	"precept/internal/wire"
 )
 
-// repeatedCall returns a conversation with two replies of the model, answer(0) and answer(1), and the same user message
-// after each.
+// repeatedCall has the replies answer(0) and answer(1), with the same user message after each.
 func repeatedCall(t *testing.T, answer func(n int) string) *wire.Request {
 	t.Helper()
 	return newScriptedChat(t, "U find it\nA "+answer(0)+"\nU nothing was found\nA "+answer(1)+"\nU nothing was found")
 }
 
-// If an unknown agent repeats a JSON object and the text after the object, the parser infers that the object is a call
-// and the text its result. The object may name the tool under several keys. It may contain thoughts, which may differ.
+// The object may name the tool under several keys, and may contain thoughts, which may differ.
 func TestRepeatedJSONObjectOfUnknownAgentIsCall(t *testing.T) {
 	for _, key := range []string{"request", "name", "tool", "tool_name", "action", "command", "function"} {
 		for form, value := range map[string]string{"a name": `"search"`, "an object": `{"name":"search","arguments":{"q":1}}`} {
@@ -58,7 +56,6 @@ U nothing after 9 seconds`)
 	}
 }
 
-// StripUserText returns the user's words in a text, and each removed piece with its kind.
 func TestStripUserTextReturnsKindsOfRemovedPieces(t *testing.T) {
 	const lessons = "Lessons from past experience:\n- x\nEnd of lessons."
 	const loop = "[LOOP DETECTED] y [END LOOP DETECTED]"
@@ -102,7 +99,7 @@ func TestStripUserTextReturnsKindsOfRemovedPieces(t *testing.T) {
 	}
 }
 
-// Some agents send one message that grows with each step. Each result in such a message has the id of its call.
+// Each result in the growing message has the id of its call.
 func TestCallsAndResultsInGrowingMessage(t *testing.T) {
 	for name, tc := range map[string]struct{ text, calls string }{
 		"a trajectory": {

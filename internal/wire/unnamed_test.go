@@ -10,7 +10,6 @@ import (
 	"precept/internal/wire"
 )
 
-// mustParse returns the request of a valid body.
 func mustParse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(d, []byte(body))
@@ -20,9 +19,7 @@ func mustParse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	return r
 }
 
-// Some servers send calls without ids. The results are in the order of the calls, and precept generates an id for each
-// result. Find returns the place of an anchor with such an id in a longer list, and no place in a list without the
-// result.
+// precept generates an id for each result. Find returns no place in a list without it.
 func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 	const calls = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
 	const results = `{"role":"tool","content":"same"},{"role":"tool","content":"same"}`
@@ -56,8 +53,7 @@ func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 	}
 }
 
-// The echo key of a call without an id is computed from its name and arguments. The key does not depend on white space
-// or on the order of members.
+// White space and the order of members do not count.
 func TestEchoKeyOfCallWithoutID(t *testing.T) {
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write([]byte(`{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1, \"b\": [2]}"}},{"function":{"name":"g","arguments":" x "}}]}}]}`))
@@ -80,8 +76,7 @@ func TestEchoKeyOfCallWithoutID(t *testing.T) {
 	}
 }
 
-// A returned reply has an echo key of the reply, even if the agent removed the thoughts or the prefilled text, or
-// appended text.
+// The agent may have removed thoughts or prefilled text, or appended text.
 func TestEchoKeyOfReturnedText(t *testing.T) {
 	reply := func(text, prefilled string) []string {
 		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}}}})

@@ -8,7 +8,6 @@ import (
 	"precept/internal/wire"
 )
 
-// readInPieces returns the reply read in pieces of this many bytes.
 func readInPieces(d wire.Dialect, raw string, piece int) *wire.Reply {
 	r := wire.NewReplyReader(d, -1, 1<<20)
 	for len(raw) > 0 {
@@ -19,32 +18,30 @@ func readInPieces(d wire.Dialect, raw string, piece int) *wire.Reply {
 	return r.Reply()
 }
 
-// The reader finds the error, the finish reason, the completeness and the token usage of unusual replies, for pieces of
-// any size.
 func TestReadUnusualReplies(t *testing.T) {
 	long := strings.Repeat("é", 600)
 	for _, tc := range []struct {
 		d         wire.Dialect
-		raw, want string // want: error, finish reason, completeness, and the input, cached and output tokens (-1 means unknown)
+		raw, want string // error, finish reason, completeness, and input, cached and output tokens (-1: unknown)
 	}{
 		{wire.Chat, `{"error":{"code":7}}`, `"unknown error" "" false {-1 -1 -1}`},
 		{wire.Chat, `{"error":"busy"}`, `"busy" "" false {-1 -1 -1}`},
 		{wire.Chat, `{"error":{"message":"` + long + `"}}`, fmt.Sprintf("%q %q false {-1 -1 -1}", long[:1024], "")},
 		{wire.Chat, `{"error":null,"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3}}}`, `"" "stop" true {5 3 2}`},
 		{wire.Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":5,"prompt_cache_hit_tokens":4,"completion_tokens":"2"}}`, `"" "" true {5 4 -1}`},
-		// Gemini and xAI: completion_tokens without the reasoning, which total_tokens includes.
+		// Gemini and xAI: reasoning is only in total_tokens.
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":20,"completion_tokens":198,"total_tokens":623}}`, `"" "stop" true {20 -1 603}`},
-		// Moonshot: cached_tokens beside the other counts, and the usage of a stream inside of the choice.
+		// Moonshot: cached_tokens beside the other counts, and a stream's usage inside the choice.
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}`, `"" "stop" true {5 4 2}`},
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"},"usage":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}]}`, `"" "stop" true {5 4 2}`},
 		{wire.Chat, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\",\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"cached_tokens\":4}}]}\n\ndata: [DONE]\n\n", `"" "stop" true {5 4 2}`},
 		{wire.Chat, `{"choices":[{"index":1,"usage":{"prompt_tokens":9}},{"index":0,"usage":{"prompt_tokens":5}}]}`, `"" "" true {5 -1 -1}`},
-		// Groq: the usage of a stream in x_groq.
+		// Groq: a stream's usage in x_groq.
 		{wire.Chat, "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"x_groq\":{\"id\":\"r\",\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"total_tokens\":7}}}\n\ndata: [DONE]\n\n", `"" "stop" true {5 -1 2}`},
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":null,"x_groq":{"usage":{"prompt_tokens":5,"completion_tokens":2}}}`, `"" "stop" true {5 -1 2}`},
 		// Mistral.
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"num_cached_tokens":3}}`, `"" "stop" true {5 3 2}`},
-		// Counts are cumulative: zeros, absent counts and null after a count change nothing.
+		// Zeros, absent counts and null change nothing.
 		{wire.Chat, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"cached_tokens\":4}}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":0,\"completion_tokens\":0,\"cached_tokens\":0}}\n\ndata: {\"usage\":null}\n\ndata: [DONE]\n\n", `"" "stop" true {5 4 2}`},
 		{wire.Chat, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":1}}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":9}}\n\ndata: {\"choices\":[{\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":-1,\"completion_tokens\":3}}\n\n", `"" "stop" true {5 -1 9}`},
 		{wire.Chat, `{"choices":[{"usage":{"prompt_tokens":0,"completion_tokens":0}}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`, `"" "" true {5 -1 2}`},
@@ -81,8 +78,7 @@ func TestReadUnusualReplies(t *testing.T) {
 	}
 }
 
-// A faulty server may send any token count. Each count is limited to the range 0 to 1e9, so that sums over many
-// sessions do not overflow.
+// Sums over many sessions must not overflow.
 func TestTokenCountsAreLimited(t *testing.T) {
 	const maxCount = 1_000_000_000
 	for _, tc := range []struct {
@@ -107,7 +103,6 @@ func TestTokenCountsAreLimited(t *testing.T) {
 	}
 }
 
-// The reader cuts a text at the limit, at a character boundary, and still reads the end of the reply.
 func TestReplyTextIsCutAtLimit(t *testing.T) {
 	for limit := 120; limit < 300; limit += 7 {
 		r := wire.NewReplyReader(wire.Chat, -1, limit)

@@ -7,13 +7,13 @@ import (
 	"precept/internal/wire"
 )
 
-// The template of mini-SWE-agent. The user's request is between the head and the tail.
+// Template of mini-SWE-agent around the user's request.
 const (
 	miniHead = "Please solve this issue: "
 	miniTail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps\n\n1. Run your script again."
 )
 
-// UserRequest returns the user's request without the templates of agents. Lessons are matched against this text.
+// Lessons are matched against this text.
 func TestUserRequestRemovesTemplates(t *testing.T) {
 	t.Parallel()
 	const swe = "I've uploaded a repository. Consider the following PR description:\n\n<pr_description>\n"
@@ -44,7 +44,6 @@ func TestUserRequestRemovesTemplates(t *testing.T) {
 	}
 }
 
-// UserRequest returns the whole text of a user who writes or quotes something in the form of a template.
 func TestUserRequestKeepsTextSimilarToTemplate(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -70,7 +69,6 @@ func TestUserRequestKeepsTextSimilarToTemplate(t *testing.T) {
 	}
 }
 
-// UserRequest keeps the user's request in a template whose end is cut off.
 func TestUserRequestKeepsTextInTruncatedTemplate(t *testing.T) {
 	t.Parallel()
 	task := strings.Repeat("Round the total. ", 64<<10/16)
@@ -82,7 +80,6 @@ func TestUserRequestKeepsTextInTruncatedTemplate(t *testing.T) {
 	}
 }
 
-// UserRequest returns a message of more than 1 MB unchanged, which bounds the search for templates.
 func TestUserRequestReturnsHugeMessageUnchanged(t *testing.T) {
 	t.Parallel()
 	text := miniHead + strings.Repeat("Round the total. ", 1<<20/16) + miniTail
@@ -102,7 +99,6 @@ func TestUserRequestRemovesTemplateOfEachMessage(t *testing.T) {
 	}
 }
 
-// TemplateOf returns a message with "…" in place of the user's request.
 func TestTemplateOf(t *testing.T) {
 	t.Parallel()
 	text := miniHead + "Round it." + miniTail

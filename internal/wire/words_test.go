@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// userWords returns the user's words in a text, without the text that agents and precept add.
 func TestOwnTextOmitsTextOfAgentsAndPrecept(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"plain", "fix the build", "fix the build"},
@@ -60,7 +59,7 @@ func TestOwnTextOmitsTextOfAgentsAndPrecept(t *testing.T) {
 	}
 }
 
-// userWords takes linear time. Quadratic time for a text of 200,000 opening tags would exceed 20 s.
+// Quadratic time for 200,000 opening tags would exceed 20 s.
 func TestOwnTextTakesLinearTime(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
@@ -72,6 +71,6 @@ func TestOwnTextTakesLinearTime(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		t.Fatal("ownText takes more than 20 s for 200,000 opening tags")
+		t.Fatal("userWords takes more than 20 s for 200,000 opening tags")
 	}
 }

@@ -1,9 +1,7 @@
 // Package work defines references to the results of an agent's work: commits, branches and pull requests.
 //
-// Package detect finds such references in tool results, and a session keeps the references. Feedback from a
-// person, from CI or from a webhook has a reference, and thereby finds the sessions that worked on the commit,
-// the branch or the pull request. All spellings of a pull request, such as its URL and acme/shop#12, give one
-// reference.
+// A session keeps the references in its tool results (package detect), and feedback from a person, CI or a webhook
+// finds the sessions by them. All spellings of a pull request, such as its URL and acme/shop#12, give one reference.
 package work
 
 import (
@@ -12,32 +10,32 @@ import (
 	"strings"
 )
 
-// Kind is the kind of object that a reference names: a commit, a branch or a pull request.
+// Kind is the kind of object that a reference names.
 type Kind string
 
-// The kinds.
+// Kinds of references.
 const (
 	Commit      Kind = "commit"
 	Branch      Kind = "branch"
-	PullRequest Kind = "pull_request" // a pull request of GitHub, or a merge request of GitLab
+	PullRequest Kind = "pull_request" // pull request of GitHub, merge request of GitLab
 )
 
 // Bounds in bytes.
 const (
-	minHash = 7   // shortest hash of a commit
-	maxHash = 64  // longest hash of a commit, a SHA-256
-	maxName = 256 // longest name of a branch, and longest path of a repository
+	minHash = 7   // of a commit
+	maxHash = 64  // of a SHA-256
+	maxName = 256 // of a branch, and of a repository's path
 )
 
-// Ref is a reference to a commit, a branch or a pull request. Two Refs to the same object are equal, unless a
-// commit hash is shortened or a repository is unknown.
+// Ref is a reference to a commit, a branch or a pull request. Refs to the same object are equal, unless a commit hash
+// is shortened or a repository is unknown.
 type Ref struct {
 	Kind       Kind
-	Repository string // path of the repository in lower case, such as acme/shop; "" if unknown
-	Name       string // hash in lower case, name of the branch, or number of the pull request
+	Repository string // path in lower case, such as acme/shop; "" if unknown
+	Name       string // hash in lower case, branch, or number of the pull request
 }
 
-// CommitRef returns the Ref for a commit hash of at least 7 hex digits. ok is false for any other string.
+// CommitRef returns the Ref for a hash of at least 7 hex digits.
 func CommitRef(hash, repository string) (ref Ref, ok bool) {
 	if len(hash) < minHash || len(hash) > maxHash || strings.Trim(hash, "0123456789abcdefABCDEF") != "" || strings.Trim(hash, "0") == "" {
 		return Ref{}, false
@@ -45,8 +43,7 @@ func CommitRef(hash, repository string) (ref Ref, ok bool) {
 	return Ref{Kind: Commit, Repository: repository, Name: strings.ToLower(hash)}, true
 }
 
-// BranchRef returns the Ref for a branch. ok is false for a string that git does not accept as the name
-// of a branch.
+// BranchRef returns the Ref for a branch. ok is false if git does not accept the name.
 func BranchRef(name, repository string) (ref Ref, ok bool) {
 	name = strings.TrimPrefix(name, "refs/heads/")
 	bad := func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`~^:?*[\`, r) }
@@ -57,8 +54,7 @@ func BranchRef(name, repository string) (ref Ref, ok bool) {
 	return Ref{Kind: Branch, Repository: repository, Name: name}, true
 }
 
-// PullRequestRef returns the Ref for a pull request. ok is false if number is not a positive integer, or if repository
-// is empty.
+// PullRequestRef returns the Ref for a positive number in a repository.
 func PullRequestRef(repository, number string) (ref Ref, ok bool) {
 	n, err := strconv.ParseUint(number, 10, 63)
 	if err != nil || n == 0 || repository == "" {
@@ -67,9 +63,8 @@ func PullRequestRef(repository, number string) (ref Ref, ok bool) {
 	return Ref{Kind: PullRequest, Repository: repository, Name: strconv.FormatUint(n, 10)}, true
 }
 
-// ParsePullRequest reads the URL of a pull request or a merge request, or a repository with a number:
-// https://github.com/acme/shop/pull/12, acme/shop#12, acme/shop!12. A URL may have further segments after
-// the number.
+// ParsePullRequest reads the URL of a pull or merge request, or a repository with a number:
+// https://github.com/acme/shop/pull/12, acme/shop#12, acme/shop!12. A URL may continue after the number.
 func ParsePullRequest(text string) (ref Ref, ok bool) {
 	text = strings.TrimSpace(text)
 	if len(text) > 2*maxName {
@@ -89,7 +84,7 @@ func ParsePullRequest(text string) (ref Ref, ok bool) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return Ref{}, false
 	}
-	path := strings.TrimPrefix(u.Path, "/api/v3") // the prefix of a GitHub Enterprise server
+	path := strings.TrimPrefix(u.Path, "/api/v3") // GitHub Enterprise
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	for i := len(segments) - 2; i >= 2; i-- {
 		switch segments[i] {
@@ -108,7 +103,7 @@ func ParsePullRequest(text string) (ref Ref, ok bool) {
 }
 
 // RepositoryOf returns the repository path in a git remote, such as git@github.com:acme/shop.git,
-// https://user@github.com/acme/shop or ssh://git@host:22/acme/shop. The path is "" for a local directory.
+// https://user@github.com/acme/shop or ssh://git@host:22/acme/shop, and "" for a local directory.
 func RepositoryOf(remote string) string {
 	remote = strings.TrimSpace(remote)
 	if len(remote) > 2*maxName {
@@ -122,14 +117,13 @@ func RepositoryOf(remote string) string {
 		return CleanPath(u.Path)
 	}
 	host, path, ok := strings.Cut(remote, ":")
-	if !ok || host == "" || strings.ContainsAny(host, `/\`) || len(host) == 1 { // a local path, possibly with a Windows drive letter
+	if !ok || host == "" || strings.ContainsAny(host, `/\`) || len(host) == 1 { // local path, possibly with a drive letter
 		return ""
 	}
 	return CleanPath(path)
 }
 
-// CleanPath returns the path of a repository in the form of Ref: two segments or more, in lower case.
-// The result is "" for a text that is not such a path.
+// CleanPath returns a repository path of two segments or more in the form of Ref, else "".
 func CleanPath(path string) string {
 	path = strings.ToLower(strings.Trim(strings.TrimSuffix(strings.Trim(path, "/"), ".git"), "/"))
 	if !strings.Contains(path, "/") || len(path) > maxName || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' }) {
@@ -138,9 +132,8 @@ func CleanPath(path string) string {
 	return path
 }
 
-// Key returns the index key of a reference. The full hash and all short hashes of a commit have the same key.
-// Branches of several repositories that have the same name also share a key. session.Record.MatchWork
-// separates these branches.
+// Key returns the index key of a reference. All lengths of a commit's hash, and equal branches of several repositories,
+// share a key. session.Record.MatchWork separates the branches.
 func (r Ref) Key() string {
 	switch r.Kind {
 	case Commit:

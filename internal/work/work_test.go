@@ -8,7 +8,6 @@ import (
 	"precept/internal/work"
 )
 
-// ParsePullRequest accepts addresses and short forms of a pull request.
 func ExampleParsePullRequest() {
 	for _, text := range []string{"https://github.com/Acme/Shop/pull/12/files", "acme/shop#12", "https://gitlab.com/acme/team/shop/-/merge_requests/7"} {
 		ref, ok := work.ParsePullRequest(text)
