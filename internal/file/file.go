@@ -65,7 +65,7 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // hidden, so that watchers ignore it
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // hidden, so that watchers ignore the file
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	return nil
 }
 
-// Append adds text in one write, so that lines of several writers do not mix. It first ends a line that a crash left
+// Append adds text in one write, so that lines of several writers do not mix. Append first ends a line that a crash left
 // open. Missing folders are created.
 func Append(path string, mode fs.FileMode, text []byte) (err error) {
 	if err := CheckRegular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

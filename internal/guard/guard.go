@@ -39,8 +39,8 @@ type Options struct {
 	Now       func() time.Time
 	OnFailure func(step label.Step, err error) // marks could not be stored or readmitted
 	OnPanic   func(step label.Step, value any) // value is the value of the panic
-	// Before is called before each step on a session or, with an id, on its exchange. It may be nil. Tests use it to
-	// make a step panic.
+	// Before is called before each step on a session or, with an id, on its exchange. Before may be nil. Tests use it
+	// to make a step panic.
 	Before func(step label.Step, id session.ID, exchange string)
 	// Clean removes secrets and personal data from the text of a panic, which may quote a conversation. If nil, no such
 	// text is stored.
@@ -54,8 +54,8 @@ type Marks interface {
 	Readmit(ctx context.Context, limit int) (int, error)
 }
 
-// Guard runs steps, and marks the sessions and exchanges at which a step panicked in this run of the program. It is
-// safe for concurrent use.
+// Guard runs steps, and marks the sessions and exchanges at which a step panicked in this run of the program. A Guard
+// is safe for concurrent use.
 type Guard struct {
 	options Options
 

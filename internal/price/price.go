@@ -26,7 +26,7 @@ func (p *Price) Cost(input, cached, output int64) float64 {
 // Dollars is the currency of the built-in table.
 const Dollars = "USD"
 
-// Entry is the price of the models that match a pattern, in which * stands for every text.
+// Entry is the price of the models that match a pattern, in which * matches every text.
 type Entry struct {
 	Pattern string
 	Price   Price

@@ -4,8 +4,8 @@ import "strings"
 
 const maxFragment = 256
 
-// TruncatedText is like Text, for a text that was cut off. It also redacts a last word that may begin a value: an
-// address without its end, the first digits of a card.
+// TruncatedText is like Text, for a text that was cut off. TruncatedText also redacts a last word that may begin a
+// value: an address without its end, the first digits of a card.
 func (r *Redactor) TruncatedText(s string) string {
 	s = r.Text(s)
 	start := fragmentStart(s)

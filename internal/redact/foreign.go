@@ -20,8 +20,8 @@ func endsInForeignPassword(s []byte) bool {
 	return false
 }
 
-// endsInForeignToken covers words for "token", "access key" and "API key", but not for "key": it may be a cache key or
-// a column.
+// endsInForeignToken covers words for "token", "access key" and "API key", but not for "key", which may be a cache key
+// or a column.
 func endsInForeignToken(s []byte) bool {
 	for _, word := range [...]string{
 		"令牌", "密钥", "密鑰", "秘钥", "金鑰", "トークン", "APIキー", "API キー", "シークレット", "アクセスキー", "秘密鍵", "토큰", "API 키", "API키", "비밀키", "токен", "Токен", "API-ключ", "API ключ", "ключ API", "секретный ключ", "ключ доступа",

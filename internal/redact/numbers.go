@@ -8,8 +8,8 @@ const (
 	maxSessionNumbers = 1 << 10 // in a session
 )
 
-// PlaceholderNumbers assigns the numbers in the placeholders of one session. It holds seeded 64-bit hashes of values,
-// never the values. It is not safe for concurrent use.
+// PlaceholderNumbers assigns the numbers in the placeholders of one session. The numbers belong to seeded 64-bit hashes
+// of values, never to the values. PlaceholderNumbers is not safe for concurrent use.
 type PlaceholderNumbers struct {
 	seed          maphash.Seed
 	limit         int
@@ -62,8 +62,8 @@ func (n *PlaceholderNumbers) reset() {
 	clear(n.highestByKind)
 }
 
-// number returns the number of a value. It ignores the grouping of digits in cards, phone numbers, SSNs and IBANs, and
-// the case of e-mail addresses and IBANs.
+// number returns the number of a value. number ignores the grouping of digits in cards, phone numbers, SSNs and IBANs,
+// and the case of e-mail addresses and IBANs.
 func (n *PlaceholderNumbers) number(k kind, value []byte) int {
 	var h maphash.Hash
 	h.SetSeed(n.seed)

@@ -22,8 +22,8 @@ func (m *matcher) phone(i int) hit {
 	return m.phoneInGroups(start, &g, plus)
 }
 
-// isAreaCodeInBrackets reports whether an area code and a closing bracket are at i. It has two or three digits, or up
-// to five after a 0.
+// isAreaCodeInBrackets reports whether an area code and a closing bracket are at i. The code has two or three digits,
+// or up to five after a 0.
 func isAreaCodeInBrackets(s []byte, i int) bool {
 	end := classRunEnd(s, i, digitByte)
 	n := end - i

@@ -9,8 +9,8 @@ type hit struct {
 	kind       kind
 }
 
-// matcher finds the values to redact in unescaped text. It scans the text once and stops only at anchors, such as the @
-// of an address, so that ordinary text costs three table look-ups per byte. Hits are in order and do not overlap.
+// matcher finds the values to redact in unescaped text. matcher scans the text once and stops only at anchors, such as
+// the @ of an address, so that ordinary text costs three table look-ups per byte. Hits are in order and do not overlap.
 type matcher struct {
 	table       *anchorTable
 	text        []byte
@@ -59,7 +59,7 @@ func (m *matcher) findHits(s []byte, class keyClass) []hit {
 	return m.hits
 }
 
-// scan returns the next position with wanted anchors, and these anchors. It reads all three tables for every byte,
+// scan returns the next position with wanted anchors, and these anchors. scan reads all three tables for every byte,
 // because a branch would be mispredicted at every other letter.
 func (t *anchorTable) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	if i >= len(s) {

@@ -89,8 +89,8 @@ func isQuotedPrintable(s []byte) bool {
 	return bytes.Contains(s, []byte("=3D")) || bytes.Contains(s, []byte("=20")) || bytes.Contains(s, []byte("quoted-printable"))
 }
 
-// joinLines removes soft line breaks of quoted-printable. It decodes nothing else, because s may also contain text that
-// is not encoded.
+// joinLines removes soft line breaks of quoted-printable. joinLines decodes nothing else, because s may also contain
+// text that is not encoded.
 func (l *level) joinLines(s []byte) {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	from := 0
@@ -138,7 +138,7 @@ func softBreakLen(s []byte, i int) int {
 }
 
 // fold rewrites percent-encoded and typographic characters as ASCII: %3D, no-break spaces, dashes, curly quotes,
-// full-width forms. It reports whether s contains any.
+// full-width forms. fold reports whether s contains any.
 func (l *level) fold(s []byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {

@@ -42,8 +42,8 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	return hit{start, end, m.vendorOf(start, end, class.kind())}
 }
 
-// maxValue limits the bytes that a check reads of a value. Without it, a text that repeats a name without a blank would
-// take quadratic time.
+// maxValue limits the bytes that a check reads of a value. Without the limit, a text that repeats a name without a
+// blank would take quadratic time.
 const maxValue = 1024
 
 // wholeValue extends h to the end of a value of more than maxValue bytes, of which a check reads only the first part.
@@ -96,8 +96,8 @@ func (m *matcher) vendorOf(start, end int, k kind) kind {
 	return k
 }
 
-// isPassword reports whether v is a password, after such a name. Short values count. A plain word in code does not: it
-// is more often a variable or a label.
+// isPassword reports whether v is a password, after such a name. Short values count. A plain word in code is more often
+// a variable or a label.
 func isPassword(v []byte, sh shape) bool {
 	var letters, digits, symbols, hyphens, spaces, dots int
 	for _, c := range v {

@@ -65,9 +65,9 @@ func (h *history) intentSample() Sample {
 	return s
 }
 
-// dialogNumber returns the number from which a dialog_response's id is derived. It must not change if the session
-// continues: one that first talked and later used tools keeps the numbers of its first user turns. The first exchanges
-// may have been deleted (learning.hot) after the export of their samples.
+// dialogNumber returns the number from which a dialog_response's id is derived. The number must not change if the
+// session continues: a session that first talked and later used tools keeps the numbers of its first user turns. The
+// first exchanges may have been deleted (learning.hot) after the export of their samples.
 func (h *history) dialogNumber(part int) int {
 	part += h.firstNumber()
 	if len(h.steps) > 0 && h.steps[0].Turn < h.startOfSecondUserTurn() {

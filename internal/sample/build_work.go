@@ -20,7 +20,7 @@ const (
 const maxOpenFailures = 64
 
 // corrections returns a sample for each call that worked after failed calls of the same tool with the same aim and
-// different arguments. It contains the last of these, and their number.
+// different arguments. The sample contains the last failed call, and the number of failed calls.
 func (h *history) corrections() []Sample {
 	var out []Sample
 	var open []*Event

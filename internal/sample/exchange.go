@@ -57,7 +57,7 @@ type Exchange struct {
 	// Facts is stored in the session's row instead.
 	Facts TurnFacts `json:"-"`
 
-	// Repeated is the number of items at the start of New that repeat earlier replies. It is not stored.
+	// Repeated is the number of items at the start of New that repeat earlier replies. Repeated is not stored.
 	Repeated int `json:"-"`
 
 	sealed *Encoded // set by Seal
@@ -82,7 +82,7 @@ type Lesson struct {
 }
 
 // ResultJudgements records which tool results of New were judged to be errors during the turn, so that the close need
-// not parse them again. It does not apply if New was cut afterwards to a different number of results.
+// not parse them again. ResultJudgements does not apply if New was cut afterwards to a different number of results.
 type ResultJudgements struct {
 	Results int   `json:"results"`          // number of tool results in New
 	Failed  []int `json:"failed,omitempty"` // indices among the results

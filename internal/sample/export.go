@@ -45,7 +45,7 @@ func (e *Exporter) WriteLine(v any) error {
 }
 
 // WriteChat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls, up to the model's
-// last whole answer. Without one, it writes nothing.
+// last whole answer. Without a whole answer, WriteChat writes nothing.
 func (e *Exporter) WriteChat(s *Session) error {
 	h := s.history().trainablePart()
 	messages := h.conversation(-1)

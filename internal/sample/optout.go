@@ -92,9 +92,9 @@ func hashGlobs(paths []pathPattern) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// NamesPath reports whether a tool's arguments name an opted-out path. It reads the strings of JSON, also in strings,
-// and the words of commands. Each word counts as a path: a false hit only loses an exchange, but a miss stores content
-// that must not be stored.
+// NamesPath reports whether a tool's arguments name an opted-out path. NamesPath reads the strings of JSON, also in
+// strings, and the words of commands. Each word counts as a path: a false hit only loses an exchange, but a miss stores
+// content that must not be stored.
 func (o *OptOut) NamesPath(args string) bool {
 	return o.mayNamePath([]byte(args)) && o.textNamesPath(args, 0)
 }
@@ -232,8 +232,8 @@ func isShellBreak(r rune) bool {
 	return isBlank(r)
 }
 
-// isNameBreak reports whether r belongs to neither a plain file name nor the pattern. It finds the path in `cat .env*`,
-// and in languages without blanks between words.
+// isNameBreak reports whether r belongs to neither a plain file name nor the pattern. isNameBreak finds the path in
+// `cat .env*`, and in languages without blanks between words.
 func (p pathPattern) isNameBreak(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', strings.ContainsRune("._-/", r):

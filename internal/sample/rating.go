@@ -143,8 +143,8 @@ func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	return q
 }
 
-// unchangedCallFeedback is for an unrated corrected call that worked as the model wrote it. It may be unwanted, so it
-// is not good.
+// unchangedCallFeedback is for an unrated corrected call that worked as the model wrote it. A call that worked may be
+// unwanted, so the label is not good.
 func unchangedCallFeedback() Feedback {
 	return Feedback{Source: "system", Type: "score", QualityLabel: Acceptable, Details: map[string]any{
 		"rated": true, "score": 0.5, "implicit": true, "rule": "executed_unchanged",

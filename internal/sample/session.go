@@ -11,7 +11,7 @@ import (
 )
 
 // FailureFunc reports whether a tool's result is an error. isError is the agent's flag: +1 error, -1 success, 0 none.
-// It is a parameter, because this package must not import package detect.
+// FailureFunc is a parameter, because this package must not import package detect.
 type FailureFunc func(tool, args, text string, isError int8) bool
 
 // Session is a closed session, from which samples are built.
@@ -75,7 +75,7 @@ func (s *Session) history() *history {
 	return h
 }
 
-// isRetry reports whether later repeats e. It fails if the program ended before it recorded the turn's items.
+// isRetry reports whether later repeats e. isRetry fails if the program ended before it recorded the turn's items.
 func isRetry(later, e *Exchange) bool {
 	return e.FirstNew+len(e.New) > 0 && later.Turn == e.Turn && later.FirstNew == e.FirstNew &&
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })

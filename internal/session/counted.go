@@ -8,7 +8,7 @@ import (
 
 // ReplicaCounts is the part of the sums of a unit (a run, or a session with sub-agents) that one replica counted.
 // Replicas may serve a unit at the same time: the larger of two merged sums would lose turns, and their total would
-// count turns twice. A part never shrinks, and only its replica adds to it.
+// count turns twice. A part never shrinks, and only its replica adds to the part.
 type ReplicaCounts struct {
 	Totals trial.Totals `json:"t,omitzero"`
 	Used   trial.Usage  `json:"u,omitzero"`

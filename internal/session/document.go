@@ -14,7 +14,7 @@ import (
 const documentVersion = 2
 
 // document is a record as JSON. Unit is always written: programs that know only version 1 expect a string under that
-// key, and fail to decode. Otherwise they would read an empty record and write it over the real one.
+// key, and fail to decode. Otherwise these programs would replace the real record by an empty one.
 type document struct {
 	Version    int              `json:"version"`
 	Identity   Identity         `json:"identity"`

@@ -94,13 +94,13 @@ func looksRandom(key string) bool {
 	return bits >= randomBits
 }
 
-// IsUniqueName reports whether a name looks like a random id, so that it names a single conversation.
+// IsUniqueName reports whether a name looks like a random id and so names a single conversation.
 func IsUniqueName(name string) bool { return looksRandom("s:" + name) }
 
 const maxUniqueEchoes = 256
 
-// UniqueEchoes returns the keys of the random ids in a conversation. They do not depend on the credential, so a reader
-// without it finds the session.
+// UniqueEchoes returns the keys of the random ids in a conversation. The keys do not depend on the credential, so a
+// reader without the credential finds the session.
 func UniqueEchoes(tenant string, req *wire.Request) (keys []EchoKey) {
 	for i := range req.Len() {
 		for _, k := range req.EchoKeys(i) {

@@ -91,7 +91,7 @@ func (f *Facts) Add(x *sample.Exchange) {
 	}
 }
 
-// addFact adds the name to a list with room. It never writes into the array, which a copy of the record may share.
+// addFact adds the name to a list with room. addFact never writes into the array, which a copy of the record may share.
 func addFact(list []string, name string) []string {
 	if name == "" || len(name) > maxFactBytes || len(list) >= maxFacts || slices.Contains(list, name) {
 		return list

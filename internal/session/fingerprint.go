@@ -105,8 +105,8 @@ func appendPhrases(list []textPiece, text string, limit int) []textPiece {
 	return list
 }
 
-// pieces splits the first 4 KiB of a text at characters that a quotation may escape, and after maxPieceBytes bytes. It
-// yields trimmed pieces with their offset before trimming.
+// pieces splits the first 4 KiB of a text at characters that a quotation may escape, and after maxPieceBytes bytes.
+// pieces yields trimmed pieces with their offset before trimming.
 func pieces(text string) iter.Seq2[string, int] {
 	text = text[:min(len(text), 4<<10)]
 	return func(yield func(string, int) bool) {

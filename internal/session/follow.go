@@ -225,8 +225,8 @@ func (o owner) ownsNewestReply(h *head) bool {
 	return false
 }
 
-// narrow returns the owners that also own the older keys. It ignores a key that no remaining owner has, so the result
-// is never empty.
+// narrow returns the owners that also own the older keys. narrow ignores a key that no remaining owner has, so the
+// result is never empty.
 func (t *Threader) narrow(found []owner, older []EchoKey) []owner {
 	for _, k := range older {
 		if len(found) == 1 {

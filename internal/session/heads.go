@@ -7,7 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// head is the newest state of a session. Of sessions that begin equally, it shows which one a request continues.
+// head is the newest state of a session. The head shows which of several sessions with the same beginning a request
+// continues.
 type head struct {
 	list       listMark  // of the newest request that continued the newest reply
 	lastActive time.Time // when the newest request began or ended
@@ -77,8 +78,8 @@ type startKey struct {
 
 func (k startKey) anyCredential() startKey { return startKey{k.scope.anyCredential(), k.list} }
 
-// unnamedStart is a session whose first request had no session name. During that request, an identical one starts a
-// second session, because agents may start in parallel; after a failure, it is a retry.
+// unnamedStart is a session whose first request had no session name. During that request, an identical request starts a
+// second session, because agents may start in parallel. After a failure, an identical request is a retry.
 type unnamedStart struct {
 	id   ID
 	name string

@@ -23,8 +23,8 @@ type owner struct {
 	stamp stamp
 }
 
-// index maps echo keys to their sessions. It is bounded: new entries overwrite the oldest. An entry needs 32 bytes in
-// addition to the map.
+// index maps echo keys to their sessions. The index is bounded: new entries overwrite the oldest. An entry needs 32
+// bytes in addition to the map.
 type index struct {
 	mu   sync.Mutex
 	last map[EchoKey]uint32 // slot of the key's newest entry, plus one

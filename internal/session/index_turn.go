@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// indexRequest indexes the request's echoes, newest first, up to the first known one. It returns the keys of new random
-// ids for the store; the others stay in this process.
+// indexRequest indexes the request's echoes, newest first, up to the first known one. indexRequest returns the keys of
+// new random ids for the store; the others stay in this process.
 func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	if r.Method.isClientName() && t.hasReplied(r.ID) {
 		return nil // the name identifies the next request, and the replies are indexed
@@ -53,8 +53,8 @@ func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 	}
 }
 
-// RecordReply indexes a reply and returns the keys to store. Call it before the reply's last byte reaches the client,
-// which may send its next request at once. main is false for the reply to a side request.
+// RecordReply indexes a reply and returns the keys to store. Call RecordReply before the reply's last byte reaches the
+// client, which may send its next request at once. main is false for the reply to a side request.
 func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	o := owner{r.ID, stampRequest}
 	if main && rep.Complete {

@@ -117,8 +117,8 @@ func IDsByName(tenant, name string) []ID {
 	return ids
 }
 
-// NormalizeName returns the stored form of a name: trimmed, or "h_" and a hash if it exceeds MaxName or does not fit
-// into a header line. NormalizeName(NormalizeName(x)) == NormalizeName(x).
+// NormalizeName returns the stored form of a name: trimmed, or "h_" and a hash for a name that exceeds MaxName or does
+// not fit into a header line. NormalizeName(NormalizeName(x)) == NormalizeName(x).
 func NormalizeName(name string) string {
 	name = strings.TrimSpace(name)
 	if len(name) <= MaxName && isClean(name) {

@@ -5,8 +5,7 @@ import "slices"
 // maxHidden bounds the hidden turns of a record. The oldest is dropped first: by then, the record has no data of it.
 const maxHidden = 4096
 
-// AddPendingTurn hides a turn's content from rows until the recorder has searched it for an opt-out and calls
-// SetOptedOut.
+// AddPendingTurn hides a turn's content from rows until the recorder has looked for an opt-out and calls SetOptedOut.
 func (r *Record) AddPendingTurn(turn int) {
 	if turn > 0 && !slices.Contains(r.OptOut.PendingTurns, turn) {
 		r.OptOut.PendingTurns = newestTurns(append(r.OptOut.PendingTurns, turn))
@@ -45,7 +44,7 @@ func (r *Record) HasVisibleTurn() bool {
 func newestTurns(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
 
 // OptOutMark is the only stored data of a session whose turns all opted out: the numbers of turns and of list items.
-// Other replicas read the opt-out from it.
+// Other replicas read the opt-out from the mark.
 type OptOutMark struct{ Turns, Items int }
 
 // OptOutMark returns the mark of the session. ok is false if a turn did not opt out.

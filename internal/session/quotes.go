@@ -80,7 +80,7 @@ func (q *Quotes) AddReply(sc Scope, id ID, rep *wire.Reply) {
 	}
 }
 
-// AddSideReply adds the reply to a side request about a session. The next side request may quote it.
+// AddSideReply adds the reply to a side request about a session. The next side request may quote the reply.
 func (q *Quotes) AddSideReply(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -94,8 +94,8 @@ func (q *Quotes) AddSideReply(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	}
 }
 
-// QuotedSession returns the conversation that the request quotes. It must have a different system prompt and none of
-// the request's tools. docs/decisions/0010 lists the conditions.
+// QuotedSession returns the conversation that the request quotes. The conversation must have a different system prompt
+// and none of the request's tools. docs/decisions/0010 lists the conditions.
 func (q *Quotes) QuotedSession(sc Scope, req *wire.Request, now time.Time) (id ID, ok bool) {
 	if req.Delta {
 		return id, false

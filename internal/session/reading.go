@@ -65,8 +65,8 @@ func onlyText(req *wire.Request) string {
 	return strings.TrimSpace(req.Item(last).Text)
 }
 
-// itemKey returns the key of an item: from call ids if it has tool results and no words of the user, else the hash of
-// its content.
+// itemKey returns the key of an item: from call ids if the item has tool results and no words of the user, else the
+// hash of the content.
 func itemKey(req *wire.Request, i int) uint64 {
 	it := req.Item(i)
 	if len(it.Results) == 0 || it.UserText != "" || wire.IsGeneratedID(it.Results[0].CallID) {
@@ -79,7 +79,7 @@ func itemKey(req *wire.Request, i int) uint64 {
 	return sum
 }
 
-// hashText returns the FNV-1a hash of a text. Records contain it, so every process must compute the same.
+// hashText returns the FNV-1a hash of a text. Records contain the hash, so every process must compute the same hash.
 func hashText(s string) uint64 { return addText(emptyHash, s) }
 
 // emptyHash is the start of addText. Both are New64a of hash/fnv, without a copy of the string.

@@ -35,7 +35,7 @@ type Identity struct {
 	Name    string    `json:"name"`   // from the client, else from precept; feedback finds the session by it
 	Method  Method    `json:"method"` // sessions without a name (ByNew, ByEcho) may be confused with identical histories
 	Started time.Time `json:"started"`
-	// Seen is the time of the newest main request. A store keeps the row with the later Seen, so Begin never sets it
+	// Seen is the time of the newest main request. A store keeps the row with the later Seen, so Begin never sets Seen
 	// back with the clock.
 	Seen    time.Time    `json:"seen"`
 	Model   string       `json:"model,omitempty"`
@@ -44,7 +44,7 @@ type Identity struct {
 
 // Unit identifies the record with the session's coins, the random decisions to inject or withhold a lesson. A unit is a
 // run, or the parent session of a sub-agent. Its sessions get the same lessons: otherwise an agent with a lesson would
-// pass it to one without.
+// pass the lesson to an agent without.
 type Unit struct {
 	ID           string `json:"id,omitempty"`        // hex ID of the unit; set by proxy before the record is added; empty: the session is its own unit
 	RunName      string `json:"run,omitempty"`       // set with ID
@@ -55,7 +55,7 @@ type Unit struct {
 	Replica string `json:"-"` // this process in Thread.ReplicaCounts; set when the store keeps the record in memory
 }
 
-// Thread is the state of the conversation. Record.Begin and Record.SetLastTurn set it at a main request,
+// Thread is the state of the conversation. Record.Begin and Record.SetLastTurn set the fields at a main request,
 // Record.AddReply at the reply.
 type Thread struct {
 	Turns       int      `json:"turns"`                  // main turns; a retry adds none
@@ -76,7 +76,7 @@ type Thread struct {
 }
 
 // Agents is the state by which SideReason distinguishes a session's main requests from those of helpers (a title, a
-// summary, a sub-agent), which get no lessons. Record.Begin sets it.
+// summary, a sub-agent), which get no lessons. Record.Begin sets the fields.
 type Agents struct {
 	HasTools            bool     `json:"has_tools,omitempty"`   // a request had tools
 	SystemHash          uint64   `json:"system_hash,omitempty"` // of the current agent
@@ -122,7 +122,7 @@ type State struct {
 	Ambiguous      bool `json:"doubted,omitempty"`  // requests may belong to a different session; set by proxy; it gets lessons, but is in no report
 	StartedOffline bool `json:"stand_in,omitempty"` // began while the store did not answer; set by proxy; the stored session's row replaces this one
 	// Answered means that an upstream answered a main request with success. A session of failed requests is no evidence
-	// about a lesson. AddReply sets it.
+	// about a lesson. AddReply sets the flag.
 	Answered bool `json:"answered,omitempty"`
 
 	OverLimit bool `json:"beyond,omitempty"` // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first one
@@ -134,7 +134,7 @@ type State struct {
 	Dirty bool `json:"-"` // changed since last written to a row
 }
 
-// Block is inserted text. Every turn replays it byte for byte while the request contains the anchor.
+// Block is inserted text. Every turn replays the block byte for byte while the request contains the anchor.
 type Block struct {
 	Anchor         wire.Anchor `json:"anchor"`
 	Text           string      `json:"text"`
@@ -156,7 +156,7 @@ type LastTurn struct {
 	Reply         []uint64 `json:"reply,omitempty"`    // hashes that recognise the reply in a request; set by AddReply
 }
 
-// LoopState is the memory of the loop detector. Package inject sets it.
+// LoopState is the memory of the loop detector. Package inject sets the fields.
 type LoopState struct {
 	WarnedCalls map[string]bool `json:"warned,omitempty"` // ids of calls with a warning, given or withheld; at most one each
 	Count       int             `json:"count,omitempty"`  // loops found

@@ -47,8 +47,8 @@ func (r *Resolved) key(k string) EchoKey {
 	return echoKey(r.scope, k, r.topicHash())
 }
 
-// detailKey returns the key of repeating content, for all clients of the tenant. A detail never finds a session; it
-// only separates found ones.
+// detailKey returns the key of repeating content, for all clients of the tenant. A detail never finds a session, but
+// separates sessions with a key in common.
 func (r *Resolved) detailKey(content string) EchoKey {
 	return echoKey(r.scope.anyCredential(), content, r.topicHash())
 }
@@ -60,7 +60,7 @@ func (r *Resolved) topicHash() uint64 {
 	return r.topic.hash
 }
 
-// Release drops the request, whose bytes are not read afterwards. It computes the topic first, for RecordReply.
+// Release drops the request, whose bytes are not read afterwards. Release computes the topic first, for RecordReply.
 func (r *Resolved) Release() {
 	r.topicHash()
 	r.req = nil

@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// SharesItemsWith reports whether the request contains a new item of the last turn, or its list. It returns true if
-// nothing can be compared: no turn, no item, or a delta request.
+// SharesItemsWith reports whether the request contains a new item of the last turn, or its list. SharesItemsWith
+// returns true if nothing can be compared: no turn, no item, or a delta request.
 func (r *Record) SharesItemsWith(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {
 		return true
@@ -20,8 +20,8 @@ func (r *Record) SharesItemsWith(req *wire.Request) bool {
 	return false
 }
 
-// RepeatsAnsweredList reports whether the request repeats the newest list after its answer. Under a shared name, it
-// then begins a different conversation, except in a conversation object.
+// RepeatsAnsweredList reports whether the request repeats the newest list after its answer. Under a shared name, the
+// request then begins a different conversation, except in a conversation object.
 func (r *Record) RepeatsAnsweredList(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash && !appendsToConversation(req)
 }

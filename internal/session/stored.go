@@ -27,7 +27,8 @@ var (
 	ErrParkingFull = errors.New("too much early feedback is waiting")
 )
 
-// Default bounds of a session's feedback, in entries (limits.feedback) and bytes. A reward is computed from all of it.
+// Default bounds of a session's feedback, in entries (limits.feedback) and bytes. A reward is computed from all
+// feedback.
 const (
 	MaxFeedback      = 2000
 	MaxFeedbackBytes = 16 << 20
@@ -150,7 +151,8 @@ type ListRange struct {
 	OldestFirst  bool // sessions only
 }
 
-// Page is a part of a list. A store reads a bounded number of entries for it, so an empty page may have a successor.
+// Page is a part of a list. A store reads a bounded number of entries for a page, so an empty page may have a
+// successor.
 type Page[T any] struct {
 	List []T
 	Next string // position of the next page; "" at the end

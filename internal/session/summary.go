@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// An agent with a long history asks for a summary in a side request, and begins a new list with it as the user's words.
-// If the list has no old call or answer, only lines of the summary tie it to the session.
+// An agent with a long history asks for a summary in a side request, and begins a new list with the summary as the
+// user's words. If the list has no old call or answer, only lines of the summary tie the list to the session.
 const (
 	minSummaryLine        = 48 // identifies a session together with the next line
 	minLoneSummaryLine    = 80 // identifies a session alone

@@ -124,8 +124,8 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 }
 
 // FindLostSession returns the stored session of a conversation that continued in r, a new session, because the store
-// did not answer in time. It compares random ids only: texts and counted ids may belong to a different conversation.
-// The newest items belong to r, so it reads more items than Resolve.
+// did not answer in time. FindLostSession compares random ids only: texts and counted ids may belong to a different
+// conversation. The newest items belong to r, so FindLostSession reads more items than Resolve.
 func (t *Threader) FindLostSession(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
 	found = Resolved{scope: r.scope, at: now, req: r.req, list: r.list, prefill: r.prefill}
 	tr := &trail{resolved: &found, claim: c, excluded: r.ID, maxEchoes: maxSearchedItems}

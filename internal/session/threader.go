@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Threader finds the session of a request. It is bounded, safe for concurrent use, and does no I/O.
+// Threader finds the session of a request. A Threader is bounded, safe for concurrent use, and does no I/O.
 type Threader struct {
 	index       *index
 	transcripts *transcripts
@@ -27,7 +27,7 @@ func newThreader(entropy func() [16]byte, echoes, sessions int) *Threader {
 	}
 }
 
-// RecordEnd records that a request has ended, with or without a complete reply. Call it once for every Resolve.
+// RecordEnd records that a request has ended, with or without a complete reply. Call RecordEnd once for every Resolve.
 func (t *Threader) RecordEnd(r Resolved, complete bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,7 +42,7 @@ func (t *Threader) RecordEnd(r Resolved, complete bool, now time.Time) {
 }
 
 // RecordRefusal records that the upstream refused the request's credential. An agent then refreshes its token, so the
-// same first request with a new credential is a retry. Call it before RecordEnd.
+// same first request with a new credential is a retry. Call RecordRefusal before RecordEnd.
 func (t *Threader) RecordRefusal(r Resolved) {
 	if r.Method != ByNew || r.list.hash == 0 {
 		return
@@ -61,7 +61,7 @@ func (t *Threader) countReply(r *Resolved) stamp {
 	return h.replies &^ stampKind
 }
 
-// assign assigns the request to a known session. The caller of Resolve sets the name when it reads the record.
+// assign assigns the request to a known session. The caller of Resolve sets the name from the record.
 func (t *Threader) assign(r *Resolved, id ID) {
 	r.ID, r.Name = id, ""
 	t.continueConversation(r)
@@ -87,6 +87,6 @@ func (t *Threader) hasFailed(id ID) bool {
 	return h != nil && h.continued && h.inFlight == 0
 }
 
-// Lookup asks the store which sessions own the keys, newest first. A request calls it at most once, without a lock
-// held, and only for keys unknown to memory. It may be nil.
+// Lookup asks the store which sessions own the keys, newest first. A request calls Lookup at most once, without a lock
+// held, and only for keys unknown to memory. Lookup may be nil.
 type Lookup func(keys []EchoKey) map[EchoKey][]ID

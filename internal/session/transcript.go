@@ -127,7 +127,7 @@ func (t *transcript) matchScore(p *prefixes) int {
 	return 0
 }
 
-// prefixes caches hashes of a text's prefixes, because many conversations may be compared with it. remainingBytes
+// prefixes caches hashes of a text's prefixes, because many conversations may be compared with the text. remainingBytes
 // limits the bytes that are read.
 type prefixes struct {
 	text           string

@@ -31,8 +31,8 @@ func templates() map[string]template {
 	}
 }
 
-// sendInterleaved sends four requests per conversation, each with a further step in its one message. It counts the
-// requests of each conversation by session.
+// sendInterleaved sends four requests per conversation, each with a further step in its one message. sendInterleaved
+// counts the requests of each conversation by session.
 func (f *fixture) sendInterleaved(render template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
 	steps := make([][]string, len(tasks))
 	requests = make([]map[ID]int, len(tasks))

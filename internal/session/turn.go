@@ -60,7 +60,7 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 func appendsToConversation(req *wire.Request) bool { return req.Delta && req.Hints.PreviousID == "" }
 
 // KeepsIndices reports whether req has the items of the previous turn at their old indices, by that turn's reply and
-// new content. A list that still has a single message counts. Call it after Begin and before SetLastTurn.
+// new content. A list that still has a single message counts. Call KeepsIndices after Begin and before SetLastTurn.
 func (r *Record) KeepsIndices(req *wire.Request) bool {
 	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {
 		return false
@@ -92,7 +92,7 @@ const (
 	maxCallBytes = 12 << 10 // of all calls
 )
 
-// AddReply adds the reply to a main request. It keeps the calls for requests that carry only the outputs.
+// AddReply adds the reply to a main request. AddReply keeps the calls for requests that carry only the outputs.
 func (r *Record) AddReply(rep *wire.Reply) {
 	r.State.Dirty, r.State.Answered = true, true
 	r.Thread.Replied = r.Thread.Replied || rep.Complete
@@ -142,8 +142,8 @@ func (r *Record) dropCalls() {
 	}
 }
 
-// IsNewItem reports whether the session sends item i for the first time, as far as the record knows: only the new part
-// of req has it, not that of the previous request. Call it before SetLastTurn.
+// IsNewItem reports whether the session sends item i for the first time, as far as the record knows: the new part of
+// req has the item, and the new part of the previous request did not. Call IsNewItem before SetLastTurn.
 func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 	if i < req.FirstNew() {
 		return false

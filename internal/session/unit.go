@@ -41,8 +41,8 @@ func (r *Record) AddMember(rec *Record) {
 	rec.Unit.MemberNumber = r.Unit.Members
 }
 
-// CountTurn stores the time of a member's turn and, for a run, adds it to Thread.Turns. A parent session counts only
-// its own turns.
+// CountTurn stores the time of a member's turn and, for a run, adds the turn to Thread.Turns. A parent session counts
+// only its own turns.
 func (r *Record) CountTurn(now time.Time) {
 	if now = now.UTC(); now.After(r.Identity.Seen) {
 		r.Identity.Seen = now

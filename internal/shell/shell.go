@@ -1,4 +1,4 @@
-// Package shell reads the command lines that agents write for a shell. It never runs or expands a command.
+// Package shell reads the command lines of agents for a shell, and never runs or expands a command.
 //
 // mvdan.cc/sh parses the text as Bash. Other text (PowerShell, a pasted prompt, a truncated command) is split at its
 // operators, and Line.Parsed is false: a caller must then assume that the line may do anything.
@@ -17,7 +17,7 @@ import (
 // from a stack overflow. The bound keeps the stack below a few megabytes.
 const maxText = 4096
 
-// Characters before which word drops a backslash. Unlike Bash, it keeps a backslash before a letter, which may separate
+// Characters before which word drops a backslash. Unlike Bash, word keeps a backslash before a letter, which may separate
 // the names of a Windows path.
 const (
 	unquotedEscapes = " \t\"'`\\$&|;<>(){}[]*?!#~=%@+,:-"
@@ -31,9 +31,9 @@ const maxNesting = 3
 
 // Line holds the commands of a command line.
 type Line struct {
-	Commands            []Command // in textual order; those of a substitution follow the command that contains it
+	Commands            []Command // in textual order; the commands of a substitution follow the command around it
 	Writes              bool      // a redirection writes a file; if not Parsed, also a here-document
-	RetriesUntilSuccess bool      // a loop repeats a command until it succeeds
+	RetriesUntilSuccess bool      // a loop repeats a command until success
 	Parsed              bool      // the text is valid Bash
 }
 
@@ -114,12 +114,12 @@ func parse(text string, nesting int) (line Line, ok bool) {
 
 type reader struct {
 	text     string
-	nesting  int // nested shells that may still be read
+	nesting  int // nested shells still to be read
 	line     Line
 	operator string // before the next command
 }
 
-// read adds the commands of a statement. The walk visits a command before its words, and these before the redirections.
+// read adds the commands of a statement. The walk visits a command before its words, and the words before the redirections.
 func (r *reader) read(stmt *syntax.Stmt) {
 	var operators map[*syntax.Stmt]string // before each statement
 	var from, to uint                     // byte offsets of the current substitution
@@ -268,7 +268,7 @@ func (r *reader) source(n syntax.Node) string {
 	return r.text[from:to]
 }
 
-// splitUnparsed splits text at its unquoted operators. It ignores a here-document and the text after it, which is data.
+// splitUnparsed splits text at unquoted operators. A here-document and the text after the document are data.
 func splitUnparsed(text string) Line {
 	var line Line
 	text, _, document := strings.Cut(text, "<<")

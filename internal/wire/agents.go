@@ -11,8 +11,8 @@ type agentFormat struct {
 	prefixes []string
 	exact    bool // the text equals one of prefixes
 
-	// read parses a result. It returns false for a text that only begins like one. Without read and readSteps, the text
-	// is a note of the agent, such as a list of files.
+	// read parses a result. read returns false for a text that only begins like one. Without read and readSteps, the
+	// text is a note of the agent, such as a list of files.
 	read func(text string) (textResult, bool)
 
 	// readSteps parses a message with the user's words, then all calls and results so far. kind is the

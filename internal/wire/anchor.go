@@ -8,8 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Anchor identifies an item of a conversation by its content. It finds the item again when the agent sends the history
-// again.
+// Anchor identifies an item of a conversation by its content, which an agent sends again with the history.
 type Anchor struct {
 	CallID string `json:"call,omitempty"` // id of the call, for a tool result
 	Role   Role   `json:"role,omitempty"` // for other items: the role
@@ -85,8 +84,8 @@ func (r *Request) matches(a Anchor, i int) bool {
 	return i >= 0 && i < len(r.scan.list) && r.scan.list[i].role == a.Role && r.Hash(i) == a.Hash
 }
 
-// countEqualBefore returns the number of equal items before item i. For a tool result with a call id, it is 0, because
-// the hash covers the id.
+// countEqualBefore returns the number of equal items before item i. The number is 0 for a tool result with a call id,
+// because the hash covers the id.
 func (r *Request) countEqualBefore(i int) int {
 	if r.scan.list[i].role != RoleTool && len(r.resultsInItem(i)) > 0 {
 		return 0
@@ -126,8 +125,8 @@ func (r *Request) countResultsBefore(i int, call uint64) int {
 	return n
 }
 
-// findResult returns the position of the call's result. If several have the id, the content decides: an agent may drop
-// old messages.
+// findResult returns the position of the call's result. If several results have the id, the content decides: an agent
+// may drop old messages.
 func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	results := r.resultsOfCall(xxhash.Sum64String(a.CallID))
 	nth := max(a.Nth, 0)
@@ -230,11 +229,11 @@ func appendKey(keys []string, prefix, id string) []string {
 	return append(keys, prefix+id)
 }
 
-// endOfCode is the stop word of smolagents, which the agent appends if a reply lacks it.
+// endOfCode is the stop word of smolagents, which the agent appends to a reply without the word.
 const endOfCode = "</code>"
 
-// TextEchoHash returns a hash of an assistant's text, "" for an empty text. It ignores white space at the ends and text
-// that agents append, so that a reply and its copy in a request have one hash.
+// TextEchoHash returns a hash of an assistant's text, "" for an empty text. TextEchoHash ignores white space at the
+// ends and text that agents append, so that a reply and its copy in a request have one hash.
 func TextEchoHash(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+textCallsHead); ok {
 		text = head

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Cut is a range of Body that Splice leaves out. It lies within one string literal and splits no escape or character.
+// Cut is a range of Body that Splice leaves out. A Cut lies within one string literal and splits no escape or
+// character.
 type Cut struct{ From, To int }
 
 // Passage is the text of the system prompt, or of one message before the first answer.

@@ -7,6 +7,6 @@
 // scan.go and parser.go prove that a body is JSON and record its list. memory.go scans only the new part of a growing
 // conversation. agents.go and text_*.go read calls and results that agents write as prose. reader.go assembles a reply.
 //
-// Hazards: a Request refers to the bytes of its body, and is valid only while they are unchanged. It decodes items
-// lazily, so only one goroutine at a time may use it. The same holds for a ReplyReader.
+// Hazards: a Request refers to the bytes of its body, and is valid only while the bytes are unchanged. Only one
+// goroutine at a time may use a Request, which decodes items lazily, or a ReplyReader.
 package wire

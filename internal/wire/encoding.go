@@ -17,7 +17,7 @@ import (
 )
 
 // Decode returns a reader of a body without its Content-Encoding (gzip, deflate, zstd, br, identity). The result may be
-// a thousand times longer, so the caller must limit it.
+// a thousand times longer, so the caller must limit the length.
 func Decode(encoding string, body []byte) (io.ReadCloser, error) {
 	plain, err := decoder(encoding, bytes.NewReader(body))
 	if err != nil {
@@ -128,7 +128,7 @@ func (u *unpacker) run(encoding string, write func([]byte)) error {
 	return err
 }
 
-// Read implements io.Reader for the decoder. Without input, it returns to the caller of Write until the next Write.
+// Read implements io.Reader for the decoder. Without input, Read returns to the caller of Write until the next Write.
 func (u *unpacker) Read(p []byte) (int, error) {
 	for len(u.input) == 0 {
 		if !u.yield(struct{}{}) {

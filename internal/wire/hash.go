@@ -44,9 +44,10 @@ func (r *Request) systemHash(system span) uint64 {
 	return d.Sum64()
 }
 
-// Hash returns the canonical hash of the content of item i, which is stable across processes. It ignores cache_control,
-// id, status, refusal, internal_chat_message_metadata_passthrough, keys that start with "__", the order of keys,
-// reminder and environment blocks, and blocks of precept. If an assistant message has calls, only they count.
+// Hash returns the canonical hash of the content of item i, which is stable across processes. Hash ignores
+// cache_control, id, status, refusal, internal_chat_message_metadata_passthrough, keys that start with "__", the order
+// of keys, reminder and environment blocks, and blocks of precept. If an assistant message has calls, only the calls
+// count.
 func (r *Request) Hash(i int) uint64 {
 	h := r.memo.hashes.at(i, len(r.scan.list))
 	if !h.known {

@@ -129,7 +129,7 @@ func (r *Request) End() int {
 }
 
 // Prefill returns the beginning of the answer at the end of the list, "" for none. The client may send the answer back
-// with or without it.
+// with or without this beginning.
 func (r *Request) Prefill() string {
 	end := r.End()
 	if end == len(r.scan.list) {
@@ -225,8 +225,8 @@ func (r *Request) memoizeCalls(i int, wanted string) (found *Call) {
 	return found
 }
 
-// generatedIDPrefix begins the ids that this package makes for calls without one. A server's call gets the index of the
-// item that answers it, so the id is stable while the agent only appends to the list.
+// generatedIDPrefix begins the ids that this package makes for calls without one. The id of a server's call contains
+// the index of the answering item, so the id is stable while the agent only appends to the list.
 const generatedIDPrefix = "~"
 
 func generatedID(i int) string { return generatedIDPrefix + strconv.Itoa(i) }
@@ -237,8 +237,8 @@ func GeneratedCallID(i, n int) string { return generatedID(i + 1 + n) }
 // IsGeneratedID reports whether this package made the id of a call.
 func IsGeneratedID(callID string) bool { return strings.HasPrefix(callID, generatedIDPrefix) }
 
-// sentID returns the id of a call if the agent sent it. A generated id depends on the position, so it is not part of
-// the content hash.
+// sentID returns the id of a call if the agent sent it. The content hash omits generated ids, which depend on the
+// position.
 func sentID(callID string) string {
 	if IsGeneratedID(callID) {
 		return ""

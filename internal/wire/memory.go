@@ -91,9 +91,9 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 	return r, p, err
 }
 
-// parser returns a parser that continues at cp.end. It appends to the arrays of cp.list and cp.results, which earlier
-// requests read up to their own length, so a turn's cost does not grow with the conversation. Only one parser may
-// append: if the conversation branches, findCheckpoint returns lists without room.
+// parser returns a parser that continues at cp.end. The parser appends to the arrays of cp.list and cp.results, which
+// earlier requests read up to their own length, so a turn's cost does not grow with the conversation. Only one parser
+// may append: if the conversation branches, findCheckpoint returns lists without room.
 func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
 		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: cp.count, spans: cp.spans, keys: slices.Clone(cp.keys),
@@ -141,8 +141,8 @@ func clip[T any](s []T) []T {
 	return append(make([]T, 0, len(s)), s...)
 }
 
-// findCheckpoint returns a copy of the checkpoint with the longest prefix of the body. It hashes the body once for all
-// of the bucket.
+// findCheckpoint returns a copy of the checkpoint with the longest prefix of the body. findCheckpoint hashes the body
+// once for all of the bucket.
 func (m *ParseCache) findCheckpoint(key uint64, body []byte) *checkpoint {
 	m.mu.Lock()
 	list := m.checkpoints[key]

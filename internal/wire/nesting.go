@@ -35,7 +35,7 @@ func (n *nesting) read(piece []byte) {
 
 const shortValue = 64
 
-// isWholeValue reports whether the text is one JSON value. It may be called for every piece.
+// isWholeValue reports whether the text is one JSON value. isWholeValue may be called for every piece.
 func (r *replyItem) isWholeValue() bool {
 	skip := r.nesting.readLen
 	for i := range len(r.fullPieces) + 1 {

@@ -36,7 +36,7 @@ type memberSpans struct {
 	misspelt span
 }
 
-// body scans the whole body. It returns the end, or invalid.
+// body scans the whole body and returns the end, or invalid.
 func (p *parser) body() int {
 	i := p.scan.skipSpace(0)
 	if i >= len(p.scan.b) || p.scan.b[i] != '{' {

@@ -41,7 +41,7 @@ func (r *Request) content(i int) span {
 	return member(r.Body, r.itemSpan(i), "content")
 }
 
-// parts returns the content parts of item i. It caches the last result: one message may hold thousands of results.
+// parts returns the content parts of item i. The last result is cached: one message may hold thousands of results.
 func (r *Request) parts(i int) []part {
 	if r.memo.splitItem != i+1 {
 		r.memo.splitParts, r.memo.splitItem = contentParts(r.Body, r.content(i)), i+1

@@ -9,8 +9,8 @@ import (
 	"precept/internal/label"
 )
 
-// ReplyReader assembles a Reply from a response that arrives in pieces. It never fails, and skips input that it does
-// not understand. Only one goroutine at a time may use it.
+// ReplyReader assembles a Reply from a response that arrives in pieces. ReplyReader never fails, and skips input that
+// ReplyReader does not understand. Only one goroutine at a time may use a ReplyReader.
 type ReplyReader struct {
 	dialect       Dialect
 	contentLength int64
@@ -47,7 +47,7 @@ func NewReplyReader(d Dialect, contentLength int64, limit int) *ReplyReader {
 	return r
 }
 
-// SetEncoding makes the reader decode a Content-Encoding. Call it before the first Write.
+// SetEncoding makes the reader decode a Content-Encoding. Call SetEncoding before the first Write.
 func (r *ReplyReader) SetEncoding(encoding string) {
 	switch canonicalEncoding(encoding) {
 	case "":
@@ -61,7 +61,7 @@ func (r *ReplyReader) SetEncoding(encoding string) {
 // UnreadReason returns why a part of the reply could not be decoded, "" for none.
 func (r *ReplyReader) UnreadReason() label.Reason { return r.unread }
 
-// Write reads the next bytes. It keeps no reference to p.
+// Write reads the next bytes. Write keeps no reference to p.
 func (r *ReplyReader) Write(p []byte) (int, error) {
 	switch {
 	case r.unread != "":
@@ -86,7 +86,7 @@ func (r *ReplyReader) endUnpacking(err error) {
 	}
 }
 
-// Close releases the decoder. Call it if Reply is not called.
+// Close releases the decoder. Call Close if Reply is not called.
 func (r *ReplyReader) Close() {
 	if r.unpack != nil {
 		r.unpack.Close()
@@ -179,7 +179,7 @@ const droppedBody = 16 << 10
 
 const eventOverhead = 4096
 
-// Reply returns the reply so far. Call it once, at the end.
+// Reply returns the reply so far. Call Reply once, at the end.
 func (r *ReplyReader) Reply() *Reply {
 	if r.unpack != nil && !r.unpack.ended {
 		r.unpack.Close()

@@ -85,8 +85,8 @@ func (t *tokens) read(b []byte, v span) {
 	}
 }
 
-// usage returns the tokens of a reply. Gemini and xAI leave reasoning out of completion_tokens, although it is charged
-// as output; total_tokens includes it.
+// usage returns the tokens of a reply. Gemini and xAI leave reasoning out of completion_tokens, although reasoning is
+// charged as output; total_tokens includes reasoning.
 func (t *tokens) usage(d Dialect) Usage {
 	u := Usage{Input: t.input, Cached: t.cached, Output: t.output}
 	switch {
@@ -102,8 +102,8 @@ func (t *tokens) usage(d Dialect) Usage {
 const endOfThought = "</think>"
 
 // ReplyEchoKeys returns the keys by which a later request continues this reply (see Request.EchoKeys), and "r:" with
-// the reply's id. The client may send prefill (Request.Prefill) back or leave it out. The keys are computed once: the
-// reply must not change afterwards.
+// the reply's id. The client may send prefill (Request.Prefill) back or not. The keys are computed once: the reply must
+// not change afterwards.
 func ReplyEchoKeys(rep *Reply, prefill string) []string {
 	if rep.echoKeys == nil {
 		rep.echoKeys = rep.keys()

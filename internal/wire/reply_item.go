@@ -83,8 +83,8 @@ const itemCost = 128
 
 const maxItemsAtLimit = 32
 
-// newItem adds an item. At the limit, it keeps ids but no text, because call ids may be all that recognises the next
-// request. After maxItemsAtLimit items, the new one is not part of the reply.
+// newItem adds an item. At the limit, the item has ids but no text, because call ids may be all that recognises the
+// next request. After maxItemsAtLimit items, the new item is not part of the reply.
 func (r *ReplyReader) newItem(index int) *replyItem {
 	s := &replyItem{index: index}
 	if r.keptBytes+itemCost <= r.limit {
@@ -108,8 +108,8 @@ func (r *ReplyReader) addText(s *replyItem, b []byte, v span) {
 	r.append(s, v.inner().of(b))
 }
 
-// addArgs adds a piece of a string, or the whole object or array. Pieces after an object replace it, because some
-// servers begin a call with an empty object.
+// addArgs adds a piece of a string, or the whole object or array. Pieces after an object replace the object, because
+// some servers begin a call with an empty object.
 func (r *ReplyReader) addArgs(s *replyItem, b []byte, v span) {
 	switch {
 	case isArgsValue(b, v):

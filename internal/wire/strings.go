@@ -82,8 +82,8 @@ func AppendString(dst []byte, s string) []byte {
 	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
-// appendEscaped appends s as the inside of a string literal, with only the required escapes. It keeps bytes that are
-// not UTF-8.
+// appendEscaped appends s as the inside of a string literal, with only the required escapes. appendEscaped keeps bytes
+// that are not UTF-8.
 func appendEscaped(dst []byte, s string) []byte {
 	const digit = "0123456789abcdef"
 	from := 0

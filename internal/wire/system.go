@@ -9,7 +9,7 @@ import (
 // cache. A missing prompt is created.
 const System = -2
 
-// Beginnings of a created prompt. The space before the colon distinguishes it from a member of the client. A prompt
+// Beginnings of a created prompt. The space before the colon distinguishes such a member from the client's. A prompt
 // with such a beginning gets no further text.
 const (
 	createdContent      = `"content" :"`

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A harness may write the user's request into a template, or send messages of its own before it. Item.UserText includes
+// A harness may write the user's request into a template, or send messages before the request. Item.UserText includes
 // the template, because the content hash covers the message. Request.UserRequest and Request.Task do not.
 
 type taskTemplate struct {
@@ -112,7 +112,7 @@ const (
 )
 
 // UserRequest returns the user's request in item i, without templates and preambles of known harnesses. Without a
-// template, it is Item.UserText.
+// template, the result is Item.UserText.
 func (r *Request) UserRequest(i int) string {
 	if r.Role(i) != RoleUser || strings.HasPrefix(r.Item(i).UserText, examplesEnd) {
 		return ""

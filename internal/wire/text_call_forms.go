@@ -75,8 +75,8 @@ const (
 	maxTags        = 32
 )
 
-// taggedArgs converts <name>value</name> arguments to a JSON object. It keeps text without tags, and text above the
-// limit.
+// taggedArgs converts <name>value</name> arguments to a JSON object. taggedArgs keeps text without tags, and text above
+// the limit.
 func taggedArgs(s string) string {
 	whole := strings.TrimSpace(s)
 	if len(s) > maxTaggedBytes {

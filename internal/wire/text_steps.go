@@ -198,7 +198,7 @@ func parseStepHead(line string) (kind string, number int, ok bool) {
 	return kind, int(n), ok && closed && err == nil && slices.Contains([]string{"thought", "tool_name", "tool_args", "observation"}, kind)
 }
 
-// stepKey returns the echo key of a trajectory's step, which equals that of the reply that asks for it.
+// stepKey returns the echo key of a trajectory's step, which equals the key of the reply with the call.
 func stepKey(thought string, c *Call) string {
 	return "t:" + hex16(combineHashes(xxhash.Sum64String(strings.TrimSpace(thought)), xxhash.Sum64String(CallEchoHash(c))))
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Agents and precept insert text into user messages. userWords removes it, so that matching, feedback and the content
-// hash read only the person's words.
+// Agents and precept insert text into user messages. userWords removes this text, so that matching, feedback and the
+// content hash read only the person's words.
 
 const (
 	blockOpen  = "Lessons from past experience:\n"
@@ -69,7 +69,7 @@ func StripUserText(text string) (words string, out []RemovedPiece) {
 	return words, out
 }
 
-// removedFunc gets each removed piece. It may be nil.
+// removedFunc gets each removed piece. removedFunc may be nil.
 type removedFunc func(kind, piece string)
 
 func (r removedFunc) call(kind, piece string) {
