@@ -81,8 +81,8 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	return nil
 }
 
-// Append adds text in one write, so that lines of several writers do not mix. Append first ends a line that a crash left
-// open. Missing folders are created.
+// Append adds text in one write, so that lines of several writers do not mix. Append first ends a line that a crash
+// left open. Missing folders are created.
 func Append(path string, mode fs.FileMode, text []byte) (err error) {
 	if err := CheckRegular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Method tells how a session was recognised. Its values are metric labels.
+// Method is the way in which a session was recognised. The values are metric labels.
 type Method string
 
 // Methods, strongest first.

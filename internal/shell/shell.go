@@ -17,8 +17,8 @@ import (
 // from a stack overflow. The bound keeps the stack below a few megabytes.
 const maxText = 4096
 
-// Characters before which word drops a backslash. Unlike Bash, word keeps a backslash before a letter, which may separate
-// the names of a Windows path.
+// Characters before which word drops a backslash. Unlike Bash, word keeps a backslash before a letter, which may
+// separate the names of a Windows path.
 const (
 	unquotedEscapes = " \t\"'`\\$&|;<>(){}[]*?!#~=%@+,:-"
 	quotedEscapes   = "\"\\$`"
@@ -26,7 +26,7 @@ const (
 
 const maxDepth = 64
 
-// maxNesting bounds nested shells, of which bash -c "sh -c 'make'" has two.
+// maxNesting bounds the nesting of shells, which is two in bash -c "sh -c 'make'".
 const maxNesting = 3
 
 // Line holds the commands of a command line.
@@ -119,7 +119,8 @@ type reader struct {
 	operator string // before the next command
 }
 
-// read adds the commands of a statement. The walk visits a command before its words, and the words before the redirections.
+// read adds the commands of a statement. The walk visits a command before its words, and the words before the
+// redirections.
 func (r *reader) read(stmt *syntax.Stmt) {
 	var operators map[*syntax.Stmt]string // before each statement
 	var from, to uint                     // byte offsets of the current substitution

@@ -147,7 +147,7 @@ func TestSpliceInsertsTextAtEachPlaceAndStripRemovesIt(t *testing.T) {
 	}
 }
 
-// Splice writes a new member as "system" :"x". Strip could not tell a client's member with such a space from it.
+// Splice writes a new member as "system" :"x". Strip could not distinguish a client's member with this space.
 func TestSpliceRejectsPlacesThatAcceptNoText(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
