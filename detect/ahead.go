@@ -9,36 +9,33 @@ import (
 	"precept/internal/wire"
 )
 
-// Bounds of the concurrent inspection. The bounds keep the memory of all pending lines together below the memory of one
-// long transcript.
+// The bounds keep the memory of all pending lines below the memory of one long transcript.
 const (
-	maxInspectors     = 8       // number of goroutines
+	maxInspectors     = 8
 	maxConcurrentLine = 1 << 20 // size of a line in bytes; the goroutine that reads the file inspects longer lines itself
 )
 
-// inspectors inspect the transcripts of JSON lines on several goroutines, and emit the findings in the order of the
-// lines. The lines of a file are independent, and one core inspects only 40 MB per second.
+// inspectors inspect the transcripts of JSON lines on several goroutines, because one core inspects only 40 MB per
+// second. The findings keep the order of the lines.
 //
 // The goroutine that reads the file calls add, drain and close. The goroutine of deliver calls emit and reportError, in
-// the order of the calls of add. No line is pending after drain returns, so the goroutine that reads the file may then
-// call emit itself.
+// the order of the calls of add.
 type inspectors struct {
 	emit        func(Finding) error
 	reportError func(start int, raw []byte, rec wire.Recording, err error)
 	judge       func(*inspectedLine) // reads and judges the transcript of a line
 
 	work, ordered chan *inspectedLine // each line is in both: work feeds the inspection, ordered feeds deliver
-	pending       sync.WaitGroup      // counts the lines that were added and are not delivered yet
-	running       sync.WaitGroup      // counts the goroutines
-	stopped       atomic.Bool         // true after emit returned an error or an inspection panicked
-	err           error               // the error of emit; valid after drain
-	panicked      any                 // the cause of the panic of an inspection; valid after drain
+	pending       sync.WaitGroup      // lines that are not delivered yet
+	running       sync.WaitGroup
+	stopped       atomic.Bool // true after emit returned an error or an inspection panicked
+	err           error       // the error of emit; valid after drain
+	panicked      any         // the cause of a panic; valid after drain
 }
 
-// inspectedLine is a line with a transcript, and the result of its inspection.
 type inspectedLine struct {
 	raw   []byte
-	start int // line number
+	start int
 
 	done     chan struct{} // closed when the fields below are set
 	rec      wire.Recording
@@ -47,8 +44,7 @@ type inspectedLine struct {
 	panicked any
 }
 
-// startInspectors starts n goroutines that inspect lines, and one goroutine that delivers the findings. The method
-// close stops all of these goroutines.
+// startInspectors starts n goroutines that inspect lines, and one goroutine that delivers the findings.
 func startInspectors(n int, emit func(Finding) error) *inspectors {
 	p := &inspectors{emit: emit, judge: (*inspectedLine).judge, work: make(chan *inspectedLine, n), ordered: make(chan *inspectedLine, 2*n)}
 	for range n {
@@ -62,8 +58,8 @@ func startInspectors(n int, emit func(Finding) error) *inspectors {
 	return p
 }
 
-// add queues the transcript in raw, and blocks while too many lines are pending. start is the number of the line in the
-// file. After an error of emit, add returns the error. The caller must not change raw afterwards.
+// add queues the transcript raw, which is line start of the file, and blocks while too many lines are pending. The
+// caller must not change raw afterwards.
 func (i *inspectors) add(raw []byte, start int) error {
 	if i.stopped.Load() {
 		return i.drain()
@@ -75,8 +71,7 @@ func (i *inspectors) add(raw []byte, start int) error {
 	return nil
 }
 
-// drain waits until the findings of all added lines are emitted, and returns the error of emit. If an inspection
-// panicked, drain panics with the same cause.
+// drain waits until the findings of all added lines are emitted, and returns the error of emit.
 func (i *inspectors) drain() error {
 	i.pending.Wait()
 	if i.panicked != nil {
@@ -85,15 +80,13 @@ func (i *inspectors) drain() error {
 	return i.err
 }
 
-// close stops the goroutines and waits for them.
 func (i *inspectors) close() {
 	close(i.work)
 	close(i.ordered)
 	i.running.Wait()
 }
 
-// inspect judges a line. inspect recovers from a panic and stores the cause, so that drain can panic with the same
-// cause.
+// inspect stores a panic, so that drain can panic with the same cause.
 func (i *inspectors) inspect(l *inspectedLine) {
 	defer close(l.done)
 	defer func() {
@@ -106,7 +99,6 @@ func (i *inspectors) inspect(l *inspectedLine) {
 	}
 }
 
-// judge reads and judges the transcript of a line.
 func (l *inspectedLine) judge() {
 	if l.rec, l.err = wire.ReadRecording(l.raw); l.err != nil {
 		return
@@ -119,8 +111,6 @@ func (l *inspectedLine) judge() {
 	})
 }
 
-// deliver emits the findings in the order of the lines. After a panic of an inspection or an error of emit,
-// deliver drops all further findings.
 func (i *inspectors) deliver() {
 	for l := range i.ordered {
 		<-l.done

@@ -10,8 +10,7 @@ import (
 	"precept/detect"
 )
 
-// mixedLines returns a file with one transcript per line. Some lines are invalid, one line is too long for parallel
-// inspection, and one line holds an array.
+// Some lines are invalid, one is too long for parallel inspection, and one holds an array.
 func mixedLines(t *testing.T) string {
 	t.Helper()
 	var file strings.Builder
@@ -30,8 +29,7 @@ func mixedLines(t *testing.T) string {
 	return file.String()
 }
 
-// An inspection on several goroutines returns the same findings and faults in the same order as an inspection on one
-// goroutine.
+// Parallel inspection also keeps the order of findings and faults.
 func TestParallelInspectionEqualsSequentialInspection(t *testing.T) {
 	in := mixedLines(t)
 	inspectOn := func(n int) (findings []detect.Finding, fault string) {
@@ -56,7 +54,6 @@ func TestParallelInspectionEqualsSequentialInspection(t *testing.T) {
 	}
 }
 
-// If the callback emit returns an error, the inspection ends and emits no further finding.
 func TestErrorOfCallbackEndsTheParallelInspection(t *testing.T) {
 	stop := errors.New("stop")
 	n := 0
@@ -71,7 +68,7 @@ func TestErrorOfCallbackEndsTheParallelInspection(t *testing.T) {
 	}
 }
 
-// A panic in the inspection of a line reaches the caller after the findings of the previous lines.
+// The findings of the previous lines are emitted before the panic.
 func TestPanicInParallelInspectionReachesTheCaller(t *testing.T) {
 	n := 0
 	raw := bytes.TrimSpace(longTranscript(2))

@@ -7,20 +7,17 @@ import (
 	"precept/internal/wire"
 )
 
-// outcomeRule is an expected outcome with its rule.
 type outcomeRule struct {
 	outcome detect.Outcome
 	rule    string
 }
 
-// errorBy returns the outcome Error with a rule.
 func errorBy(rule string) outcomeRule { return outcomeRule{detect.Error, rule} }
 
-// okBy returns the outcome OK with a rule. The rule "" means that no rule found an outcome.
+// The rule "" means that no rule found an outcome.
 func okBy(rule string) outcomeRule { return outcomeRule{detect.OK, rule} }
 
-// checkOutcomes classifies each key of results as the result of the call. It fails the test if the outcome or the rule
-// differs from the value of the key.
+// The keys of results are results of one call.
 func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRule) {
 	t.Helper()
 	for text, want := range results {
@@ -31,7 +28,7 @@ func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRu
 	}
 }
 
-// A JSON result with a field that reports a failure is an error. A similar field of a data record is not.
+// A field of a data record is not an error.
 func TestJSONFailureFieldsAreErrors(t *testing.T) {
 	checkOutcomes(t, "place_order", `{"id":7}`, map[string]outcomeRule{
 		`{"success":false}`:                                 errorBy("json:success"),
@@ -131,8 +128,7 @@ func TestJSONFailureFieldsAreErrors(t *testing.T) {
 	})
 }
 
-// A file may contain a JSON object with an error field. If a tool or a command reads the file, such an object is a
-// failure only if all its keys are keys of tool results.
+// An error field in a file is a failure only if all keys are keys of tool results.
 func TestErrorFieldInFileContentMayBeContent(t *testing.T) {
 	checkOutcomes(t, "read", `{"path":"a.json"}`, map[string]outcomeRule{
 		`{"error":"x"}`:                       errorBy("json:error"),
@@ -153,7 +149,6 @@ func TestErrorFieldInFileContentMayBeContent(t *testing.T) {
 	})
 }
 
-// Messages of editing tools are classified as success, failure or neither.
 func TestEditorMessagesAreClassified(t *testing.T) {
 	checkOutcomes(t, "Edit", `{"file_path":"/a","old_string":"x"}`, map[string]outcomeRule{
 		"The file /a has been updated.":             okBy("edited"),
@@ -178,7 +173,6 @@ func TestEditorMessagesAreClassified(t *testing.T) {
 	})
 }
 
-// The content of a file may be any text, but a result that consists only of an error message is a failure.
 func TestErrorMessageInsteadOfContentIsAFailure(t *testing.T) {
 	checkOutcomes(t, "read", `{"path":"a"}`, map[string]outcomeRule{
 		"Error: a is a folder":                                    errorBy("text:error-first"),
@@ -198,7 +192,7 @@ func TestErrorMessageInsteadOfContentIsAFailure(t *testing.T) {
 	})
 }
 
-// Error pages of a browser or a server are failures. Pages that only mention such errors are not.
+// Pages that only mention errors are not failures.
 func TestBrowserErrorPagesAreFailures(t *testing.T) {
 	checkOutcomes(t, "WebFetch", `{"url":"http://a"}`, map[string]outcomeRule{
 		"<html>\n<title>404 Not Found</title></html>":                                                 errorBy("page:http"),
@@ -223,8 +217,8 @@ func TestBrowserErrorPagesAreFailures(t *testing.T) {
 	})
 }
 
-// A result with the error flag (1) is an error, unless it is a refusal or a search without a match. A result with the
-// success flag (-1) is a success only for tools that read or edit a file.
+// The error flag (1) does not override a refusal or a search without a match. The success flag (-1) counts only for
+// tools that read or edit a file.
 func TestErrorAndSuccessFlagsDecideTheOutcome(t *testing.T) {
 	for _, tc := range []struct {
 		tool, args, text string
@@ -257,9 +251,8 @@ func TestErrorAndSuccessFlagsDecideTheOutcome(t *testing.T) {
 	}
 }
 
-// The run command of opencode works without a person, but words a refusal as if the user refused. Such a session is
-// recognised by the tool todowrite without the tool question, or by a task in quotes. Refusals in such a session are
-// not signals.
+// The run command of opencode has no user, but words a refusal as if the user refused. Its sessions offer the tool
+// todowrite without the tool question, or quote the task.
 func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 	const (
 		rejected   = "The user rejected permission to use this specific tool call."
@@ -302,8 +295,6 @@ func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 	}
 }
 
-// A tool such as list_errors returns errors as its records, which is a success. A result that counts failed tests is a
-// failure.
 func TestListOfErrorsIsASuccessAndFailedTestsAreAFailure(t *testing.T) {
 	checkOutcomes(t, "list_errors", `{"service":"web"}`, map[string]outcomeRule{
 		`{"errors":[{"id":1,"message":"boom"}],"total":1}`: okBy("json"),
@@ -317,7 +308,6 @@ func TestListOfErrorsIsASuccessAndFailedTestsAreAFailure(t *testing.T) {
 	})
 }
 
-// An error in the box that terraform draws is a failure. An error that a summary quotes as code is not.
 func TestErrorInABoxIsAFailureAndInQuotedCodeIsNot(t *testing.T) {
 	checkOutcomes(t, "apply_infra", "{}", map[string]outcomeRule{
 		"╷\n│ Error: Invalid provider\n│ \n│   on main.tf line 3:\n╵": errorBy("text:error-first"),
@@ -328,8 +318,7 @@ func TestErrorInABoxIsAFailureAndInQuotedCodeIsNot(t *testing.T) {
 	})
 }
 
-// A text may end right after a word such as "running", which names an activity. The search for such words must not read
-// beyond the text.
+// The text ends right after a word such as "running", and the search must not read beyond the text.
 func TestResultEndingInActivityWordIsClassified(t *testing.T) {
 	for _, result := range []string{"Enable cookies to continue shopping", "server running", "still compiling", "it is building"} {
 		if got := countLoops(t, call("get_page", `{"id":7}`, result)); got != 0 {
@@ -338,7 +327,7 @@ func TestResultEndingInActivityWordIsClassified(t *testing.T) {
 	}
 }
 
-// A repeated key press is not a loop if its result shows only the code of Playwright, not the page.
+// The result shows only the code of Playwright.
 func TestKeyPressWithoutPageIsNotALoop(t *testing.T) {
 	press := call("browser_press_key", `{"key":"Tab"}`, "### Ran Playwright code\n```js\nawait page.keyboard.press('Tab');\n```")
 	if got := countLoops(t, press, press, press, press, press, press, press); got != 0 {
@@ -346,8 +335,7 @@ func TestKeyPressWithoutPageIsNotALoop(t *testing.T) {
 	}
 }
 
-// A benchmark that an agent repeats is not a loop, although its results count as equal because the comparison ignores
-// times.
+// The results count as equal, because the comparison ignores times.
 func TestRepeatedBenchmarkIsNotALoop(t *testing.T) {
 	for command, loop := range map[string]bool{"hyperfine ./app": false, "go test -bench=. ./a": false, "npm run bench": false, "./app": true} {
 		steps := []testStep{bash(command, "Time: 12.1 ms"), bash(command, "Time: 13.4 ms"), bash(command, "Time: 12.2 ms")}

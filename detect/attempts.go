@@ -16,16 +16,13 @@ import (
 // command, the words of a search. Calls that differ only in budgets are attempts of one call. If several attempts have
 // the same result, a different budget will not change the result.
 
-// A loop is at least this number of attempts with the same result.
 const (
 	minFailedAttempts  = 3
 	minSuccessAttempts = 3
 )
 
-// countAttempts returns the number of successive attempts of the newest call that have the same result. The count ends
-// at a user turn, at an attempt with a different result, and at any other call that may have changed the results of
-// later calls. budgetsDiffer is true if the budgets of the attempts differ. warned is true if an earlier attempt
-// already got a warning.
+// countAttempts returns the number of successive attempts of the newest call that have the same result. Calls between
+// the attempts must not have changed anything. warned is true if an earlier attempt already got a warning.
 func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool) {
 	newest := steps(0)
 	if newest.identityWithoutBudget() == 0 {
@@ -53,7 +50,6 @@ func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool
 	}
 }
 
-// attemptHash returns a hash of the call that all its attempts share.
 func (s *step) attemptHash() uint32 {
 	if loose := s.identityWithoutBudget(); loose != 0 {
 		return loose
@@ -61,11 +57,9 @@ func (s *step) attemptHash() uint32 {
 	return shortHash(s.identity())
 }
 
-// shortHash returns the lower half of a 64-bit hash with the last bit set. The last bit keeps the value from being
-// 0, which means a missing hash.
+// shortHash returns the lower half of a hash. The last bit is set, because 0 means a missing hash.
 func shortHash(key uint64) uint32 { return uint32(key) | 1 } //nolint:gosec // half of a hash is a hash
 
-// isAttemptLoop reports whether the newest call and its earlier attempts form a loop.
 func isAttemptLoop(steps func(int) *step) bool {
 	count, budgetsDiffer, warned := countAttempts(steps)
 	newest := steps(0)
@@ -84,7 +78,6 @@ func identityWithoutBudget(tool, args string) uint32 {
 	return call.identityWithoutBudget(tool, args)
 }
 
-// identityWithoutBudget returns the value of the function identityWithoutBudget for a call that is already analysed.
 func (c *toolCall) identityWithoutBudget(tool, args string) uint32 {
 	if !c.isComplete(args) {
 		return 0
@@ -117,8 +110,8 @@ func (c *toolCall) identityWithoutBudget(tool, args string) uint32 {
 	return shortHash(combineHashes(xxhash.Sum64String(tool), c.hashArgs(loose)))
 }
 
-// withoutBudget returns the value v of the argument k without its budgets (loose). If the whole value is a budget,
-// loose has the kind noValue. If the argument has no budget, hasBudget is false and the caller must ignore loose.
+// withoutBudget returns the value v of the argument k without its budgets. A value that is nothing but a budget becomes
+// noValue.
 func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, hasBudget bool) {
 	switch v.kind {
 	case stringValue:
@@ -147,26 +140,24 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 	return v, false
 }
 
-// searches reports whether the call is, or may be, a search: an argument may hold the words to search for.
 func (c *toolCall) searches() bool {
 	return c.purpose == purposeSearch || c.purpose == purposeWeb || c.purpose == purposeOther && !c.mayChange()
 }
 
-// isQueryKey reports whether an argument holds the words of a search.
 func isQueryKey(key string) bool {
 	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms"}, strings.ToLower(key))
 }
 
 // haveSimilarQueries reports whether two searches share more than half of their words, or one search has all words of
-// the other. Two calls that search for no words are similar, too.
+// the other.
 func haveSimilarQueries(a, b *step) bool {
 	x, y := a.memo.queryWords, b.memo.queryWords
 	common := x & y
 	return common == x || common == y || 2*bits.OnesCount64(common) > bits.OnesCount64(x|y)
 }
 
-// queryWords returns the words of a search as a set of 64 bits, 0 for a call that searches for no words. Each word
-// sets the bit that the hash of its first five bytes selects.
+// queryWords returns the words of a search as a set of 64 bits. Each word sets the bit that the hash of its first five
+// bytes selects.
 func (c *toolCall) queryWords() (set uint64) {
 	if _, names := c.looseFind(); names != "" {
 		return wordSet(names)
@@ -182,8 +173,7 @@ func (c *toolCall) queryWords() (set uint64) {
 	return set
 }
 
-// wordSet returns the set of queryWords for the words of a query. Names in code are split into words, so that
-// maxRetries and max_retries have the same set.
+// wordSet splits names in code, so that maxRetries and max_retries have the same set.
 func wordSet(query string) (set uint64) {
 	const minWord, stem = 2, 5
 	add := func(w string) { set |= 1 << (xxhash.Sum64String(w) & 63) }
@@ -212,11 +202,9 @@ func (c *toolCall) withoutQuery(text string) string {
 	return text
 }
 
-// isWordSeparator reports whether a rune separates two words.
 func isWordSeparator(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte(r)) && r != '_' }
 
-// withoutBudgets returns a command line without its budgets and without its options that have no value. changed
-// is false if the line contains neither.
+// withoutBudgets removes the budgets and the options without a value from a command line.
 func (c *toolCall) withoutBudgets(text string) (loose string, changed bool) {
 	if text == c.command {
 		if found, names := c.looseFind(); names != "" {
@@ -242,8 +230,8 @@ func (c *toolCall) withoutBudgets(text string) (loose string, changed bool) {
 	return withoutOptions(words), true
 }
 
-// looseFind returns a command find or grep reduced to the folders to search (command), and the words that the command
-// searches for (names). Both are empty for other commands, and if find does more than list files.
+// looseFind reduces find or grep to the folders (command) and the words to search for (names). Both are empty for other
+// commands, and if find does more than list files.
 func (c *toolCall) looseFind() (command, names string) {
 	isFilter := func(part shellPart) bool {
 		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
@@ -274,8 +262,7 @@ func (c *toolCall) looseFind() (command, names string) {
 	return command, names
 }
 
-// readGrep returns the folders and files that the arguments of grep name (command), and the pattern to search for
-// (pattern). Without a folder, grep -r searches the current one.
+// readGrep reads the arguments of grep. Without a folder, grep -r searches the current one.
 func readGrep(args []string) (command, pattern string) {
 	options, rest := readOptions(args, optionSyntax{shortWithValue: "efmABCgtTM", longWithValue: "--regexp --glob --type --max-count"}, false)
 	for _, o := range options {
@@ -296,7 +283,6 @@ func readGrep(args []string) (command, pattern string) {
 	return command, pattern
 }
 
-// withoutOptions joins the words of a command line without the options that have no value.
 func withoutOptions(words []string) string {
 	for i := range len(words) - 1 { // ssh -o BatchMode=yes, git -c core.pager=cat
 		if (words[i] == "-o" || words[i] == "-c") && strings.Contains(words[i+1], "=") {
@@ -336,8 +322,7 @@ func (p *phrases) commandWithoutBudgets(cmd string) (loose string, changed bool)
 	return collapseSpaces(strings.Join(words, " ")), true
 }
 
-// isBudget reports whether a word is a number, with or without a unit (30, 30s, 2.5). Such a word may be the value of
-// a budget.
+// isBudget reports whether a word is a number, with or without a unit (30, 30s, 2.5).
 func isBudget(w string) bool {
 	if w == "" || !isDigit(w[0]) { // the error that ParseFloat returns would allocate a copy of the word
 		return false
@@ -352,13 +337,12 @@ func isLineRange(w string) bool {
 	return ok && strings.HasSuffix(w, "p") && isNumber(from) && isNumber(to)
 }
 
-// maxUndo is the number of the newest steps that are searched for an edit and its reversal.
+// maxUndo is the number of steps that are searched for an edit and its reversal.
 const maxUndo = 32
 
 // isUndoLoop reports whether the newest edit repeats an edit that was undone: A to B, B to A, A to B. A call that
-// writes a whole file does not name the replaced text, so each of the two versions must be written twice. An agent may
-// undo a repair on purpose to see a test fail. Therefore a loop needs one more edit if the commands between the edits,
-// or the results of these commands, differ.
+// writes a whole file does not name the replaced text, so both versions must be written twice. If the commands between
+// the edits differ, a loop needs one more edit, because an agent may undo a repair to see a test fail.
 func isUndoLoop(steps func(int) *step) bool {
 	newest := steps(0)
 	call := newest.toolCall()
@@ -373,7 +357,7 @@ func isUndoLoop(steps func(int) *step) bool {
 	if inverse != 0 {
 		minEdits = 3
 	}
-	versions := []uint64{newest.identity()} // hashes of the edits of the file, the newest first
+	versions := []uint64{newest.identity()}
 	var checks checksBetweenEdits
 	for i := 1; i < maxUndo; i++ {
 		s := steps(i)
@@ -387,7 +371,7 @@ func isUndoLoop(steps func(int) *step) bool {
 			continue
 		}
 		version := s.identity()
-		if s.memo.locationHash != newest.memo.locationHash { // a different file
+		if s.memo.locationHash != newest.memo.locationHash {
 			continue
 		}
 		versions = append(versions, version)
@@ -402,15 +386,13 @@ func isUndoLoop(steps func(int) *step) bool {
 	return false
 }
 
-// checksBetweenEdits records whether an agent ran the same command with the same result between the edits of one
-// file.
 type checksBetweenEdits struct {
-	newest           *step // the newest command
-	editsSinceOldest int   // number of edits after the oldest command
-	differ           bool  // two commands, or two results of one command, differ
+	newest           *step
+	editsSinceOldest int  // number of edits after the oldest command
+	differ           bool // commands or their results differ
 }
 
-// add adds a command that the agent ran just before the n newest edits. The caller adds the newest command first.
+// add records a command that ran just before the n newest edits. The caller adds the newest command first.
 func (c *checksBetweenEdits) add(s *step, n int) {
 	switch {
 	case c.newest == nil:
@@ -422,12 +404,10 @@ func (c *checksBetweenEdits) add(s *step, n int) {
 	c.editsSinceOldest = n
 }
 
-// allEqual reports whether no command ran, or the same command ran after each of n edits with the same result.
 func (c *checksBetweenEdits) allEqual(n int) bool {
 	return c.newest == nil || !c.differ && c.editsSinceOldest == n
 }
 
-// path returns the file that the arguments of a call name, "" for none.
 func (c *toolCall) path() string {
 	for i, k := range c.args.keys {
 		if c.phrases.isKey("file", k) && c.args.vals[i].kind == stringValue {
@@ -437,8 +417,7 @@ func (c *toolCall) path() string {
 	return ""
 }
 
-// undoIdentity returns the identity of the edit that reverses the given edit, 0 if the call does not name the replaced
-// text.
+// undoIdentity returns the identity of the edit that reverses the given edit, 0 if unknown.
 func undoIdentity(tool, args string) uint64 {
 	var top map[string]json.RawMessage
 	if len(args) > maxDecodedArgs || json.Unmarshal([]byte(args), &top) != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Three calls with the same result are a loop if they differ only in tuning arguments: timeouts, limits, pages,
-// cursors, options, or the words of a search. Calls that differ in a name, a date, a port or an object are not a loop.
+// The arguments are timeouts, limits, pages, cursors, options, or the words of a search, but not names, dates, ports or
+// objects.
 func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 	callSteps := func(tool, result string, args ...string) (out []testStep) {
 		for _, a := range args {
@@ -89,9 +89,8 @@ func TestCallsThatDifferOnlyInTuningArgumentsAreALoop(t *testing.T) {
 	}
 }
 
-// An agent may undo a fix once to see a test fail without the fix. A fix, its reversal and the same fix are a loop if
-// no test runs between the edits, if the test fails in the same way with and without the fix, or if the agent undoes
-// the fix a second time.
+// An agent may undo a fix once to see a test fail. The same edits are a loop if no test runs between them, if the test
+// fails in the same way each time, or if the agent undoes the fix a second time.
 func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 	fix := call("edit", `{"path":"a.go","old_string":"x","new_string":"y"}`, "The file a.go has been updated.")
 	undo := call("edit", `{"path":"a.go","old_string":"y","new_string":"x"}`, "The file a.go has been updated.")
@@ -136,7 +135,6 @@ func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 	}
 }
 
-// Three rounds of the same note and the same command are a loop. With different notes, the commands are not a loop.
 func TestThreeRoundsOfTheSameNoteAreALoop(t *testing.T) {
 	note := func(text string) testStep { return call("think", jsonArgs("thought", text), "Noted.") }
 	look := bash("echo $HOME", "/\n\nCommand exited with code 0")

@@ -8,39 +8,35 @@ import (
 	"unicode"
 )
 
-// purpose is the purpose of a call, derived from the tool's name and the arguments. The purpose decides how a result is
-// judged. For example, the output of a shell is searched line by line, but the content of a file is a failure only if
-// the whole content is a short error message.
+// purpose is the purpose of a call. It decides how a result is judged: the output of a shell is searched line by line,
+// but a file is a failure only if its whole content is a short error message.
 type purpose uint8
 
 const (
-	purposeOther  purpose = iota // calls an API or any other tool (domain.go)
-	purposeExec                  // runs commands or code
-	purposeRead                  // reads files, lists folders
-	purposeSearch                // searches the text of files
-	purposeEdit                  // changes files
-	purposeWeb                   // fetches pages, drives a browser
-	purposePlan                  // writes notes of the agent, such as plans, thoughts and to-do lists
-	purposeWait                  // polls or waits
+	purposeOther purpose = iota // every other tool (domain.go)
+	purposeExec
+	purposeRead
+	purposeSearch
+	purposeEdit
+	purposeWeb  // fetches pages, drives a browser
+	purposePlan // writes notes of the agent, such as plans, thoughts and to-do lists
+	purposeWait // polls or waits
 )
 
-// toolCall is the analysis of a call.
 type toolCall struct {
 	phrases      *phrases
 	purpose      purpose
-	nameWords    []string // words of the tool's name
-	nameLists    []string // the lists of class "tool" that contain one of nameWords, without the prefix "tool "
+	nameWords    []string
+	nameLists    []string // lists of class "tool" that contain one of nameWords
 	args         lenientValue
-	argsComplete bool         // args holds all of the arguments
-	command      string       // command or code to run, cut to maxCommand
-	shell        shellCommand // analysis of command, if command is a shell command
+	argsComplete bool   // args holds all of the arguments
+	command      string // command or code to run, cut to maxCommand
+	shell        shellCommand
 }
 
-// maxCommand is the maximum number of bytes of a command that are analysed. The rest of a longer command is usually
-// data.
+// maxCommand bounds the analysed bytes of a command, because the rest of a longer command is usually data.
 const maxCommand = 4096
 
-// analyseCall returns the analysis of a call.
 func (p *phrases) analyseCall(name, args string) toolCall {
 	c := toolCall{phrases: p, shell: shellCommand{phrases: p}, nameWords: nameWords(name)}
 	for _, w := range c.nameWords {
@@ -74,7 +70,6 @@ func (p *phrases) analyseCall(name, args string) toolCall {
 	return c
 }
 
-// computePurpose returns the purpose of the call. The words of the tool's name and the arguments decide.
 func (c *toolCall) computePurpose() purpose {
 	command, _ := c.args.get("command")
 	switch {
@@ -104,7 +99,7 @@ func (c *toolCall) computePurpose() purpose {
 	return purposeOther
 }
 
-// hasExecName reports whether the tool's name says that the tool runs commands or code.
+// hasExecName reports whether the tool's name promises to run commands or code.
 func (c *toolCall) hasExecName() bool {
 	return c.nameMatches("exec") || c.nameMatches("runs") && c.nameMatches("run") ||
 		len(c.nameWords) == 1 && c.nameMatches("exec-alone") && c.commandText() != ""
@@ -115,23 +110,19 @@ func (c *toolCall) nameMatches(list string) bool {
 	return slices.Contains(c.nameLists, list)
 }
 
-// nameHas reports whether a word of the tool's name is one of the words. A method keeps words off the heap, unlike a
-// function value.
+// nameHas is a method because a function value would move words to the heap.
 func (c *toolCall) nameHas(words ...string) bool { return hasAny(c.nameWords, words...) }
 
-// hasFileArg reports whether an argument, by its name, is a file or a folder.
 func (c *toolCall) hasFileArg() bool {
 	return slices.ContainsFunc(c.args.keys, func(k string) bool { return c.phrases.isKey("file", k) })
 }
 
-// runsCode reports whether the tool runs source code instead of a shell command.
 func (c *toolCall) runsCode() bool {
 	_, hasCode := c.args.get("code", "cell", "source")
 	return hasCode || c.nameMatches("code")
 }
 
-// commandText returns the command in the arguments, "" for none. The argument is a string, a list of words, or a
-// list of commands.
+// commandText returns the command in the arguments, which is a string, a list of words, or a list of commands.
 func (c *toolCall) commandText() string {
 	keys := c.phrases.lists["key command"]
 	i := slices.IndexFunc(keys, func(key string) bool { _, ok := c.args.get(key); return ok })
@@ -158,8 +149,7 @@ func (c *toolCall) commandText() string {
 	return strings.Join(parts, " ")
 }
 
-// nameWords returns the words of a name in lower case. The name is split at punctuation and before the capitals of
-// camelCase.
+// nameWords splits a name at punctuation and before the capitals of camelCase.
 func nameWords(name string) []string {
 	var words []string
 	start := -1
@@ -187,11 +177,9 @@ func nameWords(name string) []string {
 }
 
 // Codex gives newer models a single tool that runs a JavaScript program. The program calls the other tools, such as
-// exec_command: `const r = await tools.exec_command({cmd: "make"}); text(r);`. The function text prints the result;
-// the result of a command is JSON with an exit code.
+// exec_command: `const r = await tools.exec_command({cmd: "make"}); text(r);`.
 
-// scriptCommands returns the commands that a JavaScript program of Codex passes to exec_command as string literals,
-// one per line, and "" for none.
+// scriptCommands returns the commands that a JavaScript program of Codex passes to exec_command, one per line.
 func scriptCommands(program string) string {
 	var commands []string
 	for rest := program; ; {
@@ -212,8 +200,7 @@ func scriptCommands(program string) string {
 	}
 }
 
-// jsString returns the content of the JavaScript string literal at the start of a text. The result is false if the
-// text begins with no string literal, or with a template that contains a substitution.
+// jsString returns the JavaScript string literal at the start of a text. Templates with substitutions are not read.
 func jsString(text string) (string, bool) {
 	if text == "" || !strings.ContainsRune("\"'`", rune(text[0])) {
 		return "", false

@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// A chat front end asks for tags, follow-up questions or a title in a single message that contains an instruction
-// and the quoted conversation. Each program has its own wording, and operators write their own templates.
+// Chat front ends ask for tags, follow-up questions or a title in a single message with an instruction and the quoted
+// conversation. Each program has its own wording.
 
-// chatSideKind returns the kind of housekeeping that a message with a quoted conversation asks for, "" for none. low is
-// the message in lower case. The first instruction before the conversation decides. If that instruction asks for no
-// housekeeping, the first instruction in the paragraph after the conversation decides. An agent that sends its history
-// in a single message is not mistaken for a front end, because the message begins with other instructions.
+// chatSideKind returns the kind of housekeeping that a message asks for. low is the message in lower case. The first
+// instruction before the quoted conversation decides, or else the one in the paragraph after it. An agent that sends
+// its history in one message begins with other instructions.
 func (p *phrases) chatSideKind(low string) string {
 	before, after, ok := p.splitChat(low)
 	if !ok {
@@ -20,8 +19,8 @@ func (p *phrases) chatSideKind(low string) string {
 	return cmp.Or(p.firstInstructionKind(before), p.firstInstructionKind(after))
 }
 
-// splitChat returns the text before a quoted conversation and the last paragraph after the conversation. A conversation
-// is quoted in tags, or as lines of both speakers. ok is false if the text quotes no conversation.
+// splitChat returns the text before a quoted conversation and the last paragraph after it. The quote is in tags, or in
+// lines of both speakers.
 func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	first, end, offset := -1, 0, 0
 	hasTag, hasUser, hasModel := false, false, false
@@ -46,8 +45,7 @@ func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	return low[:first], after, true
 }
 
-// classifyQuoteLine reports whether a line is a tag around a quoted conversation (isTag), a line of the user (isUser)
-// or a line of the model (isModel).
+// classifyQuoteLine reports whether a line is a tag around a quote, or a line of the user or of the model.
 func (p *phrases) classifyQuoteLine(line string) (isTag, isUser, isModel bool) {
 	line = strings.TrimLeft(line, " \t-*>#|\"'[({`")
 	if rest, ok := strings.CutPrefix(line, "<"); ok {
@@ -62,7 +60,6 @@ func (p *phrases) classifyQuoteLine(line string) (isTag, isUser, isModel bool) {
 	return false, ok && p.inList("side-asks", speaker), ok && p.inList("side-answers", speaker)
 }
 
-// firstInstructionKind returns the kind of housekeeping that the first instruction of a text asks for, "" for none.
 func (p *phrases) firstInstructionKind(text string) string {
 	for line := range strings.Lines(cutText(text, sideHead)) {
 		line = strings.TrimSpace(line)

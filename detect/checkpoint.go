@@ -7,17 +7,16 @@ import (
 	"precept/internal/wire"
 )
 
-// Some providers store the conversation, so a request contains only the new items. For such a conversation, the record
-// of the session holds a checkpoint. A checkpoint is the version in one byte, and the newest steps in checkpointSize
-// bytes each.
+// Some providers store the conversation, so a request contains only the new items. The record of the session then holds
+// a checkpoint: a version byte, and the newest steps in checkpointSize bytes each.
 const (
 	checkpointVersion = 8
 	checkpointSteps   = maxSteps
 	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, where, identityWithoutBudget, query, tool, message
 )
 
-// flags returns pointers to the booleans of a step that a checkpoint stores, the lowest bit first. failed and skipped
-// encode the outcome of the step. failed is true for an error, and skipped for a pending or refused call.
+// flags returns pointers to the booleans of a step that a checkpoint stores, the lowest bit first. failed means an
+// error, and skipped means a pending or refused call.
 func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
 		&s.isUser, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.isRepeatable, &s.memo.isSilent, &s.hasWarning,
@@ -27,9 +26,9 @@ func (s *step) flags(failed, skipped *bool) [14]*bool {
 	}
 }
 
-// LoopsSince returns the loops in a request that does not contain its history, and the checkpoint for the next request
-// (next). checkpoint is the checkpoint that LoopsSince returned for the previous request, nil for the first request. A
-// retry of a request gets the same checkpoint as the first attempt. warned and recall are as for Results.Loops.
+// LoopsSince returns the loops in a request without its history, and the checkpoint for the next request. checkpoint is
+// the result of the previous request, nil for the first. A retry gets the same checkpoint as the first attempt. warned
+// and recall are as for Results.Loops.
 func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
@@ -51,7 +50,6 @@ func LoopsSince(
 	return loops, writeCheckpoint(h.steps)
 }
 
-// writeCheckpoint encodes the newest checkpointSteps steps, the newest first.
 func writeCheckpoint(steps []*step) []byte {
 	if len(steps) > checkpointSteps {
 		steps = steps[:checkpointSteps]
@@ -91,7 +89,7 @@ func writeCheckpoint(steps []*step) []byte {
 	return out
 }
 
-// readCheckpoint returns the steps that writeCheckpoint encoded, nil for invalid bytes and for any other version.
+// readCheckpoint returns nil for invalid bytes and for a different version.
 func readCheckpoint(state []byte) []*step {
 	if len(state) < 1 || state[0] != checkpointVersion || (len(state)-1)%checkpointSize != 0 {
 		return nil

@@ -4,20 +4,18 @@ import (
 	"strings"
 )
 
-// maxText is the number of bytes at each end of a result that are read. Tools report a failure at the start or at
-// the end of the output.
+// maxText is the number of bytes that are read at each end of a result, where tools report failures.
 const maxText = 48 << 10
 
-// Classify judges the result of a tool call. isError is the error flag of the API: +1 for an error, -1 for no
-// error, 0 for no flag. The wording of the text decides only if no refusal, flag, exit code or field decides.
+// Classify judges the result of a tool call. isError is the error flag of the API: +1 for an error, -1 for no error, 0
+// for no flag.
 func Classify(toolName, args, text string, isError int8) Judgement {
 	p := compiledPhrases()
 	call := p.analyseCall(toolName, args)
 	return p.classify(&call, text, isError)
 }
 
-// classify returns the judgement of a tool result. A refusal and a pending result take precedence over
-// the error flag of the API, and the flag over the text.
+// classify reads a refusal and a pending result before the error flag, and the flag before the text.
 func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement {
 	text = cutMiddle(strings.TrimSpace(text))
 	if refuser, rule := callRefusal(call, text); refuser != NoRefuser {
@@ -35,7 +33,6 @@ func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement 
 	return judgeText(text, call, 0)
 }
 
-// callRefusal returns the origin and the rule of a refusal, NoRefuser if the call was not refused.
 func callRefusal(call *toolCall, text string) (Refuser, string) {
 	if call.readsFile() {
 		return NoRefuser, ""
@@ -46,11 +43,10 @@ func callRefusal(call *toolCall, text string) (Refuser, string) {
 	return call.phrases.readInterrupt(text)
 }
 
-// readsFile reports whether the call reads or searches files, so that the result quotes files.
 func (c *toolCall) readsFile() bool { return c.purpose == purposeRead || c.purpose == purposeSearch }
 
-// judgeFlagged judges a result whose error flag is set. The result is an error, unless the exit code means "nothing
-// found", or a field says that the call is pending or was refused.
+// judgeFlagged judges a result with the error flag. It is an error, unless the exit code means "nothing found", or the
+// call is pending or refused.
 func judgeFlagged(call *toolCall, text string) Judgement {
 	if call.purpose == purposeExec {
 		if r := call.phrases.unframe(text); r.code != 0 {
@@ -65,7 +61,7 @@ func judgeFlagged(call *toolCall, text string) Judgement {
 	return Judgement{Outcome: Error, Rule: "flag"}
 }
 
-// judgeText judges a result by its text. depth is the number of envelopes around the text (envelope.go).
+// judgeText judges a text inside of depth envelopes (envelope.go).
 func judgeText(text string, call *toolCall, depth int) Judgement {
 	text = withoutMeter(unwrapText(text))
 	if depth > 3 || text == "" {
@@ -108,7 +104,6 @@ func judgeText(text string, call *toolCall, depth int) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// withoutMeter returns a text without the progress meter of curl at its start.
 func withoutMeter(text string) string {
 	for strings.HasPrefix(text, "% Total ") || isMeterLine(text) {
 		_, text, _ = strings.Cut(text, "\n")
@@ -117,14 +112,13 @@ func withoutMeter(text string) string {
 	return text
 }
 
-// isMeterLine reports whether the first line of a text is a line of the progress meter of curl.
 func isMeterLine(text string) bool {
 	line, _, _ := strings.Cut(text, "\n")
 	return strings.HasPrefix(line, "Dload  Upload") || line != "" && isDigit(line[0]) && strings.Contains(line, "--:--:-- ")
 }
 
-// quotesQuery reports whether the first line of a result contains the words that the call searches for. Such a line is
-// a match of the search, not an error message.
+// quotesQuery reports whether the first line contains the words that the call searches for. Such a line is a match, not
+// an error message.
 func (c *toolCall) quotesQuery(text string) bool {
 	pattern, _ := c.args.get("pattern", "query", "regex", "search")
 	first, _, _ := strings.Cut(text, "\n")
@@ -137,8 +131,8 @@ func (c *toolCall) quotesQuery(text string) bool {
 	return len(words) > 0
 }
 
-// isEnvelope reports whether v is an envelope of the tool or harness (envelope.go). JSON that comes from a file or
-// from a read-only program is data, not an envelope.
+// isEnvelope reports whether v is the envelope of a tool or harness (envelope.go). JSON from a file or a read-only
+// program is data.
 func (c *toolCall) isEnvelope(v lenientValue) bool {
 	if v.kind == arrayValue && (c.readsFile() || c.purpose == purposeExec) {
 		if len(v.vals) == 0 {
@@ -154,7 +148,6 @@ func (c *toolCall) isEnvelope(v lenientValue) bool {
 	return len(v.keys) > 0 && c.phrases.areKeys("result", v.keys)
 }
 
-// judgeExec judges the result of a command or program, which may be in the frame of a harness.
 func judgeExec(text string, call *toolCall) Judgement {
 	r := call.phrases.unframe(text)
 	if !r.hasCode {
@@ -168,8 +161,7 @@ func judgeExec(text string, call *toolCall) Judgement {
 	return judgeExit(r, call)
 }
 
-// judgeExit judges the result of a command by the exit code. If the exit code is missing, or is hidden by a later
-// program in the command line, the output decides.
+// judgeExit judges a command by the exit code. The output decides if the code is missing or hidden by a later program.
 func judgeExit(r shellResult, call *toolCall) Judgement {
 	switch {
 	case r.code == 1 && r.isEmpty && call.phrases.inList("program quiet", call.shell.lastProgram):
@@ -208,8 +200,7 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 	return Judgement{Outcome: OK, Rule: successRule(r), ReportsSuccess: r.hasCode || call.phrases.endsInSuccess(r.body)}
 }
 
-// reportsTimeOut reports whether the first or the last line of the output is the time-out message of a harness.
-// Lines that consist of a tag are ignored.
+// reportsTimeOut reports whether the first or the last line is the time-out message of a harness. Tags are ignored.
 func (p *phrases) reportsTimeOut(body string) bool {
 	lines := strings.Split(body, "\n")
 	for len(lines) > 1 && isTag(lines[0]) {
@@ -221,7 +212,6 @@ func (p *phrases) reportsTimeOut(body string) bool {
 	return p.isTimeOutLine(lines[0]) || p.isTimeOutLine(lines[len(lines)-1])
 }
 
-// isTimeOutLine reports whether a line is the time-out message of a harness.
 func (p *phrases) isTimeOutLine(line string) bool {
 	low := strings.ToLower(cutText(withoutSymbols(plainLine(line)), 300))
 	low = strings.TrimLeft(low, "[<(./ ")
@@ -237,15 +227,14 @@ func isTag(line string) bool {
 	return len(line) > 2 && line[0] == '<' && line[len(line)-1] == '>' && !strings.ContainsAny(line, " ")
 }
 
-// endsInTimeOut reports whether a time-out message is the whole output, or is the last line and begins with a
-// bracket. Any other time-out message may be content that a read-only command prints.
+// endsInTimeOut reports whether a time-out message is the whole output, or is the last line and begins with a bracket.
+// Otherwise a read-only command may have printed it as content.
 func (p *phrases) endsInTimeOut(body string) bool {
 	body = strings.TrimSpace(body)
 	last := body[strings.LastIndexByte(body, '\n')+1:]
 	return (last == body || strings.IndexByte("[<", last[0]) >= 0) && p.reportsTimeOut(last)
 }
 
-// successRule returns the rule of a success: "exit-code" if the result has an exit code, and "" otherwise.
 func successRule(r shellResult) string {
 	if r.hasCode {
 		return "exit-code"
@@ -253,8 +242,7 @@ func successRule(r shellResult) string {
 	return ""
 }
 
-// judgeRead judges the result of a tool that reads files. Only a short result that is an error message, or a result
-// that begins with <tool_use_error>, is a failure.
+// judgeRead judges a tool that reads files. It fails with a short error message, or with <tool_use_error>.
 func (p *phrases) judgeRead(text string) Judgement {
 	if len(text) > 600 || strings.Count(text, "\n") > 5 {
 		if strings.HasPrefix(text, "<tool_use_error>") {
@@ -271,8 +259,7 @@ func (p *phrases) judgeRead(text string) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// judgeEdit judges the result of a tool that changes files. Such tools report a success or a failure in a few known
-// sentences.
+// judgeEdit knows the sentences with which tools that change files report.
 func (p *phrases) judgeEdit(text string) Judgement {
 	first, _, _ := strings.Cut(text, "\n")
 	low := strings.ToLower(cutText(first, 300))
@@ -295,8 +282,6 @@ func (p *phrases) judgeEdit(text string) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// judgeOther judges the result of a browser or of a domain tool (domain.go) by its first words, by its last lines,
-// and by the title and the error lines of a page.
 func judgeOther(text string, call *toolCall) Judgement {
 	p := call.phrases
 	if r := p.unframe(text); r.hasCode {
@@ -330,7 +315,6 @@ func judgeOther(text string, call *toolCall) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// cutMiddle returns the text, without its middle if the text has more than 2*maxText bytes.
 func cutMiddle(text string) string {
 	if len(text) <= 2*maxText {
 		return text
@@ -349,10 +333,10 @@ const (
 	Refusal Outcome = "refusal" // the call was not allowed (see Refuser), so the tool did not run
 )
 
-// Judgement is the outcome of one tool result, with the rule that decided.
+// Judgement is the outcome of one tool result and the rule that decided.
 type Judgement struct {
 	Outcome        Outcome
-	Rule           string  // rule that decided; "" for a result that shows no failure
+	Rule           string  // "" for a result that shows no failure
 	Refuser        Refuser // origin of a refusal; NoRefuser for other outcomes
 	Code           int     // exit code or HTTP status, 0 if the rule read neither
 	ReportsSuccess bool    // the result itself reports the success
@@ -361,7 +345,7 @@ type Judgement struct {
 // Refuser is the origin of a refusal.
 type Refuser string
 
-// Refusers. Only the user's refusal is feedback.
+// Refusers. Only a refusal by the user is feedback.
 const (
 	NoRefuser       Refuser = ""
 	UserRefuser     Refuser = "person"   // the user refused or interrupted the call

@@ -11,14 +11,11 @@ import (
 	"precept/internal/wire"
 )
 
-// shellArgs returns the arguments of a shell tool for a command.
 func shellArgs(command string) string {
 	b, _ := json.Marshal(map[string]string{"command": command})
 	return string(b)
 }
 
-// An error line in the output of a command that only reads is content. In the output of any other command, an error
-// line is a failure.
 func TestOutputOfReadCommandsIsContent(t *testing.T) {
 	for command, readOnly := range map[string]bool{
 		"ls -la":                        true,
@@ -139,7 +136,6 @@ func TestOutputOfReadCommandsIsContent(t *testing.T) {
 	}
 }
 
-// A program that usually only reads may change files by an option, or by a command that the program starts.
 func TestCommandThatWritesByAnOptionIsNotReadOnly(t *testing.T) {
 	for command, readOnly := range map[string]bool{
 		"sed -Ei s/a/b/ a":                           false,
@@ -238,8 +234,7 @@ func TestCommandThatWritesByAnOptionIsNotReadOnly(t *testing.T) {
 	}
 }
 
-// With the option -exec, find starts a command, which may be find again. Only one command starts at each level, so the
-// time to analyse the line is linear.
+// With -exec, find may start a second find.
 func TestNestedSearchesTakeLinearTime(t *testing.T) {
 	start := time.Now()
 	detect.Classify("bash", shellArgs(strings.Repeat("find . -exec ", 300)+"ls"), "error: boom", 0)
@@ -248,11 +243,11 @@ func TestNestedSearchesTakeLinearTime(t *testing.T) {
 	}
 }
 
-// Each harness writes the exit code in a different form. Similar output of a program is not read as an exit code.
+// Similar output of a program is not read as an exit code.
 func TestHarnessExitCodeIsParsed(t *testing.T) {
 	for name, tc := range map[string]struct {
-		form  string // %d stands for the exit code
-		found bool   // whether the exit code is read
+		form  string
+		found bool // whether the exit code is read
 	}{
 		"codex": {
 			"Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code %d\nOriginal token count: 4\nOutput:\nstep 1",
@@ -333,8 +328,7 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 	}
 }
 
-// Exit code 1 of a search or a comparison without output means "nothing found". With an error line in the output,
-// or with exit code 2, the result is an error.
+// An error line or exit code 2 means an error.
 func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
 	for command, searches := range map[string]bool{
 		"grep x a": true, "rg x": true, "git diff --exit-code": true, "diff a b": true, "test -f a": true, "[ -f a ]": true, "which x": true, "ls | xargs grep x": true,
@@ -352,8 +346,7 @@ func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
 	}
 }
 
-// The exit code of a test, lint or build run is feedback, unless the command did not run, was interrupted or is still
-// running. A refusal by a person is feedback on any command.
+// A command that did not run, was interrupted or is still running gives no feedback.
 func TestExitCodesOfTestsLintersAndBuildsAreFeedback(t *testing.T) {
 	for command, kind := range map[string]string{
 		"pytest -q":                        "test",
@@ -436,7 +429,6 @@ func TestExitCodesOfTestsLintersAndBuildsAreFeedback(t *testing.T) {
 	}
 }
 
-// A pipe hides the exit code of a test, but the output may show the outcome.
 func TestPipedVerificationIsClassifiedByItsOutput(t *testing.T) {
 	for _, tc := range []struct{ command, text, want string }{
 		{"pytest | tail -3", "==== 3 passed in 0.1s ====", "approval"},
@@ -462,7 +454,6 @@ func TestPipedVerificationIsClassifiedByItsOutput(t *testing.T) {
 	}
 }
 
-// The wrapper that a harness puts around a result is removed before the result is classified. Similar text is kept.
 func TestHarnessWrappersAreRemoved(t *testing.T) {
 	reminder := "<system-reminder>read it</system-reminder>"
 	for text, want := range map[string]detect.Outcome{

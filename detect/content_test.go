@@ -12,7 +12,6 @@ import (
 	"precept/internal/wire"
 )
 
-// Content that a call reads is not a failure, even if it is the output of a failed command.
 func TestReadContentIsNotAFailure(t *testing.T) {
 	const logHead = "# The log of last night\n\n1\n2\n3\n4\n5\n6\n"
 	n := forEachOutput(t, failedOutputs, func(command, _, text string) {
@@ -39,8 +38,7 @@ func TestReadContentIsNotAFailure(t *testing.T) {
 	}
 }
 
-// A frame is the text that a harness adds to the output of a command. A result with exit code 3 in the frame is an
-// error, whether the output looks like a failure or like a success.
+// A frame is the text that a harness adds to the output of a command.
 func TestExitCodeInTheFrameIsAnError(t *testing.T) {
 	forEachOutput(t, failedOutputs, func(command, args, text string) {
 		for _, frame := range []string{"Exit code: 3\nOutput:\n" + text, text + "\n\nCommand exited with code 3"} {
@@ -56,7 +54,6 @@ func TestExitCodeInTheFrameIsAnError(t *testing.T) {
 	})
 }
 
-// Each failure has a signature and a headline. The frame of a harness does not change the signature.
 func TestFailureSignatureIsStable(t *testing.T) {
 	forEachOutput(t, failedOutputs, func(command, _, text string) {
 		signature := detect.Signature(text)
@@ -70,8 +67,7 @@ func TestFailureSignatureIsStable(t *testing.T) {
 	})
 }
 
-// A traceback is a failure, unless more than three lines of output follow, because then the program caught the
-// exception.
+// If more than three lines follow, the program caught the exception.
 func TestCaughtTracebackIsNotAFailure(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    f()\nKeyError: 'x'\n"
 	for text, want := range map[string]detect.Outcome{
@@ -89,8 +85,7 @@ func TestCaughtTracebackIsNotAFailure(t *testing.T) {
 	}
 }
 
-// Before the compile errors of a package, Go prints a heading such as "# shop/cart". Among passing packages, compile
-// errors with the heading are a failure. An error line without the heading is content.
+// Go prints a heading such as "# shop/cart" before compile errors. Without the heading, an error line is content.
 func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 	passed := strings.Repeat("ok  \tshop/list\t0.01s\n", 6)
 	for text, want := range map[string]detect.Outcome{
@@ -104,7 +99,7 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 	}
 }
 
-// Inspect reads a whole transcript, and Loops reads growing requests. Both find loops at the same calls.
+// Inspect reads a whole transcript, and Loops reads growing requests.
 func TestInspectAndLoopsFindLoopsAtTheSameCalls(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)
@@ -135,7 +130,6 @@ func TestInspectAndLoopsFindLoopsAtTheSameCalls(t *testing.T) {
 	})
 }
 
-// Repeated calls whose results change are not a loop.
 func TestCallsWithChangingResultsAreNotALoop(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var steps []testStep

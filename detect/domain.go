@@ -6,12 +6,11 @@ import (
 	"unicode"
 )
 
-// A domain tool is any tool except the tools for commands, files, pages and notes. Examples are a translation, a search
-// for films and a booking. Such a tool often answers in plain language, and the content of its answer may contain
-// words such as "failed". If a tool that acts did nothing, the first clause of its answer usually says so.
+// A domain tool is every tool except the tools for commands, files, pages and notes, such as a booking. It often
+// answers in plain language, and the content may contain words such as "failed". If the tool did nothing, the first
+// clause usually says so.
 
-// isContent reports whether a text that matches the failure rule is content that the tool returns, not a message
-// about the call. A text that begins with "Error:" is content only for a tool that returns arbitrary text.
+// isContent reports whether a text that matches the failure rule is content, not a message about the call.
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
 	switch {
@@ -29,8 +28,7 @@ func (c *toolCall) isContent(rule, text string) bool {
 	})
 }
 
-// asksAbout reports whether the answer begins with an error code, such as ENOENT, and the question in the arguments
-// contains the same code.
+// asksAbout reports whether the answer begins with an error code, such as ENOENT, that the arguments ask about.
 func (c *toolCall) asksAbout(text string) bool {
 	question, ok := c.args.get("question", "query", "q", "prompt", "term", "topic")
 	first, _, _ := strings.Cut(text, " ")
@@ -38,13 +36,12 @@ func (c *toolCall) asksAbout(text string) bool {
 	return ok && len(first) > 3 && first == strings.ToUpper(first) && !strings.EqualFold(first, "error") && hasPhrase(strings.ToLower(question.text()), strings.ToLower(first))
 }
 
-// returnsRecords reports whether a tool returns records or articles. A tool whose name begins with "book" or with any
-// other verb of change returns no records.
+// returnsRecords reports whether a tool returns records or articles.
 func (c *toolCall) returnsRecords() bool {
 	return c.nameMatches("record") && c.nameWords[0] != "book" && !c.phrases.inList("verb changes", c.nameWords[0])
 }
 
-// maxClause is the maximum length, in bytes, of an answer that may be a message about the call.
+// maxClause is the maximum size in bytes of an answer that may be a message about the call.
 const maxClause = 300
 
 // isProse reports whether an answer is short and has no heading, table, code block or patch.
@@ -54,7 +51,6 @@ func isProse(text string) bool {
 		!containsAny(text, "|", "```", "diff --git ") && !hasAnyPrefix(text, []string{"#", "Address: "})
 }
 
-// domainFailureRule returns the rule that finds a failure in the answer of a domain tool, "" for none.
 func (c *toolCall) domainFailureRule(text string) string {
 	acts, whole := c.changesState(), text
 	if acts { // a later paragraph may offer an alternative, such as another date
@@ -94,17 +90,16 @@ func (c *toolCall) domainFailureRule(text string) string {
 	return ""
 }
 
-// reportsLimit reports whether an answer states a limit or a refusal, and does not confirm the action: "Refunds are
-// only possible within 30 days." The phrases of the list "limit" count only as whole words, and the phrases of
-// "limit-anywhere" also inside of words.
+// reportsLimit reports whether an answer states a limit and does not confirm the action: "Refunds are only possible
+// within 30 days." The phrases of the list "limit" must be whole words, and those of "limit-anywhere" may be inside of
+// words.
 func (c *toolCall) reportsLimit(text string) bool {
 	low := c.phrases.withoutHarmlessNegations(withoutQuotes(fold(withoutSymbols(plainLine(text)))))
 	limited := hasPhrase(low, c.phrases.lists["limit"]...) || containsAny(low, c.phrases.lists["limit-anywhere"]...)
 	return limited && !c.confirmsAction(low)
 }
 
-// withoutHarmlessNegations removes the negations that also occur in a report of success, such as "no further action is
-// required".
+// withoutHarmlessNegations removes negations of a success, such as "no further action is required".
 func (p *phrases) withoutHarmlessNegations(low string) string {
 	for _, negation := range p.lists["harmless-no"] {
 		low = strings.ReplaceAll(low, negation, "")
@@ -112,8 +107,8 @@ func (p *phrases) withoutHarmlessNegations(low string) string {
 	return low
 }
 
-// confirmsAction reports whether an answer says that the action was done: "Booked", "has been sent". A condition
-// ("until the bill is paid") or an unchanged state ("It remains confirmed") is not a confirmation.
+// confirmsAction accepts "Booked", but not a condition ("until the bill is paid") or an unchanged state ("It remains
+// confirmed").
 func (c *toolCall) confirmsAction(low string) bool {
 	if hasPhrase(low, "already", "nothing", "nobody") {
 		return false
@@ -132,8 +127,7 @@ func (c *toolCall) confirmsAction(low string) bool {
 	return false
 }
 
-// withoutConditions removes each clause that begins with "until", "if", "remains" or a similar word, up to the next
-// punctuation mark.
+// withoutConditions removes each clause that begins with "until", "if", "remains" or a similar word.
 func withoutConditions(low string) string {
 	const conditions = " until unless once if when before after remains remain stays still "
 	var kept []string
@@ -148,8 +142,7 @@ func withoutConditions(low string) string {
 	return strings.Join(kept, " ")
 }
 
-// isPastParticipleOfName reports whether a word is the past participle of a verb in the name of the tool: "booked"
-// for book_table.
+// isPastParticipleOfName accepts "booked" for book_table.
 func (c *toolCall) isPastParticipleOfName(word string) bool {
 	return slices.ContainsFunc(c.nameWords, func(verb string) bool {
 		stem := strings.TrimRight(verb, "ey")
@@ -158,13 +151,11 @@ func (c *toolCall) isPastParticipleOfName(word string) bool {
 	})
 }
 
-// looksUp reports whether a tool returns one requested object, so that a missing object is a failure. For a tool that
-// searches or lists, an empty result is not a failure.
+// looksUp reports whether a tool returns one requested object, so that a missing object is a failure.
 func (c *toolCall) looksUp() bool {
 	return c.nameHas("get", "read", "show", "retrieve", "find", "lookup", "look", "fetch") && !c.nameHas("search", "list") || c.nameHas("by") && c.nameHas("id")
 }
 
-// clauseReportsNotDone reports whether the first clause of an answer says that nothing was done.
 func (c *toolCall) clauseReportsNotDone(clause string) bool {
 	if hasPhrase(clause, c.phrases.lists["no-complaint"]...) && !hasPhrase(clause, "not", "no", "cannot", "failed") {
 		return false
@@ -181,8 +172,7 @@ func (c *toolCall) clauseReportsNotDone(clause string) bool {
 	})
 }
 
-// laterSentenceReportsNotDone reports whether a sentence after the first says that something was not done, and the
-// first sentence reports no success: "The seat was taken by another guest. The visit was not booked."
+// laterSentenceReportsNotDone matches "The seat was taken by another guest. The visit was not booked."
 func (c *toolCall) laterSentenceReportsNotDone(sentences []string) bool {
 	first := sentences[0]
 	if hasPhrase(first, c.phrases.lists["no-complaint"]...) || hasPhrase(first, "has been", "have been", "confirmed", "done", "booked", "ok") {
@@ -193,8 +183,7 @@ func (c *toolCall) laterSentenceReportsNotDone(sentences []string) bool {
 	})
 }
 
-// saysDoesNotExist reports whether a sentence says that the requested object does not exist: "There is no patient
-// with this number" for get_patient.
+// saysDoesNotExist matches "There is no patient with this number" for get_patient.
 func (c *toolCall) saysDoesNotExist(sentence string) bool {
 	sentence = strings.TrimSpace(sentence)
 	for _, lead := range []string{"there is no ", "there's no ", "no "} {
@@ -213,8 +202,7 @@ func (c *toolCall) saysDoesNotExist(sentence string) bool {
 	return false
 }
 
-// saysRemoved reports whether a sentence says that the requested object was removed or no longer exists: "This photo
-// was deleted in May" for get_photo.
+// saysRemoved matches "This photo was deleted in May" for get_photo.
 func (c *toolCall) saysRemoved(sentence string) bool {
 	determiner, noun, _ := strings.Cut(sentence, " ")
 	noun, rest, _ := strings.Cut(noun, " ")
@@ -222,14 +210,13 @@ func (c *toolCall) saysRemoved(sentence string) bool {
 		startsWithPhrase(rest, "was deleted", "has been deleted", "was removed", "has been removed", "does not exist", "doesn't exist", "no longer exists")
 }
 
-// hasArgument reports whether a text in lower case is the value of an argument of the call.
 func (c *toolCall) hasArgument(text string) bool {
 	return text != "" && slices.ContainsFunc(c.args.vals, func(v lenientValue) bool {
 		return v.kind == stringValue && strings.EqualFold(v.text(), text) || v.kind == numberValue && v.raw == text
 	})
 }
 
-// changesState reports whether a tool changes state. The first known verb in the tool's name decides.
+// changesState decides by the first known verb in the tool's name.
 func (c *toolCall) changesState() bool {
 	if len(c.nameWords) > 1 && c.phrases.inList("verb first", c.nameWords[0]) {
 		return !slices.ContainsFunc(c.nameWords, func(w string) bool { return c.phrases.inList("verb looks", w) })
@@ -248,7 +235,7 @@ func (c *toolCall) changesState() bool {
 	return false
 }
 
-// firstClause returns the first clause of a sentence, without the reason or the consequence that follows.
+// firstClause returns the first clause of a sentence, without a reason or consequence.
 func firstClause(sentence string) string {
 	for _, end := range []string{": ", "; ", ", ", " because ", " since ", " and ", " - "} {
 		if before, _, ok := strings.Cut(sentence, end); ok && strings.Contains(before, " ") {
@@ -258,7 +245,6 @@ func firstClause(sentence string) string {
 	return sentence
 }
 
-// withoutQuotes removes the parts of a text in double quotes.
 func withoutQuotes(low string) string {
 	parts := strings.Split(low, `"`)
 	if len(parts)%2 == 0 {
@@ -271,8 +257,8 @@ func withoutQuotes(low string) string {
 	return b.String()
 }
 
-// endFailureRule returns the rule of a failure that follows lines of progress ("Uploading...", "[2/3] Building",
-// "40%"), "" for none. At most three further lines may follow the failure, such as a hint.
+// endFailureRule returns the rule of a failure after lines of progress ("Uploading...", "[2/3] Building", "40%"). At
+// most three further lines may follow, such as a hint.
 func (p *phrases) endFailureRule(text string) string {
 	const maxLines, maxHint = 12, 3
 	text = strings.TrimSpace(text)
@@ -306,7 +292,6 @@ func (p *phrases) endFailureRule(text string) string {
 //nolint:gochecknoglobals // immutable
 var failureSymbols = []string{"💥", "❌", "🚨", "⛔", "🛑", "🚫", "✖", "✗", "✘"}
 
-// isProgress reports whether a line reports the progress of a task.
 func isProgress(t string) bool {
 	step, more, _ := strings.Cut(t, " ")
 	if step == "Step" || step == "Stage" {

@@ -7,8 +7,7 @@ import (
 	"precept/detect"
 )
 
-// A tool that changes records fails if its result says that nothing was done. A lookup fails if its result says that no
-// object was found. The content of a record is not a failure.
+// A tool that changes records fails if nothing was done, and a lookup fails if no object was found.
 func TestDomainToolResultsAreClassified(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -90,7 +89,6 @@ func TestDomainToolResultsAreClassified(t *testing.T) {
 	}
 }
 
-// The answer to a question about an error code is content, not a failure.
 func TestAnswerToAQuestionAboutAnErrorIsContent(t *testing.T) {
 	t.Parallel()
 	const text = "EPERM: operation not permitted. The process lacks a right."
@@ -102,7 +100,7 @@ func TestAnswerToAQuestionAboutAnErrorIsContent(t *testing.T) {
 	}
 }
 
-// A failure after lines of progress, or before a hint, is found. A failure before a successful retry is not an error.
+// A failure before a successful retry is not an error.
 func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -121,7 +119,7 @@ func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 	}
 }
 
-// A timeout is a failure, even if its message also advises to start servers in the background, or follows a heading.
+// The message may also advise to start servers in the background.
 func TestTimeoutWithHintOrHeadingIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ tool, args, text string }{

@@ -10,8 +10,7 @@ import (
 	"precept/detect"
 )
 
-// The commands of a script are read from string literals of every form, but not from strings that the script builds at
-// run time. Exit code 1 is not a failure if all commands of a script are literals and are searches.
+// Strings that the script builds at run time are not read.
 func TestCommandsAreReadFromStringLiterals(t *testing.T) {
 	for program, want := range map[string]detect.Outcome{
 		`tools.exec_command({cmd: "grep -n \"x\" a.go"})`:                        detect.OK,
@@ -44,7 +43,6 @@ func TestCommandsAreReadFromStringLiterals(t *testing.T) {
 	}
 }
 
-// The command of a call is a string, a list of its arguments, or a list of commands.
 func TestCommandIsReadFromStringsAndLists(t *testing.T) {
 	for args, want := range map[string]detect.Outcome{
 		`{"command":"grep -n x a.go"}`:                              detect.OK,
@@ -71,7 +69,7 @@ func TestCommandIsReadFromStringsAndLists(t *testing.T) {
 	}
 }
 
-// A result is pending if its first lines report that the command is still running. In a file, such lines are content.
+// In a file, the lines of a running command are content.
 func TestRunningCommandIsPending(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"Process running with session ID 7":                              detect.Pending,
@@ -101,7 +99,7 @@ func TestRunningCommandIsPending(t *testing.T) {
 	}
 }
 
-// The judgement on a refusal names the refuser: a policy, a harness without a person (headless), or a person.
+// The refuser is a policy, a harness without a user (headless), or a user.
 func TestRefusalNamesItsRefuser(t *testing.T) {
 	for text, want := range map[string]detect.Refuser{
 		`This "rm x" was denied by permission rule 3`:                            detect.PolicyRefuser,
@@ -127,7 +125,7 @@ func TestRefusalNamesItsRefuser(t *testing.T) {
 	}
 }
 
-// An editing tool reports a failure in the first line. The change that it shows after a success may contain any text.
+// The change that a tool shows after a success may contain any text.
 func TestEditFailureIsReadFromTheFirstLine(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"String to replace was not found in the file":      detect.Error,
@@ -158,7 +156,6 @@ func TestEditFailureIsReadFromTheFirstLine(t *testing.T) {
 	}
 }
 
-// A signature contains the message of a failure without the box characters and colours around the message.
 func TestSignatureContainsTheFailureMessage(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"error":"no such stage"}`:                                       "no such stage",
@@ -179,8 +176,7 @@ func TestSignatureContainsTheFailureMessage(t *testing.T) {
 	}
 }
 
-// Inspect continues after an invalid line. Its error describes the first ten faults. Of further faults, the error lists
-// only the line numbers.
+// Of further faults, the error lists only the line numbers.
 func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 	good := mustJSON(t, obj{"id": "good", "messages": chat(sampleSession)})
 	var file strings.Builder
@@ -221,7 +217,6 @@ func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 
 var errPipe = errors.New("the pipe is broken")
 
-// brokenPipe is a reader that always fails.
 type brokenPipe struct{}
 
 func (brokenPipe) Read([]byte) (int, error) { return 0, errPipe }

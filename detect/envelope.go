@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// An envelope is the JSON, or the Python literal, in which an API or a harness returns an answer.
+// An envelope is the JSON or the Python literal around an answer of an API or a harness.
 
-// judgeEnvelope judges a result by the envelope's fields for success, error, exit code and status. Fields of the
-// answer inside the envelope are data and do not count. decided is false if no field decides. depth is the number of
-// envelopes around v.
+// judgeEnvelope judges a result by the envelope's fields for success, error, exit code and status. Fields inside the
+// envelope are data and do not count. depth is the number of envelopes around v.
 func judgeEnvelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, decided bool) {
 	if v.kind == arrayValue {
 		return judgeArray(v, call, depth)
@@ -18,8 +17,7 @@ func judgeEnvelope(v lenientValue, call *toolCall, depth int) (judgement Judgeme
 	return judgeObject(v, call, depth)
 }
 
-// judgeArray judges a JSON array of text parts, or of results with a success field. The result is false for other
-// arrays.
+// judgeArray judges a JSON array of text parts, or of results with a success field.
 func judgeArray(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	var texts []string
 	results := 0
@@ -52,7 +50,6 @@ func judgeArray(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// judgeObject judges a JSON object by the first field that decides. The result is false if no field decides.
 func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	p := call.phrases
 	if depth > 3 {
@@ -94,21 +91,19 @@ func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// listsErrors reports whether the errors in an answer are the records that the tool returns: list_errors returns
-// {"errors":[...],"total":2}.
+// listsErrors matches list_errors with {"errors":[...],"total":2}.
 func (c *toolCall) listsErrors(v lenientValue) bool {
 	return len(v.keys) > 1 && c.nameHas("error", "errors", "exceptions", "issues", "problems", "diagnostics", "logs", "failures")
 }
 
-// countsFailedTests reports whether an answer counts failed tests: {"passed":12,"failed":2}.
+// countsFailedTests matches {"passed":12,"failed":2}.
 func (c *toolCall) countsFailedTests(v lenientValue) bool {
 	failed, _ := v.get("failed", "failures", "numFailedTests", "failing")
 	_, hasPassed := v.get("passed", "passes", "numPassedTests", "passing")
 	return failed.kind == numberValue && failed.num > 0 && hasPassed && (c.purpose == purposeExec || c.nameHas("test", "tests", "spec", "specs", "suite"))
 }
 
-// refusalField returns the origin and the rule of a harness's refusal in a text field of an envelope, NoRefuser for
-// none.
+// refusalField finds a harness's refusal in a text field of an envelope.
 func (p *phrases) refusalField(v lenientValue) (refuser Refuser, rule string) {
 	for _, k := range []string{"error", "message", "result", "output"} {
 		if e, _ := v.get(k); e.kind == stringValue {
@@ -120,8 +115,7 @@ func (p *phrases) refusalField(v lenientValue) (refuser Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// judgeExitField judges by the field of an exit code, a time-out or a killed command:
-// {"stdout":...,"exit_code":3}, {"output":...,"metadata":{"exit_code":1}}. The result is false without such a field.
+// judgeExitField reads {"stdout":...,"exit_code":3} and {"output":...,"metadata":{"exit_code":1}}.
 func judgeExitField(v lenientValue, call *toolCall) (Judgement, bool) {
 	code, ok := v.get(call.phrases.lists["key exit"]...)
 	if !ok {
@@ -158,8 +152,7 @@ func judgeExitField(v lenientValue, call *toolCall) (Judgement, bool) {
 	return judgeExit(shellResult{body: body, code: n, hasCode: true, isEmpty: body == ""}, call), true
 }
 
-// judgeOutputFields judges the output of a command without an exit code: {"stdout":"...","stderr":"..."}. The result is
-// false for an object without the field stderr.
+// judgeOutputFields judges output without an exit code: {"stdout":"...","stderr":"..."}.
 func judgeOutputFields(v lenientValue, call *toolCall) (Judgement, bool) {
 	stdout, _ := v.get("stdout")
 	stderr, ok := v.get("stderr")
@@ -170,8 +163,7 @@ func judgeOutputFields(v lenientValue, call *toolCall) (Judgement, bool) {
 	return judgeExit(shellResult{phrases: call.phrases, body: body, isEmpty: body == ""}, call), true
 }
 
-// errorField returns the rule of the first field that reports an error, such as success:false, isError:true or a
-// non-empty error field, and "" for none.
+// errorField returns the rule of the first field that reports an error, such as success:false or isError:true.
 func (p *phrases) errorField(v lenientValue) string {
 	if e, _ := v.get("isError", "is_error"); e.isTrue {
 		return "json:is-error"
@@ -194,8 +186,8 @@ func (p *phrases) errorField(v lenientValue) string {
 			return "json:errors"
 		}
 	}
-	// If the answer says whether an object is valid, the errors belong to the object, not to the call. GraphQL may
-	// return data together with errors.
+	// If the answer says whether an object is valid, the errors belong to the object. GraphQL may return data together
+	// with errors.
 	_, isValidation := v.get("valid", "is_valid", "isvalid")
 	data, _ := v.get("data", "result")
 	e, _ = v.get("errors")
@@ -205,15 +197,13 @@ func (p *phrases) errorField(v lenientValue) string {
 	return ""
 }
 
-// isFalse reports whether the value of a field is false. The number 0 counts as false only in an object with at most
-// four fields.
+// isFalse counts the number 0 as false only in a small object.
 func isFalse(field, object lenientValue) bool {
 	return strings.EqualFold(field.raw, "false") ||
 		field.kind == numberValue && field.num == 0 && len(object.keys) <= 4
 }
 
-// judgeStatusField judges by a field that reports a failure as a status: {"status":404,"title":...},
-// {"statusCode":"500"}, {"status":"error"}. The result is false without such a field.
+// judgeStatusField reads {"status":404,"title":...}, {"statusCode":"500"} and {"status":"error"}.
 func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	switch s, _ := v.get("status", "result"); strings.ToLower(s.raw) {
 	case "error":
@@ -238,16 +228,14 @@ func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// isUnfinishedTask reports whether an object is a task that is still running. The object must have the id of a task,
-// because other objects, such as an order, may also have the status "pending".
+// isUnfinishedTask needs the id of a task, because an order may also have the status "pending".
 func (p *phrases) isUnfinishedTask(v lenientValue) bool {
 	s, _ := v.get("status", "state")
 	_, hasTaskID := v.get(p.lists["key task"]...)
 	return hasTaskID && len(v.keys) <= 8 && p.inList("runs-on", strings.ToLower(s.raw))
 }
 
-// isOnlyErrorMessage reports whether an answer consists only of an error message: {"message":"Not Found"},
-// {"detail":"..."}.
+// isOnlyErrorMessage matches {"message":"Not Found"} and {"detail":"..."}.
 func (p *phrases) isOnlyErrorMessage(v lenientValue) bool {
 	if done, _ := v.get("success", "ok"); len(v.keys) > 5 || done.kind == boolValue {
 		return false
@@ -266,8 +254,6 @@ func (p *phrases) isOnlyErrorMessage(v lenientValue) bool {
 	return p.isErrorMessageField(message)
 }
 
-// judgeWrapped judges the answer in a field of an envelope. The result is false if no field holds an answer that
-// decides.
 func judgeWrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	for _, k := range call.phrases.lists["key answer"] {
 		inner, _ := v.get(k)
@@ -289,8 +275,7 @@ func judgeWrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// isAnswerField reports whether a field holds the tool's answer. The body, content or text of an object with many
-// other fields, such as an issue or a file, is data instead.
+// isAnswerField is false for the body or text of an object with many other fields, such as an issue.
 func (p *phrases) isAnswerField(v lenientValue, field string) bool {
 	if field != "body" && field != "content" && field != "text" {
 		return true

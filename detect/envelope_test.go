@@ -6,7 +6,6 @@ import (
 	"precept/detect"
 )
 
-// A result of an API, a browser or an editing tool is classified by the fields of its JSON object or by its message.
 func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 	checkResults(t, []resultCase{
 		{
@@ -195,7 +194,6 @@ func TestRefusalMessagesOfHarnessesNameTheRefuser(t *testing.T) {
 			t.Errorf("%q: got outcome %s, refuser %q (rule %q), want a refusal by %q", tc.text, got.Outcome, got.Refuser, got.Rule, tc.by)
 		}
 	}
-	// In a file, the message is documentation.
 	if got := detect.Classify("read", `{"path":"notes.md"}`, "Command aborted", 0); got.Outcome == detect.Refusal {
 		t.Errorf("file with the message of a refusal: got judgement %+v, want no refusal", got)
 	}

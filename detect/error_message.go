@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// errorMessageRule reports whether a text as a whole is an error message, and returns the rule that decided. The first
-// line of an error message begins with typical words, or is a short sentence that ends with typical words.
+// errorMessageRule reports whether a text as a whole is an error message. The first line begins with typical words, or
+// is a short sentence that ends with typical words.
 func (p *phrases) errorMessageRule(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	text = strings.TrimPrefix(text, "╷\n") // terraform draws a box around an error
@@ -41,8 +41,8 @@ func (p *phrases) errorMessageRule(text string) (string, bool) {
 	return "", false
 }
 
-// startsWithError reports whether a text begins with words that report an error. Some of these words may also begin
-// other content ("Forbidden Planet is a film"). Such words count only in a short text or at the end of a clause.
+// startsWithError counts words that also begin other content ("Forbidden Planet is a film") only in a short text or at
+// the end of a clause.
 func (p *phrases) startsWithError(low string, short bool) bool {
 	if p.message.errors.match(low) {
 		return true
@@ -71,18 +71,16 @@ func (p *phrases) startsWithError(low string, short bool) bool {
 	return false
 }
 
-// reportsZeroErrors reports whether a text is a count of errors that is zero: "errors: 0".
 func reportsZeroErrors(low string) bool {
 	word, rest, ok := strings.Cut(low, ": ")
 	count, _, _ := strings.Cut(strings.ReplaceAll(rest, ".", ","), ",")
 	return ok && strings.Count(word, " ") < 2 && slices.Contains([]string{"0", "none", "null", "[]"}, count)
 }
 
-// endsClause reports whether rest is empty or begins with a punctuation mark.
 func endsClause(rest string) bool { return rest == "" || strings.IndexByte(":.!([", rest[0]) >= 0 }
 
-// startsWithUnable reports whether a text begins like "Could not find [x]" or "Failed to open y". The next word must
-// not begin with a capital, because that would be a title ("Failed States").
+// startsWithUnable matches "Could not find [x]" and "Failed to open y". The next word must not begin with a capital, as
+// in the title "Failed States".
 func (p *phrases) startsWithUnable(low, first string) bool {
 	for _, m := range p.message.unable.byFirstByte(low) {
 		if strings.HasPrefix(low, m.text) && len(first) > len(m.text) {
@@ -93,7 +91,7 @@ func (p *phrases) startsWithUnable(low, first string) bool {
 	return false
 }
 
-// withoutCode returns a sentence without the code that it quotes in backticks after its first words.
+// withoutCode removes the code that a sentence quotes in backticks after its first words.
 func withoutCode(low string) string {
 	const minLead = 24
 	before, quoted, ok := strings.Cut(low, "`")
@@ -111,7 +109,6 @@ func firstSentence(low string) string {
 	return low
 }
 
-// endsWithMissing reports whether a sentence says that an object is missing or forbidden, or that something failed.
 func (p *phrases) endsWithMissing(low string) bool {
 	if strings.HasPrefix(low, "no ") && strings.Contains(low, "found") || // an answer, not a failure
 		strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
@@ -125,8 +122,7 @@ func (p *phrases) endsWithMissing(low string) bool {
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// missingAt reports whether a text starts with a phrase for a missing object. At the end of the text, the full stop of
-// a phrase may be absent.
+// missingAt accepts a phrase without its full stop at the end of the text.
 func (p *phrases) missingAt(text string) bool {
 	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m ruledPhrase) bool {
 		rest, ok := strings.CutPrefix(m.text, text)
@@ -134,8 +130,7 @@ func (p *phrases) missingAt(text string) bool {
 	})
 }
 
-// isStatusLine reports whether a text contains an HTTP status from 400 to 599 in a position where HTTP clients print
-// the status.
+// isStatusLine reports whether a text contains an HTTP status from 400 to 599 where HTTP clients print it.
 func (p *phrases) isStatusLine(low string, short bool) bool {
 	for _, lead := range p.lists["status-behind"] {
 		if rest, ok := strings.CutPrefix(low, lead); ok && startsWithFailStatus(rest) {
@@ -161,14 +156,12 @@ func (p *phrases) isStatusLine(low string, short bool) bool {
 		containsAny(low, p.lists["status-word"]...)
 }
 
-// startsWithFailStatus reports whether a text begins with an HTTP status from 400 to 599.
 func startsWithFailStatus(s string) bool {
 	return len(s) >= 3 && (s[0] == '4' || s[0] == '5') && isNumber(s[1:3]) &&
 		(len(s) == 3 || !isDigit(s[3]) && s[3] != '.')
 }
 
-// isErrorMessageField reports whether the message field of an API's answer describes an error. The message is the whole
-// answer, so less typical words suffice than in free text.
+// isErrorMessageField accepts less typical words than free text, because the message is the whole answer.
 func (p *phrases) isErrorMessageField(message string) bool {
 	low := strings.ToLower(cutText(strings.TrimSpace(message), 300))
 	if low == "" || containsAny(low, p.lists["no-complaint"]...) {
@@ -180,12 +173,10 @@ func (p *phrases) isErrorMessageField(message string) bool {
 	return containsAny(low, p.lists["complaint"]...)
 }
 
-// pageHead is the number of bytes at the start of a page that are searched for an error title and for the error
-// page of a browser.
+// pageHead is the number of bytes of a page that are searched for an error title.
 const pageHead = 6 << 10
 
-// hasErrorTitle reports whether the title of a page is the title of an error page: "<title>404 ...",
-// "screenshot of [404 Not Found](...)".
+// hasErrorTitle matches "<title>404 ..." and "screenshot of [404 Not Found](...)".
 func (p *phrases) hasErrorTitle(head string) bool {
 	title, ok := betweenTags(head, "<title>", "</title>")
 	if !ok {
@@ -200,8 +191,8 @@ func (p *phrases) hasErrorTitle(head string) bool {
 	return hasAnyPrefix(low, []string{"error 4", "error 5"}) || containsAny(low, p.lists["page-title"]...)
 }
 
-// errorPageRule returns the rule of an error page, and false for other texts. If isPage is true, a line that begins
-// with "Error: " also counts. In other texts such a line does not count, because prose may quote an error.
+// errorPageRule returns the rule of an error page. A line that begins with "Error: " counts only if isPage is true,
+// because prose may quote an error.
 func (p *phrases) errorPageRule(text string, isPage bool) (string, bool) {
 	head := cutText(text, pageHead)
 	switch {

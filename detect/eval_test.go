@@ -10,8 +10,8 @@ import (
 	"precept/detect"
 )
 
-// TestEval measures precision and recall of the detectors on labelled trajectories in the directory PRECEPT_EVAL
-// (tool_errors.jsonl, loops.jsonl, feedback.jsonl, trajectories.jsonl). The trajectories are not part of the project.
+// TestEval measures precision and recall on labelled trajectories in the directory PRECEPT_EVAL (tool_errors.jsonl,
+// loops.jsonl, feedback.jsonl, trajectories.jsonl), which are not part of the project.
 func TestEval(t *testing.T) {
 	dir := os.Getenv("PRECEPT_EVAL")
 	if dir == "" {
@@ -22,7 +22,6 @@ func TestEval(t *testing.T) {
 	t.Run("feedback", func(t *testing.T) { evalFeedback(t, dir) })
 }
 
-// labelledRow is a row of a file of labelled results, loops or user turns.
 type labelledRow struct {
 	Source, ID, Label, Text, Stratum string
 	Index                            int
@@ -33,7 +32,6 @@ type labelledRow struct {
 	Steps                            []int  `json:"step_indices"`
 }
 
-// readRows returns the labelled rows of a file with one JSON object per line.
 func readRows(t *testing.T, dir, file string) []labelledRow {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, file)) //nolint:gosec // PRECEPT_EVAL names the directory
@@ -57,7 +55,6 @@ func readRows(t *testing.T, dir, file string) []labelledRow {
 	return rows
 }
 
-// confusionMatrix counts true and false positives and negatives.
 type confusionMatrix struct{ tp, fp, fn, tn int }
 
 func (t *confusionMatrix) add(truth, guess bool) {
@@ -76,8 +73,7 @@ func (t *confusionMatrix) add(truth, guess bool) {
 func (t *confusionMatrix) precision() float64 { return float64(t.tp) / float64(max(1, t.tp+t.fp)) }
 func (t *confusionMatrix) recall() float64    { return float64(t.tp) / float64(max(1, t.tp+t.fn)) }
 
-// evalErrors compares Classify with the labels of tool_errors.jsonl. The test fails below a precision of .97 or a
-// recall of .93.
+// The precision must be at least .97 and the recall .93.
 func evalErrors(t *testing.T, dir string) {
 	t.Helper()
 	var c confusionMatrix

@@ -18,8 +18,8 @@ type Explanation struct {
 	EarlierItem *int    `json:"before,omitempty"` // for a loop: index of the item with the earlier result
 }
 
-// Explain explains the n-th finding of Inspect, counted from 1, and returns the number of all findings. The
-// explanation is nil if there are fewer than n findings.
+// Explain explains the n-th finding of Inspect, counted from 1, and returns the number of all findings. The explanation
+// is nil if there is no such finding.
 func Explain(r io.Reader, n int) (*Explanation, int, error) {
 	var why *Explanation
 	count := 0
@@ -37,11 +37,10 @@ func Explain(r io.Reader, n int) (*Explanation, int, error) {
 	return why, count, err
 }
 
-// maxExplainedBytes is the number of bytes of a text or of arguments in an explanation.
 const maxExplainedBytes = 300
 
-// decisiveLine returns the first line for which hasSameJudgement is true. hasSameJudgement reports whether a line alone
-// has the judgement of the whole text. If there is no such line, evidence returns the first line that is not blank.
+// decisiveLine returns the first line that alone has the judgement of the whole text, or else the first line that is
+// not blank.
 func decisiveLine(text string, hasSameJudgement func(line string) bool) (e Explanation) {
 	offset, n := 0, 0
 	for line := range strings.Lines(cutText(text, 2*maxText)) {
@@ -60,7 +59,6 @@ func decisiveLine(text string, hasSameJudgement func(line string) bool) (e Expla
 	return e
 }
 
-// explainResult explains the judgement of a result by a line of the result and by the arguments of the call.
 func explainResult(s *step) Explanation {
 	v := s.judgement()
 	e := decisiveLine(s.call.result.text, func(line string) bool {
@@ -71,7 +69,6 @@ func explainResult(s *step) Explanation {
 	return e
 }
 
-// explainTurn explains the opinion in a user turn by a line of the turn.
 func explainTurn(text, words, previous string, opinion Opinion) Explanation {
 	if words == "" {
 		words = text
@@ -82,7 +79,6 @@ func explainTurn(text, words, previous string, opinion Opinion) Explanation {
 	})
 }
 
-// meaningOf returns an explanation of a finding's rule in plain words.
 func meaningOf(f Finding) string {
 	family, _, _ := strings.Cut(f.Rule, ":")
 	switch {

@@ -6,23 +6,23 @@ import (
 	"precept/internal/wire"
 )
 
-// Constants for the tests in package detect_test.
+// Exported for the tests in package detect_test.
 const (
 	CheckpointSize  = checkpointSize
 	CheckpointSteps = checkpointSteps
 	MaxSignature    = maxSignature
 )
 
-// Hashes of calls and of results. Calls, or results, with the same hash count as equal.
+// Calls or results with the same hash count as equal.
 var (
 	CallKey   = callIdentity
 	ResultSum = hashResult
 )
 
-// ResultEnds returns a hash of the ends of a result, or 0 if the hash is unknown.
+// ResultEnds is 0 if the hash is unknown.
 func ResultEnds(text string) uint64 { return compiledPhrases().endsHash(text) }
 
-// ReadInFull returns the numbers of earlier results that Loops reads in full, to hash them and to find the lines that
+// ReadInFull returns the numbers of earlier results that Loops hashes, and in which it looks for the lines that
 // describe the failure.
 func ReadInFull(req *wire.Request) (hashed, described int) {
 	h := &history{req: req, firstNew: req.FirstNew(), unreadEnd: req.End(), visitsLeft: maxVisits}
@@ -40,8 +40,7 @@ func ReadInFull(req *wire.Request) (hashed, described int) {
 	return hashed, described
 }
 
-// Verification returns the kind and the outcome of a test, lint or build run. ok is false for other calls and for runs
-// without a known outcome.
+// Verification returns ok false for other calls and for runs without a known outcome.
 func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	p := compiledPhrases()
 	call := p.analyseCall(tool, args)
@@ -49,11 +48,10 @@ func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	return kind, passed, kind != ""
 }
 
-// Holds reports whether the JSON raw contains every word in words.
 func Holds(raw []byte, words []string) bool { return containsAll(raw, needlesOf(words)) }
 
-// PanicAhead inspects the line raw twice, as lines 1 and 2, on two goroutines. The inspection of line 2 panics.
-// PanicAhead returns the value of the panic that its own goroutine gets.
+// PanicAhead inspects the line raw twice on two goroutines, and the second inspection panics. It returns the value of
+// the panic that its own goroutine gets.
 func PanicAhead(raw []byte, emit func(Finding) error) (cause any) {
 	p := startInspectors(2, emit)
 	defer p.close()
@@ -70,5 +68,4 @@ func PanicAhead(raw []byte, emit func(Finding) error) (cause any) {
 	return nil
 }
 
-// InspectOn is Inspect with n goroutines.
 func InspectOn(n int, r io.Reader, emit func(Finding) error) error { return inspectOn(n, r, emit) }

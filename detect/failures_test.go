@@ -6,8 +6,7 @@ import (
 	"precept/detect"
 )
 
-// A failure is found in the output of a command if the exit code is missing, is hidden by a pipe, or is inside other
-// text.
+// The exit code is missing, hidden by a pipe, or inside other text.
 func TestFailureIsFoundInTheOutput(t *testing.T) {
 	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	checkResults(t, []resultCase{
@@ -130,7 +129,6 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 	})
 }
 
-// Results that only mention errors are not failures.
 func TestMentionOfErrorsIsNotAFailure(t *testing.T) {
 	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	checkResults(t, []resultCase{

@@ -5,24 +5,22 @@ import (
 	"strings"
 )
 
-// A tool that acts may answer with fields, in JSON ({"status": "REJECTED"}) or as lines ("status: rejected"). A
-// flag, a status or a count shows whether the tool did anything. A reason shows why the tool did nothing.
+// A tool that acts may answer with fields: {"status": "REJECTED"} or "status: rejected". A flag, a status or a count
+// shows whether the tool did anything.
 
-// fieldEvidence holds the statements about the tool's action in the fields of one object of an answer.
+// fieldEvidence is the evidence in one object of an answer.
 type fieldEvidence struct {
-	done    bool // a flag, a count or a status confirms the action
+	done    bool // confirms the action
 	created bool // the answer names a new or changed object
-	refused bool // a flag, a count, a status or a list of obstacles denies the action
+	refused bool // denies the action
 	limited bool // a reason states a limit or a refusal
 }
 
-// maxFields is the maximum number of fields of an answer that reports on the call. An answer with more fields is a
-// record.
+// maxFields bounds the fields of an answer. An object with more fields is a record.
 const maxFields = 10
 
-// fieldFailureRule returns "not-done" if the fields say that the tool did nothing ({"created": false}, {"status":
-// "REJECTED"}), "no-such" if they say that the requested object does not exist ({"product": null}), and "" for other
-// answers.
+// fieldFailureRule returns "not-done" if the fields deny the action ({"created": false}), "no-such" if the object does
+// not exist ({"product": null}), and "" for other answers.
 func (c *toolCall) fieldFailureRule(v lenientValue) string {
 	if c.purpose != purposeOther || c.nameMatches("text") || len(v.keys) == 0 || len(v.keys) > maxFields {
 		return ""
@@ -39,8 +37,7 @@ func (c *toolCall) fieldFailureRule(v lenientValue) string {
 	return ""
 }
 
-// readFields returns the evidence in an object. If the fields of the object have no evidence, readFields returns the
-// evidence in the objects inside of the fields.
+// readFields returns the evidence in the fields of an object, or else in the objects inside of the fields.
 func (c *toolCall) readFields(v lenientValue, depth int) (e fieldEvidence) {
 	const maxDepth = 2
 	for i, key := range v.keys {
@@ -68,8 +65,8 @@ func (e *fieldEvidence) add(other fieldEvidence) {
 	e.refused, e.limited = e.refused || other.refused, e.limited || other.limited
 }
 
-// readField returns the evidence in one field. words are the words of the field's name. outer is true for a field of
-// the outermost object. A value that repeats an argument of the call is not evidence.
+// readField returns the evidence in the field that words name. outer is true in the outermost object. A value that
+// repeats an argument of the call is no evidence.
 func (c *toolCall) readField(words []string, value lenientValue, outer bool) (e fieldEvidence) {
 	isText := value.kind == stringValue
 	if len(words) == 0 || isText && c.hasArgument(strings.ToLower(value.text())) {
@@ -106,7 +103,7 @@ func (c *toolCall) readField(words []string, value lenientValue, outer bool) (e 
 	return e
 }
 
-// isYesOrNo reports whether a value is a string that stands for a boolean, such as "Y" or "no".
+// isYesOrNo matches "Y" and "no".
 func isYesOrNo(v lenientValue) bool {
 	return isYes(v) || v.kind == stringValue && slices.Contains([]string{"n", "no", "false"}, strings.ToLower(v.raw))
 }
@@ -115,20 +112,17 @@ func isYes(v lenientValue) bool {
 	return v.kind == stringValue && slices.Contains([]string{"y", "yes", "true"}, strings.ToLower(v.raw))
 }
 
-// isPresentParticipleOfName reports whether a word is the present participle of a verb in the name of the tool.
 func (c *toolCall) isPresentParticipleOfName(word string) bool {
 	stem, ok := strings.CutSuffix(word, "ing")
 	return ok && len(stem) > 2 && slices.ContainsFunc(c.nameWords, func(w string) bool { return strings.HasPrefix(w, stem) })
 }
 
-// sharesStemWithName reports whether a word of the tool's name has the same first four letters as word: "hold" in
-// place_hold and "holds".
+// sharesStemWithName accepts "holds" for place_hold, because four letters are equal.
 func (c *toolCall) sharesStemWithName(word string) bool {
 	return slices.ContainsFunc(c.nameWords, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
 }
 
-// statusWords returns a status as words in lower case, such as "not approved" for "NOT_APPROVED". The result is "" for
-// a text that is too long to be a status.
+// statusWords returns "not approved" for "NOT_APPROVED", and "" for a text that is too long.
 func statusWords(status string) string {
 	const maxStatus = 40
 	if len(status) > maxStatus {
@@ -137,21 +131,18 @@ func statusWords(status string) string {
 	return strings.NewReplacer("_", " ", "-", " ", "*", "").Replace(strings.ToLower(status))
 }
 
-// isRefusalStatus reports whether a status says that nothing was done. For a tool that rejects claims, "rejected" is a
-// success.
+// isRefusalStatus rejects "rejected" for a tool that rejects claims.
 func (c *toolCall) isRefusalStatus(status string) bool {
 	low := statusWords(status)
 	return hasPhrase(low, c.phrases.lists["refused"]...) && !c.isPastParticipleOfName(low)
 }
 
-// isSuccessStatus reports whether a status says that the action was done.
 func (c *toolCall) isSuccessStatus(status string) bool {
 	low := statusWords(status)
 	return !c.isRefusalStatus(status) && (c.isPastParticipleOfName(low) || strings.HasSuffix(low, "ed") || hasPhrase(low, c.phrases.lists["confirms"]...))
 }
 
-// hasMissingObject reports whether a field of an answer says that the requested object does not exist: {"found":
-// false}, {"product": null} of get_product.
+// hasMissingObject matches {"found": false}, and {"product": null} of get_product.
 func (c *toolCall) hasMissingObject(v lenientValue) bool {
 	for i, k := range v.keys {
 		key, value := strings.ToLower(k), &v.vals[i]
@@ -163,8 +154,7 @@ func (c *toolCall) hasMissingObject(v lenientValue) bool {
 	return false
 }
 
-// fieldsOfLines returns the fields of an answer whose first paragraph consists of lines "key=value" or "key: value",
-// or of the rows of a table with two columns. For other answers, the returned value has no fields.
+// fieldsOfLines reads a first paragraph of lines "key=value" or "key: value", or a table with two columns.
 func fieldsOfLines(text string) (v lenientValue) {
 	const maxKey, minFields = 30, 2
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n\n")

@@ -6,26 +6,24 @@ import (
 	"strings"
 )
 
-// A frame is the lines and the tags that a harness adds to the output of a command.
+// A frame is the lines and tags that a harness adds to the output of a command.
 
-// shellResult is the result of a command without the frame.
 type shellResult struct {
 	phrases *phrases
-	body    string // output of the command
-	code    int    // exit code; valid if hasCode is true
-	hasCode bool   // the frame contains an exit code
-	isEmpty bool   // the command printed nothing
+	body    string
+	code    int // valid if hasCode is true
+	hasCode bool
+	isEmpty bool // the command printed nothing
 }
 
-// scriptFrame is the first word of the result of a Codex program that ran commands (see scriptCommands).
+// scriptFrame begins the result of a Codex program that ran commands (see scriptCommands).
 const scriptFrame = "Script "
 
-// frameLines is the maximum number of lines at each end of a result that are read as lines of the frame.
+// frameLines is the maximum number of lines of a frame at each end of a result.
 const frameLines = 12
 
-// unframe removes the frame of the harness from a result and returns the output and the exit code. Lines of a frame
-// hold, for example, exit codes, chunk ids, wall times and the numbers of shells. Only the frames of known agents are
-// removed. A number inside the output of the command is not an exit code.
+// unframe removes the frame of a known harness from a result, and returns the output and the exit code. Frames hold
+// exit codes, chunk ids, wall times and the numbers of shells. A number inside the output is not an exit code.
 func (p *phrases) unframe(text string) shellResult {
 	r := shellResult{phrases: p, body: text}
 	if !r.readTags(text) { // mini-SWE-agent and others write tags
@@ -39,7 +37,6 @@ func (p *phrases) unframe(text string) shellResult {
 	return r
 }
 
-// setCode sets the exit code, and reports whether num is a number.
 func (r *shellResult) setCode(num string) bool {
 	num = strings.TrimSpace(num)
 	if num == "" { // the usual case; Atoi would allocate an error
@@ -52,7 +49,6 @@ func (r *shellResult) setCode(num string) bool {
 	return err == nil
 }
 
-// readHead reads and removes the lines of a frame before the output, up to the first line that belongs to no frame.
 func (r *shellResult) readHead() {
 	rest := r.body
 	for range frameLines {
@@ -79,8 +75,6 @@ func (r *shellResult) readHead() {
 	r.body = rest
 }
 
-// readTags reads the exit code and the output that are enclosed in tags, and reports whether the result has such
-// tags.
 func (r *shellResult) readTags(text string) bool {
 	if !strings.Contains(text, "</") {
 		return false
@@ -112,7 +106,7 @@ func (r *shellResult) readTags(text string) bool {
 	return true
 }
 
-// readAttribute reads the exit code in the first tag: <result exit_code="2">.
+// readAttribute reads <result exit_code="2">.
 func (r *shellResult) readAttribute(text string) {
 	tag, _, _ := strings.Cut(cutText(text, 200), ">")
 	for _, name := range []string{"exit_code=", "exitcode=", "exit-code=", "returncode=", "exit_status="} {
@@ -126,10 +120,8 @@ func (r *shellResult) readAttribute(text string) {
 	}
 }
 
-// readCodeSentence reads the exit code from a sentence that a harness writes about the command, and reports whether t
-// is such a sentence: "Command executed in terminal within working directory '/srv'. Exit code: 1", "[The command
-// completed with exit code 130. CTRL+C was sent.]". If the sentence says that a signal ended the command,
-// readCodeSentence sets the exit code to 137.
+// readCodeSentence reads "Command executed in terminal within working directory '/srv'. Exit code: 1" and "[The command
+// completed with exit code 130. CTRL+C was sent.]". A command that a signal ended has the exit code 137.
 func (r *shellResult) readCodeSentence(t string) bool {
 	if len(t) < 12 || len(t) > 300 {
 		return false
@@ -153,8 +145,7 @@ func (r *shellResult) readCodeSentence(t string) bool {
 	return containsAny(low, " by signal ") && r.setCode("137")
 }
 
-// readCodeLine reads a line that consists of an exit code with a label, and reports whether the line has this
-// form: "Exit code: 1", "[EXIT_CODE=2]", "Process exited with code 3 (killed)".
+// readCodeLine reads "Exit code: 1", "[EXIT_CODE=2]" and "Process exited with code 3 (killed)".
 func (r *shellResult) readCodeLine(t string) bool {
 	if len(t) < 4 || len(t) > 80 {
 		return false
@@ -171,14 +162,13 @@ func (r *shellResult) readCodeLine(t string) bool {
 		}
 		return c
 	}, strings.ToLower(label))
-	// A harness puts a bracket or a symbol before the line, or begins the line with a capital.
+	// A harness writes a bracket or a symbol before the line, or a capital.
 	marked := strings.IndexByte("[<(", t[0]) >= 0 || plain != t || strings.HasPrefix(t, "Exit status ")
 	return r.phrases.isCodeLabel(key, marked) && r.setCode(number)
 }
 
-// isCodeLabel reports whether key names an exit code. key is the label before a number, in lower case and without
-// separators. marked is true if the line has the mark of a harness. Labels such as "exit" and "exit status" need the
-// mark, because scripts and go run print such labels, too.
+// isCodeLabel reports whether a label before a number names an exit code. Labels such as "exit status" need the mark of
+// a harness, because scripts and go run print them, too.
 func (p *phrases) isCodeLabel(key string, marked bool) bool {
 	if p.inList("code", key) || marked && p.inList("code-marked", key) {
 		return true
@@ -189,7 +179,6 @@ func (p *phrases) isCodeLabel(key string, marked bool) bool {
 	})
 }
 
-// readTail reads and removes the lines of the frame at the end of the result.
 func (r *shellResult) readTail() {
 	rest := strings.TrimRight(r.body, " \t\r\n")
 	for range frameLines {
@@ -202,7 +191,6 @@ func (r *shellResult) readTail() {
 	r.body = rest
 }
 
-// readTailLine reads a line at the end of a result, and reports whether the line belongs to the frame.
 func (r *shellResult) readTailLine(t string) bool {
 	if hasAnyPrefix(t, r.phrases.lists["frame-tail"]) || r.readCodeLine(t) || r.readCodeSentence(t) {
 		return true
@@ -216,7 +204,6 @@ func (r *shellResult) readTailLine(t string) bool {
 	return false
 }
 
-// leadingCode returns the exit code that the first line of a result names, 0 for none.
 func (p *phrases) leadingCode(first string) int {
 	for _, form := range p.lists["code-in-line"] {
 		_, rest, _ := strings.Cut(first, form)
@@ -231,7 +218,6 @@ func (p *phrases) leadingCode(first string) int {
 	return 0
 }
 
-// betweenTags returns the text between the first open and the next end. The result is false if either is missing.
 func betweenTags(text, open, end string) (string, bool) {
 	_, rest, ok := strings.Cut(text, open)
 	if !ok {
@@ -241,8 +227,8 @@ func betweenTags(text, open, end string) (string, bool) {
 	return inner, ok
 }
 
-// unwrapText removes the text that harnesses write around a result, such as a heading, an assignment
-// ("# var_3 = \"...\""), a prompt or a reminder.
+// unwrapText removes headings, assignments ("# var_3 = \"...\""), prompts and reminders that harnesses write around a
+// result.
 func unwrapText(text string) string {
 	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(strings.TrimPrefix(text, "OBSERVATION:"))
@@ -267,8 +253,8 @@ func unwrapText(text string) string {
 	return strings.TrimSpace(unescapeLines(text))
 }
 
-// unescapeLines resolves the escapes of a text that a framework wrote as a JSON string, with or without quotes. A
-// quoted text of a single word stays unchanged, because it may be a value.
+// unescapeLines resolves the escapes of a text that a framework wrote as a JSON string. A single quoted word stays
+// unchanged, because it may be a value.
 func unescapeLines(text string) string {
 	if strings.Contains(text, "\n") {
 		return text
@@ -298,8 +284,7 @@ func trimPrompt(text string) string {
 	return strings.TrimSpace(rest)
 }
 
-// assignedValue returns the value in a line `# name = "value"`. Harnesses that store results in variables print such
-// lines.
+// assignedValue reads `# name = "value"`, which harnesses print that store results in variables.
 func assignedValue(text string) (string, bool) {
 	rest, ok := strings.CutPrefix(text, "# ")
 	if !ok {
@@ -315,9 +300,8 @@ func assignedValue(text string) (string, bool) {
 	return value, true
 }
 
-// readScript reads the results of the commands that a Codex program ran. The result of each command is a JSON line with
-// an exit code. The last exit code that is not 0 becomes the exit code of the program. A body with other lines stays
-// unchanged.
+// readScript reads the JSON line that a Codex program prints for each command. The last exit code that is not 0 becomes
+// the exit code of the program.
 func (r *shellResult) readScript() {
 	var printed []string
 	for line := range strings.Lines(strings.TrimSpace(r.body)) {

@@ -9,25 +9,24 @@ import (
 	"precept/internal/wire"
 )
 
-// history reads a conversation backwards, one batch at a time. A batch is an answer of the model with its calls,
-// together with the results and user turns that follow the answer.
+// history reads a conversation backwards, batch by batch. A batch is an answer of the model with its calls, and the
+// results and user turns that follow.
 type history struct {
 	req          *wire.Request
-	results      *Results // cache for the judgements of new results; nil for no cache
-	firstNew     int      // index of the first new item
-	answerStart  int      // index of the first item of the answer that made the newest calls
-	unreadEnd    int      // items before this index are not read yet
-	steps        []*step  // newest first
+	results      *Results // caches judgements; may be nil
+	firstNew     int
+	answerStart  int     // index of the answer with the newest calls
+	unreadEnd    int     // items before this index are not read yet
+	steps        []*step // newest first
 	batchNumber  int
-	visitsLeft   int                            // reads of a step that are left, for all judged steps together
-	searchCount  int                            // number of searches for an earlier call in the bytes of the history
-	earlierCalls map[uint64]bool                // identities of the calls before answerStart; nil until more than maxSearches searches were made
+	visitsLeft   int                            // reads of a step that are left
+	searchCount  int                            // searches in the bytes of the history
+	earlierCalls map[uint64]bool                // call identities before answerStart; nil up to maxSearches searches
 	warnedCalls  map[string]bool                // ids of the calls whose results got a warning
-	recall       func(string) (wire.Call, bool) // returns calls of earlier replies by their ids; may be nil
+	recall       func(string) (wire.Call, bool) // returns calls of earlier replies by id; may be nil
 }
 
-// stepBack returns the i-th step back from the newest step. The result is nil if there is no such step, or if no
-// visits are left.
+// stepBack returns the i-th step before the newest step, nil if there is none or no visits are left.
 func (h *history) stepBack(i int) *step {
 	if h.visitsLeft--; h.visitsLeft < 0 {
 		return nil
@@ -40,7 +39,6 @@ func (h *history) stepBack(i int) *step {
 	return h.steps[i]
 }
 
-// readBatch reads the next older batch. It returns false if the whole conversation was already read.
 func (h *history) readBatch() bool {
 	if h.unreadEnd <= 0 {
 		return false
@@ -73,7 +71,6 @@ func (h *history) readBatch() bool {
 	return true
 }
 
-// readItem appends the results and the user turn in one item as steps, the newest first.
 func (h *history) readItem(i int) {
 	role := h.req.Role(i)
 	if role != wire.RoleUser && role != wire.RoleTool {
@@ -96,9 +93,8 @@ func (h *history) readItem(i int) {
 	}
 }
 
-// assignCalls sets the call of each result in steps. calls and ordered hold the calls of the answer before the results.
-// A result with an id gets the call with this id, from that answer or from an earlier answer. A result without an id
-// gets the call at the same position in the answer.
+// assignCalls sets the call of each result. ordered holds the calls of the answer before the results: a result without
+// an id gets the call at the same position.
 func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {
@@ -125,8 +121,7 @@ func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered
 	}
 }
 
-// callOf returns the call with the given id in the request. For a call that is not in the request, callOf asks recall,
-// which returns calls of earlier requests and may be nil.
+// callOf returns the call with an id. It asks recall, which may be nil, for calls of earlier requests.
 func callOf(req *wire.Request, id string, recall func(string) (wire.Call, bool)) (wire.Call, bool) {
 	call, ok := req.CallOf(id)
 	if !ok && recall != nil {
@@ -135,9 +130,8 @@ func callOf(req *wire.Request, id string, recall func(string) (wire.Call, bool))
 	return call, ok
 }
 
-// hasEarlierCall reports whether an answer before the batch of a step made the same call, or an attempt of the call
-// (attempts.go). Decoding is expensive, so hasEarlierCall decodes only the items whose bytes contain all literals of
-// the call.
+// hasEarlierCall reports whether an earlier answer made the same call, or an attempt of it (attempts.go). Decoding is
+// expensive, so only items whose bytes contain all literals of the call are decoded.
 func (h *history) hasEarlierCall(s *step) bool {
 	if s.hasCall {
 		return true
@@ -167,9 +161,8 @@ func (h *history) hasEarlierCall(s *step) bool {
 	return false
 }
 
-// hasEarlierResult reports whether one of the newest items before the batch of a step may contain an equal result.
-// Instead of decoding items, hasEarlierResult searches the raw bytes for a part of the result that JSON writes without
-// escapes.
+// hasEarlierResult reports whether one of the newest items may contain an equal result. It searches the raw bytes for a
+// part of the result that JSON writes without escapes.
 func (h *history) hasEarlierResult(s *step) bool {
 	const maxItems, maxRaw = 8, 1 << 10
 	lead := []byte(unescapedLead(s.call.result.text))
@@ -188,7 +181,6 @@ func (h *history) hasEarlierResult(s *step) bool {
 	return false
 }
 
-// unescapedLead returns the longest part, within the first bytes of a text, that JSON writes without escapes.
 func unescapedLead(text string) string {
 	const window, maxLead = 120, 32
 	longest := ""
@@ -201,8 +193,8 @@ func unescapedLead(text string) string {
 	return cutText(longest, maxLead)
 }
 
-// hasIndexedCall is hasEarlierCall with an index of all earlier calls. The first use builds the index. The index keeps
-// the cost linear for an answer with many calls.
+// hasIndexedCall is hasEarlierCall with an index of all earlier calls, which keeps the cost linear for an answer with
+// many calls.
 func (h *history) hasIndexedCall(s *step) bool {
 	if h.earlierCalls == nil {
 		h.earlierCalls = make(map[uint64]bool)
@@ -219,20 +211,17 @@ func (h *history) hasIndexedCall(s *step) bool {
 	return h.earlierCalls[s.identity()] || s.identityWithoutBudget() != 0 && h.earlierCalls[uint64(s.identityWithoutBudget())]
 }
 
-// needle is a word to search for. The search looks for the rarest byte of the word, because the first byte may occur
-// too often.
+// needle is a word to search for by its rarest byte, because the first byte may occur too often.
 type needle struct {
 	word         string
 	rarestOffset int // offset of the rarest byte in word
 	rarity       int // index of the rarest byte in commonBytes, or len(commonBytes)
 }
 
-// commonBytes lists the most frequent bytes in the JSON of calls, the most frequent byte first. All other bytes are
-// rarer.
+// commonBytes lists the most frequent bytes in the JSON of calls, the most frequent first.
 const commonBytes = `" \,:{}[]etaonirslcdupmfhg_bywkv/.-0123456789`
 
-// needlesOf returns needles for words. The needle with the rarest byte comes first, because the first needle rejects
-// most items.
+// needlesOf puts the needle with the rarest byte first, because it rejects most items.
 func needlesOf(words []string) []needle {
 	list := make([]needle, 0, len(words))
 	for _, word := range words {
@@ -252,12 +241,10 @@ func needlesOf(words []string) []needle {
 	return list
 }
 
-// containsAll reports whether the bytes of an item contain all words.
 func containsAll(raw []byte, words []needle) bool {
 	return !slices.ContainsFunc(words, func(n needle) bool { return !n.occursIn(raw) })
 }
 
-// occursIn reports whether raw contains the word.
 func (n needle) occursIn(raw []byte) bool {
 	for from := n.rarestOffset; from < len(raw) && len(n.word) > 0; from++ {
 		i := bytes.IndexByte(raw[from:], n.word[n.rarestOffset])
@@ -272,8 +259,7 @@ func (n needle) occursIn(raw []byte) bool {
 	return len(n.word) == 0
 }
 
-// userWords returns the user's words in item i. The result is false if the item has no words, or if a harness
-// wrote the words.
+// userWords returns false if the item has no words, or if a harness wrote them.
 func userWords(req *wire.Request, i int) (string, bool) {
 	if req.Role(i) != wire.RoleUser {
 		return "", false
@@ -295,7 +281,7 @@ const (
 	maxLabelLines = 3
 )
 
-// trimLabel returns the text of a result without a label of the harness ("Command make returned:") before a failure.
+// trimLabel removes a label of the harness ("Command make returned:") before a failure.
 func trimLabel(r wire.Result) string {
 	if !r.Inferred {
 		return r.Text
@@ -317,10 +303,9 @@ func trimLabel(r wire.Result) string {
 	return r.Text
 }
 
-// Bounds of the search for loops in one request. The bounds are needed because a client controls the size of the
-// request.
+// A client controls the size of the request, so the search for loops has bounds.
 const (
-	maxLoops    = 64      // number of loops that are reported
-	maxVisits   = 1 << 18 // number of reads of a step, for all judged results together
-	maxSearches = 8       // number of results for which the raw history is searched; more results use an index
+	maxLoops    = 64
+	maxVisits   = 1 << 18 // reads of a step in one request
+	maxSearches = 8       // searches in the raw history; more results use an index
 )

@@ -27,13 +27,13 @@ const (
 	KindUser   = "user"
 )
 
-// Inspect reads transcripts, as Read does, and calls emit with each finding, in the order of the transcripts. The calls
-// of emit never overlap, but they may come from different goroutines.
+// Inspect reads transcripts, as ReadTranscripts does, and calls emit with each finding in their order. The calls never
+// overlap, but may come from different goroutines.
 func Inspect(r io.Reader, emit func(Finding) error) error {
 	return inspectOn(min(runtime.GOMAXPROCS(0), maxInspectors), r, emit)
 }
 
-// inspectOn is Inspect on n goroutines. If n is 1, the goroutine of the caller reads and inspects.
+// inspectOn reads and inspects on the goroutine of the caller if n is 1.
 func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 	var pool *inspectors
 	if n > 1 {
@@ -48,9 +48,8 @@ func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 	}, pool)
 }
 
-// inspectList emits the findings of one conversation, in the order in which a proxy would make these findings during
-// the conversation. Each step is judged once, and the texts of old steps are dropped, so the cost is linear in the
-// length of the conversation.
+// inspectList emits the findings of one conversation in the order in which a proxy would make them. The texts of old
+// steps are dropped, so the cost is linear.
 func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanation) error) error {
 	t := inspection{req: req, emit: emit, firstBatch: map[uint64]int{}, seenPrefixes: map[uint64]bool{}, visitsLeft: maxVisits}
 	old := map[Judgement]*judgedCall{}
@@ -83,30 +82,28 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 	return nil
 }
 
-// visitsPerStep is the maximum number of earlier steps that may be read per step, on average. The bound keeps the cost
-// linear in the length of the conversation.
+// visitsPerStep bounds the earlier steps that are read per step, so that the cost stays linear.
 const visitsPerStep = 64
 
-// maxDecodedBytes is the total size of the inspected items, in bytes, after which inspectList drops the decoded items.
+// maxDecodedBytes is the size of the inspected items after which the decoded items are dropped.
 const maxDecodedBytes = 1 << 20
 
-// inspection finds the results, loops and opinions of users in one conversation.
 type inspection struct {
 	req              *wire.Request
 	emit             func(Finding, func() Explanation) error
 	steps            []*step         // the oldest first
-	emittedSteps     int             // number of steps that emitItem has handled
+	emittedSteps     int             // steps that emitItem has handled
 	loops            []Loop          // not yet emitted, the oldest first
 	finder           loopFinder      // judges each step once
-	firstBatch       map[uint64]int  // first batch that contains a call, by step.identity and by step.identityWithoutBudget
+	firstBatch       map[uint64]int  // first batch of a call, by step.identity and step.identityWithoutBudget
 	seenPrefixes     map[uint64]bool // step.hashPrefix of all results
 	batchNumber      int
-	visitsLeft       int    // number of steps that may still be read
+	visitsLeft       int    // steps that may still be read
 	bytesSinceForget int    // size of the items since decoded items were dropped
 	answer           string // newest text of the assistant
 }
 
-// readBatch appends the steps of the batch that ends before item end (see history).
+// readBatch appends the steps of the batch that ends before the item end (see history).
 func (in *inspection) readBatch(end int) {
 	h := history{req: in.req, firstNew: in.req.Len(), unreadEnd: end, batchNumber: in.batchNumber}
 	h.readBatch()
@@ -117,7 +114,6 @@ func (in *inspection) readBatch(end int) {
 	}
 }
 
-// findLoops finds the loops that the newest steps complete.
 func (in *inspection) findLoops(steps []*step) {
 	mayLoop := func(s *step) bool {
 		repeats := s.hasCall || !s.isUser && (s.judgement().Outcome == Error || in.seenPrefixes[s.hashPrefix()])
@@ -147,7 +143,6 @@ func (in *inspection) findLoops(steps []*step) {
 	}
 }
 
-// emitItem emits the results and loops of item i, and the user's opinion of the answer before the item.
 func (in *inspection) emitItem(i int) error {
 	if in.req.Role(i) == wire.RoleAssistant {
 		in.answer = newestAnswer(in.req.Item(i), in.answer)
@@ -173,7 +168,6 @@ func (in *inspection) emitItem(i int) error {
 	return in.emitOpinion(i)
 }
 
-// emitOpinion emits the user's opinion of the newest answer if item i is a user turn.
 func (in *inspection) emitOpinion(i int) error {
 	if in.req.Role(i) != wire.RoleUser {
 		return nil
@@ -188,7 +182,6 @@ func (in *inspection) emitOpinion(i int) error {
 		func() Explanation { return explainTurn(it.Text, it.UserText, answer, opinion) })
 }
 
-// explainLoop explains the newest result of a loop, and names the item of the earlier result.
 func (in *inspection) explainLoop(l Loop) Explanation {
 	var newest *step
 	for _, s := range slices.Backward(in.steps) {

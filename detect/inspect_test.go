@@ -17,7 +17,6 @@ import (
 	"precept/detect"
 )
 
-// inspect returns the findings of Inspect, and its error.
 func inspect(tb testing.TB, in string) ([]detect.Finding, error) {
 	tb.Helper()
 	var out []detect.Finding
@@ -43,7 +42,6 @@ var sampleSession = []testStep{ //nolint:gochecknoglobals // immutable
 	),
 }
 
-// Inspect returns the same findings for a session in every dialect and in every form of a transcript.
 func TestInspectFindingsAreTheSameInEveryForm(t *testing.T) {
 	summary := func(fs []detect.Finding) string {
 		var b strings.Builder
@@ -129,7 +127,7 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 	}
 }
 
-// Inspect reads a whole transcript, and Loops reads growing requests. Both find loops at the same items.
+// Inspect reads a whole transcript, and Loops reads growing requests.
 func TestInspectAndLoopsFindLoopsAtTheSameItems(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawSteps(rt)
@@ -153,8 +151,7 @@ func TestInspectAndLoopsFindLoopsAtTheSameItems(t *testing.T) {
 	})
 }
 
-// userTurnsBefore returns the number of user turns before step i. A user turn is one message, and a call is two
-// messages.
+// A user turn is one message, and a call is two messages.
 func userTurnsBefore(s []testStep, i int) int {
 	n := 0
 	for _, step := range s[:i] {
@@ -191,7 +188,7 @@ func BenchmarkInspect(b *testing.B) {
 	}
 }
 
-// checkGolden fails the test if got differs from a file under testdata. PRECEPT_UPDATE=1 writes the file.
+// PRECEPT_UPDATE=1 writes the file under testdata.
 func checkGolden(t *testing.T, file, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", file)
@@ -212,8 +209,7 @@ func checkGolden(t *testing.T, file, got string) {
 	}
 }
 
-// The explanation of a finding has the rule, the decisive text with its position, and the call. The explanation of a
-// loop has the index of the earlier result.
+// The explanation of a loop names the earlier result.
 func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	in := mustJSON(t, obj{"source": "s", "id": "i", "messages": chat([]testStep{
 		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
@@ -244,8 +240,7 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	}
 }
 
-// longTranscript returns a transcript with the given number of rounds. A round is a command, its output and a user
-// turn.
+// A round is a command, its output and a user turn.
 func longTranscript(rounds int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"source":"x","id":"long","messages":[{"role":"user","content":"run all packages"}`)
@@ -258,9 +253,7 @@ func longTranscript(rounds int) []byte {
 	return []byte(b.String())
 }
 
-// For each byte of the input, the number of bytes that Inspect allocates, and the number of bytes that Inspect holds
-// near the end, are limited. A copy of the messages, a decoded copy of each result, or a second analysis of each call
-// would exceed the limits.
+// A copy of the messages, a decoded copy of each result, or a second analysis of each call would exceed the limits.
 func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	text := longTranscript(1500)
 	if err := detect.Inspect(bytes.NewReader(longTranscript(1)), func(detect.Finding) error { return nil }); err != nil { // the first call reads the lists of phrases
@@ -290,7 +283,7 @@ func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	}
 }
 
-// Limits of TestInspectAllocatesInProportionToItsInput, in bytes for each byte of the input.
+// Bytes per byte of the input.
 const (
 	maxAllocated = 16.0
 	maxHeld      = 2.9

@@ -12,7 +12,7 @@ import (
 	"precept/internal/spell"
 )
 
-// Kind is the kind of a failure, such as a missing file. Different tools report the same kind in different words.
+// Kind is the kind of a failure, such as a missing file, whatever words a tool uses for it.
 type Kind string
 
 // KindInfo describes a kind.
@@ -21,17 +21,16 @@ type KindInfo struct {
 	Broader      Kind   // more general kind of the same failures; "" for none
 	Meaning      string // description for the documentation
 	isAdditional bool   // a line may have this kind in addition to another kind
-	isFallback   bool   // a failure has this kind only if it has no other kind
+	isFallback   bool   // only for a failure without any other kind
 }
 
 const (
-	maxKindText = 12 << 10 // number of bytes that are searched at each end of a failed result
-	maxKindLine = 600      // number of bytes at the start of a line that are searched
-	maxKinds    = 6        // number of kinds of one result, without the broader kinds
+	maxKindText = 12 << 10 // bytes that are searched at each end of a failed result
+	maxKindLine = 600      // bytes of a line that are searched
+	maxKinds    = 6        // kinds of one result, without the broader kinds
 )
 
-// Kinds returns the kinds of a failed tool result, the most specific first. j is the judgement of Classify. Only a
-// result with the outcome Error has kinds.
+// Kinds returns the kinds of a failed tool result, the most specific first. j is the judgement of Classify.
 func Kinds(text string, j Judgement) []Kind {
 	if j.Outcome != Error {
 		return nil
@@ -45,7 +44,7 @@ func Kinds(text string, j Judgement) []Kind {
 // KnownKinds returns all kinds in the order of kinds.tsv.
 func KnownKinds() []KindInfo { return slices.Clone(compiledKinds().kinds) }
 
-// NearestKind returns the kind whose name is most similar to name. known is true if name itself is a kind.
+// NearestKind returns the kind whose name is most similar to name.
 func NearestKind(name string) (nearest Kind, known bool) {
 	return spell.Closest(name, func(yield func(Kind) bool) {
 		for _, k := range compiledKinds().kinds {
@@ -56,26 +55,24 @@ func NearestKind(name string) (nearest Kind, known bool) {
 	})
 }
 
-// kindsText is the table of kinds. A line that begins with "kind", "also" or "rest" declares a kind, with the name, the
-// broader kind and the meaning. "also" sets KindInfo.isAdditional, and "rest" sets KindInfo.isFallback. Kinds returns
-// the kinds in the order of the declarations. Every other line has a kind, a pattern, and an example of a line that
-// matches the pattern.
+// kindsText is the table of kinds. A line with "kind", "also" or "rest" declares a kind, its broader kind and its
+// meaning; "also" sets KindInfo.isAdditional, and "rest" sets KindInfo.isFallback. Every other line has a kind, a
+// pattern, and an example of a match.
 //
 //go:embed kinds.tsv
 var kindsText string
 
-// kindTable is the compiled table. byWord is an index of the patterns by word. Every line that matches a pattern
-// contains at least one of the words under which byWord holds the pattern.
+// kindTable is the compiled table. Every line that matches a pattern contains a word under which byWord holds the
+// pattern.
 type kindTable struct {
 	kinds  []KindInfo
 	byWord map[string][]kindPattern
 }
 
-// kindRow is one line of the table with a pattern.
 type kindRow struct {
-	kind             int // index in kindTable.kinds
+	kind             int
 	pattern, example string
-	position         string // file and line number
+	position         string // file:line
 }
 
 //nolint:gochecknoglobals // immutable, read at the first use
@@ -87,7 +84,6 @@ var compiledKinds = sync.OnceValue(func() *kindTable {
 	return table
 })
 
-// readKinds reads the table of kinds.
 func readKinds(text string) (*kindTable, []kindRow, error) {
 	t := &kindTable{byWord: map[string][]kindPattern{}}
 	indexByName := map[string]int{}
@@ -123,8 +119,8 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 	return t, rows, t.addPatterns(rows)
 }
 
-// addPatterns compiles the rows and adds each pattern to byWord. A pattern has several words, or groups of alternative
-// words, that a line must contain. index adds the pattern under the word or group that occurs in the fewest patterns.
+// addPatterns compiles the rows. A pattern goes under the word or group of alternative words that the fewest patterns
+// contain.
 func (t *kindTable) addPatterns(rows []kindRow) error {
 	patterns := make([]kindPattern, len(rows))
 	uses := map[string]int{}
@@ -155,25 +151,23 @@ func (t *kindTable) addPatterns(rows []kindRow) error {
 	return nil
 }
 
-// A step is the unit of the cost of one search. maxKindSteps limits a search to a few milliseconds.
+// A step is the unit of cost. maxKindSteps limits a search to a few milliseconds.
 const (
 	maxKindSteps = 1 << 19
-	lineSteps    = 32      // cost of a line before its comparisons, which cost one step each
-	statusSteps  = 1 << 10 // number of steps reserved for the search by exception, status or exit code
+	lineSteps    = 32      // cost of a line before its comparisons
+	statusSteps  = 1 << 10 // reserved for the search by exception, status or exit code
 )
 
-// kindScan is the search for kinds in one failed result.
 type kindScan struct {
 	table  *kindTable
-	found  []bool // by index in table.kinds
-	status int    // HTTP status in a field of the result, 0 for none
+	found  []bool
+	status int // HTTP status in a field
 
 	hasException bool // a line begins with the name of an exception
-	stepsLeft    int  // remaining steps
+	stepsLeft    int
 }
 
-// searchResult searches a result. code is the HTTP status or the exit code of the result. If no pattern matches the
-// text, an exception, the HTTP status or the exit code decides.
+// searchResult uses the HTTP status or exit code only if no pattern matches the text.
 func (s *kindScan) searchResult(text string, code int) {
 	s.searchText(text)
 	code = cmp.Or(s.status, code)
@@ -189,8 +183,7 @@ func (s *kindScan) searchResult(text string, code int) {
 	}
 }
 
-// searchText searches the lines at both ends of a result. If the result is JSON, searchText searches each field as
-// the line "key: value".
+// searchText searches the fields of a JSON result as lines "key: value".
 func (s *kindScan) searchText(text string) {
 	text = unwrapText(text)
 	if v, ok := parseLenient(text); ok && (v.kind == objectValue || v.kind == arrayValue) {
@@ -204,7 +197,6 @@ func (s *kindScan) searchText(text string) {
 	s.searchLines(text)
 }
 
-// searchLines searches the lines of a text.
 func (s *kindScan) searchLines(text string) {
 	if len(text) > 2*maxKindText {
 		s.searchLines(text[:maxKindText])
@@ -223,10 +215,9 @@ func (s *kindScan) searchLines(text string) {
 	}
 }
 
-// maxFieldDepth is the maximum depth of the JSON fields that are searched.
 const maxFieldDepth = 6
 
-// searchFields searches the strings and numbers in a JSON value. key is the name of the field that holds the value.
+// searchFields searches the strings and numbers in the value of the field key.
 func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 	if s.stepsLeft--; depth > maxFieldDepth || s.stepsLeft <= 0 {
 		return
@@ -261,8 +252,7 @@ func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 	}
 }
 
-// searchLine finds the kinds of one line. These are the first kind in the table with a matching pattern, and all
-// additional kinds with a matching pattern.
+// searchLine finds the first kind that matches, and all additional kinds that match.
 func (s *kindScan) searchLine(line string) {
 	if s.stepsLeft -= lineSteps; s.stepsLeft <= 0 || quotesFile(line) {
 		return
@@ -297,7 +287,7 @@ func (s *kindScan) searchLine(line string) {
 	}
 }
 
-// kinds returns at most maxKinds kinds that were found, and then their broader kinds.
+// kinds returns at most maxKinds kinds, and then their broader kinds.
 func (s *kindScan) kinds() []Kind {
 	var out []Kind
 	for i, k := range s.table.kinds {

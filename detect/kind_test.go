@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Each pattern, alone in a table, matches its example. Kinds, which uses all patterns, finds the same kind in the
-// example.
+// Each pattern alone, and all patterns together, find the kind of the example.
 func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 	t.Parallel()
 	table, rows, err := readKinds(kindsText)
@@ -39,8 +38,7 @@ func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 	}
 }
 
-// kindJudgement classifies a text with the error flag. If the outcome is not an error (for example, a refusal), it
-// returns an error by the rule "flag".
+// Other outcomes, such as a refusal, become an error by the rule "flag".
 func kindJudgement(text string) Judgement {
 	j := Classify("bash", `{"command":"make"}`, text, 1)
 	if j.Outcome != Error {
@@ -49,21 +47,18 @@ func kindJudgement(text string) Judgement {
 	return j
 }
 
-// kindsIn reports for each kind of the table whether one of its patterns matches the text.
 func kindsIn(table *kindTable, text string) []bool {
 	s := kindScan{table: table, found: make([]bool, len(table.kinds)), stepsLeft: maxKindSteps}
 	s.searchResult(text, kindJudgement(text).Code)
 	return s.found
 }
 
-// paraphrase is a failure message in the words of a different tool.
 type paraphrase struct {
-	set  string // "dev" if the authors of the table knew the text, and "held" if not
+	set  string // "dev" if the authors of the table knew the text, "held" if not
 	kind Kind
 	text string
 }
 
-// readParaphrases returns the rows of testdata/kind_paraphrases.tsv.
 func readParaphrases(t *testing.T) (out []paraphrase) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/kind_paraphrases.tsv")
@@ -79,7 +74,6 @@ func readParaphrases(t *testing.T) (out []paraphrase) {
 	return out
 }
 
-// At least 90 % of the paraphrases of each set have their kind.
 func TestParaphrasedFailuresHaveTheirKind(t *testing.T) {
 	t.Parallel()
 	all, found := map[string]int{}, map[string]int{}
@@ -100,7 +94,6 @@ func TestParaphrasedFailuresHaveTheirKind(t *testing.T) {
 	}
 }
 
-// A line that matches a specific and a general kind has only the specific kind.
 func TestLineHasOnlyItsMostSpecificKind(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]Kind{
@@ -119,7 +112,7 @@ func TestLineHasOnlyItsMostSpecificKind(t *testing.T) {
 	}
 }
 
-// A success that mentions an error, and a failure that only quotes the error of a different command, have no kind.
+// The cases are successes that mention an error, and quoted errors of a different command.
 func TestQuotedErrorsHaveNoKind(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ tool, args, text string }{
@@ -165,8 +158,7 @@ func TestKindsSearchesBothEndsInLimitedSteps(t *testing.T) {
 	}
 }
 
-// The number of search steps is limited. Each line and each field takes at least one step, even an empty field. The
-// kind of an exit code is found even if no steps are left.
+// Empty fields take a step, too. The kind of an exit code is found even if no steps are left.
 func TestEachLineAndFieldTakesASearchStep(t *testing.T) {
 	t.Parallel()
 	var empty, numbers strings.Builder
@@ -202,7 +194,6 @@ func TestNearestKindFindsAMisspelledKind(t *testing.T) {
 	}
 }
 
-// The table in docs/LESSONS.md lists all kinds.
 func TestLessonsDocListsAllKinds(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/LESSONS.md")

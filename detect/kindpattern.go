@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// kindPattern is a pattern for a whole line of a failed result, which is in lower case. In a pattern, * matches any
-// text, % one or more characters except a blank, # one or more digits, and {a|b} the literal a or b. A backslash makes
-// the next character literal. A literal next to a * matches only at a word boundary.
+// kindPattern is a pattern for a whole line in lower case: * matches any text, % one or more characters except a blank,
+// # one or more digits, and {a|b} the literal a or b. A backslash makes the next character literal. A literal next to a
+// * matches only at a word boundary.
 type kindPattern struct {
 	kind  int
 	parts []patternPart
-	words [][]string // groups of words; a matching line contains at least one word of each group
+	words [][]string // a matching line contains a word of each group
 }
 
 // patternPart is a literal with its alternatives (texts), or a wildcard.
@@ -20,7 +20,6 @@ type patternPart struct {
 	wildcard byte // 0 for a literal
 }
 
-// compileKind compiles a pattern of a kind.
 func compileKind(kind int, pattern string) kindPattern {
 	p := kindPattern{kind: kind}
 	var literal strings.Builder
@@ -56,10 +55,8 @@ func compileKind(kind int, pattern string) kindPattern {
 	return p
 }
 
-// wordGroups returns the groups of kindPattern.words for one part. A single literal has one group per whole word.
-// Alternatives have one group with a word of each alternative, or no group if an alternative has no whole word.
-// joinsBefore is true if the previous part may continue the first word, and joinsAfter is true if the next part may
-// continue the last word.
+// wordGroups returns the groups of kindPattern.words for one part. A literal has one group per whole word. Alternatives
+// share one group, unless one of them has no whole word.
 func (part *patternPart) wordGroups(joinsBefore, joinsAfter bool) (groups [][]string) {
 	if len(part.texts) == 1 {
 		for _, w := range wholeWords(part.texts[0], joinsBefore, joinsAfter) {
@@ -84,8 +81,7 @@ func (part *patternPart) wordGroups(joinsBefore, joinsAfter bool) (groups [][]st
 	return [][]string{group}
 }
 
-// continuesWord reports whether part i may continue a word of its neighbour. With step 1, the neighbour is the part
-// before i; with step -1, the part after i.
+// continuesWord reports whether part i may continue a word of the part before it (step 1) or after it (step -1).
 func (p *kindPattern) continuesWord(i, step int) bool {
 	if i < 0 || i >= len(p.parts) || p.parts[i].wildcard == '*' {
 		return false
@@ -95,8 +91,7 @@ func (p *kindPattern) continuesWord(i, step int) bool {
 	})
 }
 
-// wholeWords returns the words of a literal. It omits the first word if joinsBefore is true, because the previous part
-// may continue this word. It omits the last word if joinsAfter is true.
+// wholeWords returns the words of a literal that the neighbouring parts do not continue.
 func wholeWords(text string, joinsBefore, joinsAfter bool) []string {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r < 0x80 && !isKindWordByte(byte(r)) })
 	if joinsBefore && len(words) > 0 && isKindWordByte(text[0]) {
@@ -108,14 +103,12 @@ func wholeWords(text string, joinsBefore, joinsAfter bool) []string {
 	return words
 }
 
-// isKindWordByte reports whether a byte belongs to a word. All bytes outside of ASCII count as letters.
+// isKindWordByte counts all bytes outside of ASCII as letters.
 func isKindWordByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c >= 0x80 }
 
-// matches reports whether the pattern matches the line. Each comparison decrements steps. matches returns false if no
-// steps are left.
+// matches decrements steps at each comparison, and returns false if no steps are left.
 func (p *kindPattern) matches(line string, steps *int) bool { return p.matchAt(line, 0, 0, steps) }
 
-// matchAt reports whether the end of the line from offset at matches the parts from index part.
 func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
 	if *steps--; *steps < 0 {
 		return false
@@ -142,8 +135,7 @@ func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
 	}
 }
 
-// matchRest reports whether the parts after a * match the end of the line that begins at some word boundary, at or
-// after offset at. part is the index of the first of these parts.
+// matchRest reports whether the parts after a * match the end of the line, beginning at some word boundary.
 func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 	if part == len(p.parts) {
 		return at == 0 || at == len(line) || !isInsideWord(line, at)
@@ -167,7 +159,7 @@ func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 	return false
 }
 
-// index returns the first offset in line at which a part may begin, -1 for none.
+// index returns the first offset in line at which the part may begin, -1 for none.
 func (part *patternPart) index(line string) int {
 	if part.wildcard != 0 {
 		return 0
@@ -181,13 +173,11 @@ func (part *patternPart) index(line string) int {
 	return first
 }
 
-// isInsideWord reports whether the bytes before and after an offset belong to one word.
 func isInsideWord(line string, at int) bool {
 	return at > 0 && at < len(line) && isKindWordByte(line[at-1]) && isKindWordByte(line[at])
 }
 
-// normalLine returns the first maxKindLine bytes of a line in lower case, without colours, and without the symbols,
-// tags and labels at the start.
+// normalLine returns a line in lower case, without colours, and without symbols, tags and labels at the start.
 func normalLine(line string) string {
 	t := strings.ToLower(strings.ReplaceAll(plainLine(cutRunes(strings.TrimSpace(line), maxKindLine)), "\t", " "))
 	if strings.Contains(t, "\xe2\x80") {
@@ -215,8 +205,7 @@ func normalLine(line string) string {
 	return strings.TrimSpace(t)
 }
 
-// quotesFile reports whether a line quotes the content of a file. Such a line is a match of a search, a numbered line,
-// or a line of a diff.
+// quotesFile matches a line of a search, of a diff, or with a number.
 func quotesFile(line string) bool {
 	if strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-") && len(line) > 1 && line[1] != ' ' && line[1] != '-' && !isLetter(line[1]) {
 		return true
@@ -232,7 +221,6 @@ func quotesFile(line string) bool {
 		(rest[0] != ' ' || strings.HasPrefix(rest, "  ")) && !strings.HasPrefix(rest, "in ") // ruby names a method
 }
 
-// kindLabels returns the labels that programs write before an error message.
 func kindLabels() []string {
 	return []string{
 		"error: ", "[error] ", "(error) ", "err: ", "fatal: ", "fatal error: ", "stderr: ", "[stderr] ", "npm err! ",

@@ -6,5 +6,4 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain fails if tests leave goroutines.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// Tool results hold JSON, Python literals ({'status': 400, 'ok': False}), and truncated texts of both kinds.
-// lenientParser reads all three. The strings of a value are slices of the text. Values beyond these bounds are skipped.
+// Tool results hold JSON, Python literals ({'status': 400, 'ok': False}), and truncated texts of both kinds. Values
+// beyond these bounds are skipped.
 const (
-	maxDepth    = 6       // depth of the values that are read
-	maxNesting  = 200     // depth of the values that are skipped; a deeper text is invalid, because the parser is recursive
-	maxElements = 16      // number of elements of an array that are read
-	maxLenient  = 1 << 20 // number of bytes of a text that are read
+	maxDepth    = 6   // depth of the values that are read
+	maxNesting  = 200 // a deeper text is invalid, because the parser is recursive
+	maxElements = 16
+	maxLenient  = 1 << 20
 )
 
 type valueKind uint8
@@ -29,17 +29,16 @@ const (
 	arrayValue
 )
 
-// lenientValue is a value that lenientParser has read.
 type lenientValue struct {
 	kind   valueKind
-	isTrue bool           // value of a boolean
-	raw    string         // the value as written; for a string, without the quotes and with the escapes
-	num    float64        // value of a number
-	keys   []string       // keys of an object, in the order of vals
-	vals   []lenientValue // values of an object, or elements of an array
+	isTrue bool
+	raw    string // the value as written; for a string, without the quotes and with the escapes
+	num    float64
+	keys   []string // keys of an object, in the order of vals
+	vals   []lenientValue
 }
 
-// text returns the content of a string, with escapes resolved, and raw of other values.
+// text returns the content of a string with escapes resolved, and raw of other values.
 func (v lenientValue) text() string {
 	if v.kind != stringValue || !strings.Contains(v.raw, `\`) {
 		return v.raw
@@ -47,7 +46,7 @@ func (v lenientValue) text() string {
 	return unescape(v.raw)
 }
 
-// get returns the value of the first name that is a key of the object. The case of keys does not matter.
+// get returns the value of the first name that is a key, in upper or lower case.
 func (v lenientValue) get(names ...string) (lenientValue, bool) {
 	for _, name := range names {
 		for i, k := range v.keys {
@@ -67,14 +66,13 @@ func (v lenientValue) isEmpty() bool {
 	return v.num == 0 && !v.isTrue && len(v.vals) == 0
 }
 
-// parseLenient returns the object or array that a text consists of. The result is false for other texts, such as prose
-// that begins with a bracket. A truncated object or array is read up to its end.
+// parseLenient returns the object or array that a text consists of. A truncated value is read up to its end.
 func parseLenient(text string) (lenientValue, bool) {
 	v, ok, _ := parseComplete(text)
 	return v, ok
 }
 
-// parseComplete is parseLenient with one more result. complete is true if no part of the text was skipped or cut off.
+// parseComplete also reports whether no part of the text was skipped or cut off.
 func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
@@ -103,15 +101,15 @@ func parseComplete(text string) (v lenientValue, ok, complete bool) {
 //nolint:gochecknoglobals // safe for concurrent use
 var lenientParsers = sync.Pool{New: func() any { return new(lenientParser) }}
 
-// lenientParser is a recursive-descent parser of one text. Its methods read the value at offset and advance offset.
+// lenientParser is a recursive-descent parser. Its methods read the value at offset and advance offset.
 type lenientParser struct {
 	text       string
-	offset     int  // of the next byte to read
-	skipDepth  int  // number of skipped values around the offset; while positive, values are parsed and dropped
-	invalid    bool // the text is not JSON; truncated JSON is valid
-	incomplete bool // a part of the text was skipped or cut off
+	offset     int
+	skipDepth  int  // while positive, values are parsed and dropped
+	invalid    bool // not JSON; truncated JSON is valid
+	incomplete bool
 
-	// Keys and values of the objects and arrays that are not closed yet, the outermost first.
+	// Members of the objects and arrays that are not closed yet, the outermost first.
 	keys []string
 	vals []lenientValue
 }
@@ -149,7 +147,6 @@ func (p *lenientParser) parseObject(depth int) lenientValue {
 	return lenientValue{kind: objectValue, keys: popFrom(&p.keys, keys), vals: popFrom(&p.vals, vals)}
 }
 
-// parseMembers appends the keys and values of the object at the offset to p.keys and p.vals.
 func (p *lenientParser) parseMembers(depth int) {
 	p.offset++
 	for !p.invalid {
@@ -192,7 +189,6 @@ func (p *lenientParser) parseArray(depth int) lenientValue {
 	return lenientValue{kind: arrayValue, vals: popFrom(&p.vals, vals)}
 }
 
-// parseElements appends the elements of the array at the offset to p.vals.
 func (p *lenientParser) parseElements(depth int) {
 	p.offset++
 	for first := len(p.vals); !p.invalid; {
@@ -221,8 +217,7 @@ func (p *lenientParser) parseElements(depth int) {
 	}
 }
 
-// popFrom removes the elements with index from and higher from the list, and returns a copy of the removed elements,
-// nil for none.
+// popFrom removes the elements from index from on, and returns a copy of them.
 func popFrom[T any](list *[]T, from int) []T {
 	tail := (*list)[from:]
 	if len(tail) == 0 {
@@ -234,8 +229,7 @@ func popFrom[T any](list *[]T, from int) []T {
 	return removed
 }
 
-// parseString returns the text between the quotes of the string at the offset. A string without a closing quote extends
-// to the end of the text.
+// parseString reads a string without a closing quote up to the end of the text.
 func (p *lenientParser) parseString() string {
 	q := p.text[p.offset]
 	start := p.offset + 1
@@ -282,9 +276,8 @@ func (p *lenientParser) parseLiteral() lenientValue {
 	return lenientValue{}
 }
 
-// atTruncation reports whether a mark of truncation ("...", "<truncated>") is near the offset, or the offset is the end
-// of the text. In both cases, atTruncation moves the offset to the end, so that the parser keeps the values before the
-// mark.
+// atTruncation reports whether a mark of truncation ("...", "<truncated>") or the end of the text is near. It then
+// moves the offset to the end, so that the parser keeps the values before the mark.
 func (p *lenientParser) atTruncation() bool {
 	from := max(p.offset-8, 0)
 	near := p.text[from:min(p.offset+24, len(p.text))]
@@ -295,7 +288,7 @@ func (p *lenientParser) atTruncation() bool {
 	return false
 }
 
-// unescape replaces the escapes of JSON and Python by their characters. An unknown escape loses only its backslash.
+// unescape removes the backslash of an unknown escape.
 func unescape(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
@@ -324,9 +317,8 @@ func unescape(s string) string {
 	}
 }
 
-// surrogates returns the character of the escaped surrogate pair (\ud83d\ude00) at the start of s, and the length of
-// the escape in bytes. The character is U+FFFD for an unpaired surrogate. The length is 0 if s does not begin with such
-// an escape.
+// surrogates returns the character of the surrogate pair (\ud83d\ude00) at the start of s, and its length in bytes. An
+// unpaired surrogate is U+FFFD. The length is 0 without an escape.
 func surrogates(s string) (rune, int) {
 	half := func(s string) rune {
 		if len(s) < 6 || s[:2] != `\u` {

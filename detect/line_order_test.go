@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// A shell mixes standard output and standard error in any order, so the order of the lines of a failure does not count.
-// The order of the lines of a success counts, because the agent may have sorted a listing in a different way.
+// A shell mixes standard output and standard error. In a success, the agent may have sorted a listing in a different
+// way.
 func TestLineOrderMattersOnlyInSuccessfulResults(t *testing.T) {
 	const failed, ok = "\n<exited with exit code 2>", "\n<exited with exit code 0>"
 	for _, tc := range []struct {
@@ -43,7 +43,6 @@ func TestLineOrderMattersOnlyInSuccessfulResults(t *testing.T) {
 	}
 }
 
-// The number of lines does not limit the comparison of failures.
 func TestLineOrderOfLongFailureIsIgnored(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(strings.Repeat("compiling a file\nwarning: unused\n", 400)), "\n")
 	slices.Sort(lines)

@@ -15,8 +15,7 @@ const (
 	strongEvidence        // a tool's summary of its failure, which counts in any line
 )
 
-// gradeLine returns the rule that a line of a program's output matches, and the weight of the line. t is the line as
-// plainLine returns it.
+// gradeLine returns the rule that a line matches and its weight as evidence. t comes from plainLine.
 func (p *phrases) gradeLine(t string) (string, weight) {
 	if len(t) < 4 || len(t) > 2000 {
 		return "", noEvidence
@@ -30,7 +29,6 @@ func (p *phrases) gradeLine(t string) (string, weight) {
 	return "", noEvidence
 }
 
-// testFailureRule returns the rule of a line in which a test runner counts or names failures, "" for other lines.
 func testFailureRule(t string) string {
 	switch {
 	case t == "FAIL" || t == "FAILED" || t == "FAILURES!" || t == "ERRORS!":
@@ -53,8 +51,6 @@ func testFailureRule(t string) string {
 	return ""
 }
 
-// buildFailureRule returns the rule of a line that reports a failure of a compiler, a linter or a build tool, "" for
-// other lines.
 func buildFailureRule(t string) string {
 	if strings.HasPrefix(t, "TS") && strings.Contains(t, " [ERROR]: ") { // deno
 		return "tsc"
@@ -88,7 +84,6 @@ func buildFailureRule(t string) string {
 	return ""
 }
 
-// toolFailureRule returns the rule of a line that reports a crash or a failure of any other tool, "" for other lines.
 func toolFailureRule(t string) string {
 	switch {
 	case strings.HasPrefix(t, "Killed") && len(t) < 12, strings.HasSuffix(t, "(core dumped)"),
@@ -106,7 +101,6 @@ func toolFailureRule(t string) string {
 	return ""
 }
 
-// reportedErrorRule returns the rule of a line in which a program or a shell reports an error, "" for other lines.
 func (p *phrases) reportedErrorRule(t string) string {
 	switch {
 	case p.line.errorLine.match(strings.ToLower(cutText(t, 24))):
@@ -128,8 +122,7 @@ func (p *phrases) reportedErrorRule(t string) string {
 	return ""
 }
 
-// errorAfterFileNameRule returns the rule of a line in which an error follows a file name, usually with a line number.
-// The rule of other lines is "".
+// errorAfterFileNameRule matches an error after a file name, usually with a line number.
 func errorAfterFileNameRule(t string) string {
 	file := fileBefore(t, ":")
 	rest := t[len(file):]
@@ -147,7 +140,6 @@ func errorAfterFileNameRule(t string) string {
 	return ""
 }
 
-// fileBefore returns the file name between the start of a line and the text in mark, "" for none.
 func fileBefore(t, mark string) string {
 	file, _, ok := strings.Cut(t, mark)
 	if ok && len(file) >= 3 && len(file) <= 200 && strings.Contains(file, ".") &&
@@ -157,8 +149,8 @@ func fileBefore(t, mark string) string {
 	return ""
 }
 
-// countsFailures reports whether a line counts failures: "3 examples, 1 failure" (rspec), "3 tests, 1 failure" (mix),
-// "1 fail" (bun), "2 issues:" (golangci-lint).
+// countsFailures matches "3 examples, 1 failure" (rspec), "3 tests, 1 failure" (mix), "1 fail" (bun) and "2 issues:"
+// (golangci-lint).
 func countsFailures(t string) bool {
 	switch {
 	case strings.HasSuffix(t, " failure") || strings.HasSuffix(t, " failures"):
@@ -169,16 +161,14 @@ func countsFailures(t string) bool {
 	return false
 }
 
-// cutPosition removes the numbers of a line and a column ("12:5: ") from the start of a text. ok is false if the text
-// does not begin with such numbers.
+// cutPosition removes the numbers of a line and a column ("12:5: ") at the start of a text.
 func cutPosition(s string) (rest string, ok bool) {
 	line, rest, _ := strings.Cut(s, ":")
 	column, rest, ok := strings.Cut(rest, ": ")
 	return rest, ok && isNumber(line) && isNumber(column)
 }
 
-// isLintError reports whether a text begins with a position and the code of an error: "3:1: F821 undefined
-// name", "3:0: E0602: Undefined variable".
+// isLintError matches "3:1: F821 undefined name" and "3:0: E0602: Undefined variable".
 func isLintError(s string) bool {
 	rest, ok := cutPosition(s)
 	code, _, _ := strings.Cut(rest, " ")
@@ -188,13 +178,13 @@ func isLintError(s string) bool {
 		(len(number) == 3 || len(number) == 4)
 }
 
-// startsWithPosition reports whether a text begins with the numbers of a line and a column: "12:5: undefined: x".
+// startsWithPosition matches "12:5: undefined: x".
 func startsWithPosition(s string) bool {
 	_, ok := cutPosition(s)
 	return ok
 }
 
-// isMySQLError reports whether a line has the form "ERROR 1055 (42000) at line 1: ...".
+// isMySQLError matches "ERROR 1055 (42000) at line 1: ...".
 func isMySQLError(t string) bool {
 	rest, ok := strings.CutPrefix(t, "ERROR ")
 	if !ok {
@@ -204,8 +194,7 @@ func isMySQLError(t string) bool {
 	return ok && isNumber(code) && len(state) > 5 && state[5] == ')'
 }
 
-// hasErrorCode reports whether a line contains "error" and a code of letters and digits, at its start or after a colon:
-// "error NU1101: ...", "MSBUILD : error MSB1003: ...".
+// hasErrorCode matches "error NU1101: ..." and "MSBUILD : error MSB1003: ...".
 func hasErrorCode(t string) bool {
 	before, rest, ok := strings.Cut(t, "error ")
 	code, _, coded := strings.Cut(rest, ": ")
@@ -214,8 +203,8 @@ func hasErrorCode(t string) bool {
 		(before == "" || strings.HasSuffix(before, ": ") || strings.HasSuffix(before, ": fatal "))
 }
 
-// followsPosition reports whether the text in mark follows a file name with a line number: "path:12:5: error:",
-// "path(12,5): error".
+// followsPosition reports whether mark follows a file name with a line number: "path:12:5: error:", "path(12,5):
+// error".
 func followsPosition(t, mark string) bool {
 	i := strings.Index(t, mark)
 	if i < 3 {
@@ -238,8 +227,8 @@ func followsPosition(t, mark string) bool {
 		!strings.Contains(before, "_test.go:") // log of a Go test
 }
 
-// isExceptionLine reports whether a line begins with the name of an exception: "ValueError: ...",
-// "pkg.mod.NoSuchThingError: ...", "java.lang.IllegalStateException: ...".
+// isExceptionLine matches "ValueError: ...", "pkg.mod.NoSuchThingError: ..." and "java.lang.IllegalStateException:
+// ...".
 func isExceptionLine(t string) bool {
 	i := 0
 	for i < len(t) && (isLetter(t[i]) || isDigit(t[i]) || t[i] == '_' || t[i] == '.' || t[i] == '$') {
@@ -264,8 +253,7 @@ func isExceptionLine(t string) bool {
 	return isException && (rest == "" || strings.HasPrefix(rest, ": "))
 }
 
-// isShellError reports whether a line is an error message of a shell or of a utility: "ls: x: No such file or
-// directory".
+// isShellError matches "ls: x: No such file or directory".
 func (p *phrases) isShellError(t string) bool {
 	i := strings.IndexByte(t, ':')
 	if i < 1 || i > 40 || len(t) > 400 {
@@ -289,12 +277,12 @@ func (p *phrases) isShellError(t string) bool {
 	return containsAny(low, p.lists["shell-anywhere"]...)
 }
 
-// pytestFails reports whether a line is like "==== 1 failed, 21 passed in 3.20s ====".
+// pytestFails matches "==== 1 failed, 21 passed in 3.20s ====".
 func pytestFails(t string) bool {
 	return strings.HasSuffix(t, "=") && strings.Contains(t, " in ") && countsAny(t, " failed", " error")
 }
 
-// isPytestSummary reports whether a line is the summary of pytest -q: "1 failed, 7 passed in 0.12s".
+// isPytestSummary matches "1 failed, 7 passed in 0.12s".
 func isPytestSummary(t string) bool {
 	counts, duration, ok := strings.Cut(t, " in ")
 	duration, _, _ = strings.Cut(duration, " ")
@@ -310,7 +298,7 @@ func isPytestSummary(t string) bool {
 	return true
 }
 
-// countsAny reports whether one of the words directly follows a number other than 0.
+// countsAny reports whether one of the words follows a number other than 0.
 func countsAny(t string, words ...string) bool {
 	for _, word := range words {
 		for rest, ok := t, true; ok; {

@@ -7,7 +7,6 @@ import (
 	"precept/detect"
 )
 
-// countLoops returns the number of loops that Inspect finds in a test session.
 func countLoops(t *testing.T, steps ...testStep) (n int) {
 	t.Helper()
 	found, err := inspect(t, mustJSON(t, obj{"messages": chat(steps)}))
@@ -22,8 +21,7 @@ func countLoops(t *testing.T, steps ...testStep) (n int) {
 	return n
 }
 
-// A call between two identical failures ends the loop if the verb in its name says that it changes something. A call
-// that reads, and a call that fails, do not end the loop.
+// The verb in the tool's name decides. A call that reads or fails does not end the loop.
 func TestCallThatChangesSomethingEndsALoop(t *testing.T) {
 	failing := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	for verbs, changes := range map[string]bool{
@@ -51,8 +49,7 @@ func TestCallThatChangesSomethingEndsALoop(t *testing.T) {
 	}
 }
 
-// A command between two identical failures ends the loop if it may change files. A command that only reads or tests
-// does not.
+// A command that only reads or tests does not end the loop.
 func TestCommandThatMayChangeFilesEndsALoop(t *testing.T) {
 	for command, changes := range map[string]bool{
 		"ls -la":                      false,
@@ -98,8 +95,7 @@ func TestCommandThatMayChangeFilesEndsALoop(t *testing.T) {
 	}
 }
 
-// A tool call between two identical failures ends the loop if the tool edits files or acts on a page. A tool that
-// reads, searches or plans does not.
+// A tool that reads, searches or plans does not end the loop.
 func TestToolThatEditsOrActsOnAPageEndsALoop(t *testing.T) {
 	for _, tc := range []struct {
 		tool, args string
@@ -128,8 +124,7 @@ func TestToolThatEditsOrActsOnAPageEndsALoop(t *testing.T) {
 	}
 }
 
-// A user turn ends the loop of a failing command. It does not end the loop of a failing API call, unless the user
-// reports a change or asks for one more attempt, or the failure is transient.
+// A failing API call stays a loop, unless the user reports a change or asks for a retry, or the failure is transient.
 func TestUserTurnEndsALoop(t *testing.T) {
 	refused := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	if got := countLoops(t, failedBash("make demo"), userTurn("and the docs?"), failedBash("make demo")); got != 0 {

@@ -8,8 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// The search for loops reads a limited number of earlier steps for each request. In a request with 2,100 calls, which
-// reaches the limit, the search ends without a panic and without a loop.
+// A request with 2,100 calls reaches the limit.
 func TestSearchForLoopsIsLimited(t *testing.T) {
 	const files, rounds = 700, 3
 	msgs := []any{obj{"role": "user", "content": "do the task"}}

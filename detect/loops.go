@@ -6,30 +6,28 @@ import (
 
 // Loop is a call, or a group of calls, that the agent repeats with the same results.
 type Loop struct {
-	Index           int    // index of the item with the newest result, which gets the warning
-	CallID          string // id of the newest call of the loop
+	Index           int // index of the item with the newest result, which gets the warning
+	CallID          string
 	Tool            string
-	Args            string // arguments of the newest call, as sent
+	Args            string
 	Rule            string // rule that found the loop, such as "failed-again"; meaningOf explains the rules
-	IsSecondWarning bool   // the loop already has a warning, and gets the second and last one
+	IsSecondWarning bool   // the loop already has one warning
 }
 
 // Numbers of equal results that make a loop. A transient failure needs one more.
 const (
 	minFailed  = 2 // failures
-	minSilent  = 2 // successes of a command whose output does not report the success
+	minSilent  = 2 // commands that succeed without a report
 	minSuccess = 5 // other successes, because an agent may read the same file several times
 	minGesture = 3 // clicks and inputs that leave the page unchanged
 
-	minAfterWarning = 2 // equal results since the first warning that cause the second warning
+	minAfterWarning = 2 // equal results between the first and the second warning
 )
 
-// maxSteps is the maximum number of earlier steps that are searched for a loop. The search reads and judges each of
-// these steps, so the bound limits the cost of a turn.
+// maxSteps bounds the steps that are searched for a loop, because reading and judging a step is expensive.
 const maxSteps = 64
 
-// detectLoop decides whether the newest step, steps(0), completes a loop. steps(i) returns the i-th step before the
-// newest step, or nil if there is no such step or no visits are left. steps(0) is never nil.
+// detectLoop decides whether the newest step, steps(0), completes a loop. steps(i) is nil if no such step is left.
 func detectLoop(steps func(int) *step) (Loop, bool) {
 	newest := steps(0)
 	v := newest.judgement()
@@ -64,11 +62,10 @@ func detectLoop(steps func(int) *step) (Loop, bool) {
 	return loop, true
 }
 
-// countStreak returns the number of successive results of the newest call that equal its newest result (count), the
-// number of warnings among these results, and the number of results since the newest warning. The streak ends at a step
-// after which the result may differ, which is a call with side effects, a wait, a user turn, or a different result of
-// the same call. A streak of successes also ends at two equal calls with different results. Results are equal if
-// outcome, exit code (see sameCode) and text are equal.
+// countStreak counts the successive results of the newest call that equal its newest result, the warnings among them,
+// and the results since the newest warning. The streak ends at a step after which the result may differ: a side effect,
+// a wait, a user turn, or a different result. A streak of successes also ends at two equal calls with different
+// results.
 func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	newest, crossed := steps(0), false // crossed is true if a user turn is between step s and the newest call
 	count, sinceWarning = 1, 1
@@ -104,9 +101,9 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	}
 }
 
-// changesResults reports whether one of the steps may have changed the results of later calls. If compareRepeats is
-// true, two successive steps that are the same call with different results also count as a change. changesResults
-// judges the steps, which is expensive, so the callers first look for an equal call before the steps.
+// changesResults reports whether one of the steps may have changed later results. With compareRepeats, two successive
+// equal calls with different results also count. The test judges the steps, which is expensive, so the callers first
+// look for an equal call.
 func changesResults(steps []*step, compareRepeats bool) bool {
 	for i, s := range steps {
 		if s.mayChangeResults() || compareRepeats && i > 0 && showsChange(steps[i-1], s) {
@@ -116,9 +113,9 @@ func changesResults(steps []*step, compareRepeats bool) bool {
 	return false
 }
 
-// isCycle reports whether the last two to four steps repeat the steps before them with equal results, such as A B A B
-// or A B C A B C, and no step has side effects. A cycle of four calls needs three rounds, because an agent may read
-// four files a second time. A cycle of two or three steps also needs three rounds if one step is a note of the agent.
+// isCycle reports whether the last two to four steps repeat the steps before them, such as A B A B or A B C A B C,
+// without side effects. A cycle of four calls needs three rounds, because an agent may read four files twice. A cycle
+// with a note of the agent needs three rounds, too.
 func isCycle(steps func(int) *step) bool {
 	return repeatsLast(steps, 2, 2, canLoop) || repeatsLast(steps, 3, 2, canLoop) || repeatsLast(steps, 4, 3, canLoop) ||
 		repeatsLast(steps, 2, 3, canLoopOrPlans) || repeatsLast(steps, 3, 3, canLoopOrPlans)
@@ -128,8 +125,8 @@ func canLoop(s *step) bool { return !s.isExcludedFromLoops() }
 
 func canLoopOrPlans(s *step) bool { return s.memo.traits.isNote || !s.isExcludedFromLoops() }
 
-// repeatsLast reports whether the last rounds*n steps repeat the same n steps with equal results. accept must return
-// true for each of these steps.
+// repeatsLast reports whether the last rounds*n steps repeat n steps with equal results. The function accept must
+// return true for each step.
 func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) bool {
 	lastSteps := make([]*step, rounds*n)
 	for i := range lastSteps {
@@ -149,16 +146,15 @@ func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) 
 	return !sameCall(lastSteps[0], lastSteps[1])
 }
 
-// keepsStreak reports whether a streak of failures continues across a user turn. The user may have repaired the
-// machine, so a streak of a shell, a file tool or a browser ends. A streak of any other tool continues, unless the user
-// reports a change or the failure is transient.
+// keepsStreak ends a streak of a shell, a file tool or a browser at a user turn, because the user may have repaired the
+// machine. A streak of a domain tool continues, unless the user reports a change or the failure is transient.
 func keepsStreak(newest, userStep *step) bool {
 	v := newest.judgement()
 	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !userStep.reportsChange() && !newest.isTransient()
 }
 
-// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. mayLoop is a cheap test
-// that returns false for a step that cannot complete a loop.
+// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. A step for which mayLoop
+// is false cannot complete a loop.
 func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	var loops []Loop
 	var finder loopFinder
@@ -171,18 +167,15 @@ func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	return loops
 }
 
-// loopFinder finds loops in steps that it gets in order, the oldest first. found holds the calls of the loops so far.
-// Equal calls of one answer are a single loop.
+// loopFinder finds loops in steps, the oldest first. Equal calls of one answer are a single loop.
 type loopFinder struct{ found map[answeredCall]bool }
 
-// answeredCall identifies equal calls of one answer.
 type answeredCall struct {
 	batch      int
 	tool, args string
 }
 
-// find decides whether the step s completes a loop. steps(i) returns the i-th step before s. mayLoop is the test of
-// findLoops.
+// find decides whether the step s completes a loop. steps(i) returns the i-th step before s.
 func (f *loopFinder) find(s *step, mayLoop func(*step) bool, steps func(back int) *step) (Loop, bool) {
 	if s.isUser || s.isAutomatic || s.call.result.tool == "" || !mayLoop(s) {
 		return Loop{}, false
@@ -208,11 +201,10 @@ func (f *loopFinder) find(s *step, mayLoop func(*step) bool, steps func(back int
 }
 
 // Loops returns the loops that the new tool results of a request complete. The request must contain its whole history.
-// warned holds the ids of the calls that got a warning in this session, including warnings that the holdout withheld.
-// recall returns calls of earlier replies, for results whose call is not in the request.
+// warned holds the ids of the calls that got a warning in this session, including withheld ones, and recall returns
+// calls of earlier replies.
 //
-// A turn without a repetition is cheap: Loops searches the raw bytes of the history for literals of the call, and
-// decodes only the items that contain all of these literals.
+// A turn without a repetition is cheap: only items whose bytes contain all literals of the call are decoded.
 func (r *Results) Loops(
 	req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) []Loop {

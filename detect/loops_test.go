@@ -15,8 +15,7 @@ import (
 //go:embed testdata/loops.jsonl
 var loopCases string
 
-// Loops reports a loop at the step that completes the loop, and reports no loop in legitimate repetitions. want holds
-// the indices of the steps with a loop.
+// The field want holds the indices of the steps with a loop.
 func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 	read := func(path string) testStep { return call("read", jsonArgs("path", path), "line 1 of "+path) }
 	edit := func(succeeds bool) testStep {
@@ -368,8 +367,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 	}
 }
 
-// The field Again of a loop is true only if the loop already got its first warning. Again is false for a loop after a
-// change or a user turn, and for a loop of different calls.
+// A loop after a change or a user turn, and a loop of different calls, have no earlier warning.
 func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 	roomTaken := call("book_room", `{"room":12}`, "Error: room 12 is taken")
 	edit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")
@@ -397,13 +395,12 @@ func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, tc.want) {
-			t.Errorf("%s: got Again %v, want %v", name, got, tc.want)
+			t.Errorf("%s: got IsSecondWarning = %v, want %v", name, got, tc.want)
 		}
 	}
 }
 
-// testdata/loops.jsonl holds labelled sessions. Loops and LoopsSince find a loop only in sessions with the label
-// "loop".
+// Loops and LoopsSince read the labelled sessions of testdata/loops.jsonl.
 func TestLoopsAreFoundOnlyInSessionsLabelledLoop(t *testing.T) {
 	for line := range strings.Lines(loopCases) {
 		var c struct {

@@ -5,14 +5,13 @@ import (
 	"strings"
 )
 
-// lastLines is the number of lines at the end of an output that show how the program ended.
+// lastLines are the lines of an output that show how the program ended.
 const lastLines = 4
 
-// outputFailureRule returns the rule of a failure that the output of a program shows, and false for none. A tool's
-// summary of its failure counts in any line. An error counts in the first line, in the last lines, or as a traceback at
-// the end.
+// outputFailureRule returns the rule of a failure in a program's output. A tool's summary counts in any line. An error
+// counts in the first line, in the last lines, or as a traceback at the end.
 func (p *phrases) outputFailureRule(body string) (string, bool) {
-	var lines []string // results of plainLine, without empty lines
+	var lines []string
 	for line := range strings.SplitSeq(body, "\n") {
 		if t := plainLine(line); t != "" {
 			lines = append(lines, t)
@@ -57,14 +56,14 @@ func (p *phrases) outputFailureRule(body string) (string, bool) {
 	return "shell", shellErrors*2 >= len(lines)
 }
 
-// endsInTraceback reports whether fewer than lastLines lines follow the last traceback. If more lines follow, the
-// program caught the exception.
+// endsInTraceback reports whether the output ends in a traceback. If more than lastLines lines follow, the program
+// caught the exception.
 func endsInTraceback(body string) bool {
 	i := strings.LastIndex(body, "Traceback (most recent call last)")
 	if i < 0 {
 		return false
 	}
-	after := -1 // number of lines after the exception; -1 for a truncated traceback
+	after := -1 // lines after the exception; -1 for a truncated traceback
 	_, rest, _ := strings.Cut(body[i:], "\n")
 	for line := range strings.SplitSeq(rest, "\n") {
 		if strings.TrimSpace(line) == "" || after < 0 && (line[0] == ' ' || line[0] == '\t') {
@@ -75,15 +74,13 @@ func endsInTraceback(body string) bool {
 	return after < lastLines
 }
 
-// isNodeCrash reports whether one of the last eight lines is the version of Node. Node prints its version after an
-// exception that ended the program.
+// isNodeCrash finds the version that Node prints after an exception that ended the program.
 func isNodeCrash(lines []string) bool {
 	return slices.ContainsFunc(lines[max(len(lines)-8, 0):], func(t string) bool {
 		return strings.HasPrefix(t, "Node.js v") && len(t) < 24
 	})
 }
 
-// looksLikeCode reports whether the lines are a diff or numbered source lines.
 func looksLikeCode(lines []string) bool {
 	if hasAnyPrefix(lines[0], []string{"diff --git ", "@@ ", "Here's the result of running `cat -n`"}) {
 		return true
@@ -101,7 +98,6 @@ func looksLikeCode(lines []string) bool {
 	return numbered*4 >= min(len(lines), 12)*3
 }
 
-// isSuccessLine reports whether a line is a tool's summary of its success.
 func (p *phrases) isSuccessLine(t string) bool {
 	switch {
 	case strings.Contains(t, " passed") &&
@@ -118,7 +114,6 @@ func (p *phrases) isSuccessLine(t string) bool {
 	return false
 }
 
-// endsInSuccess reports whether the last lines report a success.
 func (p *phrases) endsInSuccess(body string) bool {
 	body = strings.TrimRight(body, " \r\n\t")
 	for range lastLines {
@@ -131,14 +126,13 @@ func (p *phrases) endsInSuccess(body string) bool {
 	return false
 }
 
-// hasOnlyShellErrors reports whether every line is an error of a shell, a utility or a command.
 func (p *phrases) hasOnlyShellErrors(body string) bool {
 	return everyLineMatches(body, func(t string) bool { return p.isShellError(t) || p.line.command.match(t) })
 }
 
-// hasOnlyProgramErrors reports whether the output of a read-only command consists of errors of the shell or of the
-// programs in the command line. Advice may follow the first error. Errors of other programs do not count, because the
-// command may print a file or a log.
+// hasOnlyProgramErrors reports whether the output of a read-only command consists of errors of the programs in the
+// command line. Errors of other programs do not count, because the command may print a log. Advice may follow the first
+// error.
 func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
 	isKnownError := hasAnyPrefix(strings.ToLower(c.lastProgram+" "+first), c.phrases.lists["program errs"])
@@ -151,8 +145,7 @@ func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	})
 }
 
-// everyLineMatches reports whether accept accepts each non-empty line of a text. The result is false for a text without
-// such lines, and for a text of more than 2000 bytes.
+// everyLineMatches is false for a text without lines, or with more than 2000 bytes.
 func everyLineMatches(body string, accept func(line string) bool) bool {
 	if len(body) > 2000 {
 		return false
@@ -168,8 +161,8 @@ func everyLineMatches(body string, accept func(line string) bool) bool {
 	return n > 0
 }
 
-// hasProgramError reports whether a program in the command line reports a failure in the first two lines or in the last
-// lines. For git, the failure may be in any line.
+// hasProgramError reports whether a program in the command line fails in the first two or the last lines. For git, any
+// line counts.
 func (c *shellCommand) hasProgramError(body string) bool {
 	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || c.phrases.endsInSuccess(body) {
 		return false
@@ -192,8 +185,6 @@ func (c *shellCommand) hasProgramError(body string) bool {
 	return false
 }
 
-// isProgramError reports whether a line begins with the name of a program and a colon, and contains a word for a
-// failure.
 func (p *phrases) isProgramError(t string) bool {
 	name, rest, _ := strings.Cut(cutText(t, 300), ": ")
 	name = strings.TrimSuffix(name, " ") // PowerShell
@@ -218,7 +209,6 @@ func (p *phrases) isProgramError(t string) bool {
 	return false
 }
 
-// startsWithProgram reports whether a line begins with the name of a shell or of a program in the command line.
 func (c *shellCommand) startsWithProgram(line string) bool {
 	name, _, _ := strings.Cut(line, ":")
 	name = strings.TrimSuffix(name, " ")

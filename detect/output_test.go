@@ -8,10 +8,9 @@ import (
 	"precept/detect"
 )
 
-// pipedArgs are the arguments of a command whose exit code a pipe hides, so that only its output counts.
+// A pipe hides the exit code, so only the output counts.
 const pipedArgs = `{"command":"./release.sh 2>&1 | tail -20"}`
 
-// decisiveLine is how strongly a line indicates a failure.
 type decisiveLine int
 
 const (
@@ -20,8 +19,7 @@ const (
 	failureSummary              // the summary of a failed tool: a failure in any line, unless a success follows
 )
 
-// An error message of a tool is a failure at the end of the output. A summary of a failed tool is also a failure in the
-// middle. A similar line of other text is not a failure.
+// A summary of a failed tool counts in the middle, too.
 func TestErrorLineIsAFailure(t *testing.T) {
 	for _, tc := range []struct {
 		line     string
@@ -179,7 +177,6 @@ func TestErrorLineIsAFailure(t *testing.T) {
 	}
 }
 
-// The summary of a successful tool overrides earlier error lines. A similar line of other text does not.
 func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 	for line, isSuccess := range map[string]bool{
 		"==== 22 passed in 3.20s ====":               true,
@@ -224,7 +221,7 @@ func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 	}
 }
 
-// An exception at the end of the output is a failure. An exception that is followed by more than three lines is not.
+// An exception with more than three lines after it is not a failure.
 func TestTracebackAtTheEndIsAFailure(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\nLookup: gone"
 	for name, tc := range map[string]struct {
@@ -248,7 +245,6 @@ func TestTracebackAtTheEndIsAFailure(t *testing.T) {
 	}
 }
 
-// An error line in printed source code or in a diff is not a failure.
 func TestErrorLineInPrintedSourceIsNotAFailure(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text      string
@@ -269,7 +265,6 @@ func TestErrorLineInPrintedSourceIsNotAFailure(t *testing.T) {
 	}
 }
 
-// Error lines of the shell are a failure if they make up at least half of the output.
 func TestShellErrorsInHalfOfTheLinesAreAFailure(t *testing.T) {
 	const shellError = "ls: cannot access 'x': No such file or directory\n"
 	for n, isFailure := range map[int]bool{7: true, 6: true, 5: false, 1: false} {
@@ -280,7 +275,6 @@ func TestShellErrorsInHalfOfTheLinesAreAFailure(t *testing.T) {
 	}
 }
 
-// A harness reports a timeout in the first or in the last line of the output.
 func TestTimeoutIsFoundAtEitherEndOfTheOutput(t *testing.T) {
 	for text, rule := range map[string]string{
 		"Command timed out after 120s\nCollecting flask":                   "text:timeout",
@@ -298,7 +292,6 @@ func TestTimeoutIsFoundAtEitherEndOfTheOutput(t *testing.T) {
 	}
 }
 
-// Failure messages of common programs are errors, even without an exit code. The same messages in a file are not.
 func TestFailureMessagesOfCommonProgramsAreErrors(t *testing.T) {
 	for _, tc := range []struct {
 		line, out string

@@ -21,8 +21,7 @@ var toolAnswers string
 //go:embed testdata/harness.tsv
 var harnessResults string
 
-// forEachOutput calls fn for each command of a file such as fine.txt, and returns the number of commands. The file has
-// for each command a line with "$ " and the command, the output, and a line with "=".
+// Each command of a file such as fine.txt has a line with "$ " and the command, the output, and a line with "=".
 func forEachOutput(t *testing.T, file string, fn func(command, args, text string)) (n int) {
 	t.Helper()
 	command, text := "", ""
@@ -45,7 +44,6 @@ func forEachOutput(t *testing.T, file string, fn func(command, args, text string
 	return n
 }
 
-// The output of a successful command is not a failure, even if it mentions failures.
 func TestSuccessfulOutputIsNotAFailure(t *testing.T) {
 	n := forEachOutput(t, successfulOutputs, func(command, args, text string) {
 		for _, frame := range []string{"", "[exit code: 0]", "Exit code: 0"} {
@@ -59,7 +57,6 @@ func TestSuccessfulOutputIsNotAFailure(t *testing.T) {
 	}
 }
 
-// The output of a failed command is a failure even without an exit code.
 func TestFailedOutputIsAFailureWithoutExitCode(t *testing.T) {
 	n := forEachOutput(t, failedOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text, 0); j.Outcome != detect.Error {
@@ -71,7 +68,7 @@ func TestFailedOutputIsAFailureWithoutExitCode(t *testing.T) {
 	}
 }
 
-// Each line of testdata/tools.tsv holds an outcome, a custom tool and a result of the tool with this outcome.
+// Each line of testdata/tools.tsv holds an outcome, a custom tool and a result.
 func TestCustomToolResultsAreClassified(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(toolAnswers) {
@@ -93,9 +90,8 @@ func TestCustomToolResultsAreClassified(t *testing.T) {
 	}
 }
 
-// testdata/harness.tsv holds results of harnesses and of domain tools with their outcomes: timeouts, exit codes in
-// frames and in JSON, failures after progress lines, and content that looks like a failure. The results have no error
-// flag.
+// The results of testdata/harness.tsv have no error flag: timeouts, exit codes in frames and in JSON, failures after
+// progress lines, and content that looks like a failure.
 func TestHarnessResultsAreClassified(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(harnessResults) {

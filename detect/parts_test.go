@@ -52,8 +52,7 @@ func TestAnalyseShellFindsReadOnlyMaskedAndWaitingCommands(t *testing.T) {
 	}
 }
 
-// A list under the key commands holds one command per element, wherever the key is in the object. A list under any
-// other key holds the words of one command.
+// A list under a different key holds the words of one command.
 func TestCommandsOfAListAreSeparate(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"commands":["cd x","make test"]}`:             "cd x\nmake test",
@@ -144,7 +143,6 @@ func TestParseLenientReadsBrokenJSON(t *testing.T) {
 	}
 }
 
-// parseLenient reads every object that encoding/json writes.
 func TestParseLenientReadsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.MapOf(rapid.StringMatching(`[a-z]{1,8}`), rapid.String()).Draw(t, "m")
@@ -231,7 +229,6 @@ func TestHeadlineContainsTheErrorLines(t *testing.T) {
 	}
 }
 
-// The signature of a short result is its text without stack frames. The signature of a long result is its headline.
 func TestSignatureIsTheTextOrTheHeadline(t *testing.T) {
 	long := strings.Repeat("building\ndone\n", 4)
 	for _, tc := range []struct{ name, text, want string }{
@@ -275,8 +272,7 @@ func TestSignatureSizeIsLimited(t *testing.T) {
 	})
 }
 
-// userText skips a phrase early if the text lacks one of the phrase's byte triples. This filter must not change the
-// result of a search.
+// The filter skips a phrase early if the text lacks one of the phrase's byte triples.
 func TestUserTextFilterDoesNotChangeTheResult(t *testing.T) {
 	words := []string{"it", "it's", "works", "doesn't", "wrong", "ty", "k", "но", "да", "不对", "que", "\xff", "", "still", "fails"}
 	rapid.Check(t, func(t *rapid.T) {

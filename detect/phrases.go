@@ -10,17 +10,15 @@ import (
 	"sync"
 )
 
-// Each line of phrases.tsv and calls.tsv has a class, a language, a phrase and a test case, separated by tabs. The test
-// case is a text whose judgement depends on the phrase. A phrase that begins or ends with a blank is in double quotes.
+// Each line of phrases.tsv and calls.tsv has a class, a language, a phrase and a test case, separated by tabs. The
+// judgement of the test case depends on the phrase. A phrase that begins or ends with a blank is in double quotes.
 var (
 	//go:embed phrases.tsv
-	phrasesText string // wordings of users, programs and agents
+	phrasesText string
 	//go:embed calls.tsv
-	callsText string // names of tools, arguments, programs and fields
+	callsText string
 )
 
-// compiledPhrases returns the compiled phrases of phrases.tsv and calls.tsv.
-//
 //nolint:gochecknoglobals // immutable, read at the first use
 var compiledPhrases = sync.OnceValue(func() *phrases {
 	list, err := readLists()
@@ -30,12 +28,11 @@ var compiledPhrases = sync.OnceValue(func() *phrases {
 	return compile(list)
 })
 
-// phrases holds the phrases of both files by their class. Lists keep the order of the file.
 type phrases struct {
-	lists map[string][]string        // by class
-	sets  map[string]map[string]bool // lists as sets
+	lists map[string][]string // by class
+	sets  map[string]map[string]bool
 
-	toolLists map[string][]string // for each word of a tool's name, the lists of class "tool" that contain the word
+	toolLists map[string][]string // lists of class "tool" for each word of a tool's name
 
 	waitCommands, pollCommands, launchers commandList
 
@@ -45,44 +42,39 @@ type phrases struct {
 	refusals                 []refusalWording
 	synthetic                []ruledPhrase // beginnings of user messages that a harness writes
 	sideSentences, sideRoles []ruledPhrase // sentences and roles in side requests of agents
-	sideOrders               []ruledPhrase // objects of the housekeeping of chat front ends
+	sideOrders               []ruledPhrase // housekeeping of chat front ends
 }
 
-// messagePhrases are phrases of error messages (see phrases.errorMessageRule).
+// messagePhrases are the phrases for phrases.errorMessageRule.
 type messagePhrases struct {
 	errors, errorEnds, errorAlone prefixes
 	unable, invalid               prefixes
 	missing                       prefixes // phrases inside of a message, without the leading blank
 }
 
-// linePhrases are phrases at the start of the lines of a program's output (see phrases.gradeLine).
+// linePhrases are the phrases for phrases.gradeLine.
 type linePhrases struct {
 	command, errorLine, shell, strong, weak prefixes
 }
 
-// inList reports whether a word is in a list.
 func (p *phrases) inList(list, word string) bool { return p.sets[list][word] }
 
-// isKey reports whether the name of an argument or a field is in the list "key LIST" of calls.tsv.
+// isKey reports whether a name is in the list "key LIST" of calls.tsv.
 func (p *phrases) isKey(list, key string) bool { return p.inList("key "+list, strings.ToLower(key)) }
 
-// areKeys reports whether all names are in the list "key LIST" of calls.tsv.
 func (p *phrases) areKeys(list string, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return !p.isKey(list, k) })
 }
 
-// ruledPhrase is a phrase with the name of its rule, or with the kind of side request in which the phrase occurs.
+// ruledPhrase is a phrase with its rule, or with its kind of side request.
 type ruledPhrase struct{ rule, text string }
 
-// prefixes holds phrases by their first byte.
 type prefixes [256][]ruledPhrase
 
-// add adds a phrase with its rule.
 func (p *prefixes) add(phrase, rule string) {
 	p[phrase[0]] = append(p[phrase[0]], ruledPhrase{rule, phrase})
 }
 
-// byFirstByte returns the phrases that begin with the first byte of s.
 func (p *prefixes) byFirstByte(s string) []ruledPhrase {
 	if s == "" {
 		return nil
@@ -90,10 +82,8 @@ func (p *prefixes) byFirstByte(s string) []ruledPhrase {
 	return p[s[0]]
 }
 
-// match reports whether s begins with one of the phrases.
 func (p *prefixes) match(s string) bool { return p.rule(s) != "" }
 
-// rule returns the rule of the first phrase at the start of s, "" for none.
 func (p *prefixes) rule(s string) string {
 	for _, m := range p.byFirstByte(s) {
 		if strings.HasPrefix(s, m.text) {
@@ -103,15 +93,13 @@ func (p *prefixes) rule(s string) string {
 	return ""
 }
 
-// listLine is a line of phrases.tsv or calls.tsv.
 type listLine struct {
-	class    string // its first word decides which field of phrases gets the phrase
+	class    string // the first word decides which field of phrases gets the phrase
 	phrase   string
-	testCase string // a text whose judgement depends on the phrase
-	position string // file and line number
+	testCase string
+	position string // file:line
 }
 
-// readLists returns the lines of phrases.tsv and calls.tsv.
 func readLists() ([]listLine, error) {
 	phrases, err := readList("phrases.tsv", phrasesText)
 	if err != nil {
@@ -121,7 +109,6 @@ func readLists() ([]listLine, error) {
 	return append(phrases, calls...), err
 }
 
-// readList returns the lines of one file. An error names the file and the line.
 func readList(file, text string) ([]listLine, error) {
 	var out []listLine
 	unescape := strings.NewReplacer(`\n`, "\n", `\t`, "\t")
@@ -149,7 +136,6 @@ func readList(file, text string) ([]listLine, error) {
 	return out, nil
 }
 
-// compile builds the phrases from the lines of the lists.
 func compile(list []listLine) *phrases {
 	p := &phrases{
 		lists: map[string][]string{}, sets: map[string]map[string]bool{}, toolLists: map[string][]string{},
@@ -201,9 +187,9 @@ func compile(list []listLine) *phrases {
 	return p
 }
 
-// refusalWording is the start of a line with which a harness refuses a call (see readRefusal).
+// refusalWording is the start of a line with which a harness refuses a call.
 type refusalWording struct {
-	text    string // lower case
+	text    string
 	refuser Refuser
 	rule    string
 }

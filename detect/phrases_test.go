@@ -10,14 +10,11 @@ import (
 	"testing"
 )
 
-// Messages of an agent before the user turn.
 const (
 	agentAnswer = "Done. The cart now sums the items."
 	agentOffer  = "The cart now sums the items. Would you like me to book it?"
 )
 
-// resultForPhrase applies the function that uses the phrases of a class to the text of a test case, and returns its
-// result as a string.
 func resultForPhrase(p *phrases, class, phrase, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
@@ -119,7 +116,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	return fmt.Sprint(p.classifyTurn(text, text, agentAnswer))
 }
 
-// callResultForPhrase is resultForPhrase for classes whose test case is a call, a command, a JSON object or arguments.
+// The test case is a call, a command, a JSON object or arguments.
 func callResultForPhrase(p *phrases, class, phrase, text string) string {
 	describeCall := func(name, args, result string) string {
 		c := p.analyseCall(name, args)
@@ -162,8 +159,7 @@ func callResultForPhrase(p *phrases, class, phrase, text string) string {
 	return describeCall(name, args, result)
 }
 
-// Each line of the lists has a phrase and a test case. Removing the phrase from the lists must change the result for
-// the test case.
+// Each line of the lists has a phrase and a test case whose result depends on the phrase.
 func TestRemovingAPhraseChangesItsTestCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {
@@ -174,7 +170,6 @@ func TestRemovingAPhraseChangesItsTestCase(t *testing.T) {
 	}
 }
 
-// unneededPhrases returns a message for each phrase whose removal does not change the result for its test case.
 func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	t.Helper()
 	all := compile(list)
@@ -188,10 +183,9 @@ func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	return faults
 }
 
-// withoutPhrase returns the compiled phrases of the list except line i.
 func withoutPhrase(all *phrases, list []listLine, i int) *phrases {
 	class, phrase := list[i].class, list[i].phrase
-	if len(all.lists[class]) == 0 { // a class that compile does not keep in lists
+	if len(all.lists[class]) == 0 { // compile does not keep this class in lists
 		reduced := compile(slices.DeleteFunc(slices.Clone(list), func(l listLine) bool {
 			return l == list[i] || len(all.lists[l.class]) > 0
 		}))
@@ -210,8 +204,7 @@ func withoutPhrase(all *phrases, list []listLine, i int) *phrases {
 	return &reduced
 }
 
-// The phrases of lines 1 and 2 are both found in the test cases of both lines. The test case of line 3 is decided by a
-// phrase of the class praise. Therefore, all three phrases are unneeded.
+// Lines 1 and 2 are found in both test cases, and a phrase of the class praise decides the test case of line 3.
 func TestUnneededPhrasesAreFound(t *testing.T) {
 	list, err := readList("a.tsv", "praise\ten\tworks now\tit works now\n"+"praise\ten\tit works now\tit works now\n"+
 		"thanks\ten\tthanks\tthanks, it works now\n"+"# a note\n\n"+"shell\ten\t\"is a \"\tcat: x: is a y\n")
@@ -236,7 +229,6 @@ func TestReadListParsesPhrasesAndRejectsInvalidLines(t *testing.T) {
 	}
 }
 
-// BenchmarkClassifyTurn measures ClassifyTurn for a short and a long user turn.
 func BenchmarkClassifyTurn(b *testing.B) {
 	for name, text := range map[string]string{
 		"short": "ok, but make it a little shorter",
@@ -254,7 +246,6 @@ func BenchmarkClassifyTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkClassify measures Classify for the output of a command and for the result of a custom tool.
 func BenchmarkClassify(b *testing.B) {
 	for _, tc := range []struct{ name, tool, text string }{
 		{

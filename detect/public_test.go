@@ -12,7 +12,6 @@ import (
 	"precept/internal/wire"
 )
 
-// outcomesByResult returns the expected outcomes of command results.
 func outcomesByResult() map[string]detect.Outcome {
 	return map[string]detect.Outcome{
 		"error: no rule to make target 'demo'\nmake: *** [all] Error 2":                                        detect.Error,
@@ -29,7 +28,6 @@ func outcomesByResult() map[string]detect.Outcome {
 	}
 }
 
-// A frame that a harness or a terminal adds to a result does not change the outcome.
 func TestFrameDoesNotChangeTheOutcome(t *testing.T) {
 	const args = `{"command":"make demo"}`
 	for text, want := range outcomesByResult() {
@@ -41,7 +39,7 @@ func TestFrameDoesNotChangeTheOutcome(t *testing.T) {
 			"a heading":            "OBSERVATION:\n" + text,
 			"a shell prompt":       text + "\nbash-$",
 		}
-		if want == detect.Error || want == detect.OK { // the other texts come from harnesses, which do not print colours
+		if want == detect.Error || want == detect.OK { // the other texts have no colours
 			frames["colours"] = "\x1b[31m" + strings.ReplaceAll(text, "\n", "\x1b[0m\n\x1b[31m") + "\x1b[0m"
 		}
 		for name, framed := range frames {
@@ -52,7 +50,6 @@ func TestFrameDoesNotChangeTheOutcome(t *testing.T) {
 	}
 }
 
-// A nonzero exit code in the frame of a harness makes a result with any output an error.
 func TestExitCodeOverridesTheOutput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"all fine", "error: x", "ok  \tshop\t0.1s", "7 items", "Zürich", "[1, 2]", "FAIL"})
@@ -69,7 +66,6 @@ func TestExitCodeOverridesTheOutput(t *testing.T) {
 	})
 }
 
-// newRequest returns a request in dialect d with a task, a command with its result, and a user turn with a text.
 func newRequest(tb testing.TB, d wire.Dialect, command, result, text string) *wire.Request {
 	tb.Helper()
 	type obj = map[string]any
@@ -137,7 +133,6 @@ func newRequest(tb testing.TB, d wire.Dialect, command, result, text string) *wi
 	return req
 }
 
-// The result of a test run and the user's message give the same feedback in every dialect.
 func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 	for _, tc := range []struct{ name, command, result, message, want string }{
 		{
@@ -172,7 +167,6 @@ func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 	}
 }
 
-// Capitals, typographic quotes, white space, a leading "hm," and a full stop do not change the feeling of a user turn.
 func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
 	const previous = "Done. The cart now sums the items."
 	for text, want := range map[string]detect.Feeling{
@@ -190,7 +184,6 @@ func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
 	}
 }
 
-// Each line of a signature is part of the text, and a second call returns the same signature.
 func TestSignatureLinesArePartOfTheText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line := rapid.SampledFrom([]string{"./cart.go:9:2: undefined: total", "KeyError: 'x'", "some words", "npm error code 1", "FAIL\tshop", "", "  at f (a.js:1:2)", "error: boom"})

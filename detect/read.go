@@ -17,20 +17,18 @@ import (
 // Transcript is a recorded conversation.
 type Transcript struct {
 	Source, ID string
-	Request    *wire.Request // the whole conversation in one request
-	Reward     *float64      // reward of the conversation, from 0 to 1; nil means unknown
+	Request    *wire.Request
+	Reward     *float64 // reward of the conversation, from 0 to 1; nil means unknown
 }
 
-// ReadTranscripts reads transcripts and calls handle with each transcript. The input is JSON lines, JSON objects that
-// span several lines, an array of objects, or an array of messages. Read holds only one transcript in memory. An
-// invalid line or transcript is skipped, and the returned error names its line number. If handle returns an error, Read
-// stops.
+// ReadTranscripts calls handle with each transcript in JSON lines, in JSON objects that span several lines, in an array
+// of objects, or in one array of messages. Only one transcript is in memory. An invalid line is skipped, and the
+// returned error names its number. An error of handle ends the reading.
 func ReadTranscripts(r io.Reader, handle func(Transcript) error) error {
 	return readTranscripts(r, handle, nil)
 }
 
-// readTranscripts is Read with concurrent inspection. If pool is not nil, pool gets the transcripts of JSON lines, and
-// handle gets only the other transcripts.
+// readTranscripts passes the transcripts of JSON lines to pool, if pool is not nil.
 func readTranscripts(r io.Reader, handle func(Transcript) error, pool *inspectors) error {
 	rd := &transcriptReader{handle: handle, inspectors: pool, input: bufio.NewReaderSize(r, partSize), line: 1, unreadBytes: fileSize(r)}
 	if pool != nil {
@@ -59,26 +57,25 @@ func readTranscripts(r io.Reader, handle func(Transcript) error, pool *inspector
 
 var errEmpty = errors.New("the input is empty")
 
-// transcriptReader splits a text into transcripts, which are the JSON objects on the top level and the objects in
-// arrays on the top level.
+// transcriptReader splits a text into transcripts: the JSON objects on the top level and in arrays on the top level.
 type transcriptReader struct {
 	handle         func(Transcript) error
-	inspectors     *inspectors // get the transcripts of JSON lines; nil means handle gets all transcripts
+	inspectors     *inspectors // nil means handle gets all transcripts
 	input          *bufio.Reader
 	stopped        bool    // handle returned an error
 	lineErrors     []error // errors of the first maxLineErrors invalid lines
-	moreErrorLines []int   // numbers of the other invalid lines
+	moreErrorLines []int
 
-	unreadBytes int64      // number of bytes of the file that are unread; 0 means unknown
-	line        int        // number of the current line, from 1
-	hasContent  bool       // the text holds more than white space
-	skipLine    bool       // the rest of the current line is skipped
-	lineValues  [][]byte   // complete values of the current line
+	unreadBytes int64 // 0 means unknown
+	line        int
+	hasContent  bool
+	skipLine    bool // the rest of the current line is skipped
+	lineValues  [][]byte
 	array       *openArray // the array that is not closed yet; nil if none
-	openValue   openValue  // the value that is not complete yet
+	openValue   openValue
 }
 
-// fileSize returns the size of a regular file in bytes, 0 for any other reader.
+// fileSize returns the size of a regular file, 0 for every other reader.
 func fileSize(r io.Reader) int64 {
 	file, ok := r.(interface{ Stat() (fs.FileInfo, error) })
 	if !ok {
@@ -90,21 +87,18 @@ func fileSize(r io.Reader) int64 {
 	return 0
 }
 
-// openArray is an array on the top level whose end is not read yet. The elements are transcripts, or the messages of
-// one transcript.
+// openArray is an array on the top level whose end is not read yet, of transcripts or of messages.
 type openArray struct {
-	start      int    // number of the line with the opening bracket
-	count      int    // number of elements
-	needsComma bool   // the next character must be a comma, a closing bracket or a line break
-	invalid    bool   // an element is not valid JSON
+	start      int
+	count      int
+	needsComma bool // the next character must be a comma, a closing bracket or a line break
+	invalid    bool
 	messages   []byte // JSON of a transcript with the messages so far, without its end
 }
 
-// maxLineErrors is the maximum number of errors that are reported in full. A file of an unknown format has one error
-// per line.
+// maxLineErrors bounds the errors that are reported in full, because a file of an unknown format has one per line.
 const maxLineErrors = 10
 
-// readAll reads the input to its end.
 func (r *transcriptReader) readAll() error {
 	for atStart := true; ; {
 		part, err := r.input.ReadSlice('\n')
@@ -141,7 +135,6 @@ func (r *transcriptReader) readAll() error {
 	}
 }
 
-// readStructural reads a character between two values: a bracket or a comma.
 func (r *transcriptReader) readStructural(c byte) error {
 	r.hasContent = true
 	switch {
@@ -169,8 +162,7 @@ func (r *transcriptReader) readStructural(c byte) error {
 	return nil
 }
 
-// dropInvalid reports that a line is not valid JSON, and drops the open value. If the line is the current line,
-// dropInvalid also skips the rest of the line.
+// dropInvalid reports an invalid line and drops the open value. The rest of the current line is skipped.
 func (r *transcriptReader) dropInvalid(line int, why error) {
 	r.reportLineError(line, "", fmt.Errorf("the text is not JSON: %w", why))
 	for _, n := range r.openValue.possibleStarts {
@@ -185,8 +177,7 @@ func (r *transcriptReader) dropInvalid(line int, why error) {
 	}
 }
 
-// addValue handles a complete value. An element of an array is emitted, or added to the messages of the array. Any
-// other value waits for the end of its line.
+// addValue emits an element of an array or adds it as a message. Other values wait for the end of their line.
 func (r *transcriptReader) addValue(raw []byte) error {
 	if r.array == nil {
 		r.openValue.raw = nil
@@ -211,7 +202,6 @@ func (r *transcriptReader) addValue(raw []byte) error {
 	return r.emit(raw, rec, err)
 }
 
-// endLine emits the complete values of the current line.
 func (r *transcriptReader) endLine() error {
 	values := r.lineValues
 	r.lineValues, r.skipLine = nil, false
@@ -234,7 +224,6 @@ func (r *transcriptReader) endLine() error {
 	return nil
 }
 
-// endArray emits the messages of an array, if it has any, as one transcript.
 func (r *transcriptReader) endArray() error {
 	array := r.array
 	r.array = nil
@@ -247,8 +236,7 @@ func (r *transcriptReader) endArray() error {
 	return r.emit(raw, rec, err)
 }
 
-// endInput emits the values of the last line. finish also reports an empty text, and a value or an array without an
-// end.
+// endInput emits the last values and reports an empty text or an open value.
 func (r *transcriptReader) endInput() error {
 	if r.openValue.depth > 0 {
 		r.dropInvalid(r.openValue.start, errTruncated)
@@ -262,7 +250,7 @@ func (r *transcriptReader) endInput() error {
 	return r.endLine()
 }
 
-// emit calls handle with a transcript. err is the error of ReadRecording. If err is not nil, emit reports err instead.
+// emit calls handle with a transcript, or reports err, the error of ReadRecording.
 func (r *transcriptReader) emit(raw []byte, rec wire.Recording, err error) error {
 	if err == nil {
 		if err = r.drain(); err != nil {
@@ -281,14 +269,13 @@ func (r *transcriptReader) emit(raw []byte, rec wire.Recording, err error) error
 	return nil
 }
 
-// addTranscriptError adds the error of a transcript in JSON lines. start is the number of its line.
 func (r *transcriptReader) addTranscriptError(start int, raw []byte, rec wire.Recording, err error) {
 	location, err := describeError(raw, rec, err, "")
 	r.addLineError(start, location, err)
 }
 
-// describeError returns location with the id of the transcript appended, and err. An error for invalid JSON is replaced
-// by the error of the JSON decoder, which is more precise.
+// describeError appends the id of the transcript to location. The error of the JSON decoder is more precise than the
+// error of package wire, and replaces it.
 func describeError(raw []byte, rec wire.Recording, err error, location string) (string, error) {
 	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
 		if why := json.Unmarshal(raw, new(json.RawMessage)); why != nil {
@@ -301,7 +288,7 @@ func describeError(raw []byte, rec wire.Recording, err error, location string) (
 	return location, err
 }
 
-// drain waits until the findings of all lines that the inspectors got are emitted.
+// drain waits until the inspectors have emitted the findings of all lines so far.
 func (r *transcriptReader) drain() error {
 	if r.inspectors == nil {
 		return nil
@@ -311,13 +298,13 @@ func (r *transcriptReader) drain() error {
 	return err
 }
 
-// reportLineError adds the error of a line, after the inspectors have added the errors of all earlier lines.
+// reportLineError waits for the errors of all earlier lines.
 func (r *transcriptReader) reportLineError(line int, location string, err error) {
 	_ = r.drain() // the next add, or the end of read, returns the error
 	r.addLineError(line, location, err)
 }
 
-// addLineError adds the error of a line. location names the part of the line, "" for the whole line.
+// addLineError adds the error of a part of a line, or of the whole line if location is empty.
 func (r *transcriptReader) addLineError(line int, location string, err error) {
 	if len(r.lineErrors) == maxLineErrors {
 		r.moreErrorLines = append(r.moreErrorLines, line)
@@ -326,7 +313,6 @@ func (r *transcriptReader) addLineError(line int, location string, err error) {
 	r.lineErrors = append(r.lineErrors, fmt.Errorf("line %d%s: %w", line, location, err))
 }
 
-// listLines returns a message with the first 100 line numbers, and with the number of further lines.
 func listLines(lines []int) string {
 	const limit = 100
 	var b strings.Builder
@@ -342,7 +328,7 @@ func listLines(lines []int) string {
 	return "these lines cannot be read either: " + b.String()
 }
 
-// stringContent returns the content of a JSON string, and the unchanged JSON of any other value.
+// stringContent returns the content of a JSON string, and other JSON unchanged.
 func stringContent(raw []byte) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

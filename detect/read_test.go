@@ -9,7 +9,6 @@ import (
 	"precept/detect"
 )
 
-// readIDs returns the ids of the transcripts in a text.
 func readIDs(text string) (ids []string, err error) {
 	err = detect.ReadTranscripts(strings.NewReader(text), func(t detect.Transcript) error {
 		ids = append(ids, t.ID)
@@ -18,12 +17,10 @@ func readIDs(text string) (ids []string, err error) {
 	return ids, err
 }
 
-// transcriptLine returns a valid transcript on one line.
 func transcriptLine(id string) string {
 	return fmt.Sprintf(`{"id":%q,"messages":[{"role":"user","content":"a } in \" text"},{"role":"assistant","content":"b"}]}`, id)
 }
 
-// Read skips a line without a valid transcript, and its error names the line.
 func TestReadSkipsInvalidLines(t *testing.T) {
 	valid := transcriptLine("x")
 	for _, bad := range []string{
@@ -44,12 +41,12 @@ func TestReadSkipsInvalidLines(t *testing.T) {
 	}
 }
 
-// The error names each truncated line, even if two of them are consecutive.
+// Two truncated lines may be consecutive.
 func TestReadNamesEachTruncatedLine(t *testing.T) {
 	truncated := `{"id":"x","messages":[` + "\n"
 	ids, err := readIDs(truncated + truncated + transcriptLine("a") + "\n" + truncated)
 	if !slices.Equal(ids, []string{"a"}) {
-		t.Errorf("Read = %v, want a", ids)
+		t.Errorf("ReadTranscripts = %v, want a", ids)
 	}
 	for _, line := range []string{"line 1", "line 2", "line 4"} {
 		if err == nil || !strings.Contains(err.Error(), line) {
@@ -58,7 +55,7 @@ func TestReadNamesEachTruncatedLine(t *testing.T) {
 	}
 }
 
-// Read accepts JSON over several lines, several values on a line, arrays, and lists of messages.
+// The forms are JSON over several lines, several values on a line, arrays, and lists of messages.
 func TestReadAcceptsEveryForm(t *testing.T) {
 	a, b := transcriptLine("a"), transcriptLine("b")
 	multiline := strings.NewReplacer(`[`, "[\n", `},`, "},\n", `:`, ":\n  ")
@@ -68,16 +65,15 @@ func TestReadAcceptsEveryForm(t *testing.T) {
 	} {
 		ids, err := readIDs(text)
 		if err != nil || !slices.Equal(ids, []string{"a", "b"}) {
-			t.Errorf("Read(%s) = %v, %v, want a, b, nil", text, ids, err)
+			t.Errorf("ReadTranscripts(%s) = %v, %v, want a, b, nil", text, ids, err)
 		}
 	}
 	messages := "[\n" + `{"role":"user","content":"x"},` + "\n" + `{"role":"assistant","content":"y"}` + "\n]\n"
 	if ids, err := readIDs(messages + messages); err != nil || len(ids) != 2 {
-		t.Errorf("Read of two lists of messages = %d transcripts, %v, want 2, nil", len(ids), err)
+		t.Errorf("ReadTranscripts of two lists of messages = %d transcripts, %v, want 2, nil", len(ids), err)
 	}
 }
 
-// Read continues after an invalid element of an array, and its error names the line of the element.
 func TestReadArrayContinuesAfterAnInvalidElement(t *testing.T) {
 	a, b := transcriptLine("a"), transcriptLine("b")
 	for _, text := range []string{
@@ -87,15 +83,15 @@ func TestReadArrayContinuesAfterAnInvalidElement(t *testing.T) {
 	} {
 		ids, err := readIDs(text)
 		if err == nil || !strings.Contains(err.Error(), "line 3") || !slices.Equal(ids, []string{"a", "b"}) {
-			t.Errorf("Read(%s) = %v, %v, want a, b and an error that names line 3", text, ids, err)
+			t.Errorf("ReadTranscripts(%s) = %v, %v, want a, b and an error that names line 3", text, ids, err)
 		}
 	}
 	if ids, err := readIDs("[\n" + `{"role":"user","content":"x"},` + "\n{bad},\n" + `{"role":"assistant","content":"y"}` + "\n]"); len(ids) != 0 || err == nil {
-		t.Errorf("Read of a list with an invalid message = %d transcripts, %v, want 0 and an error", len(ids), err)
+		t.Errorf("ReadTranscripts of a list with an invalid message = %d transcripts, %v, want 0 and an error", len(ids), err)
 	}
 }
 
-// Read returns an error for UTF-16, which a redirection in a Windows shell may write. The error advises UTF-8.
+// A redirection in a Windows shell may write UTF-16.
 func TestReadRefusesUTF16(t *testing.T) {
 	if _, err := readIDs("\xff\xfe{\x00}\x00"); err == nil || !strings.Contains(err.Error(), "save it as UTF-8") {
 		t.Errorf("err = %v, want an error with \"save it as UTF-8\"", err)

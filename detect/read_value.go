@@ -8,28 +8,26 @@ import (
 	"precept/internal/wire"
 )
 
-// openValue is a JSON value whose end is not read yet.
 type openValue struct {
-	depth          int    // number of open brackets; 0 if no value is open
-	inString       bool   // the bytes so far end inside of a JSON string
-	escaped        bool   // the bytes so far end with the backslash of an escape
-	raw            []byte // the bytes of the value so far
-	start          int    // line on which the value begins
-	possibleStarts []int  // numbers of later lines that look like the start of another value, for the error messages
+	depth          int // open brackets; 0 if no value is open
+	inString       bool
+	escaped        bool // the bytes so far end with a backslash
+	raw            []byte
+	start          int
+	possibleStarts []int // later lines that look like the start of a value, for the error messages
 }
 
-// partSize is the size of the read buffer in bytes.
 const partSize = 256 << 10
 
-// longValue is the size, in bytes, from which the buffer of a value gets room for the whole rest of the file.
+// longValue is the size from which the buffer of a value gets room for the whole rest of the file.
 const longValue = 4 << 20
 
-// extend appends a part to a buffer. The buffer of a long value grows only once, because each growth of tens of
-// megabytes would need memory for two copies.
+// extend appends part to buffer. The buffer of a long value grows only once, because each growth would hold two copies
+// of many megabytes.
 func (r *transcriptReader) extend(buffer, part []byte) []byte {
 	if room := len(buffer) + len(part); cap(buffer) < room && cap(buffer) > 0 {
 		if room > longValue && r.unreadBytes > 0 {
-			room += int(r.unreadBytes) + partSize // the current part may contain more of the value
+			room += int(r.unreadBytes) + partSize
 		} else {
 			room = max(room, 2*cap(buffer))
 		}
@@ -38,8 +36,8 @@ func (r *transcriptReader) extend(buffer, part []byte) []byte {
 	return append(buffer, part...)
 }
 
-// dropTruncatedValue drops the open value if the line alone is a complete transcript. In this case, the open value
-// began on a truncated line, and would otherwise include all following lines.
+// dropTruncatedValue drops the open value if the line alone is a complete transcript. The value then began on a
+// truncated line, and would swallow all following lines.
 func (r *transcriptReader) dropTruncatedValue(line []byte) {
 	if r.openValue.depth == 0 || line[0] != '{' && line[0] != '[' {
 		return
@@ -57,7 +55,6 @@ func (r *transcriptReader) dropTruncatedValue(line []byte) {
 
 var errTruncated = errors.New("the JSON value ends early")
 
-// split finds the values in a line or in a part of a long line, and passes them to addValue.
 func (r *transcriptReader) split(part []byte) error {
 	from := 0 // start of the value in part
 	for k := 0; k < len(part); k++ {
@@ -97,8 +94,7 @@ func (r *transcriptReader) split(part []byte) error {
 	return nil
 }
 
-// stringEnd returns the offset of the quote that ends the open string. The search begins at offset k. If the part has
-// no such quote, stringEnd returns len(part), and the string stays open.
+// stringEnd returns the offset of the quote that ends the open string, searched from offset k, or len(part).
 func (r *transcriptReader) stringEnd(part []byte, k int) int {
 	if r.openValue.escaped {
 		r.openValue.escaped = false

@@ -4,11 +4,10 @@ import (
 	"strings"
 )
 
-// refusalLead is the number of bytes at the start of a result that are searched for a refusal. A wrapper or the header
-// of a shell may precede the refusal.
+// refusalLead is the number of bytes that are searched for a refusal, because a wrapper or a header may precede it.
 const refusalLead = 400
 
-// readRefusal returns the origin and the rule of a refusal in the first four lines of a result, NoRefuser for none.
+// readRefusal searches the first four lines of a result for a refusal.
 func (p *phrases) readRefusal(text string) (refuser Refuser, rule string) {
 	head := strings.ToLower(cutText(text, refusalLead))
 	n := 0
@@ -27,8 +26,7 @@ func (p *phrases) readRefusal(text string) (refuser Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readInterrupt returns the origin and the rule of the refusal if the user interrupted the command, NoRefuser
-// otherwise. A harness reports the interrupt in the last line, after the output.
+// readInterrupt recognises an interrupt by the user, which a harness reports in the last line.
 func (p *phrases) readInterrupt(text string) (refuser Refuser, rule string) {
 	text = strings.TrimRight(text, " \t\r\n")
 	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
@@ -42,7 +40,7 @@ func (p *phrases) readInterrupt(text string) (refuser Refuser, rule string) {
 	return refuser, rule
 }
 
-// refusalLine returns the origin and the rule of a refusal in a line, NoRefuser for none. The line is in lower case.
+// refusalLine reads a line in lower case.
 func (p *phrases) refusalLine(line string) (refuser Refuser, rule string) {
 	for _, lead := range p.lists["refusal-behind"] {
 		line = strings.TrimPrefix(line, lead)
@@ -66,8 +64,7 @@ func (p *phrases) refusalLine(line string) (refuser Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readPending returns the rule of a result that reports a running call, such as a command in the background. It returns
-// false for other results.
+// readPending recognises a running call, such as a command in the background.
 func (p *phrases) readPending(text string) (string, bool) {
 	n := 0
 	for line := range strings.SplitSeq(cutText(text, 600), "\n") {

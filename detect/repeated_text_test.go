@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// textTurns returns a conversation without tools, in which texts of the model and of the user alternate.
+// Texts of the model and of the user alternate, without tools.
 func textTurns(texts ...string) []any {
 	list := []any{obj{"role": "user", "content": "do the task"}}
 	for i, text := range texts {
@@ -17,8 +17,7 @@ func textTurns(texts ...string) []any {
 	return list
 }
 
-// Without declared tools, a repeated pair of an answer and a user message is a loop only if a program, not a person,
-// must have written the message.
+// No tools are declared.
 func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 	const (
 		object = `{"request": "fetch", "url": "http://a.test/x"}`
@@ -82,8 +81,7 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 	}
 }
 
-// When a user message repeats, detect may recognise the message as a result. The hash and the text of the message then
-// stay the same.
+// A repeated user message may be recognised as a result.
 func TestInferredResultKeepsHashAndText(t *testing.T) {
 	pair := []string{`{"request": "fetch"}`, "Error: 404 not found"}
 	once := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(pair...)})

@@ -12,8 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Results with the same hash have the same ends, so that results with different ends need not be hashed. Times, ids,
-// blank lines and colours change neither the hash nor the ends.
+// Results with different ends need not be hashed. Times, ids, blank lines and colours do not count.
 func TestResultsWithTheSameHashHaveTheSameEnds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -38,7 +37,7 @@ func TestResultsWithTheSameHashHaveTheSameEnds(t *testing.T) {
 	})
 }
 
-// The ends of a result are its first two and its last four lines. Long results and long lines are read up to a limit.
+// The ends are the first two and the last four lines, up to a limit.
 func TestResultEndsAreFirstAndLastLines(t *testing.T) {
 	t.Parallel()
 	text := strings.Split("a b c d e f g h", " ")
@@ -58,8 +57,8 @@ func TestResultEndsAreFirstAndLastLines(t *testing.T) {
 	}
 }
 
-// To find a result that equals a new failure, Loops compares the ends of earlier results, and reads a whole result only
-// if the ends are equal. Therefore a long session with a different failure in each turn is cheap.
+// Loops reads a whole earlier result only if its ends equal those of a new failure, so a long session with different
+// failures is cheap.
 func TestDifferentFailuresAreNotReadInFull(t *testing.T) {
 	t.Parallel()
 	var steps []testStep

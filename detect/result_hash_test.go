@@ -9,8 +9,6 @@ import (
 	"precept/internal/wire"
 )
 
-// The command of a shell call determines whether the call is a test, lint or build run. For any other tool, the name of
-// the tool determines this.
 func TestVerificationKindFollowsCommandOrTool(t *testing.T) {
 	for kind, commands := range map[string][]string{
 		"test": {
@@ -49,7 +47,7 @@ func TestVerificationKindFollowsCommandOrTool(t *testing.T) {
 	}
 }
 
-// Two results have the same hash if they differ only in volatile parts, such as addresses, times and temporary names.
+// Volatile parts are, for example, addresses, times and temporary names.
 func TestVolatilePartsDoNotChangeTheResultHash(t *testing.T) {
 	samePairs := [][2]string{
 		{"at 0x7ffe12 it fell", "at 0x55aa it fell"},
@@ -92,11 +90,10 @@ func TestVolatilePartsDoNotChangeTheResultHash(t *testing.T) {
 	}
 }
 
-// Two answers make parallel calls. A call counts as repeated even if the order of its keys, its white space or its
-// description differs. A call with a different value does not count as repeated.
+// The order of the keys, white space and descriptions do not matter. A different value does.
 func TestRepeatedParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	arguments := []func(i int, repeated bool) string{
-		func(i int, repeated bool) string { // the repeated call differs in the order of keys, the spaces and the description
+		func(i int, repeated bool) string {
 			if repeated {
 				return fmt.Sprintf(`{ "description" : "once more", "n": %d, "cmd" : "make x" }`, i)
 			}
@@ -106,7 +103,7 @@ func TestRepeatedParallelCallsAreFoundInAnySpelling(t *testing.T) {
 			return fmt.Sprintf(`{"q":{"list":[%d,"a",null,true],"b":"\u0041"}}`, i)
 		},
 		func(i int, repeated bool) string { return fmt.Sprintf(`plain text %d`, i) },
-		func(i int, repeated bool) string { // the repeated call has a different value
+		func(i int, repeated bool) string {
 			if repeated {
 				return fmt.Sprintf(`{"cmd":"make y%d"}`, i)
 			}
@@ -144,7 +141,6 @@ func TestRepeatedParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	}
 }
 
-// Results without call ids are assigned to the calls of the answer in order.
 func TestResultsWithoutIDsFollowCallOrder(t *testing.T) {
 	newCall := func(name string) obj {
 		return obj{"type": "function", "function": obj{"name": name, "arguments": `{"id":7}`}}

@@ -7,21 +7,19 @@ import (
 	"precept/internal/wire"
 )
 
-// Results caches the judgements of the tool results of one turn, because the search for lessons, for loops and for
-// signals needs the same judgements. The zero value is an empty cache.
+// Results caches the judgements of the tool results of one turn, because lessons, loops and signals need the same
+// judgements. The zero value is an empty cache.
 type Results struct {
-	listed []*judgedCall              // the first maxListed results; a short list is cheaper than a map
-	mapped map[callResult]*judgedCall // results beyond the first maxListed
+	listed []*judgedCall // a short list is cheaper than a map
+	mapped map[callResult]*judgedCall
 	prompt promptQuotes
 }
 
-// callResult is a call with its result.
 type callResult struct {
 	tool, args, text string
-	flag             int8 // error flag of the API, see Classify
+	flag             int8 // see Classify
 }
 
-// judgedCall is a call with its result, and caches the analysis of the call, the judgement and the kinds.
 type judgedCall struct {
 	result                 callResult
 	analysis               *toolCall
@@ -30,12 +28,12 @@ type judgedCall struct {
 	hasJudgement, hasKinds bool
 }
 
-// Classify returns the judgement of detect.Classify and caches it.
+// Classify is detect.Classify with a cache.
 func (r *Results) Classify(call wire.Call, res wire.Result) Judgement {
 	return r.entry(callResult{call.Name, call.Args, res.Text, res.IsError}).classify()
 }
 
-// Kinds returns the kinds of detect.Kinds and caches them.
+// Kinds is detect.Kinds with a cache.
 func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 	j := r.entry(callResult{call.Name, call.Args, res.Text, res.IsError})
 	if !j.hasKinds {
@@ -44,8 +42,8 @@ func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 	return j.kinds
 }
 
-// Failed returns the number of new results in the request, and the indices of the errors among these results. recall
-// returns calls of earlier requests.
+// Failed returns the number of new results in the request, and the indices of the errors among them. recall returns
+// calls of earlier requests.
 func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Call, bool)) (results int, failed []int) {
 	list := req.NewResults()
 	for n := range list {
@@ -73,7 +71,7 @@ func (r *Results) FailedKinds(req *wire.Request, recall func(callID string) (wir
 	return kinds
 }
 
-// entry returns the judgedCall of a result, and adds a missing judgedCall to the cache. If r is nil, nothing is cached.
+// entry returns the cached judgedCall of a result. If r is nil, nothing is cached.
 func (r *Results) entry(res callResult) *judgedCall {
 	if r == nil {
 		return &judgedCall{result: res}
@@ -99,10 +97,8 @@ func (r *Results) entry(res callResult) *judgedCall {
 	return j
 }
 
-// maxListed is the maximum number of results in Results.listed.
 const maxListed = 8
 
-// toolCall returns the analysis of the call.
 func (j *judgedCall) toolCall() *toolCall {
 	if j.analysis == nil {
 		call := compiledPhrases().analyseCall(j.result.tool, j.result.args)
@@ -111,7 +107,6 @@ func (j *judgedCall) toolCall() *toolCall {
 	return j.analysis
 }
 
-// classify returns the judgement of the result.
 func (j *judgedCall) classify() Judgement {
 	if !j.hasJudgement {
 		j.hasJudgement, j.judgement = true, compiledPhrases().classify(j.toolCall(), j.result.text, j.result.flag)
@@ -119,14 +114,12 @@ func (j *judgedCall) classify() Judgement {
 	return j.judgement
 }
 
-// promptQuotes caches the result of isPromptQuoted. The item of a call must not be less than the item of an earlier
-// call.
+// promptQuotes caches the result of isPromptQuoted. The items of successive calls must not decrease.
 type promptQuotes struct {
 	readTo   int  // items before this index are read
 	isQuoted bool // the newest words of the user before item readTo are in quotes
 }
 
-// isPromptQuoted reports whether the newest words of the user before the item are in quotes.
 func (p *promptQuotes) isPromptQuoted(req *wire.Request, item int) bool {
 	for i := item - 1; i >= p.readTo; i-- {
 		if req.Role(i) != wire.RoleUser {

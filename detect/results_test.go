@@ -11,16 +11,14 @@ import (
 	"precept/internal/wire"
 )
 
-// resultCase is a call with its result and the expected outcome and rule. flag is the error flag of the result: 1 for
-// an error, -1 for a success, 0 for a result without a flag.
+// The field flag is 1 for an error, -1 for a success, 0 for a result without a flag.
 type resultCase struct {
 	name, tool, args, text string
 	errorFlag              int8
 	want                   detect.Outcome
-	rule                   string // prefix of the expected rule; "" accepts any rule
+	rule                   string // "" accepts any rule
 }
 
-// checkResults fails the test unless Classify returns the expected outcome and rule for each case.
 func checkResults(t *testing.T, cases []resultCase) {
 	t.Helper()
 	for _, c := range cases {
@@ -33,10 +31,8 @@ func checkResults(t *testing.T, cases []resultCase) {
 	}
 }
 
-// deployArgs are the arguments of a shell call.
 const deployArgs = `{"command":"./deploy.sh staging"}`
 
-// Each agent formats the result of a command differently, with or without an exit code.
 func TestCommandResultsOfAgentsAreClassified(t *testing.T) {
 	checkResults(t, []resultCase{
 		{
@@ -147,7 +143,6 @@ func TestCommandResultsOfAgentsAreClassified(t *testing.T) {
 	})
 }
 
-// A harness replies with an error message to a call of an unknown tool, and to a call with invalid arguments.
 func TestRepliesToInvalidCallsAreErrors(t *testing.T) {
 	checkResults(t, []resultCase{
 		{
@@ -192,8 +187,7 @@ func TestRepliesToInvalidCallsAreErrors(t *testing.T) {
 	})
 }
 
-// The error flag makes the result of a lookup an error. The success flag decides for a read file, but not for a command
-// in a pipe, because the pipe hides the exit code.
+// The success flag does not count for a command in a pipe, which hides the exit code.
 func TestFlagOverridesTextOfLookupAndFile(t *testing.T) {
 	if got := detect.Classify("lookup", `{}`, "whatever", 1); got.Outcome != detect.Error {
 		t.Errorf("lookup with the error flag: got judgement %+v, want an error", got)
@@ -206,8 +200,7 @@ func TestFlagOverridesTextOfLookupAndFile(t *testing.T) {
 	}
 }
 
-// Classify returns one of four outcomes for any text, and returns the same judgement for a second call. Only a refusal
-// has a refuser.
+// Only a refusal has a refuser.
 func TestClassifyReturnsOneOfFourOutcomes(t *testing.T) {
 	tools := []string{"bash", "read", "Edit", "lookup_order", "run_code", "WebFetch", "TodoWrite", "", "ツール"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -276,8 +269,7 @@ func BenchmarkClassify8KJSON(b *testing.B) {
 	}
 }
 
-// Failed returns the number of new results and the indices of the errors among them. Results of earlier turns, which
-// the request repeats, are not counted.
+// A request repeats the results of earlier turns.
 func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 	callMessage := func(id string) obj {
 		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"make"}`}}}}

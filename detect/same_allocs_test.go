@@ -9,7 +9,6 @@ import (
 	"precept/internal/wire"
 )
 
-// The cost of a failed call does not grow with the number of earlier failures.
 func TestCostOfAFailureDoesNotGrow(t *testing.T) {
 	allocs := func(n int) float64 {
 		raw, runs := failuresBody(t, n), 5

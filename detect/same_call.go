@@ -13,17 +13,16 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxDecodedArgs is the maximum length, in bytes, of arguments that are decoded. A megabyte of "{}" would become a
-// hundred megabytes of maps. Longer arguments are equal only if their bytes are equal.
+// maxDecodedArgs bounds the arguments that are decoded, because a megabyte of "{}" would become a hundred megabytes of
+// maps. Longer arguments are compared by their bytes.
 const maxDecodedArgs = 256 << 10
 
-// CanonicalArgs returns the arguments of a call in canonical form. The keys are sorted, white space is removed, and
-// descriptions are left out, because the model words them differently each time.
+// CanonicalArgs returns the arguments of a call with sorted keys, without white space, and without descriptions, which
+// the model words differently each time.
 func CanonicalArgs(args string) string { return compiledPhrases().canonicalArgs(args, false) }
 
-// canonicalArgs returns the arguments in a form that equal calls share. Numbers are not converted, so that 1 and 1.0
-// are different arguments. If forComparison is true, each command line is replaced by its canonicalLine. Equal commands
-// have the same canonicalLine, but a canonicalLine is not a valid command line.
+// canonicalArgs returns the arguments in a form that equal calls share. Numbers are not converted, so 1 and 1.0 differ.
+// With forComparison, each command line becomes its canonicalLine, which is not a valid command line.
 func (p *phrases) canonicalArgs(args string, forComparison bool) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
@@ -48,7 +47,7 @@ func (p *phrases) canonicalArgs(args string, forComparison bool) string {
 	return string(out)
 }
 
-// canonical returns a decoded JSON value in canonical form. It changes maps and slices in place.
+// canonical changes maps and slices in place.
 func (p *phrases) canonical(v any, forComparison bool) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -68,13 +67,11 @@ func (p *phrases) canonical(v any, forComparison bool) any {
 	return v
 }
 
-// isShellKey reports whether an argument, by its name, holds a command line instead of the text of a program.
 func isShellKey(key string) bool {
 	return slices.Contains([]string{"command", "cmd", "commands", "shell_command", "command_line", "script"}, strings.ToLower(key))
 }
 
-// canonicalCommand returns a command line in canonical form. If forComparison is true, ["bash","-lc",LINE] becomes the
-// canonical form of LINE.
+// canonicalCommand replaces ["bash","-lc",LINE] by the canonical form of LINE if forComparison is true.
 func (p *phrases) canonicalCommand(v any, forComparison bool) any {
 	switch x := v.(type) {
 	case string:
@@ -97,12 +94,10 @@ func (p *phrases) canonicalCommand(v any, forComparison bool) any {
 	return v
 }
 
-// isDescriptionKey reports whether a key holds a description of the call for the user. The callers drop a description
-// only if another key holds the real input, such as a command, because the description of a new issue is itself the
-// input.
+// isDescriptionKey reports whether a key holds a description of the call for the user. Callers drop a description only
+// beside a real input such as a command, because the description of a new issue is the input.
 func (p *phrases) isDescriptionKey(key string) bool { return p.isKey("describes", key) }
 
-// hasInputKey reports whether one of the keys holds the input of a call, such as a command.
 func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
 	for k := range keys {
 		if p.isKey("works", k) {
@@ -112,8 +107,8 @@ func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
 	return false
 }
 
-// addLongestWords returns the three longest words among longest and the words of s. A word consists of ASCII letters,
-// digits, "_", "." and "-", so every JSON spelling of s contains the word unchanged.
+// addLongestWords returns the three longest words of longest and s. Every JSON spelling of s contains such a word
+// unchanged.
 func addLongestWords(longest []string, s string) []string {
 	isPlain := func(r rune) bool {
 		return r < utf8.RuneSelf && (isWordByte(byte(r)) || r == '_' || r == '.' || r == '-')
@@ -129,9 +124,8 @@ func addLongestWords(longest []string, s string) []string {
 	return longest
 }
 
-// literals returns words that the arguments of every equal call, and of every attempt of the call, contain. Arguments
-// without one of these words belong to a different call. A search for the words is much cheaper than the canonical
-// form, so most calls never need the canonical form.
+// literals returns words that the arguments of every equal call, and of every attempt of the call, contain. Searching
+// for the words is much cheaper than the canonical form, so most calls never need that form.
 func (c *toolCall) literals(args string) []string {
 	switch c.args.kind {
 	case objectValue:
@@ -163,7 +157,7 @@ func (c *toolCall) literals(args string) []string {
 	return words
 }
 
-// literals returns the three longest words among longest and the words of the strings and numbers in v.
+// literals returns the three longest words of longest and of the strings and numbers in v.
 func (v lenientValue) literals(longest []string) []string {
 	switch v.kind {
 	case stringValue:
@@ -178,14 +172,12 @@ func (v lenientValue) literals(longest []string) []string {
 	return longest
 }
 
-// callIdentity returns the identity of a call, which is a hash of the tool and the arguments. Calls of a tool with the
-// same canonical arguments have the same identity.
+// callIdentity returns a hash of the tool and the canonical arguments.
 func callIdentity(tool, args string) uint64 {
 	call := compiledPhrases().analyseCall(tool, args)
 	return call.identity(tool, args)
 }
 
-// identity is callIdentity for an analysed call.
 func (c *toolCall) identity(tool, args string) uint64 {
 	if !c.isComplete(args) {
 		return xxhash.Sum64String(tool + "\x00" + c.phrases.canonicalArgs(args, true))
@@ -193,13 +185,12 @@ func (c *toolCall) identity(tool, args string) uint64 {
 	return combineHashes(xxhash.Sum64String(tool), c.hashArgs(c.args))
 }
 
-// isComplete reports whether c.args holds all arguments. Arguments that are too long or too deep are not complete, and
-// are compared by their canonical text.
+// isComplete is false for arguments that are too long or too deep, which are compared by their canonical text.
 func (c *toolCall) isComplete(args string) bool {
 	return c.argsComplete && c.args.kind == objectValue && len(args) <= maxDecodedArgs
 }
 
-// hashArgs returns a hash of arguments without their descriptions. The hash does not depend on the order of the keys.
+// hashArgs returns a hash of arguments without descriptions, in any order of the keys.
 func (c *toolCall) hashArgs(args lenientValue) uint64 {
 	dropDescription, sum := c.phrases.hasInputKey(slices.Values(args.keys)), uint64(len(args.keys))
 	for i, k := range args.keys {
@@ -212,8 +203,8 @@ func (c *toolCall) hashArgs(args lenientValue) uint64 {
 	return sum
 }
 
-// isOnlyID reports whether an argument is an id that differs in each of several equal calls. The argument ref of a
-// browser is the number of an element in the newest snapshot of the page, and element describes the element.
+// isOnlyID reports whether an argument is an id that differs among equal calls. In a browser, ref is the number of an
+// element in the newest snapshot, and element describes it.
 func (v lenientValue) isOnlyID(key string) bool {
 	switch strings.ToLower(key) {
 	case "ref":
@@ -225,7 +216,7 @@ func (v lenientValue) isOnlyID(key string) bool {
 	return false
 }
 
-// hashValue returns a hash of the value of a key. All spellings of a command line have the same hash.
+// hashValue returns the same hash for all spellings of a command line.
 func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 	switch v.kind {
 	case stringValue:
@@ -257,8 +248,7 @@ func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 	return combineHashes(uint64(v.kind), xxhash.Sum64String(v.raw))
 }
 
-// canonicalCommand returns the canonical form of a command line. If shellLine is false, text is the source code of a
-// program, and only white space may change.
+// canonicalCommand changes only white space if shellLine is false, because the text is then source code.
 func (c *toolCall) canonicalCommand(text string, shellLine bool) string {
 	if shellLine {
 		var line string
@@ -277,7 +267,7 @@ func (c *toolCall) canonicalCommand(text string, shellLine bool) string {
 	return text
 }
 
-// canonicalLine returns phrases.canonicalLine of c.command, without a second parse if c.command is already parsed.
+// canonicalLine avoids a second parse if c.command is already parsed.
 func (c *toolCall) canonicalLine() (command, settings string) {
 	if !c.shell.line.Parsed || !isPlainLine(c.command) {
 		return c.phrases.canonicalLine(c.command)
@@ -285,7 +275,7 @@ func (c *toolCall) canonicalLine() (command, settings string) {
 	return c.phrases.canonicalParsedLine(c.command, &c.shell.line)
 }
 
-// combineHashes returns a hash of two hashes. The result depends on their order.
+// combineHashes depends on the order of the hashes.
 func combineHashes(a, b uint64) uint64 {
 	var pair [16]byte
 	binary.LittleEndian.PutUint64(pair[:8], a)

@@ -8,18 +8,17 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxHashedBytes is the maximum number of bytes that are hashed at each end of a result.
+// maxHashedBytes is the number of bytes that are hashed at each end of a result.
 const maxHashedBytes = 32 << 10
 
-// hashResult returns a hash of a result that ignores colours and the parts that change from run to run, such as chunk
-// ids, the numbers of shells and processes, clock times, durations, addresses and random names. If failed is true, the
-// hash also ignores the order of the lines, because a shell mixes standard output and standard error in any order.
+// hashResult returns a hash of a result without colours and without the parts that change from run to run, such as ids,
+// times, addresses and random names. A shell mixes standard output and standard error, so the order of lines does not
+// count in a failure.
 func hashResult(text string, failed bool) uint64 { return compiledPhrases().stableHash(text, failed) }
 
-// stableHash is hashResult with the phrases p.
 func (p *phrases) stableHash(text string, failed bool) uint64 {
 	if strings.HasPrefix(text, scriptFrame) {
-		// The results are JSON lines, in which the changing parts are on the same line as the output.
+		// In JSON lines, the changing parts are on the same line as the output.
 		text = p.unframe(text).body
 	}
 	if len(text) > 2*maxHashedBytes {
@@ -27,7 +26,7 @@ func (p *phrases) stableHash(text string, failed bool) uint64 {
 	}
 	var ordered xxhash.Digest
 	ordered.Reset()
-	unordered := uint64(0) // the sum of the hashes of the lines
+	unordered := uint64(0)
 	buf := make([]byte, 0, 256)
 	for line := range strings.SplitSeq(text, "\n") {
 		t := p.lineToHash(line)
@@ -46,7 +45,7 @@ func (p *phrases) stableHash(text string, failed bool) uint64 {
 	return ordered.Sum64()
 }
 
-// lineToHash returns the plain text of a line, "" for a line of a frame that changes from run to run.
+// lineToHash returns the plain text of a line, "" for a changing line of a frame.
 func (p *phrases) lineToHash(line string) string {
 	t := plainLine(line)
 	if hasAnyPrefix(t, p.lists["frame-varies"]) {
@@ -57,14 +56,13 @@ func (p *phrases) lineToHash(line string) string {
 
 // Bounds of the lines that endsHash reads.
 const (
-	hashedFirst = 2   // number of lines at the start
-	hashedLast  = 4   // number of lines at the end
-	hashedBytes = 256 // number of bytes of each line
+	hashedFirst = 2
+	hashedLast  = 4
+	hashedBytes = 256
 )
 
-// endsHash returns a hash of the first and the last lines of a result. The value 0 means that the result has no such
-// hash. If two results have equal texts apart from the parts that stableHash ignores, their values of endsHash are
-// equal, too. The cost does not grow with the length of the result.
+// endsHash returns a hash of the first and last lines of a result, 0 for none. Results with equal values of stableHash
+// have equal values of endsHash, which is cheap for long results.
 func (p *phrases) endsHash(text string) uint64 {
 	if strings.HasPrefix(text, scriptFrame) || len(text) > 2*maxHashedBytes {
 		return 0
@@ -96,12 +94,12 @@ func (p *phrases) endsHash(text string) uint64 {
 	return d.Sum64()
 }
 
-// appendStable appends a line to dst. Each word that changes from run to run is replaced by #.
+// appendStable appends a line and replaces each word that changes from run to run by #.
 func (p *phrases) appendStable(dst []byte, t string) []byte {
 	return p.appendStableUpTo(math.MaxInt, dst, t)
 }
 
-// appendStableUpTo is appendStable with a limit: it stops when dst has limit bytes or more.
+// appendStableUpTo stops when dst has limit bytes or more.
 func (p *phrases) appendStableUpTo(limit int, dst []byte, t string) []byte {
 	for i := 0; i < len(t) && len(dst) < limit; {
 		if !isWordByte(t[i]) {
@@ -144,8 +142,7 @@ func (p *phrases) appendStableUpTo(limit int, dst []byte, t string) []byte {
 	return dst
 }
 
-// dateEnd returns the offset of the end of the date at offset i. In a file name, such as 2006-01-02T15_04_05.log, the
-// date includes the time of day.
+// dateEnd includes the time of day in a file name, such as 2006-01-02T15_04_05.log.
 func dateEnd(t string, i int) int {
 	if i += dateLen; t[i+3] == ':' {
 		return i
@@ -155,8 +152,7 @@ func dateEnd(t string, i int) int {
 	return i
 }
 
-// isTemporaryName reports whether a word is the random part of a file name in a folder for temporary files:
-// /tmp/tmp.XaRbkQ, /tmp/build-a8f3k2. before is the text before the word.
+// isTemporaryName matches the random part of /tmp/tmp.XaRbkQ or /tmp/build-a8f3k2.
 func isTemporaryName(before, word string) bool {
 	const minLen, maxLen, minOfEach, maxPath = 6, 24, 2, 256
 	if len(word) < minLen || len(word) > maxLen {
@@ -179,7 +175,7 @@ func isTemporaryName(before, word string) bool {
 	return digits >= minOfEach && len(word)-digits >= minOfEach
 }
 
-// endsWithIDLabel reports whether a text ends with the label of an id, such as "trace_id: ".
+// endsWithIDLabel matches labels such as "trace_id: ".
 func (p *phrases) endsWithIDLabel(before string) bool {
 	n := len(before)
 	for n > 0 && strings.IndexByte(" :=\"'", before[n-1]) >= 0 {
@@ -193,22 +189,21 @@ func (p *phrases) endsWithIDLabel(before string) bool {
 	return slices.ContainsFunc(p.lists["id-of"], func(w string) bool { return strings.HasSuffix(low, w) })
 }
 
-// hasClientPort reports whether a word is an IPv4 address with the port of a client. The port of a client is 32768 or
-// higher, or is on the left side of a connection ("->").
+// hasClientPort matches a port of 32768 or higher, or on the left side of a connection ("->").
 func hasClientPort(w, after string) bool {
 	host, port, ok := strings.Cut(w, ":")
 	return ok && strings.Count(host, ".") == 3 && isNumber(port) &&
 		(len(port) == 5 && port >= "32768" || strings.HasPrefix(after, "->"))
 }
 
-// insideNumber reports whether the byte t[i] is a point or a colon between two digits.
+// insideNumber reports whether t[i] is a point or a colon between two digits.
 func insideNumber(t string, i int) bool {
 	return (t[i] == ':' || t[i] == '.') && isDigit(t[i-1]) && i+1 < len(t) && isDigit(t[i+1])
 }
 
 const dateLen = len("2006-01-02")
 
-// isDate reports whether s begins with a date and a time of day.
+// isDate needs a time of day after the date.
 func isDate(s string) bool {
 	return len(s) > dateLen+3 && s[4] == '-' && s[7] == '-' && isNumber(s[:4]+s[5:7]+s[8:dateLen]) &&
 		(s[dateLen] == ' ' || s[dateLen] == 'T') && isNumber(s[dateLen+1:dateLen+3]) && (s[dateLen+3] == ':' || s[dateLen] == 'T' && strings.IndexByte("_-", s[dateLen+3]) >= 0)
@@ -216,7 +211,6 @@ func isDate(s string) bool {
 
 const uuidLen = 36
 
-// isUUID reports whether s begins with 8-4-4-4-12 hexadecimal digits.
 func isUUID(s string) bool {
 	if len(s) < uuidLen || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return false
@@ -226,7 +220,6 @@ func isUUID(s string) bool {
 
 func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
 
-// isVolatile reports whether a word with digits changes from run to run.
 func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 	sets := alphabetsOf(w)
 	switch {
@@ -252,8 +245,7 @@ func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 	return false
 }
 
-// isRandom reports whether a word looks like a random id, such as "01JC4X7K9Q": letters and digits alternate at least
-// four times.
+// isRandom needs four changes between letters and digits, as in "01JC4X7K9Q".
 func isRandom(w string) bool {
 	const minChanges = 4
 	changes := 0
@@ -268,18 +260,17 @@ func isRandom(w string) bool {
 	return changes >= minChanges
 }
 
-// isProcessNumber reports whether the number between before and after is the number of a process: "nginx[71]:
-// ", "==71==".
+// isProcessNumber matches "nginx[71]: " and "==71==".
 func isProcessNumber(before, after string) bool {
 	return strings.HasPrefix(after, "]:") && strings.HasSuffix(before, "[") || strings.HasPrefix(after, "==") && strings.HasSuffix(before, "==")
 }
 
-// isBuildStep reports whether a text is the number of a step of docker build ("#7 "). A time follows the number.
+// isBuildStep matches the "#7 " of docker build, before a time.
 func isBuildStep(before string) bool {
 	return len(before) > 2 && before[0] == '#' && before[len(before)-1] == ' ' && isNumber(before[1:len(before)-1])
 }
 
-// isClock reports whether a word is a time: 12:31:07.250, or 12:31 after a date or "at".
+// isClock matches 12:31:07.250, and 12:31 after a date or "at".
 func isClock(w string, digits int, before string) bool {
 	switch strings.Count(w, ":") {
 	case 0:
@@ -291,18 +282,16 @@ func isClock(w string, digits int, before string) bool {
 	return true
 }
 
-// alphabetSet is a set of the alphabets below, as one bit per alphabet.
+// alphabetSet has one bit per alphabet.
 type alphabetSet uint8
 
 const (
-	numberBytes   alphabetSet = 1 << iota // digits and the point
-	clockBytes                            // a time such as 12:31:07.250Z
-	hexBytes                              // hexadecimal digits
-	durationBytes                         // a duration such as 1m30s
+	numberBytes alphabetSet = 1 << iota // digits and the point
+	clockBytes                          // a time such as 12:31:07.250Z
+	hexBytes
+	durationBytes // a duration such as 1m30s
 )
 
-// alphabets holds, for each byte, the set of the alphabets that contain the byte.
-//
 //nolint:gochecknoglobals // immutable
 var alphabets = func() (out [256]alphabetSet) {
 	for set, bytes := range map[alphabetSet]string{
@@ -315,7 +304,6 @@ var alphabets = func() (out [256]alphabetSet) {
 	return out
 }()
 
-// alphabetsOf returns the alphabets that contain all bytes of a word.
 func alphabetsOf(w string) alphabetSet {
 	all := ^alphabetSet(0)
 	for i := 0; i < len(w) && all != 0; i++ {
@@ -326,7 +314,7 @@ func alphabetsOf(w string) alphabetSet {
 
 func isHex(w string) bool { return alphabetsOf(w)&hexBytes != 0 }
 
-// isDuration reports whether a word is a duration: 971ms, 0.12s, 1m30s.
+// isDuration matches 971ms, 0.12s and 1m30s.
 func isDuration(w string, sets alphabetSet) bool {
 	rest := w
 	for rest != "" && strings.IndexByte("hmnsu\xc2\xb5", rest[len(rest)-1]) >= 0 {
@@ -339,14 +327,13 @@ func isDuration(w string, sets alphabetSet) bool {
 		alphabetsOf(rest)&numberBytes != 0 && hasAny([]string{w[len(w)-2:]}, "ms", "us", "ns")
 }
 
-// startsWithUnit reports whether a text begins with a unit of time or of a transfer rate.
+// startsWithUnit knows units of time and of transfer rates.
 func (p *phrases) startsWithUnit(after string) bool {
 	after = strings.TrimLeft(after, " ")
 	return startsWithPhrase(after, "s") || hasAnyPrefix(after, p.lists["unit"])
 }
 
-// endsWithNumberLabel reports whether a text ends with the label of a number that changes from run to run, such as the
-// number of a process, a port, the seed of a test or a duration ("took_ms": 12).
+// endsWithNumberLabel matches the labels of a process, a port, a seed or a duration ("took_ms": 12).
 func (p *phrases) endsWithNumberLabel(before string) bool {
 	low := strings.ToLower(before[max(len(before)-16, 0):])
 	name := strings.TrimRight(low, " :=\"'")

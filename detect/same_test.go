@@ -13,8 +13,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Calls count as equal if they differ only in white space, the order of keys or a description. Results count as equal
-// if they differ only in volatile parts, such as times and ids.
+// White space, the order of keys, descriptions, times and ids are irrelevant.
 func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
 	for _, tc := range []struct {
 		name, a, b string
@@ -44,7 +43,7 @@ func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
 		a := detect.CanonicalArgs(tc.a)
 		b := detect.CanonicalArgs(tc.b)
 		if (detect.CallKey("t", a) == detect.CallKey("t", b)) != tc.same {
-			t.Errorf("%s: arguments %s and %s: equal call keys = %v, want %v", tc.name, a, b, !tc.same, tc.same)
+			t.Errorf("%s: arguments %s and %s: equal identities = %v, want %v", tc.name, a, b, !tc.same, tc.same)
 		}
 	}
 	for _, tc := range []struct {
@@ -86,7 +85,7 @@ func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
 	}
 }
 
-// A session has the same loops in every dialect, and in requests whose history the provider keeps.
+// Some requests lack the history, which the provider keeps.
 func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)
@@ -103,7 +102,7 @@ func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 	})
 }
 
-// Windows has exit codes of 32 bits, such as 3221225477 (0xC0000005). A checkpoint holds 16 bits of a code.
+// Windows has exit codes such as 3221225477 (0xC0000005), but a checkpoint holds 16 bits.
 func TestCheckpointFindsLoopWithLargeExitCode(t *testing.T) {
 	run := func(codes ...string) (steps []testStep) {
 		for _, code := range codes {
@@ -146,7 +145,7 @@ func TestInvalidCheckpointCausesNoLoop(t *testing.T) {
 	}
 }
 
-// If the call of a result is missing from the request, Loops gets the call from the function recall.
+// The call of a result may be missing from the request.
 func TestLoopsRecallsMissingCalls(t *testing.T) {
 	recall := func(id string) (wire.Call, bool) {
 		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")
@@ -183,7 +182,7 @@ func TestLoopsRecallsMissingCalls(t *testing.T) {
 	}
 }
 
-// bodyOf200Calls returns the body of a request with 200 calls, each of which reads a different part of a file.
+// Each call reads a different part of a file.
 func bodyOf200Calls(b *testing.B, d wire.Dialect) []byte {
 	b.Helper()
 	var steps []testStep
@@ -201,7 +200,6 @@ func bodyOf200Calls(b *testing.B, d wire.Dialect) []byte {
 	return raw
 }
 
-// Holds reports whether the bytes contain all words, in any order.
 func TestHoldsFindsWordsInAnyOrder(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"a", "ab", "-run", "3.go", "Q", "Qz", `\"`, "\xff", "_", "7"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -214,7 +212,7 @@ func TestHoldsFindsWordsInAnyOrder(t *testing.T) {
 	})
 }
 
-// failuresBody returns the body of a request with n failed commands, each with a result of 8 KB.
+// Each result has 8 KB.
 func failuresBody(tb testing.TB, n int) json.RawMessage {
 	tb.Helper()
 	var steps []testStep
@@ -262,8 +260,7 @@ func BenchmarkResultSum8K(b *testing.B) {
 	}
 }
 
-// Seven calls with the same picture are a loop, and seven calls with different pictures are not. The picture may be in
-// the result or in a user message after the result.
+// The picture is in the result or in a user message after it.
 func TestCallsWithDifferentPicturesAreNotALoop(t *testing.T) {
 	places := map[string]func(id, picture string) []any{
 		"result": func(id, picture string) []any {

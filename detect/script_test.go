@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// scriptResult returns the result of a script in the format of codex. results are the results of the script's commands.
+// The result has the format of codex.
 func scriptResult(results ...string) string {
 	text := "Script completed\nWall time 0.1 seconds\nOutput:\n"
 	for _, r := range results {
@@ -17,13 +17,11 @@ func scriptResult(results ...string) string {
 	return text
 }
 
-// commandResult returns the result of a command in such a script.
 func commandResult(code int, output string) string {
 	return fmt.Sprintf(`{"chunk_id":"952bb9","wall_time_seconds":0.0000067,"exit_code":%d,"original_token_count":13,"output":%q}`, code, output)
 }
 
-// A script fails if one of its commands fails. A search without a match is not a failure if its command is a literal in
-// the script.
+// A search without a match is not a failure if its command is a literal.
 func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	const program = "const r = await tools.exec_command({cmd: \"make\"});\ntext(r);"
 	for name, tc := range map[string]struct {
@@ -64,7 +62,6 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	}
 }
 
-// The signature of a failure is the same whether or not the failure is inside the result of a script.
 func TestScriptFrameDoesNotChangeTheSignature(t *testing.T) {
 	framed := detect.Signature(scriptResult(commandResult(3, "error: no rule to make target demo\n")))
 	if framed != detect.Signature("error: no rule to make target demo") {
@@ -72,7 +69,6 @@ func TestScriptFrameDoesNotChangeTheSignature(t *testing.T) {
 	}
 }
 
-// A script that fails twice in the same way is a loop, even if the ids and times in the results differ.
 func TestRepeatedScriptFailureIsALoop(t *testing.T) {
 	input := []obj{{"type": "message", "role": "user", "content": "Build it."}}
 	for i, chunk := range []string{"952bb9", "0a1b2c"} {

@@ -7,28 +7,25 @@ import (
 	"precept/internal/shell"
 )
 
-// shellCommand is the analysis of a shell command.
 type shellCommand struct {
 	phrases      *phrases
-	readOnly     bool   // the line is valid Bash, and no command of the line changes state
-	statusMasked bool   // a pipe, "|| true" or "; echo" hides the exit status of the important command
-	waits        bool   // a command blocks until a time or a state is reached
-	polls        bool   // a command asks for a state, such as a health check, and no other command changes anything
-	lastProgram  string // program whose exit status is the exit status of the line
+	readOnly     bool   // the line is valid Bash and changes nothing
+	statusMasked bool   // a pipe, "|| true" or "; echo" hides the exit status
+	waits        bool   // blocks until a time or a state is reached
+	polls        bool   // asks for a state, such as a health check, and changes nothing
+	lastProgram  string // gives the line its exit status
 	parts        []shellPart
 	line         shell.Line
 }
 
-// shellPart is one simple command of a command line.
 type shellPart struct {
 	prog string
 	args []string
 }
 
-// analyseShell returns the analysis of a command line.
 func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, maxLaunchers) }
 
-// analyse is analyseShell for at most depth nested launchers (maxLaunchers).
+// analyse reads at most depth nested launchers (maxLaunchers).
 func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	line := shell.Parse(cmd)
 	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.RetriesUntilSuccess, line: line}
@@ -61,8 +58,8 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	return c
 }
 
-// program returns the name and the arguments of the program that a simple command runs. Programs that only start
-// another program, such as sudo, env and timeout, are skipped.
+// program returns the program of a command and its arguments. Programs that only start a program, such as sudo, env and
+// timeout, are skipped.
 func (p *phrases) program(words []string) (string, []string) {
 	for len(words) > 0 {
 		w := words[0]
@@ -88,14 +85,13 @@ func (p *phrases) program(words []string) (string, []string) {
 	return "", nil
 }
 
-// isReadOnly reports whether a program with these arguments changes nothing. The lists of such programs contain plain
-// names, and names with their first arguments.
+// isReadOnly knows programs by name, or by name and first arguments.
 func (p *phrases) isReadOnly(prog string, args []string) bool {
 	prog = strings.ToLower(prog) // PowerShell
 	if prog == "git" {
 		args = gitArgs(args)
 	}
-	if prog == "gh" { // the first argument is the kind of object, the second the action
+	if prog == "gh" { // the second argument is the action
 		args = args[min(1, len(args)):]
 	}
 	if p.writesFile(prog, args) {
@@ -129,8 +125,8 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 	return false
 }
 
-// startsOnlyReaders reports whether all commands that a search runs for its results are read-only, as in
-// find . -exec wc -l {} +. options are the options before such a command. The command ends at ";" or "+".
+// startsOnlyReaders reports whether a search runs only read-only commands, as in `find . -exec wc -l {} +`. options are
+// the options before such a command, which ends at ";" or "+".
 func (p *phrases) startsOnlyReaders(args []string, options ...string) bool {
 	for i := 0; i < len(args); i++ {
 		if !slices.Contains(options, args[i]) {
@@ -143,12 +139,12 @@ func (p *phrases) startsOnlyReaders(args []string, options ...string) bool {
 		if started, rest := p.program(command); !p.isReadOnly(started, rest) {
 			return false
 		}
-		i += len(command) // the options in the command belong to its program
+		i += len(command) // these options belong to the started program
 	}
 	return true
 }
 
-// gitArgs returns the arguments of git without the options before the subcommand.
+// gitArgs drops the options before the subcommand.
 func gitArgs(args []string) []string {
 	for len(args) > 1 && (args[0] == "-C" || args[0] == "-c") {
 		args = args[2:]

@@ -5,15 +5,13 @@ import (
 	"strings"
 )
 
-// optionSyntax describes the options of a program that usually only reads.
 type optionSyntax struct {
 	shortWithValue string // short options with a value, which is the rest of the word or the next word
-	longWithValue  string // longWithValue options with a value, which follows "=" or is the next word
-	writeOptions   string // options with which the program changes a file
+	longWithValue  string // long options with a value, which follows "=" or is the next word
+	writeOptions   string
 }
 
-// syntaxOf returns the syntax of the options of a program. For programs that are not in the table, no option has a
-// value in the next word.
+// syntaxOf knows a few programs. For all others, no option has a value in the next word.
 func syntaxOf(prog string) optionSyntax {
 	switch prog {
 	case "sed":
@@ -38,8 +36,8 @@ func syntaxOf(prog string) optionSyntax {
 	return optionSyntax{}
 }
 
-// writesFile reports whether a program that usually only reads changes a file, or starts a command that may. Options
-// such as sed -Ei, sort -o and find -delete, and the scripts of sed and awk decide.
+// writesFile reports whether a program that usually only reads changes a file, or starts a command that may: sed -Ei,
+// sort -o, find -delete, or a script of sed or awk.
 func (p *phrases) writesFile(prog string, args []string) bool {
 	switch prog {
 	case "find":
@@ -71,16 +69,15 @@ func (p *phrases) writesFile(prog string, args []string) bool {
 	return false
 }
 
-// option is an option with its value, "" for none. The name includes the hyphens.
+// option includes the hyphens in its name. The value may be "".
 type option struct{ name, value string }
 
-// readOptions returns the options in the arguments of a program, and the other arguments (rest). Each letter of a group
-// of short options is an option: -ni has the options -n and -i. With untilRest, the options end at the first other
-// argument.
+// readOptions splits arguments into options and the rest. A group such as -ni has the options -n and -i. With
+// untilRest, the options end at the first other argument.
 func readOptions(args []string, syntax optionSyntax, untilRest bool) (options []option, rest []string) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
-		next := func() string { // the next word
+		next := func() string {
 			i++
 			return strings.Join(args[min(i, len(args)):min(i+1, len(args))], "")
 		}

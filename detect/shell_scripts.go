@@ -5,12 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// isStandardStream reports whether a file name is standard output or standard error.
 func isStandardStream(file string) bool {
 	return file == "/dev/stdout" || file == "/dev/stderr" || file == "-"
 }
 
-// sedWrites reports whether a script of sed writes a file (w FILE, s/a/b/w FILE) or runs a command (e, s/a/b/e).
+// sedWrites matches w FILE, s/a/b/w FILE, e and s/a/b/e.
 func sedWrites(script string) bool {
 	for script != "" {
 		switch c := script[0]; c {
@@ -55,13 +54,11 @@ func sedWrites(script string) bool {
 	return false
 }
 
-// writesTo reports whether the first line of a text is the name of a file, not of a standard stream.
 func writesTo(text string) bool {
 	file, _, _ := strings.Cut(text, "\n")
 	return !isStandardStream(strings.TrimSpace(file))
 }
 
-// cutDelimited returns the texts before and after the first delimiter that no backslash precedes.
 func cutDelimited(text string, delimiter byte) (before, after string) {
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
@@ -74,12 +71,11 @@ func cutDelimited(text string, delimiter byte) (before, after string) {
 	return text, ""
 }
 
-// awkWrites reports whether a program of awk writes a file (print > "FILE") or runs a command that may (print | "sh",
-// system("rm a")).
+// awkWrites matches print > "FILE", print | "sh" and system("rm a").
 func (p *phrases) awkWrites(program string) bool {
 	prints, depth := false, 0 // inside of a print statement; number of open parentheses
-	before := byte(0)         // the last byte that is not a blank
-	word := ""                // the last name
+	before := byte(0)
+	word := ""
 	for program != "" {
 		c := program[0]
 		program = program[1:]
@@ -127,7 +123,7 @@ func (p *phrases) awkWrites(program string) bool {
 	return false
 }
 
-// startsReader reports whether a string literal of awk at the start of a text is a command that only reads.
+// startsReader reports whether a string literal of awk is a command that only reads.
 func (p *phrases) startsReader(text string) bool {
 	text = strings.TrimLeft(text, " \t")
 	command, after := cutDelimited(strings.TrimPrefix(text, `"`), '"')

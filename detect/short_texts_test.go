@@ -10,7 +10,6 @@ import (
 	"precept/detect"
 )
 
-// Each result is an edge case of a rule of Classify.
 func TestClassifyHandlesEdgeCases(t *testing.T) {
 	const shell = `{"command":"./deploy"}`
 	checkResults(t, []resultCase{
@@ -119,8 +118,7 @@ func TestClassifyHandlesEdgeCases(t *testing.T) {
 	})
 }
 
-// Verification returns the kind and the outcome of test, lint and build runs. If a pipe or a later command hides the
-// exit code, only a summary in the output shows the outcome.
+// If the exit code is hidden, only a summary in the output shows the outcome.
 func TestVerificationRecognisesRunsAndOutcomes(t *testing.T) {
 	for _, tc := range []struct{ tool, args, text, want string }{
 		{"bash", `{"command":"nx tsc`, "", "lint passed"},
@@ -158,7 +156,6 @@ func TestVerificationRecognisesRunsAndOutcomes(t *testing.T) {
 	}
 }
 
-// A short user turn may approve or reject the agent's last answer. Without an answer, the turn is neutral.
 func TestShortTurnsAreClassified(t *testing.T) {
 	for text, want := range map[string]detect.Feeling{
 		"ok": detect.Approval, "k": detect.Approval, "k(": detect.Approval, "k but ": detect.Approval,
@@ -174,8 +171,7 @@ func TestShortTurnsAreClassified(t *testing.T) {
 	}
 }
 
-// The functions that read results, arguments and user turns do not panic on any part of a text, and return the same
-// values for a second call.
+// No text causes a panic, and a second call returns the same values.
 func TestReadersAreDeterministicOnAnyText(t *testing.T) {
 	texts := []string{
 		`{"command":"cd web && npx tsc --noEmit 2>&1 | head -20; echo $? > x","timeout":3,"env":["A=1",{"b":null}]}`,

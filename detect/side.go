@@ -7,9 +7,9 @@ import (
 	"precept/internal/wire"
 )
 
-// SideRequestKind returns the kind of housekeeping that a side request asks for, "" for an ordinary request. The kinds
-// are title, summary, memory, commit, tags, follow_up, query, completion, emoji and prompt. Agents and chat front ends
-// send side requests in addition to the conversation.
+// SideRequestKind returns the kind of housekeeping that a side request asks for, "" for an ordinary request. Agents and
+// chat front ends send side requests beside the conversation. The kinds are title, summary, memory, commit, tags,
+// follow_up, query, completion, emoji and prompt.
 func SideRequestKind(req *wire.Request) string {
 	system, user, newest := "", "", -1
 	first := min(req.Len(), 3)
@@ -32,7 +32,7 @@ func SideRequestKind(req *wire.Request) string {
 		user = req.Item(last).Text + "\n" + user
 	}
 	if len(req.Tools) == 0 && user != "" {
-		// The instruction for a title may be a separate message before the conversation.
+		// The instruction for a title may precede the conversation.
 		for i := range first {
 			if req.Role(i) == wire.RoleUser && i != newest {
 				user = req.Item(i).Text + "\n" + user
@@ -45,12 +45,11 @@ func SideRequestKind(req *wire.Request) string {
 	return compiledPhrases().sideKind(user, system, len(req.Tools))
 }
 
-// sideHead is the number of bytes that are searched, at each end of a text, for the wordings of side requests.
+// sideHead is the number of bytes at each end of a text that are searched for side requests.
 const sideHead = 4096
 
-// sideKind returns the kind of a side request by its wording, "" for an ordinary request. tools is the number of tools
-// in the request. If the request has tools, only the literal sentences of known agents count, and only at the start of
-// a line. If the request has no tools, paraphrases count, too, because an agent cannot do its work without tools.
+// sideKind recognises a side request by its wording. With tools, only the literal sentences of known agents count.
+// Without tools, paraphrases count, too, because an agent cannot work without tools.
 func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	user := bothEnds(lastUserText)
 	if kind, ok := p.knownSideKind(user, systemText); ok {
@@ -72,11 +71,10 @@ func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	return p.chatSideKind(user)
 }
 
-// knownHead is the number of bytes at the start of a system prompt that are searched for known sentences.
+// knownHead is the searched number of bytes of a system prompt.
 const knownHead = 600
 
-// knownSideKind returns the kind of a side request that contains a literal sentence of a known agent, or whose system
-// prompt begins with the role that a known agent uses for such requests.
+// knownSideKind looks for a literal sentence of a known agent, or for its role at the start of the system prompt.
 func (p *phrases) knownSideKind(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
 	first := slices.IndexFunc(p.sideSentences, func(m ruledPhrase) bool { return hasPrefixFold(head, m.text) })
@@ -94,31 +92,27 @@ func (p *phrases) knownSideKind(user, system string) (string, bool) {
 	return "", false
 }
 
-// asksForTitle reports whether a text asks for a title.
 func (p *phrases) asksForTitle(low string) bool {
 	return containsAny(low, "title") && containsAny(low, p.lists["side-title"]...) &&
 		containsAny(low, p.lists["side-title-of"]...)
 }
 
-// asksForSummary reports whether a text asks for a summary.
 func (p *phrases) asksForSummary(low string) bool {
 	return containsAny(low, p.lists["side-summary"]...)
 }
 
-// asksForCommit reports whether a system prompt asks for a commit message. User messages are not searched, because a
-// user may ask for a commit message in an ordinary request.
+// asksForCommit reads no user messages, because a user may ask for a commit message.
 func (p *phrases) asksForCommit(low string) bool {
 	return containsAny(low, p.lists["side-commit"]...) && containsAny(low, p.lists["side-commit-of"]...)
 }
 
-// hasPrefixFold reports whether s begins with the ASCII text low in any case. The comparison of the first byte rejects
-// most texts early.
+// hasPrefixFold compares the first byte first, which rejects most texts early.
 func hasPrefixFold(s, low string) bool {
 	return len(s) >= len(low) && s[0]|0x20 == low[0]|0x20 && strings.EqualFold(s[:len(low)], low)
 }
 
-// firstMatchingPhrase returns the lowest index of a phrase in list that is at the start of some line of text, len(list)
-// for none. One pass over the lines is cheaper than one search per phrase.
+// firstMatchingPhrase returns the lowest index of a phrase at the start of some line, len(list) for none. One pass over
+// the lines is cheaper than one search per phrase.
 func firstMatchingPhrase(text string, list []ruledPhrase) int {
 	first := len(list)
 	for line := range strings.SplitSeq(text, "\n") {
@@ -137,7 +131,7 @@ func firstMatchingPhrase(text string, list []ruledPhrase) int {
 	return first
 }
 
-// bothEnds returns the first and the last sideHead bytes of a long text. Instructions are always at one of the ends.
+// bothEnds keeps the ends of a text, where the instructions are.
 func bothEnds(text string) string {
 	if len(text) <= 2*sideHead {
 		return text
@@ -145,9 +139,8 @@ func bothEnds(text string) string {
 	return text[:sideHead] + "\n" + text[len(text)-sideHead:]
 }
 
-// AlwaysSendsTools reports whether agents with this User-Agent product always send tools with a request, so that a
-// request without tools is housekeeping. The result is false for the products of SDKs (OpenAI, Anthropic, langchain),
-// because an app that uses an SDK may be a plain chat.
+// AlwaysSendsTools reports whether agents with this User-Agent product always send tools, so that a request without
+// tools is housekeeping. An app that uses an SDK (OpenAI, Anthropic, langchain) may be a plain chat.
 func AlwaysSendsTools(product string) bool {
 	return compiledPhrases().inList("agent", strings.ToLower(product))
 }

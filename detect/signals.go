@@ -7,22 +7,22 @@ import (
 	"precept/internal/wire"
 )
 
-// Signal is a piece of feedback in the new items of a request.
+// Signal is feedback in the new items of a request.
 type Signal struct {
-	Feeling   Feeling // approval, correction, rejection
-	Tier      int     // reliability rank: tierVerifier or TierImplicit
-	Rule      string  // rule that found the signal
-	Sentiment bool    // derived from the user's words, and so a reward only if the operator enables sentiment
+	Feeling   Feeling
+	Tier      int // reliability: tierVerifier or TierImplicit
+	Rule      string
+	Sentiment bool // derived from the user's words, and so a reward only if the operator enables sentiment
 }
 
 // Tiers of signals.
 const (
 	tierVerifier = 2 // outcome of a test, lint or build
-	TierImplicit = 3 // words, refusals and interrupts of the user in the traffic
+	TierImplicit = 3 // words, refusals and interrupts of the user
 )
 
-// Signals returns the feedback in the new items of a request. Feedback is the outcome of a test, lint or build, a
-// refusal or an interrupt of the user, or the sentiment of the user's words. recall returns calls of earlier requests.
+// Signals returns the feedback in the new items of a request: outcomes of tests, lints and builds, refusals and
+// interrupts, and the sentiment of the user. recall returns calls of earlier requests.
 func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Call, bool)) []Signal {
 	var out []Signal
 	previous := ""
@@ -55,7 +55,6 @@ func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Ca
 	return out
 }
 
-// resultSignal returns the feedback in one tool result, and false for none.
 func (r *Results) resultSignal(
 	req *wire.Request, res wire.Result, recall func(string) (wire.Call, bool),
 ) (Signal, bool) {
@@ -76,9 +75,8 @@ func (r *Results) resultSignal(
 	return s, true
 }
 
-// isAutomatic reports whether a harness refused a call by itself, although the refusal has the wording of a user's
-// refusal. The run command of opencode, which has no user to ask, refuses calls in this way. A request of the run
-// command does not offer the tool that asks the user, or has the prompt in quotes. A refusal that quotes the user's
+// isAutomatic reports whether a harness refused a call in the words of a user's refusal. The run command of opencode
+// has no user to ask. Its requests lack the tool that asks the user, or quote the prompt. A refusal with the user's
 // feedback is not automatic.
 func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bool {
 	low := strings.ToLower(cutText(text, refusalLead))
@@ -91,8 +89,8 @@ func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bo
 	return r.prompt.isPromptQuoted(req, item)
 }
 
-// newestAnswer returns the text of an item of the assistant, or previous if the item has no text. If both are empty,
-// newestAnswer returns a blank, because an empty text means that the agent has not answered yet.
+// newestAnswer returns a blank for an answer without text, because an empty text means that the agent has not answered
+// yet.
 func newestAnswer(it *wire.Item, previous string) string {
 	if it.Text != "" {
 		return it.Text

@@ -4,17 +4,15 @@ import (
 	"strings"
 )
 
-// Bounds of a signature. The signature of a result within these bounds consists of all lines, because any line may name
-// the error.
+// A signature within these bounds consists of all lines, because any line may name the error.
 const (
 	maxSignature      = 1024 // bytes
 	maxSignatureLines = 12
-	maxSignatureLine  = 300 // bytes per line
+	maxSignatureLine  = 300
 )
 
-// Signature returns the error signature of a failed tool result, against which lessons are matched. The signature of a
-// short result consists of its lines, without colours, stack frames and the frame of the harness. The signature of a
-// long result is its headline. A signature has at most maxSignature bytes.
+// Signature returns the error signature of a failed tool result, against which lessons are matched. A short result
+// keeps its lines, without colours, stack frames and the harness's frame. A long result keeps its headline.
 func Signature(text string) string {
 	all, failureLines := compiledPhrases().headline(text)
 	if len(all) <= maxSignatureLines && totalBytes(all) <= maxSignature {
@@ -23,14 +21,13 @@ func Signature(text string) string {
 	return joinLines(dropRepeats(failureLines))
 }
 
-// Headline returns the few lines of a failed tool result that describe the failure.
+// Headline returns the few lines of a failed result that describe the failure.
 func Headline(text string) string {
 	_, failureLines := compiledPhrases().headline(text)
 	return joinLines(dropRepeats(failureLines))
 }
 
-// headline returns two lists of lines of a failed result. The first list has every line that is not a stack frame. The
-// second list has the lines that describe the failure.
+// headline returns the lines without stack frames, and the lines that describe the failure.
 func (p *phrases) headline(text string) (all, failureLines []string) {
 	text = p.signatureText(withoutMeter(cutMiddle(strings.TrimSpace(text))))
 	inTrace, inCause := false, false
@@ -67,13 +64,12 @@ func (p *phrases) headline(text string) (all, failureLines []string) {
 		}
 	}
 	if len(failureLines) == 0 || len(failureLines) == 1 && strings.HasPrefix(failureLines[0], "exit status ") {
-		// An "exit status" line does not describe the cause.
+		// "exit status" does not describe the cause.
 		failureLines = firstAndLast(all)
 	}
 	return all, failureLines
 }
 
-// totalBytes returns the size of the lines in bytes, with their line feeds.
 func totalBytes(lines []string) int {
 	n := 0
 	for _, l := range lines {
@@ -82,7 +78,6 @@ func totalBytes(lines []string) int {
 	return n
 }
 
-// signatureText returns the text of a failed result without its frame and its envelope (frame.go, envelope.go).
 func (p *phrases) signatureText(text string) string {
 	text = unwrapText(text)
 	v, ok := parseLenient(text)
@@ -96,7 +91,7 @@ func (p *phrases) signatureText(text string) string {
 	return text
 }
 
-// failureTexts returns the texts of those fields of an envelope that describe a failure.
+// failureTexts reads the fields of an envelope that describe a failure.
 func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	var out []string
 	if depth > 3 {
@@ -116,8 +111,7 @@ func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	return out
 }
 
-// stringsOf returns the texts in the value of a field that describes a failure. If the value is a string that contains
-// JSON, stringsOf returns the texts in the fields of this JSON that describe a failure.
+// stringsOf also searches a string that contains JSON.
 func (p *phrases) stringsOf(v lenientValue, depth int) []string {
 	switch v.kind {
 	case stringValue:
@@ -138,7 +132,6 @@ func (p *phrases) stringsOf(v lenientValue, depth int) []string {
 	return nil
 }
 
-// firstAndLast returns the first two and the last four lines, or all lines if these are not more.
 func firstAndLast(lines []string) []string {
 	if len(lines) <= 6 {
 		return lines
@@ -146,8 +139,7 @@ func firstAndLast(lines []string) []string {
 	return append(lines[:2:2], lines[len(lines)-4:]...)
 }
 
-// dropRepeats returns the lines without repeated lines. If more than maxSignatureLines lines remain, dropRepeats drops
-// lines before the last two, down to maxSignatureLines.
+// dropRepeats also drops lines before the last two, down to maxSignatureLines.
 func dropRepeats(lines []string) []string {
 	seen := make(map[string]bool, len(lines))
 	out := lines[:0:0]
@@ -163,7 +155,7 @@ func dropRepeats(lines []string) []string {
 	return out
 }
 
-// joinLines joins lines with line feeds, to at most maxSignature bytes. Each line is cut to maxSignatureLine bytes.
+// joinLines joins lines to at most maxSignature bytes, each cut to maxSignatureLine bytes.
 func joinLines(lines []string) string {
 	var b strings.Builder
 	for _, l := range lines {

@@ -9,10 +9,9 @@ import (
 	"precept/internal/shell"
 )
 
-// canonicalLine returns the canonical form of a command line, which is equal for all spellings of the line (command).
-// The form has no quotes, no comments, no wrappers such as sudo, no redirection of the error output, and no filters of
-// the output at the end. settings holds the folder and the variables that the line sets for its commands. A line that
-// is not plain (isPlainLine) stays unchanged.
+// canonicalLine returns a form that all spellings of a command line share (command): no quotes, comments, wrappers such
+// as sudo, redirected errors or filters at the end. settings holds the folder and the variables that the line sets. A
+// line that is not plain stays unchanged.
 func (p *phrases) canonicalLine(cmd string) (command, settings string) {
 	if !isPlainLine(cmd) {
 		return cmd, ""
@@ -21,8 +20,7 @@ func (p *phrases) canonicalLine(cmd string) (command, settings string) {
 	return p.canonicalParsedLine(cmd, &line)
 }
 
-// isPlainLine reports whether a command line is short and has no here-document, no substitution and no compound
-// command.
+// isPlainLine reports whether a line is short, without here-document, substitution and compound command.
 func isPlainLine(cmd string) bool {
 	if len(cmd) > maxCommand {
 		return false
@@ -42,21 +40,19 @@ func isPlainLine(cmd string) bool {
 	return true
 }
 
-// withoutRedirection returns a replacer that removes the uses of > and & that a plain line may contain, which are &&
-// and redirections of the error output.
+// The replacer removes && and redirections of the error output, which a plain line may contain.
 //
 //nolint:gochecknoglobals // immutable
 var withoutRedirection = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer("2>&1", "", "2>/dev/null", "", "2> /dev/null", "", "&&", "")
 })
 
-// canonicalParsedLine is canonicalLine for a plain line that is already parsed.
 func (p *phrases) canonicalParsedLine(cmd string, line *shell.Line) (command, settings string) {
 	if !line.Parsed {
 		return cmd, ""
 	}
 	var parts, assigned []string
-	filters := 0 // number of filters at the end of the line
+	filters := 0
 	for _, c := range line.Commands {
 		prog, args := p.program(c.Words)
 		if prog == "" {
@@ -76,7 +72,7 @@ func (p *phrases) canonicalParsedLine(cmd string, line *shell.Line) (command, se
 		if len(parts) > 0 && c.Operator == "||" && len(args) == 0 && (prog == "true" || prog == ":") { // changes only the exit code
 			continue
 		}
-		operator := strings.Replace(c.Operator, ";", "&&", 1) // the operator before the command
+		operator := strings.Replace(c.Operator, ";", "&&", 1)
 		if len(parts) == 0 {
 			operator = ""
 		}
@@ -101,8 +97,7 @@ func (p *phrases) canonicalParsedLine(cmd string, line *shell.Line) (command, se
 	return strings.Join(parts[:len(parts)-filters], "\x1e"), strings.Join(assigned, "\x1f")
 }
 
-// withoutRunner removes the words that only run a module or a script: "python -m" of "python -m pip", "run" of "npm run
-// test".
+// withoutRunner removes "python -m" from "python -m pip", and "run" from "npm run test".
 func withoutRunner(words []string) []string {
 	switch {
 	case len(words) <= 2:
@@ -114,7 +109,7 @@ func withoutRunner(words []string) []string {
 	return words
 }
 
-// canonicalProgram returns the name of a program. The version of an interpreter is removed: python3.12 becomes python.
+// canonicalProgram removes the version of an interpreter: python3.12 becomes python.
 func (p *phrases) canonicalProgram(name string) string {
 	if base := strings.TrimRight(name, "0123456789."); base != name && (base == "pip" || p.inList("program interprets", base)) {
 		return base
@@ -122,7 +117,6 @@ func (p *phrases) canonicalProgram(name string) string {
 	return name
 }
 
-// isKeyword reports whether a word begins a compound command of the shell.
 func isKeyword(w string) bool {
 	switch w {
 	case "for", "while", "until", "if", "case", "select", "function", "[[":
@@ -131,9 +125,8 @@ func isKeyword(w string) bool {
 	return false
 }
 
-// sameCall reports whether two steps make the same call. A command that sets a folder or a variable equals the same
-// command without the setting, because the setting may persist in the shell. Most pairs of calls already differ in a
-// literal, so the identity of b is rarely computed.
+// sameCall ignores the setting of a folder or a variable, which may persist in the shell. Most pairs already differ in
+// a literal, so the identity of b is rarely computed.
 func sameCall(a, b *step) bool {
 	if !b.memo.hasIdentity {
 		result := &b.call.result
@@ -148,12 +141,11 @@ func sameCall(a, b *step) bool {
 	return a.memo.locationHash == b.memo.locationHash || a.memo.locationHash == 0 || b.memo.locationHash == 0
 }
 
-// sameCode reports whether two exit codes may belong to the same result, because foldCode returns equal codes or one of
-// the codes is 0. A filter in a pipe hides the exit code of the command, so 0 may replace any code.
+// sameCode accepts 0 for any code, because a filter in a pipe hides the exit code.
 func sameCode(a, b int) bool { return foldCode(a) == foldCode(b) || a == 0 || b == 0 }
 
-// foldCode returns an exit code in 16 bits, the size of a code in a checkpoint. A code that fits in 16 bits is
-// unchanged. Windows has longer codes, such as 3221225477 (0xC0000005), which become numbers below the codes of Unix.
+// foldCode returns an exit code in the 16 bits of a checkpoint. Windows has longer codes, such as 3221225477
+// (0xC0000005), which become numbers below the codes of Unix.
 func foldCode(code int) int {
 	if code == int(int16(code)) { //nolint:gosec // the conversion tests whether the code fits
 		return code

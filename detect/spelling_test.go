@@ -2,8 +2,7 @@ package detect_test
 
 import "testing"
 
-// A failed command that is repeated in a different spelling is a loop. A command with a different argument, folder or
-// variable is not the same call.
+// A different argument, folder or variable makes a different call.
 func TestRespelledCommandIsTheSameCall(t *testing.T) {
 	failed := "make: *** [all] Error 2"
 	for _, other := range []string{
@@ -57,8 +56,7 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 	}
 }
 
-// A pipe replaces the exit code of a command. Therefore, two failures with different exit codes count as the same
-// result if one of the commands is in a pipe.
+// A pipe replaces the exit code of a command.
 func TestExitCodeOfAPipeIsNotCompared(t *testing.T) {
 	plain := bash("make all", "make: *** [all] Error 2\n\nCommand exited with code 2")
 	piped := bash("make all | tail -5", "make: *** [all] Error 2\n\nCommand exited with code 0")
@@ -71,8 +69,7 @@ func TestExitCodeOfAPipeIsNotCompared(t *testing.T) {
 	}
 }
 
-// A failure that repeats after a command which only sets the folder or a variable of the shell is not a loop, because
-// the command may change the next result. After a command that also reads, the repeated failure is a loop.
+// The command may change the next result. After a command that also reads, the repeated failure is a loop.
 func TestChangedDirectoryOrVariableEndsALoop(t *testing.T) {
 	for between, want := range map[string]int{
 		"cd web": 0, "export CI=1": 0, "cd web && export CI=1": 0, "cd web && ls": 1, "ls": 1, "echo x": 1,

@@ -5,11 +5,10 @@ import (
 	"strings"
 )
 
-// sqlWords are keywords of SQL.
 const sqlWords = " select insert update delete with show describe explain create alter drop from where and or not null limit order group by " +
 	"into values set join left right inner outer on as distinct count having union all asc desc like in is between "
 
-// isSQL reports whether an argument is an SQL statement, by its name and by the first word of its value.
+// isSQL decides by the name of the argument and the first word.
 func isSQL(key, text string) bool {
 	if !slices.Contains([]string{"sql", "query", "statement", "q", "sql_query"}, strings.ToLower(key)) {
 		return false
@@ -22,8 +21,8 @@ func isSQL(key, text string) bool {
 	return false
 }
 
-// canonicalSQL returns the canonical form of an SQL statement. The form is in lower case outside of quotes, with single
-// blanks and without the final semicolon. ok is false if the argument is not an SQL statement.
+// canonicalSQL returns an SQL statement in lower case outside of quotes, with single blanks and without the final
+// semicolon.
 func canonicalSQL(key, text string) (statement string, ok bool) {
 	if !isSQL(key, text) {
 		return "", false
@@ -47,7 +46,6 @@ func canonicalSQL(key, text string) (statement string, ok bool) {
 	return strings.TrimRight(collapseSpaces(b.String()), "; "), true
 }
 
-// withoutLimit returns an SQL statement without the LIMIT clause at its end.
 func withoutLimit(statement string) string {
 	if i := strings.LastIndex(statement, " limit "); i >= 0 && isNumber(strings.TrimSpace(statement[i+len(" limit "):])) {
 		return statement[:i]
@@ -55,8 +53,8 @@ func withoutLimit(statement string) string {
 	return statement
 }
 
-// sqlNames returns the words of an SQL statement that are in lower case, except numbers and keywords. Every spelling of
-// the statement contains these words unchanged.
+// sqlNames returns the words in lower case, without numbers and keywords. Every spelling of the statement contains
+// these words.
 func sqlNames(statement string) string {
 	words := strings.FieldsFunc(statement, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')

@@ -2,8 +2,6 @@ package detect_test
 
 import "testing"
 
-// Two SQL statements count as the same call if they differ only in letter case, a semicolon or white space. A statement
-// with different quoted text is a different call.
 func TestRespelledSQLIsTheSameCall(t *testing.T) {
 	sqlStep := func(statement string) testStep {
 		return call("run_sql", jsonArgs("sql", statement), `ERROR: column "nmae" does not exist`)
@@ -23,8 +21,7 @@ func TestRespelledSQLIsTheSameCall(t *testing.T) {
 	}
 }
 
-// Two results count as equal if they differ only in random parts of temporary names, times in file names, seeds or host
-// ids.
+// Random names occur in temporary files, file names with times, seeds and host ids.
 func TestRandomNamesDoNotChangeTheResult(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"cannot open /tmp/tmp.aBcDeFgH/x", "cannot open /tmp/tmp.QwErTzUi/x"},

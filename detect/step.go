@@ -11,27 +11,26 @@ import (
 
 // step is one call with its result, or one user turn.
 type step struct {
-	call *judgedCall // nil for a user turn
+	call *judgedCall
 
 	item        int
-	resultIndex int // index of the result among the results of the item
-	batch       int // number of the batch; all calls of a batch were made before any of their results were known
+	resultIndex int
+	batch       int // all calls of a batch were made before their results were known
 	callID      string
-	mediaHash   uint64 // hash of the media in the result or in the message after the result
-	hasWarning  bool   // the result got a warning about a loop
-	inUserText  bool   // the result is part of the text of a user message (wire.Result.InUserText)
-	hasCall     bool   // one item holds both the call and the result (wire.Result.WithCall)
-	isAutomatic bool   // the harness ran a test itself; the model made no call
+	mediaHash   uint64 // hash of the media in the result or in the message after it
+	hasWarning  bool
+	inUserText  bool // see wire.Result.InUserText
+	hasCall     bool // see wire.Result.WithCall
+	isAutomatic bool // a test that the harness ran, without a call of the model
 
 	isUser bool
 	turn   userTurn
 	memo   stepMemo
-	source *wire.Request // the request with the text of the step, after dropText
+	source *wire.Request // request with the text, after dropText
 }
 
-// dropText removes the texts of a judged step to save memory. It first computes the properties that later steps read.
-// A later call of text reads the text from req again. Steps with equal judgements share one judgedCall, which the map
-// old holds by judgement.
+// dropText removes the texts of a judged step to save memory, and keeps what later steps read. The method text reads
+// the text from req again. Steps with equal judgements share one judgedCall of the map old.
 func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	s.source = req
 	if s.isUser {
@@ -55,12 +54,11 @@ func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	s.call, s.callID, s.memo.literals = shared, "", nil
 }
 
-// droppedCall is the analysis of every call after dropText. The step itself holds the properties that are still needed.
+// droppedCall is the analysis of every call after dropText.
 //
 //nolint:gochecknoglobals // immutable
 var droppedCall = new(toolCall)
 
-// text returns the text of the result, also after dropText.
 func (s *step) text() string {
 	if s.source == nil {
 		return s.call.result.text
@@ -68,49 +66,48 @@ func (s *step) text() string {
 	return trimLabel(s.source.Item(s.item).Results[s.resultIndex])
 }
 
-// userTurn is a turn of the user.
 type userTurn struct {
 	words                 string
-	parsed, reportsChange bool // reportsChange is valid once parsed is true
+	parsed, reportsChange bool // valid if parsed is true
 }
 
-// stepMemo holds the properties of a step that are computed at the first use.
+// stepMemo caches computed properties of a step.
 type stepMemo struct {
 	identity, resultHash                                 uint64
-	endsHash                                             uint64 // see step.endsHash
-	locationHash                                         uint64 // 16-bit hash of a command's folder and variables, or of an edited file's name
-	identityWithoutBudget                                uint32 // identity without budgets (attempts.go); 0 means no budget
-	queryWords                                           uint64 // set of the words of a search, computed with identityWithoutBudget
+	endsHash                                             uint64
+	locationHash                                         uint64 // hash of folder and variables, or of the edited file
+	identityWithoutBudget                                uint32 // see attempts.go; 0 means no budget
+	queryWords                                           uint64 // set together with identityWithoutBudget
 	hasIdentity, hasResultHash, hasIdentityWithoutBudget bool
 	hasEndsHash                                          bool
 	traits                                               callTraits
-	literals                                             []string         // see toolCall.literals
-	hasLiterals                                          bool             // literals are computed
-	hasJudgement                                         bool             // silent, timePassed, short, confirms and traits.repeats are set
-	isTransient, hasTransient                            bool             // the failure may end although nothing changes
-	isSilent                                             bool             // a shell command succeeded without a report of its success
-	fingerprint                                          *callFingerprint // see step.fingerprint
-	timePassed                                           bool             // the call waited, so that other calls may have other results
-	toolHash                                             uint32           // see step.toolHash
-	isShort                                              bool             // the result is one line of a few words, or empty
-	onlyConfirms                                         bool             // see step.onlyConfirms
+	literals                                             []string
+	hasLiterals                                          bool
+	hasJudgement                                         bool // fields that depend on the result are set
+	isTransient, hasTransient                            bool // the failure may end although nothing changes
+	isSilent                                             bool // a command succeeded without a report
+	fingerprint                                          *callFingerprint
+	timePassed                                           bool // other results may differ after the wait
+	toolHash                                             uint32
+	isShort                                              bool // one line of a few words, or empty
+	onlyConfirms                                         bool
 }
 
-// callTraits are the properties of a call that do not depend on its result, except for gesture and repeats.
+// callTraits are properties of a call. Only isGesture and isRepeatable depend on the result.
 type callTraits struct {
-	computed     bool // the other fields are set
-	isEdit       bool // edits a file
-	isCommand    bool // runs a command
-	isCheck      bool // runs a test, lint or build, or a command that is not read-only
-	mayChange    bool // may have side effects
-	scrolls      bool // scrolls a page
+	computed     bool
+	isEdit       bool
+	isCommand    bool
+	isCheck      bool // test, lint, build, or a command that is not read-only
+	mayChange    bool
+	scrolls      bool
 	isGesture    bool // clicks or types on a page, and the result shows the page
 	isNote       bool // writes a note or a plan of the agent
 	sendsWords   bool // sends a command in plain language to another program, such as a game
 	isRepeatable bool // is meant to be repeated, such as a poll; step.judgement corrects the field by the result
 }
 
-// toolCall returns the analysis of the call. The first use also sets memo.traits.
+// toolCall also sets memo.traits at the first use.
 func (s *step) toolCall() *toolCall {
 	call := s.call.toolCall()
 	if !s.memo.traits.computed {
@@ -128,7 +125,6 @@ func (s *step) toolCall() *toolCall {
 	return call
 }
 
-// identity returns the hash that equal calls share.
 func (s *step) identity() uint64 {
 	if !s.memo.hasIdentity {
 		call := s.toolCall()
@@ -144,19 +140,17 @@ func (s *step) identity() uint64 {
 	return s.memo.identity
 }
 
-// isEdit reports whether the call changes a file with an editor.
 func (s *step) isEdit() bool {
 	s.toolCall()
 	return s.memo.traits.isEdit
 }
 
-// isFinishedCheck reports whether the call ran a test, lint or build, or a command that is not read-only, to its end.
+// isFinishedCheck reports whether a test, lint or build, or a command that is not read-only, ran to its end.
 func (s *step) isFinishedCheck() bool {
 	v := s.judgement().Outcome
 	return s.memo.traits.isCheck && (v == OK || v == Error)
 }
 
-// identityWithoutBudget returns a hash of the call without its budgets (attempts.go), 0 for a call without a budget.
 func (s *step) identityWithoutBudget() uint32 {
 	if !s.memo.hasIdentityWithoutBudget {
 		s.memo.identityWithoutBudget, s.memo.hasIdentityWithoutBudget = s.toolCall().identityWithoutBudget(s.call.result.tool, s.call.result.args), true
@@ -165,7 +159,6 @@ func (s *step) identityWithoutBudget() uint32 {
 	return s.memo.identityWithoutBudget
 }
 
-// literals returns toolCall.literals of the arguments.
 func (s *step) literals() []string {
 	if !s.memo.hasLiterals {
 		s.memo.literals, s.memo.hasLiterals = s.toolCall().literals(s.call.result.args), true
@@ -173,8 +166,7 @@ func (s *step) literals() []string {
 	return s.memo.literals
 }
 
-// judgement returns the judgement of the result. The first use also sets the fields of memo that depend on the result
-// (see stepMemo.hasJudgement).
+// judgement also sets the fields of memo that depend on the result, at the first use.
 func (s *step) judgement() Judgement {
 	v := s.call.classify()
 	if s.memo.hasJudgement {
@@ -190,7 +182,7 @@ func (s *step) judgement() Judgement {
 	s.memo.onlyConfirms = text == "" || t.isEdit || t.mayChange && !t.isCommand && s.memo.isShort
 	acts := len(call.shell.parts) > 0 && !call.shell.readOnly
 	if v.Outcome == OK && !v.ReportsSuccess && acts {
-		// The output of a test, lint or build reports the outcome, even without an exit code.
+		// The output of a check reports the outcome, even without an exit code.
 		s.memo.isSilent = call.verificationKind() == "" || compiledPhrases().unframe(s.call.result.text).isEmpty
 	}
 	switch {
@@ -205,14 +197,13 @@ func (s *step) judgement() Judgement {
 	return v
 }
 
-// mayChangeResults reports whether later calls may have other results because of the step, which had a side effect,
-// started one, or waited.
+// mayChangeResults reports whether the step had or started a side effect, or waited.
 func (s *step) mayChangeResults() bool {
 	v := s.judgement()
 	return s.memo.timePassed || s.memo.traits.mayChange && (v.Outcome == OK || v.Outcome == Pending)
 }
 
-// isTransient reports whether the failure of the step may end although the agent changes nothing.
+// isTransient reports whether the failure may end although the agent changes nothing.
 func (s *step) isTransient() bool {
 	if !s.memo.hasTransient {
 		s.memo.isTransient, s.memo.hasTransient = compiledPhrases().isTransient(s.judgement(), s.text()), true
@@ -220,8 +211,7 @@ func (s *step) isTransient() bool {
 	return s.memo.isTransient
 }
 
-// resultHash returns a hash of the result, which ignores the parts that change from run to run, such as clock times.
-// For a failure, the hash also ignores the order of the lines.
+// resultHash ignores the parts of a result that change from run to run, and for a failure the order of the lines.
 func (s *step) resultHash() uint64 {
 	if !s.memo.hasResultHash {
 		s.memo.resultHash, s.memo.hasResultHash = hashResult(s.hashedText(), s.judgement().Outcome == Error)^s.mediaHash, true
@@ -229,7 +219,6 @@ func (s *step) resultHash() uint64 {
 	return s.memo.resultHash
 }
 
-// hashedText returns the part of the result that resultHash reads.
 func (s *step) hashedText() string {
 	s.toolCall()
 	text := s.text()
@@ -239,9 +228,8 @@ func (s *step) hashedText() string {
 	return s.call.toolCall().withoutQuery(text)
 }
 
-// sameResult reports whether two steps have the same result. Most pairs of long results differ in the first or the last
-// lines, so the whole text is rarely read. Equal failures may have their lines in a different order, so sameResult
-// reads the whole text of a failure.
+// sameResult compares the ends of long results first, so the whole text is rarely read. Equal failures may have their
+// lines in a different order and are always read.
 func sameResult(a, b *step) bool {
 	if (!a.memo.hasResultHash || !b.memo.hasResultHash) && a.judgement().Outcome != Error && !sameEnds(a, b) {
 		return false
@@ -249,14 +237,11 @@ func sameResult(a, b *step) bool {
 	return a.resultHash() == b.resultHash()
 }
 
-// sameEnds returns false if the first or the last lines of two results differ.
 func sameEnds(a, b *step) bool {
 	x, y := a.endsHash(), b.endsHash()
 	return x == y || x == 0 || y == 0
 }
 
-// endsHash returns a hash of the first and the last lines of the result. The value 0 means that the result has no such
-// hash.
 func (s *step) endsHash() uint64 {
 	if !s.memo.hasEndsHash {
 		s.memo.endsHash, s.memo.hasEndsHash = compiledPhrases().endsHash(s.hashedText()), true
@@ -264,14 +249,13 @@ func (s *step) endsHash() uint64 {
 	return s.memo.endsHash
 }
 
-// isExcludedFromLoops reports whether a step cannot be part of a cycle, because it may have had side effects, is meant
-// to be repeated, is still running, or was refused.
+// isExcludedFromLoops reports whether a step may have had side effects, is meant to be repeated, is still running, or
+// was refused.
 func (s *step) isExcludedFromLoops() bool {
 	v := s.judgement()
 	return s.memo.traits.isRepeatable || s.memo.traits.mayChange || v.Outcome == Pending || v.Outcome == Refusal
 }
 
-// reportsChange reports whether the user turn says that something changed.
 func (s *step) reportsChange() bool {
 	if !s.turn.parsed {
 		words := s.turn.words
@@ -283,7 +267,7 @@ func (s *step) reportsChange() bool {
 	return s.turn.reportsChange
 }
 
-// isBenchmark reports whether a command is a benchmark, which an agent repeats to compare the measured times.
+// isBenchmark recognises benchmarks, which an agent repeats to compare times.
 func (c *toolCall) isBenchmark() bool {
 	return slices.ContainsFunc(c.shell.parts, func(part shellPart) bool {
 		return hasAny([]string{"hyperfine", "wrk", "ab", "hey", "oha", "k6", "vegeta", "pgbench", "sysbench", "iperf3", "perf"}, part.prog) ||
@@ -291,8 +275,7 @@ func (c *toolCall) isBenchmark() bool {
 	})
 }
 
-// isUnfinished reports whether a result is a short description of an unfinished task. An agent repeats the call until
-// the task is finished.
+// isUnfinished recognises a task that an agent polls until the end.
 func (p *phrases) isUnfinished(text string) bool {
 	const short, lines = 200, 3
 	text = strings.ToLower(strings.TrimSpace(text))
@@ -300,8 +283,7 @@ func (p *phrases) isUnfinished(text string) bool {
 		(hasPhrase(text, p.lists["unfinished"]...) || p.namesActivity(text))
 }
 
-// namesActivity reports whether a text in lower case names a running activity: "building", {"state":"building"}, "is
-// building", "building...". Words such as "missing" do not name an activity.
+// namesActivity matches "building", {"state":"building"}, "is building" and "building...", but not "missing".
 func (p *phrases) namesActivity(text string) bool {
 	for at := 0; ; {
 		i := strings.Index(text[at:], "ing")
@@ -324,26 +306,25 @@ func (p *phrases) namesActivity(text string) bool {
 	}
 }
 
-// mentionsChange reports whether the user's words say that something changed, or ask for a second attempt.
+// mentionsChange reports whether the user says that something changed, or asks for a second attempt.
 func (p *phrases) mentionsChange(words string) bool {
 	return hasPhrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
 }
 
-// pressesKey reports whether a call presses a key or scrolls, so that a second equal call has a further effect.
+// pressesKey recognises a key or a scroll, which has a further effect at each repetition.
 func (c *toolCall) pressesKey() bool {
 	action, _ := c.args.get("action", "type")
 	return c.nameMatches("key") || action.kind == stringValue && c.phrases.inList("tool key", strings.ToLower(action.raw))
 }
 
-// sendsWords reports whether the only argument of the call is a command or an action in plain language.
+// sendsWords reports whether the only argument is a command in plain language.
 func (c *toolCall) sendsWords() bool {
 	return len(c.args.keys) == 1 && slices.Contains([]string{"action", "command", "input", "move", "text"}, strings.ToLower(c.args.keys[0]))
 }
 
-// scrolls reports whether a call scrolls a page.
 func (c *toolCall) scrolls() bool { return c.purpose == purposeWeb && c.nameHas("scroll") }
 
-// showsNoScreen reports whether a result only confirms a key press, and so does not show whether the key had an effect.
+// showsNoScreen recognises a confirmation of a key press, which does not show the effect of the key.
 func showsNoScreen(text string) bool {
 	const short = 60
 	text = strings.ToLower(strings.TrimSpace(text))
@@ -354,13 +335,12 @@ func showsNoScreen(text string) bool {
 		startsWithPhrase(text, "ok", "done", "pressed", "scrolled", "typed", "sent", "success", "key", "executed", "true")
 }
 
-// mayChange reports whether a successful call may change the results of later calls.
 func (c *toolCall) mayChange() bool {
 	switch c.purpose {
 	case purposeEdit:
 		return true
 	case purposeExec:
-		if c.shell.readOnly { // a command that only sets the directory or variables of a persistent shell
+		if c.shell.readOnly { // it only sets the directory or variables of a persistent shell
 			return !slices.ContainsFunc(c.shell.parts, func(part shellPart) bool { return !c.phrases.inList("program sets", part.prog) })
 		}
 		if k := c.verificationKind(); k == "test" || k == "lint" {
@@ -378,8 +358,7 @@ func (c *toolCall) mayChange() bool {
 	return false
 }
 
-// writesFixes reports whether a test or lint command also writes files, such as "eslint --fix" or
-// "gofmt -w . && go test".
+// writesFixes matches "eslint --fix" and "gofmt -w . && go test".
 func (c *toolCall) writesFixes() bool {
 	for _, part := range c.shell.parts {
 		if anyHasPrefix(part.args, "--fix") || anyHasPrefix(part.args, "--write") ||

@@ -12,39 +12,33 @@ import (
 	"precept/internal/wire"
 )
 
-// testStep is a step of a test session: a user turn, or a call with its result.
+// testStep is a user turn, or a call with its result.
 type testStep struct {
-	user               string // message of the user; "" for a call
+	user               string // "" for a call
 	tool, args, result string
-	sameAnswer         bool // the call is in the same answer as the previous call
+	sameAnswer         bool
 }
 
 func userTurn(text string) testStep { return testStep{user: text} }
 
-// call returns a step with a call of a tool and its result.
 func call(tool, args, result string) testStep {
 	return testStep{tool: tool, args: args, result: result}
 }
 
-// bash returns a step with a shell command and its result.
 func bash(cmd, result string) testStep { return call("bash", jsonArgs("command", cmd), result) }
 
-// parallel returns the step as a call in the same answer as the previous call.
 func parallel(step testStep) testStep {
 	step.sameAnswer = true
 	return step
 }
 
-// jsonArgs returns a JSON object with one key.
 func jsonArgs(key, value string) string {
 	b, _ := json.Marshal(map[string]string{key: value})
 	return string(b)
 }
 
-// failedBash returns a step with a command that ends with exit code 2.
 func failedBash(cmd string) testStep { return bash(cmd, "boom\n\nCommand exited with code 2") }
 
-// repeatSteps returns the steps, repeated n times.
 func repeatSteps(n int, steps ...testStep) (all []testStep) {
 	for range n {
 		all = append(all, steps...)
@@ -67,7 +61,6 @@ func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
 
 type obj = map[string]any
 
-// chat returns the messages of a test session in the Chat dialect.
 func chat(steps []testStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for i, step := range steps {
@@ -92,7 +85,6 @@ func chat(steps []testStep) []any {
 	return msgs
 }
 
-// messages returns the messages of a test session in the Messages dialect.
 func messages(steps []testStep) []any {
 	msgs := []any{obj{"role": "user", "content": "do the task"}}
 	for i, step := range steps {
@@ -113,7 +105,6 @@ func messages(steps []testStep) []any {
 	return msgs
 }
 
-// responses returns the items of a test session in the Responses dialect.
 func responses(steps []testStep) []any {
 	items := []any{obj{"role": "user", "content": "do the task"}}
 	var outputs []any
@@ -137,8 +128,7 @@ func responses(steps []testStep) []any {
 	return items
 }
 
-// replay passes a test session to Loops in growing requests, and returns the indices of the steps with a loop. It fails
-// the test if a loop is reported twice.
+// replay passes a test session to Loops in growing requests, and returns the indices of the steps with a loop.
 func replay(tb testing.TB, d wire.Dialect, steps []testStep) []int {
 	tb.Helper()
 	warned := map[string]bool{}
@@ -179,7 +169,6 @@ func replay(tb testing.TB, d wire.Dialect, steps []testStep) []int {
 	return out
 }
 
-// drawSteps draws a test session with repeated calls.
 func drawSteps(t *rapid.T) []testStep {
 	cmds := []string{"make", "make test", "sh run.sh", "cat a"}
 	n := rapid.IntRange(1, 12).Draw(t, "n")
@@ -204,8 +193,7 @@ func drawSteps(t *rapid.T) []testStep {
 	return steps
 }
 
-// replayFromCheckpoints passes a test session to LoopsSince in requests with only new items, as if the provider kept
-// the history, and returns the indices of the steps with a loop.
+// replayFromCheckpoints passes only new items to LoopsSince, as if the provider kept the history.
 func replayFromCheckpoints(tb testing.TB, steps []testStep) []int {
 	tb.Helper()
 	warned, calls := map[string]bool{}, map[string]wire.Call{}

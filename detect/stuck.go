@@ -7,20 +7,19 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// An agent can be stuck although each call differs from the earlier calls. In such a loop, a tool fails with the same
-// message whatever the arguments, actions leave a screen unchanged, or each result was seen before.
+// An agent can be stuck although its calls differ: a tool fails with the same message, actions leave a screen
+// unchanged, or every result was seen before.
 
-// Numbers of results that make a loop although the calls differ, and the bound of the search.
+// Numbers of results that make a loop although the calls differ.
 const (
 	minSameMessages = 5  // failures with the same message
 	minSameScreens  = 6  // successes with the same result
-	minKnownResults = 6  // consecutive answers with only results that were seen before
-	maxStuckSteps   = 40 // number of steps that are searched
+	minKnownResults = 6  // consecutive answers with known results only
+	maxStuckSteps   = 40 // bound of the search
 )
 
 // hasSameFailures reports whether the last minSameMessages results of a tool are failures with the same message,
-// whatever the arguments. A transient failure needs one more. Calls of other tools may be in between. All calls of one
-// answer count as one.
+// whatever the arguments. A transient failure needs one more. All calls of one answer count as one.
 func hasSameFailures(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != Error {
@@ -34,8 +33,8 @@ func hasSameFailures(steps func(int) *step) bool {
 }
 
 // hasSameAnswers reports whether the last minSameScreens results of a tool are the same, although the arguments differ.
-// A short result ("The seat is taken.") does not count, because the same text may describe different objects. A short
-// result of a command in plain language, as in a game ("The door is locked."), does count.
+// A short result ("The seat is taken.") may describe different objects and counts only in a game ("The door is
+// locked.").
 func hasSameAnswers(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != OK || newest.onlyConfirms() || newest.memo.isShort && !newest.memo.traits.sendsWords {
@@ -46,17 +45,15 @@ func hasSameAnswers(steps func(int) *step) bool {
 	})
 }
 
-// hasAlikeResults reports whether the newest minCount answers with calls of one tool have results for which isAlike
-// returns true. The search ends at a user turn, at a warning and at any other result of the tool. If time can change
-// the result, the search also ends at a wait. For successes, the search also ends at a call with side effects of any
-// other tool, and at two equal calls of other tools with different results. A result of any other tool counts, too, if
-// isAlike returns true and the newest result is a success and not short.
+// hasAlikeResults reports whether the newest minCount answers with calls of one tool have results that isAlike accepts.
+// The search ends at a user turn, at a warning, at any other result of the tool, and at a wait if time can change the
+// result. For successes, it also ends at side effects and at two equal calls of other tools with different results.
 func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bool) bool {
 	newest := steps(0)
 	succeeds := newest.judgement().Outcome == OK
 	timeMatters := succeeds || newest.isTransient()
 	count, batch := 1, newest.batch
-	var between *step // the last call of a different tool that was read
+	var between *step // last call of a different tool
 	for i := 1; i < maxStuckSteps; i++ {
 		s := steps(i)
 		if s == nil || s.isUser || s.hasWarning || timeMatters && s.timePassed() {
@@ -83,14 +80,14 @@ func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bo
 	return false
 }
 
-// showsChange reports whether two steps are the same call with different results. a may be nil.
+// showsChange reports whether two steps are the same call with different results. The step a may be nil.
 func showsChange(a, b *step) bool { return a != nil && sameCall(a, b) && !sameResult(a, b) }
 
-// seesNothingNew reports whether the last minKnownResults answers had only results that were seen before, and at least
-// two of these results differ. A poll or a wait ends the search, because the agent expects to see the same result. A
-// result that only confirms a new action, such as an edit, is also progress.
+// seesNothingNew reports whether the last minKnownResults answers had only known results, at least two of them
+// different. A poll or a wait ends the search, because the agent expects the same result. A confirmed new action, such
+// as an edit, is progress.
 func seesNothingNew(steps func(int) *step) bool {
-	var list []*step // the steps that were read, the newest first
+	var list []*step // newest first
 	back := func(i int) *step {
 		for i >= len(list) {
 			if len(list) == maxStuckSteps {
@@ -120,7 +117,6 @@ func seesNothingNew(steps func(int) *step) bool {
 	}
 }
 
-// wasSeen reports whether an earlier step of the same tool had the same result, and s is not progress.
 func (s *step) wasSeen(earlier func(int) *step) bool {
 	v := s.judgement().Outcome
 	if v != OK && v != Error || s.memo.traits.isRepeatable {
@@ -138,24 +134,21 @@ func (s *step) wasSeen(earlier func(int) *step) bool {
 	}
 }
 
-// onlyConfirms reports whether the result only confirms an action: the result of an edit, a short result of any other
-// action, such as "Sent.", or an empty result.
+// onlyConfirms matches the result of an edit, a short result such as "Sent.", and an empty result.
 func (s *step) onlyConfirms() bool {
 	s.judgement()
 	return s.memo.onlyConfirms
 }
 
-// timePassed reports whether the call waited, so that later results may differ.
 func (s *step) timePassed() bool {
 	s.judgement()
 	return s.memo.timePassed
 }
 
-// sameTool reports whether two steps call the same tool. Two commands must also run the same program.
+// sameTool requires the same program of two commands.
 func sameTool(a, b *step) bool { return a.toolHash() != 0 && a.toolHash() == b.toolHash() }
 
-// toolHash returns a hash of the tool's name. For a command, the hash includes the name of the program. The hash of an
-// unknown tool is 0.
+// toolHash includes the program of a command. The hash of an unknown tool is 0.
 func (s *step) toolHash() uint32 {
 	if s.memo.toolHash == 0 && s.call.result.tool != "" {
 		name := s.call.result.tool
@@ -167,8 +160,7 @@ func (s *step) toolHash() uint32 {
 	return s.memo.toolHash
 }
 
-// messageHash returns a hash of the lines that describe a failure, without the words of the call. For a test, lint or
-// build, the hash is the hash of the whole result.
+// messageHash hashes the lines that describe a failure without the words of the call, or the whole result of a check.
 func (s *step) messageHash() uint32 {
 	if f := s.failureFingerprint(); !f.compareResult {
 		return f.message
@@ -176,8 +168,7 @@ func (s *step) messageHash() uint32 {
 	return shortHash(s.resultHash())
 }
 
-// hashMessage returns a hash of lines without the words of the arguments. The order of the lines does not matter, as in
-// hashResult.
+// hashMessage ignores the order of the lines, as hashResult does.
 func (p *phrases) hashMessage(lines []string, args string) uint32 {
 	argWords := map[string]bool{}
 	for word := range strings.FieldsFuncSeq(strings.ToLower(cutText(args, maxMessageArgs)), isWordSeparator) {
@@ -200,8 +191,8 @@ func (p *phrases) hashMessage(lines []string, args string) uint32 {
 	return shortHash(sum)
 }
 
-// maxMessageArgs is the number of bytes of the arguments whose words hashMessage leaves out.
+// maxMessageArgs is the size of the arguments whose words are left out.
 const maxMessageArgs = 4 << 10
 
-// hashPrefix returns a hash of a part of the first bytes of the result. Equal results have equal hashes.
+// hashPrefix returns equal hashes for equal results.
 func (s *step) hashPrefix() uint64 { return xxhash.Sum64String(unescapedLead(s.call.result.text)) }

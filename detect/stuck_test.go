@@ -10,7 +10,6 @@ import (
 	"precept/internal/wire"
 )
 
-// withTool returns copies of the steps that call the tool instead.
 func withTool(tool string, steps ...testStep) (out []testStep) {
 	for _, s := range steps {
 		s.tool = tool
@@ -19,7 +18,6 @@ func withTool(tool string, steps ...testStep) (out []testStep) {
 	return out
 }
 
-// After a warning, the count of steps without progress restarts.
 func TestStuckAgentIsWarnedAgain(t *testing.T) {
 	t.Parallel()
 	var guesses, walk []testStep
@@ -38,8 +36,8 @@ func TestStuckAgentIsWarnedAgain(t *testing.T) {
 	}
 }
 
-// Different calls are a loop if they make no progress: five failures with the same message, six identical screens, or
-// six answers without a new result. A different result, a change, a wait or a user turn ends the count.
+// The limits are five failures with the same message, six identical screens, or six answers without a new result. A
+// change, a wait or a user turn ends the count.
 func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	t.Parallel()
 	callsWith := func(tool, key string, result func(value string) string, values ...string) (steps []testStep) {

@@ -12,13 +12,11 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// hasAnyPrefix reports whether s begins with a string of the list.
 func hasAnyPrefix(s string, list []string) bool {
 	return slices.ContainsFunc(list, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
-// plainLine returns a line without colours, without the frame of a box (see unboxed), and without surrounding white
-// space.
+// plainLine removes colours, the frame of a box, and surrounding white space.
 func plainLine(line string) string {
 	if strings.IndexByte(line, 0x1b) < 0 && !strings.Contains(line, "[3") {
 		return withoutBox(strings.TrimSpace(line))
@@ -35,8 +33,8 @@ func plainLine(line string) string {
 	return withoutBox(strings.TrimSpace(b.String()))
 }
 
-// withoutBox removes the bar that terraform draws before "Error: ", and the double frame that npm and playwright draw.
-// A line that also ends with a bar is a row of a table and stays unchanged.
+// withoutBox removes the bar that terraform draws before "Error: ", and the double frame of npm and playwright. A line
+// that also ends with a bar is a row of a table.
 func withoutBox(t string) string {
 	if strings.HasPrefix(t, "╔") || strings.HasPrefix(t, "║") || strings.HasPrefix(t, "╚") {
 		return strings.Trim(t, "╔═╗║╚╝ ")
@@ -47,8 +45,8 @@ func withoutBox(t string) string {
 	return t
 }
 
-// withoutSymbols removes the symbols before the first word of a line, as in "🔴 exit 2" or "⚠️ Failed to open x". A
-// check mark or a bullet stays, because it may precede the name of a test.
+// withoutSymbols removes symbols before the first word, as in "🔴 exit 2" or "⚠️ Failed to open x". A check mark or a
+// bullet may precede the name of a test and stays.
 func withoutSymbols(t string) string {
 	if t == "" || t[0] < 0x80 {
 		return t
@@ -62,8 +60,8 @@ func withoutSymbols(t string) string {
 	return strings.TrimLeft(rest, " ")
 }
 
-// colourLen returns the length, in bytes, of the terminal sequence for a colour at the start of s, 0 for none. The
-// escape byte may be missing ("[31merror[39m").
+// colourLen returns the length of the colour sequence at the start of s. The escape byte may be missing
+// ("[31merror[39m").
 func colourLen(s string) int {
 	i := 0
 	if s[0] == 0x1b {
@@ -82,7 +80,6 @@ func colourLen(s string) int {
 	return 0
 }
 
-// cutText returns the first n bytes of s.
 func cutText(s string, n int) string {
 	if len(s) > n {
 		return s[:n]
@@ -94,14 +91,12 @@ func containsAny(s string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
 }
 
-// startsWithPhrase reports whether s begins with one of the phrases as whole words.
 func startsWithPhrase(s string, phrases ...string) bool {
 	return slices.ContainsFunc(phrases, func(p string) bool {
 		return strings.HasPrefix(s, p) && !isLetterAt(s, len(p))
 	})
 }
 
-// hasPhrase reports whether s contains one of the phrases as whole words.
 func hasPhrase(s string, phrases ...string) bool {
 	for _, p := range phrases {
 		for from := 0; ; {
@@ -119,8 +114,7 @@ func hasPhrase(s string, phrases ...string) bool {
 	return false
 }
 
-// isLetterAt reports whether s has a byte at i that belongs to a word. Bytes of other scripts count as letters, so that
-// "дай" does not begin with the word "да".
+// isLetterAt counts bytes of other scripts as letters, so that "дай" does not begin with the word "да".
 func isLetterAt(s string, i int) bool {
 	if i >= len(s) {
 		return false
@@ -129,7 +123,7 @@ func isLetterAt(s string, i int) bool {
 	return c >= 'a' && c <= 'z' || isDigit(c) || c == '\'' || c == '_' || c >= 0x80
 }
 
-// fold returns a text in lower case, with single blanks between the words and with ASCII apostrophes and quotes.
+// fold returns a text in lower case, with single blanks, ASCII apostrophes and ASCII quotes.
 func fold(s string) string {
 	s = strings.ToLower(s)
 	if strings.Contains(s, "\xe2\x80") { // common start of the four characters
@@ -138,10 +132,8 @@ func fold(s string) string {
 	return collapseSpaces(s)
 }
 
-// collapseSpaces returns the words of s with one blank between two words.
 func collapseSpaces(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// hasAny reports whether one of the arguments is one of the wanted texts.
 func hasAny(args []string, wanted ...string) bool {
 	for _, a := range args {
 		if slices.Contains(wanted, a) {
@@ -151,12 +143,11 @@ func hasAny(args []string, wanted ...string) bool {
 	return false
 }
 
-// anyHasPrefix reports whether one of the arguments begins with the prefix.
 func anyHasPrefix(args []string, prefix string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, prefix) })
 }
 
-// cutRunes returns the first n bytes of s, or fewer, so that no rune is cut in two.
+// cutRunes returns at most n bytes and cuts no rune in two.
 func cutRunes(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -167,18 +158,16 @@ func cutRunes(s string, n int) string {
 	return s[:n]
 }
 
-// userText is a user's text in the form that fold returns, with the set of its triples. A triple is three successive
-// bytes. A turn is compared with several hundred phrases. Most of these phrases contain a triple that does not occur in
-// the text, so the text need not be searched for these phrases.
+// userText is a text from fold with the set of its triples, which are three successive bytes. A turn is compared with
+// several hundred phrases. Most of them contain a triple that the text lacks, and need no search.
 type userText struct {
 	text    string
 	triples [1 << (tripleBits - 6)]uint64 // set of the hashes of the triples
 }
 
-// tripleBits is the number of bits of a triple's hash. The set is large enough for maxTurnText bytes.
+// tripleBits makes the set large enough for maxTurnText bytes.
 const tripleBits = 14
 
-// newUserText returns the userText of a text that fold returned.
 func newUserText(low string) *userText {
 	s := &userText{text: low}
 	for i := 2; i < len(low); i++ {
@@ -193,7 +182,7 @@ func tripleHash(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 2654435761 >> (32 - tripleBits)
 }
 
-// mayContain reports whether the text may contain p. If the result is false, the text does not contain p.
+// mayContain is only certain if it is false.
 func (u *userText) mayContain(p string) bool {
 	for i := 2; i < len(p); i++ {
 		if h := tripleHash(p[i-2], p[i-1], p[i]); u.triples[h>>6]&(1<<(h&63)) == 0 {
@@ -203,12 +192,10 @@ func (u *userText) mayContain(p string) bool {
 	return true
 }
 
-// hasPhrase reports whether the text contains one of the phrases as whole words.
 func (u *userText) hasPhrase(phrases ...string) bool {
 	return slices.ContainsFunc(phrases, func(p string) bool { return u.mayContain(p) && hasPhrase(u.text, p) })
 }
 
-// containsAny reports whether the text contains one of the strings, also inside of a word.
 func (u *userText) containsAny(words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return u.mayContain(w) && strings.Contains(u.text, w) })
 }

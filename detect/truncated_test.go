@@ -11,7 +11,6 @@ import (
 	"precept/detect"
 )
 
-// callAllReaders passes a result to each function that reads results. No function may panic.
 func callAllReaders(text string) {
 	for _, tool := range []string{"bash", "read_file", "edit", "get_order", "translate_text", ""} {
 		v := detect.Classify(tool, deployArgs, text, 0)
@@ -25,7 +24,6 @@ func callAllReaders(text string) {
 	detect.ResultSum(text, false)
 }
 
-// rowsOfTestdata returns the last column of each line of the files in testdata, truncated to 2,000 bytes.
 func rowsOfTestdata(t *testing.T) (rows []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*")
@@ -52,7 +50,6 @@ func rowsOfTestdata(t *testing.T) (rows []string) {
 	return rows
 }
 
-// framedResults returns results in the frames of harnesses, and other texts that detect parses byte by byte.
 func framedResults() []string {
 	return []string{
 		`<result exit_code="2" name='x'>boom</result>`, `<result exit_code=2>boom</result>`, `<result exit_code=></result>`,
@@ -65,7 +62,7 @@ func framedResults() []string {
 	}
 }
 
-// A harness may truncate a result at any byte, which must not cause a panic.
+// A harness may truncate a result at any byte.
 func TestTruncatedResultDoesNotPanic(t *testing.T) {
 	t.Parallel()
 	for _, text := range framedResults() {

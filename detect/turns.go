@@ -16,21 +16,19 @@ const (
 	Neutral    Feeling = "neutral"
 )
 
-// Opinion is the user's opinion of the agent's previous answer, as ClassifyTurn finds it in one user turn.
+// Opinion is the user's opinion of the agent's previous answer.
 type Opinion struct {
 	Feeling   Feeling
-	Rule      string // rule that decided
-	Interrupt bool   // the harness reports that the user interrupted the answer, so the words of the turn were not read
+	Rule      string
+	Interrupt bool // the user interrupted the answer, and the words were not read
 }
 
-// ClassifyTurn returns the opinion in a user turn. text is the message as sent, words are the user's own words in the
-// message, and previous is the agent's text before the turn. If previous is empty, the turn is a task and has no
-// opinion.
+// ClassifyTurn returns the opinion in a user turn. text is the message as sent, words are the user's own words in it,
+// and previous is the agent's text before the turn. If previous is empty, the turn is a task and has no opinion.
 func ClassifyTurn(text, words, previous string) Opinion {
 	return compiledPhrases().classifyTurn(text, words, previous)
 }
 
-// classifyTurn is ClassifyTurn with the phrases p.
 func (p *phrases) classifyTurn(text, words, previous string) Opinion {
 	if rule, ok := interruptRule(text); ok {
 		return Opinion{Feeling: Rejection, Rule: rule, Interrupt: true}
@@ -51,8 +49,6 @@ func (p *phrases) classifyTurn(text, words, previous string) Opinion {
 	return Opinion{Feeling: feeling, Rule: rule}
 }
 
-// interruptRule returns the name of the interrupt if text begins with the message of a harness that the user
-// interrupted the answer, and false for other texts.
 func interruptRule(text string) (string, bool) {
 	head := strings.TrimSpace(text)
 	switch {
@@ -64,13 +60,12 @@ func interruptRule(text string) (string, bool) {
 	return "", false
 }
 
-// SyntheticRule reports whether a harness wrote the words of a user message, and returns the rule that decided. Such
-// words are, for example, a reminder, a reported result, or an order to continue after a compaction.
+// SyntheticRule reports whether a harness wrote the words of a user message: a reminder, a reported result, or an order
+// to continue after a compaction.
 func SyntheticRule(words string) (rule string, ok bool) {
 	return compiledPhrases().syntheticRule(words)
 }
 
-// syntheticRule is Synthetic with the phrases p.
 func (p *phrases) syntheticRule(words string) (rule string, ok bool) {
 	w := strings.TrimSpace(words)
 	if p.isObservation(w) {
@@ -85,9 +80,8 @@ func (p *phrases) syntheticRule(words string) (rule string, ok bool) {
 	return "", false
 }
 
-// isObservation reports whether the words are a result that a harness reports. The forms of such a report are a text in
-// tags ("<task_result>...</task_result>"), a name and a JSON value, a text with a header in brackets, a validation
-// error, and an exit code with the output of a command.
+// isObservation reports whether a harness reports a result: a text in tags ("<task_result>...</task_result>"), a name
+// and a JSON value, a header in brackets, a validation error, or an exit code with output.
 func (p *phrases) isObservation(words string) bool {
 	first, rest, more := strings.Cut(words, "\n")
 	if strings.HasPrefix(first, "<") {
@@ -102,8 +96,7 @@ func (p *phrases) isObservation(words string) bool {
 	return more && rest != "" && (r.readCodeLine(first) || r.readCodeSentence(first))
 }
 
-// isReturnedValue reports whether a message consists of a short name, a colon and a JSON object or array, such as
-// "Tool get_weather returned: {...}".
+// isReturnedValue matches "Tool get_weather returned: {...}".
 func isReturnedValue(words string) bool {
 	const maxName = 80
 	name, value, ok := strings.Cut(words, ":")
@@ -115,8 +108,8 @@ func isReturnedValue(words string) bool {
 	return isJSON
 }
 
-// hasHarnessHeader reports whether a text begins with a header in brackets that names its author or a step, such as
-// "[auto] Turn 3". Placeholders of images, files and pasted text are also in brackets, but are the user's.
+// hasHarnessHeader matches "[auto] Turn 3". Placeholders of images, files and pasted text are also in brackets, but are
+// the user's.
 func hasHarnessHeader(words string) bool {
 	const maxHeader = 60
 	header, _, ok := strings.Cut(cutText(words, maxHeader), "]")
@@ -124,8 +117,7 @@ func hasHarnessHeader(words string) bool {
 		!containsAny(strings.ToLower(header), "image", "pasted", "screenshot", "attach", "photo", "video", "audio")
 }
 
-// sentiment returns the feeling in a user message, and the name of the rule that matched. The first rule that matches
-// decides. The order of the rules is the order of their certainty, so a pasted failure and disapproval come first.
+// sentiment tries the rules in the order of their certainty, so a pasted failure and disapproval come first.
 func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	own, pasted := p.withoutPasted(words)
 	low := fold(own)
@@ -183,27 +175,24 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	return Neutral, ""
 }
 
-// demandRules are the rules of a "no" and of a demand to work in a different way. After a question of the agent, a turn
-// with such a rule is a choice, not an opinion.
+// demandRules match a "no" or a demand to work in a different way. After a question of the agent, such a turn is a
+// choice, not an opinion.
 //
 //nolint:gochecknoglobals // immutable
 var demandRules = map[string]bool{"no": true, "no-but": true, "dont": true, "another-way": true, "doubt": true, "thanks-but": true}
 
-// answersQuestion reports whether a turn only answers a question or an offer of the agent, and says nothing about the
-// agent or its work.
+// answersQuestion reports whether a turn only answers a question, and says nothing about the agent or its work.
 func (p *phrases) answersQuestion(words, previous string) bool {
 	own, _ := p.withoutPasted(words)
 	low := strings.NewReplacer("can you ", "", "could you ", "").Replace(fold(own))
 	return (endsInQuestion(previous) || p.endsInOffer(previous)) && !hasPhrase(low, p.lists["about-answer"]...)
 }
 
-// endsInQuestion reports whether the last 200 bytes of the agent's text contain a question mark at the end of a word.
 func endsInQuestion(previous string) bool {
 	end := strings.TrimRight(textTail(previous), " \n*_\"'")
 	return strings.HasSuffix(end, "?") || strings.Contains(end, "? ") || strings.Contains(end, "?\n")
 }
 
-// endsInOffer reports whether the last sentence of the agent's text is an offer.
 func (p *phrases) endsInOffer(previous string) bool {
 	sentence := strings.ToLower(strings.TrimRight(textTail(previous), " \n.!"))
 	if i := strings.LastIndexAny(sentence, ".!\n"); i >= 0 {
@@ -212,19 +201,17 @@ func (p *phrases) endsInOffer(previous string) bool {
 	return hasPhrase(sentence, p.lists["offer"]...)
 }
 
-// claimsDone reports whether the agent's text begins with a report that work is done.
 func (p *phrases) claimsDone(previous string) bool {
 	return startsWithPhrase(strings.ToLower(cutText(strings.TrimLeft(previous, " *#\n"), 40)), p.lists["claim"]...)
 }
 
-// reportsNoChange reports whether the user says that nothing has changed, as in "still red".
+// reportsNoChange matches "still red".
 func (p *phrases) reportsNoChange(opening string, turn *userText) bool {
 	return !strings.HasSuffix(turn.text, "?") && !p.praises(turn) &&
 		(begins(opening, []string{"still"}, []string{"still need", "still want", "still have", "still waiting", "still thinking"}) ||
 			turn.hasPhrase("is still", "are still", "still at", "still in"))
 }
 
-// blames reports whether the user says that the agent got something wrong.
 func blames(turn *userText) bool {
 	if !turn.hasPhrase("wrong", "incorrect", "incorrectly") {
 		return false
@@ -232,22 +219,19 @@ func blames(turn *userText) bool {
 	return turn.hasPhrase("you got", "you have got", "you've got", "you used", "you put", "you picked", "you chose", "you took", "you wrote", "you booked", "you sent")
 }
 
-// comparesAlternatives reports whether a short user turn names the alternative that the user wants and the alternative
-// that the user does not want, as in "tabs, not blanks".
+// comparesAlternatives matches "tabs, not blanks".
 func comparesAlternatives(turn *userText) bool {
 	const maxWords = 10
 	_, rest, ok := strings.Cut(turn.text, ", not ")
 	return ok && len(strings.Fields(turn.text)) <= maxWords && !startsWithPhrase(rest, "sure", "yet", "now", "a problem", "bad") && !strings.HasSuffix(turn.text, "?")
 }
 
-// asksToPause reports whether the user only asks the agent to wait.
 func asksToPause(opening string, turn *userText) bool {
 	return startsWithPhrase(opening, "hold on", "wait", "don't", "do not") && turn.hasPhrase("yet", "let me", "i want to", "i need to", "before i") &&
 		!turn.hasPhrase("wrong", "you", "instead")
 }
 
-// declinesOffer reports whether a "no" at the start of a turn only answers the agent's question, because the user
-// needs nothing else or does not know the answer.
+// declinesOffer reports whether the user needs nothing else or does not know the answer.
 func (p *phrases) declinesOffer(opening, previous string) bool {
 	_, rest, _ := strings.Cut(opening, " ")
 	rest = strings.Trim(rest, " .,!-")
@@ -260,29 +244,25 @@ func (p *phrases) declinesOffer(opening, previous string) bool {
 	return hasQuestionMark(previous) && startsWithPhrase(rest, p.lists["unknown-answer"]...)
 }
 
-// hasQuestionMark reports whether the end of the agent's text has a question mark.
 func hasQuestionMark(previous string) bool { return strings.Contains(textTail(previous), "?") }
 
-// textTail returns the last 200 bytes of the agent's text. A question to the user is usually there.
+// textTail returns the end of a text, where a question to the user usually is.
 func textTail(text string) string { return text[max(0, len(text)-200):] }
 
-// begins reports whether opening begins with one of the phrases and with none of the exceptions.
 func begins(opening string, phrases, exceptions []string) bool {
 	return startsWithPhrase(opening, phrases...) && !startsWithPhrase(opening, exceptions...)
 }
 
-// asksForAnotherWay reports whether the user wants the work done in a different way.
 func (p *phrases) asksForAnotherWay(turn *userText) bool {
 	return turn.hasPhrase(p.lists["another-way"]...) || p.asksForTweak(turn) ||
 		turn.containsAny(p.lists["another-way-anywhere"]...)
 }
 
-// asksForTweak reports whether the user asks for a small change, such as a little more or a little less.
+// asksForTweak recognises a small change, such as a little more or less.
 func (p *phrases) asksForTweak(turn *userText) bool {
 	return turn.hasPhrase(p.lists["tweak"]...) && !strings.HasSuffix(turn.text, "thanks")
 }
 
-// praises reports whether the user approves of the work.
 func (p *phrases) praises(turn *userText) bool {
 	if turn.hasPhrase(p.lists["praise"]...) {
 		return !turn.containsAny(p.lists["no-praise"]...)
@@ -290,14 +270,12 @@ func (p *phrases) praises(turn *userText) bool {
 	return turn.containsAny(p.lists["praise-anywhere"]...)
 }
 
-// agrees reports whether the turn begins with an agreement.
 func (p *phrases) agrees(opening string) bool {
 	return startsWithPhrase(opening, p.lists["agreement"]...) ||
 		hasAnyPrefix(opening, p.lists["agreement-begun"])
 }
 
-// judgeAgreement returns the feeling and the rule of a turn that begins with an agreement. "ok" is an approval only in
-// a very short turn, or in a short answer to a question.
+// judgeAgreement counts "ok" as an approval only in a very short turn, or in a short answer to a question.
 func (p *phrases) judgeAgreement(opening string, turn *userText, previous string) (Feeling, string) {
 	yes := startsWithPhrase(opening, p.lists["yes"]...)
 	count := len(strings.Fields(turn.text))
@@ -319,11 +297,11 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 	return Neutral, ""
 }
 
-// maxTurnText is the number of bytes at the start of a user turn that are searched for an opinion.
+// maxTurnText is the number of bytes of a user turn that are searched for an opinion.
 const maxTurnText = 4000
 
-// withoutPasted returns the words without pasted lines, such as quoted output, code, or the paths of screenshots (own).
-// pasted is true if a pasted line shows a failure.
+// withoutPasted removes quoted output, code and the paths of screenshots. pasted is true if a removed line shows a
+// failure.
 func (p *phrases) withoutPasted(words string) (own string, pasted bool) {
 	var b strings.Builder
 	inFence := false
@@ -348,7 +326,6 @@ func (p *phrases) withoutPasted(words string) (own string, pasted bool) {
 	return strings.TrimSpace(strings.ReplaceAll(b.String(), "###STOP###", "")), pasted
 }
 
-// withoutInterjections returns the text without the interjections at its start.
 func (p *phrases) withoutInterjections(low string) string {
 	for {
 		trimmed := strings.TrimLeft(low, " .,!-–—…'\"")
@@ -364,8 +341,8 @@ func (p *phrases) withoutInterjections(low string) string {
 	}
 }
 
-// asksPermission reports whether the end of the agent's text asks the user to confirm the next step.
+// asksPermission reports whether the agent asks the user to confirm the next step.
 func (p *phrases) asksPermission(previous string) bool {
-	const end = 600 // number of bytes at the end of the text that are searched for a question
+	const end = 600 // bytes that are searched for a question
 	return hasPhrase(strings.ToLower(previous[max(0, len(previous)-end):]), p.lists["question"]...)
 }

@@ -120,7 +120,7 @@ func TestHarnessTurnIsAnInterruptOrNeutral(t *testing.T) {
 	} {
 		rule, synthetic := detect.SyntheticRule(text)
 		if got := detect.ClassifyTurn(text, text, "x"); got.Feeling != detect.Neutral || !synthetic || got.Rule != rule {
-			t.Errorf("%q: Synthetic = %q, %v, ClassifyTurn = %+v, want true, and a neutral turn with the same rule", text, rule, synthetic, got)
+			t.Errorf("%q: SyntheticRule = %q, %v, ClassifyTurn = %+v, want true, and a neutral turn with the same rule", text, rule, synthetic, got)
 		}
 	}
 	if got := detect.ClassifyTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != detect.Neutral || got.Rule != "no-words" {
@@ -165,9 +165,7 @@ func TestRejectionsAndFailedTestsAreSignals(t *testing.T) {
 	}
 }
 
-// Each line of testdata/turns.tsv holds a feeling, the previous answer and a user turn with this feeling. Messages of a
-// harness in the role of the user are neutral. A "no" to "anything else?" is not a rejection, and the choice of a
-// customer is not a correction.
+// Each line of testdata/turns.tsv holds a feeling, the previous answer and a user turn.
 func TestTurnsOfHarnessesAndCustomersHaveTheirFeeling(t *testing.T) {
 	for line := range strings.Lines(turnCases) {
 		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
@@ -181,8 +179,7 @@ func TestTurnsOfHarnessesAndCustomersHaveTheirFeeling(t *testing.T) {
 	}
 }
 
-// A choice after an offer of several things is neutral. A complaint after the same offer is a rejection, and the same
-// choice after a report of work is a correction.
+// After a report of work, the same choice is a correction.
 func TestChoiceIsNeutralOnlyAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."

@@ -8,17 +8,17 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// An agent often repeats a failed call with a variation, such as a different option, a different spelling of a program,
-// or an additional argument. If the failure stays the same, the cause is elsewhere.
+// An agent often repeats a failed call with a different option or spelling. If the failure stays the same, the cause is
+// elsewhere.
 
 const (
-	minSameFailures   = 4  // number of variations of a call with the same failure that make a loop
-	maxVariationSteps = 24 // number of steps that are searched
+	minSameFailures   = 4  // failed variations that make a loop
+	maxVariationSteps = 24 // bound of the search
 )
 
-// failsInVariations reports whether the newest step and earlier steps are minSameFailures variations of a call that all
-// failed in the same way. The search ends at a user turn, at a warning, at a variation with a different failure, and at
-// a step that may have changed results. All calls of one answer count as one.
+// failsInVariations reports whether the newest steps contain minSameFailures variations of a call that failed in the
+// same way. The search ends at a user turn, a warning, a different failure, or a step that may have changed results.
+// All calls of one answer count as one.
 func failsInVariations(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != Error || newest.isTransient() || !failsOften(steps) {
@@ -43,8 +43,7 @@ func failsInVariations(steps func(int) *step) bool {
 	return false
 }
 
-// failsOften reports whether at least minSameFailures calls of any tool failed since the last step that may have
-// changed results. The test is cheap and rejects most steps.
+// failsOften is cheap and rejects most steps.
 func failsOften(steps func(int) *step) bool {
 	count, batch := 1, steps(0).batch
 	for i := 1; i < maxVariationSteps && count < minSameFailures; i++ {
@@ -59,10 +58,9 @@ func failsOften(steps func(int) *step) bool {
 	return count == minSameFailures
 }
 
-// isVariation reports whether two calls of a tool are variations of each other. Two edits are variations if both change
-// the same file. Two commands are variations if more than half of the words are common, or if one command has all words
-// of the other. Two SQL statements are variations if both contain one name. Two other calls are variations if both have
-// some of the same arguments, and these arguments have equal values.
+// isVariation reports whether two calls of a tool are variations of each other. Two edits must change the same file,
+// two commands must share more than half of the words, and two SQL statements must share a name. Other calls must have
+// equal values of the arguments that they share.
 func isVariation(a, b *step) bool {
 	x, y := a.fingerprint(), b.fingerprint()
 	common := countCommon(x.words, y.words)
@@ -76,9 +74,8 @@ func isVariation(a, b *step) bool {
 	return common > 0 && countCommon(x.names, y.names) == common
 }
 
-// sameFailure reports whether two variations of a call failed in the same way. The results of a test, lint or build
-// must be equal, and the judgements of an edit must have the same rule. For any other call, at least half of the lines
-// that describe the failure must be equal.
+// sameFailure reports whether two variations failed in the same way. The results of a check must be equal, and the
+// judgements of an edit must have the same rule. Otherwise, half of the lines that describe the failure must be equal.
 func sameFailure(a, b *step) bool {
 	switch x := a.fingerprint(); {
 	case x.compareResult:
@@ -90,21 +87,20 @@ func sameFailure(a, b *step) bool {
 	return 2*countCommon(x.failure, y.failure) >= max(1, min(len(x.failure), len(y.failure)))
 }
 
-// callFingerprint holds hashes of the words of a failed call and of the lines of its result.
 type callFingerprint struct {
-	tool          uint64   // hash of the tool name
-	isCommand     bool     // words holds the words of a command line
-	isEdit        bool     // the call edits a file
-	compareResult bool     // the command is a test, lint or build, so the whole result is compared
-	words         []uint32 // the edited file, the words of a command line, the names in SQL, or other arguments
-	names         []uint32 // the edited file, the names in SQL, or the names of the arguments
+	tool          uint64
+	isCommand     bool // words holds the words of a command line
+	isEdit        bool
+	compareResult bool     // a test, lint or build: the whole result is compared
+	words         []uint32 // the edited file, words of a command, names in SQL, or other arguments
+	names         []uint32 // the edited file, names in SQL, or names of arguments
 
 	hasFailure bool
-	failure    []uint32 // lines of the result that describe the failure; set by step.failureFingerprint
-	message    uint32   // hash of the failure message; set by step.failureFingerprint
+	failure    []uint32 // lines that describe the failure; set by step.failureFingerprint
+	message    uint32   // set by step.failureFingerprint
 }
 
-// fingerprint returns the fingerprint of the step's call. The fields failure and message may be unset.
+// fingerprint may leave the fields failure and message unset.
 func (s *step) fingerprint() *callFingerprint {
 	if s.memo.fingerprint != nil {
 		return s.memo.fingerprint
@@ -136,7 +132,6 @@ func (s *step) fingerprint() *callFingerprint {
 	return f
 }
 
-// failureFingerprint returns the fingerprint of the step's call, with failure and message set.
 func (s *step) failureFingerprint() *callFingerprint {
 	f := s.fingerprint()
 	if f.hasFailure {
@@ -154,8 +149,7 @@ func (s *step) failureFingerprint() *callFingerprint {
 	return f
 }
 
-// editedFile returns the file that an edit changes, or "" if the call is not an edit. A patch names the file in its
-// text.
+// editedFile also reads the file name in the text of a patch.
 func (c *toolCall) editedFile(args string) string {
 	if c.purpose != purposeEdit {
 		return ""
@@ -170,8 +164,7 @@ func (c *toolCall) editedFile(args string) string {
 	return path.Clean(file)
 }
 
-// commandWords returns the words of a command line. It drops options that have no value, the directories of programs,
-// and commands that prepare the shell.
+// commandWords drops options without a value, the directories of programs, and commands that prepare the shell.
 func (c *toolCall) commandWords() []string {
 	commandLine, _ := c.canonicalLine()
 	var all []string
@@ -187,7 +180,6 @@ func (c *toolCall) commandWords() []string {
 	return all
 }
 
-// hashAll returns the hashes of the first maxFingerprintHashes distinct words.
 func hashAll(words ...string) []uint32 {
 	hashes := make([]uint32, 0, min(len(words), maxFingerprintHashes))
 	for _, w := range words {
@@ -196,12 +188,9 @@ func hashAll(words ...string) []uint32 {
 	return hashes
 }
 
-// maxFingerprintHashes is the maximum number of words, and the maximum number of lines, of a failed call that are
-// compared.
+// maxFingerprintHashes bounds the words and the lines of a failed call that are compared.
 const maxFingerprintHashes = 16
 
-// appendHash appends the lower half of a hash, unless the list is full (maxFingerprintHashes) or already contains the
-// value.
 func appendHash(hashes []uint32, hash uint64) []uint32 {
 	h := uint32(hash) //nolint:gosec // the lower half of a hash suffices
 	if len(hashes) == maxFingerprintHashes || slices.Contains(hashes, h) {
@@ -210,7 +199,6 @@ func appendHash(hashes []uint32, hash uint64) []uint32 {
 	return append(hashes, h)
 }
 
-// countCommon returns the number of elements that two lists share.
 func countCommon(a, b []uint32) (n int) {
 	for _, h := range a {
 		if slices.Contains(b, h) {

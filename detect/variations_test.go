@@ -7,9 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Four variations of a call with the same failure are a loop. Variations differ in options, spelling or additional
-// arguments. The count ends at a call for a different object, at a different failure, at a change, at a user turn, and
-// after many other calls.
+// Variations differ in options, spelling or additional arguments. A different object or failure, a change, a user turn,
+// and many other calls end the count.
 func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 	t.Parallel()
 	const (
@@ -93,19 +92,15 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 	}
 }
 
-// curlProgress is the progress meter of curl.
 const curlProgress = "  % Total    % Received % Xferd  Average Speed   Time    Time     Time  Current\n                                 Dload  Upload   Total   Spent    Left  Speed\n" +
 	"100    82  100    82    0     0  40000      0 --:--:-- --:--:-- --:--:-- 41000\n"
 
-// refusedJSON is the answer of a server to a request without rights.
 const refusedJSON = `{"statusCode":403,"message":"Cannot GET /a","error":"Forbidden"}`
 
-// clickNumber returns a step that clicks on the button with the number ref in the snapshot of the page.
 func clickNumber(ref string) testStep {
 	return call("browser_click", `{"element":"Pay","ref":"`+ref+`"}`, "- button \"Pay\" [ref="+ref+"]\n- text: Please choose a day for the delivery of the cart")
 }
 
-// queries returns failing steps with SQL statements.
 func queries(statements ...string) (steps []testStep) {
 	for _, s := range statements {
 		name := s[strings.LastIndex(s, " ")+1:]
@@ -117,5 +112,4 @@ func queries(statements ...string) (steps []testStep) {
 	return steps
 }
 
-// click returns a step that clicks on a button and returns a page.
 func click(page string) testStep { return call("browser_click", `{"ref":"e7"}`, page) }

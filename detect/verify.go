@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// verification returns the outcome of a call that runs a test, a lint or a build. kind is "test", "lint" or "build".
-// kind is "" for other calls, for a run that did not start or did not end, and for a run whose success is uncertain
-// because a pipe hides the exit code.
+// verification returns "test", "lint" or "build" and the outcome of such a call. The kind is "" for other calls, for a
+// run that did not start or end, and if a pipe hides the exit code.
 func verification(call *toolCall, v Judgement, text string) (kind string, passed bool) {
 	kind = call.verificationKind()
 	// A shell returns these exit codes if the command did not run or was killed.
@@ -27,8 +26,7 @@ func verification(call *toolCall, v Judgement, text string) (kind string, passed
 	return kind, v.Outcome == OK
 }
 
-// verificationKind returns "test", "lint" or "build", or "" for other calls. If the call runs several such commands,
-// the last command decides. For example, "build && test" is a test.
+// verificationKind returns the kind of the last such command: "build && test" is a test.
 func (c *toolCall) verificationKind() string {
 	kind := ""
 	for _, part := range c.shell.parts {
@@ -42,8 +40,7 @@ func (c *toolCall) verificationKind() string {
 	return c.phrases.verificationKind("tool", c.nameWords...)
 }
 
-// verificationKind returns the first kind for which the list "LISTS KIND" of calls.tsv contains one of the words, ""
-// for none.
+// verificationKind searches the lists "LISTS KIND" of calls.tsv.
 func (p *phrases) verificationKind(lists string, words ...string) string {
 	for _, kind := range [...]string{"test", "lint", "build"} {
 		if slices.ContainsFunc(words, func(w string) bool { return p.inList(lists+" "+kind, w) }) {
@@ -53,7 +50,6 @@ func (p *phrases) verificationKind(lists string, words ...string) string {
 	return ""
 }
 
-// commandKind returns "test", "lint" or "build" for a simple command, "" for any other command.
 func (p *phrases) commandKind(prog string, args []string) string {
 	if kind := p.verificationKind("program", prog); kind != "" {
 		return kind
@@ -73,7 +69,6 @@ func (p *phrases) commandKind(prog string, args []string) string {
 	return ""
 }
 
-// moduleKind returns the commandKind of the module or file that a Python command with these arguments runs.
 func (p *phrases) moduleKind(args []string) string {
 	if i := slices.Index(args, "-m"); i >= 0 && i+1 < len(args) {
 		if args[i+1] == "unittest" || args[i+1] == "doctest" {
@@ -88,7 +83,7 @@ func (p *phrases) moduleKind(args []string) string {
 	return ""
 }
 
-// scriptKind returns the commandKind of the script or program that a command such as npm, npx, poetry or uv runs.
+// scriptKind matches the scripts of npm, npx, poetry and uv.
 func (p *phrases) scriptKind(args []string) string {
 	for i, a := range args {
 		if strings.HasPrefix(a, "-") || hasAny([]string{a}, "run", "run-script", "exec", "workspace") {
@@ -102,8 +97,6 @@ func (p *phrases) scriptKind(args []string) string {
 	return ""
 }
 
-// buildGoalsKind returns the kind ("test", "lint" or "build") of the first goal with such a kind in the arguments of a
-// build tool, "" for none.
 func (p *phrases) buildGoalsKind(prog string, args []string) string {
 	goals := 0
 	for i, a := range args {
@@ -128,8 +121,7 @@ func (p *phrases) buildGoalsKind(prog string, args []string) string {
 	return ""
 }
 
-// goalKind returns the kind ("test", "lint" or "build") of a goal of a build tool, such as "test-unit" or ":app:test",
-// "" for any other goal.
+// goalKind knows goals such as "test-unit" and ":app:test".
 func (p *phrases) goalKind(goal string) string {
 	base, _, _ := strings.Cut(goal[strings.LastIndexByte(goal, ':')+1:], "-")
 	if i := strings.IndexByte(goal, ':'); i > 0 {

@@ -6,7 +6,6 @@ import (
 	"precept/detect"
 )
 
-// Test, lint and build runs have an outcome. Other commands, and runs that never started, have none.
 func TestVerificationHasAnOutcomeIfTheRunStarted(t *testing.T) {
 	command := func(cmd string) string { return jsonArgs("command", cmd) }
 	for _, tc := range []struct {

@@ -6,8 +6,6 @@ import (
 	"precept/detect"
 )
 
-// Two results have the same hash if they differ only in ids, addresses, ports, times and counts of attempts that change
-// from run to run.
 func TestVolatileIDsDoNotChangeTheResultHash(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"goroutine 7 [running]:", "goroutine 12 [running]:"},

@@ -5,17 +5,15 @@ import (
 	"strings"
 )
 
-// commandList holds patterns of commands by program. A pattern is a list of words, and matches a command whose
-// arguments contain these words in this order.
+// commandList holds patterns of commands by program. The arguments of a matching command contain the words of the
+// pattern in order.
 type commandList map[string][][]string
 
-// addForm adds the pattern in a phrase, which consists of a program and words.
 func (l commandList) addForm(phrase string) {
 	words := strings.Fields(phrase)
 	l[words[0]] = append(l[words[0]], words[1:])
 }
 
-// has reports whether a pattern in the list matches the command.
 func (l commandList) has(prog string, args []string) bool {
 	return slices.ContainsFunc(l[strings.ToLower(prog)], func(words []string) bool {
 		for _, a := range args {
@@ -27,8 +25,7 @@ func (l commandList) has(prog string, args []string) bool {
 	})
 }
 
-// isOption reports whether an argument equals word, sets a value for word ("--wait=true"), or contains the
-// letter of word in a group of short options ("-zv" for "-z").
+// isOption accepts a value ("--wait=true") and a group of short options ("-zv" for "-z").
 func isOption(arg, word string) bool {
 	if len(word) == 2 && word[0] == '-' && len(arg) > 2 && arg[0] == '-' && arg[1] != '-' {
 		return strings.IndexByte(arg, word[1]) > 0
@@ -39,15 +36,14 @@ func isOption(arg, word string) bool {
 
 // A launcher is a program that runs another command, such as ssh or docker exec.
 
-// maxLaunchedArgs is the maximum number of arguments of a launcher that are tried as the name of the other command.
+// maxLaunchedArgs bounds the arguments of a launcher that are tried as the name of the other command.
 const maxLaunchedArgs = 16
 
-// maxLaunchers is the maximum nesting of launchers that is analysed. The nesting of ssh host "docker exec db sh -c
-// 'pg_isready'" is 2.
+// maxLaunchers bounds the nesting, which is 2 in ssh host "docker exec db sh -c 'pg_isready'".
 const maxLaunchers = 3
 
-// waitsOrPolls reports whether a simple command blocks until a time or a state is reached (waits), or asks once for a
-// state that an agent waits for (polls). depth is the number of nested launchers that may still be analysed.
+// waitsOrPolls reports whether a command blocks until a time or a state is reached (waits), or asks once for a state
+// that an agent waits for (polls). depth is the number of nested launchers that may still be analysed.
 func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, polls bool) {
 	switch {
 	case p.waitCommands.has(prog, args) || p.sleepsInCode(prog, args):
@@ -80,18 +76,17 @@ func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, po
 	return false, false
 }
 
-// sleepsInCode reports whether an interpreter runs code that sleeps: python -c "time.sleep(5)".
+// sleepsInCode matches python -c "time.sleep(5)".
 func (p *phrases) sleepsInCode(prog string, args []string) bool {
 	return p.inList("program interprets", strings.TrimRight(prog, "0123456789.")) &&
 		slices.ContainsFunc(args, p.sleeps)
 }
 
-// sleeps reports whether source code calls a function that sleeps.
 func (p *phrases) sleeps(code string) bool {
 	return containsAny(strings.ToLower(code), p.lists["sleeps"]...)
 }
 
-// fetchesHealthCheck reports whether a command fetches the URL of a health check: curl localhost:3000/healthz.
+// fetchesHealthCheck matches curl localhost:3000/healthz.
 func (p *phrases) fetchesHealthCheck(prog string, args []string) bool {
 	return p.inList("program fetches", strings.ToLower(prog)) && slices.ContainsFunc(args, func(a string) bool {
 		a, _, _ = strings.Cut(a, "?")
@@ -100,14 +95,13 @@ func (p *phrases) fetchesHealthCheck(prog string, args []string) bool {
 	})
 }
 
-// namesWait reports whether an argument names a waiting action: {"action":"wait"}.
+// namesWait matches {"action":"wait"}.
 func (c *toolCall) namesWait() bool {
 	action, _ := c.args.get("action", "type")
 	return action.kind == stringValue && c.phrases.inList("tool wait", strings.ToLower(action.raw))
 }
 
-// isTransient reports whether a failure may end although the agent changes nothing. Examples are a busy service, a
-// time-out, a reset connection and a lock.
+// isTransient matches a busy service, a time-out, a reset connection and a lock.
 func (p *phrases) isTransient(v Judgement, text string) bool {
 	if isTransientStatus(v.Code) || strings.HasSuffix(v.Rule, ":timeout") || v.Rule == "exit-code" && v.Code == timeoutExit {
 		return true
@@ -120,13 +114,11 @@ func (p *phrases) isTransient(v Judgement, text string) bool {
 // timeoutExit is the exit code with which timeout(1) reports a time-out.
 const timeoutExit = 124
 
-// isTransientStatus reports whether a request with this HTTP status may succeed at a retry.
 func isTransientStatus(code int) bool {
 	return code == 408 || code == 425 || code == 429 || code >= 500 && code < 600
 }
 
-// namesTransientStatus reports whether a message has a label such as "HTTP error" or "status code:", and then an HTTP
-// status for which isTransientStatus is true.
+// namesTransientStatus needs a label before the status, such as "HTTP error" or "status code:".
 func (p *phrases) namesTransientStatus(low string) bool {
 	for i := 0; i+3 <= len(low); i++ {
 		if !isDigit(low[i]) || i > 0 && (isLetterAt(low, i-1) || low[i-1] == '.') {

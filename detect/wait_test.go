@@ -5,11 +5,9 @@ import (
 	"testing"
 )
 
-// connectionRefused is the result of curl for a port on which no server listens.
 const connectionRefused = "curl: (7) Failed to connect to localhost port 3000: Connection refused\n\nCommand exited with code 7"
 
-// A failure that repeats after a wait is not a loop. A command that only mentions a wait, or that did not run, is not a
-// wait.
+// A command that only mentions a wait does not end the loop.
 func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 	down := bash("./check", "the service is down\n\nCommand exited with code 1")
 	for name, between := range map[string]testStep{
@@ -53,8 +51,7 @@ func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 	}
 }
 
-// Seven identical calls of a command that waits or polls a state are not a loop. Three identical calls of any other
-// command, or of a missing program, are a loop.
+// Three calls of a missing program are a loop.
 func TestPollingIsNotALoop(t *testing.T) {
 	for command, result := range map[string]string{
 		"sleep 2; curl localhost:3000":                                             connectionRefused,
@@ -116,8 +113,7 @@ func TestPollingIsNotALoop(t *testing.T) {
 	}
 }
 
-// The first retry of a transient failure is not a loop, but the second retry is. The first retry of any other failure
-// is a loop.
+// The second retry is a loop, and so is the first retry of a lasting failure.
 func TestFirstRetryOfATransientFailureIsNotALoop(t *testing.T) {
 	for _, why := range []string{
 		"HTTP 503", "status code: 429", "The requested URL returned error: 502", "response 504", "Error code: 529 - overloaded_error",
@@ -156,7 +152,6 @@ func TestFirstRetryOfATransientFailureIsNotALoop(t *testing.T) {
 	}
 }
 
-// Two failures with the same exit code are a loop only if their outputs are equal, except for volatile parts.
 func TestFailuresWithDifferentOutputAreNotALoop(t *testing.T) {
 	for name, tc := range map[string]struct {
 		a, b string

@@ -9,14 +9,13 @@ import (
 )
 
 const (
-	maxWork     = 32        // number of references that Work returns
-	maxWorkText = 256 << 10 // number of bytes at the end of a result that are searched
+	maxWork     = 32        // number of returned references
+	maxWorkText = 256 << 10 // bytes that are searched at the end of a result
 )
 
-// WorkRefs returns references to the commits, branches and pull requests that the agent worked on, from the new tool
-// results of a request. A result counts only if its call made the commit, made or pushed the branch, or made, merged or
-// showed the pull request. A hash in a listing, in a file or in the user's words does not count. recall returns
-// calls of earlier requests.
+// WorkRefs returns the commits, branches and pull requests that the agent worked on, from the new tool results of a
+// request. A result counts only if its call made, pushed, merged or showed them, so a hash in a listing, in a file or
+// in the user's words does not count. recall returns calls of earlier requests.
 func (r *Results) WorkRefs(req *wire.Request, recall func(callID string) (wire.Call, bool)) (refs []work.Ref) {
 	for _, item := range req.NewResults() {
 		call, ok := callOf(req, item.Result.CallID, recall)
@@ -39,8 +38,7 @@ func (r *Results) WorkRefs(req *wire.Request, recall func(callID string) (wire.C
 	return refs
 }
 
-// mayShowWork reports whether a call contains a word of git or of a code host. The results of other calls show no
-// commit, branch or pull request, so these calls need no analysis.
+// mayShowWork reports whether a call has a word of git or of a code host. Other calls need no analysis.
 func mayShowWork(c *wire.Call) bool {
 	for _, word := range [...]string{"git", "gh ", "glab", "hub "} {
 		if strings.Contains(c.Args, word) {
@@ -56,7 +54,6 @@ func mayShowWork(c *wire.Call) bool {
 	return false
 }
 
-// committedBefore reports whether one of the last four answers before an item may call git commit.
 func committedBefore(req *wire.Request, item int) bool {
 	const answers = 4
 	for n := 0; item > 0 && n < answers; {
@@ -74,22 +71,21 @@ func committedBefore(req *wire.Request, item int) bool {
 	return false
 }
 
-// workSearch searches the result of one call for commits, branches and pull requests.
 type workSearch struct {
 	call *toolCall
 	text string
 	refs []work.Ref
 }
 
-// add adds ref if ok is true, so that the results of a parser can be passed on.
+// add accepts a false ok, so that the results of a parser can be passed on.
 func (s *workSearch) add(ref work.Ref, ok bool) {
 	if ok {
 		s.refs = append(s.refs, ref)
 	}
 }
 
-// search adds the references in the result. committed reports whether a recent answer called git commit. search calls
-// committed only for a command that shows the newest commit.
+// search adds the references in the result. The function committed reports whether a recent answer called git commit,
+// and is used only if the command shows the newest commit.
 func (s *workSearch) search(committed func() bool) {
 	c := s.call
 	parts := c.shell.parts
@@ -138,8 +134,6 @@ func (s *workSearch) search(committed func() bool) {
 	}
 }
 
-// readGitOutput adds the references in the output of git commit if commits is true, of git push if pushes is true, and
-// of a command that makes a branch if branches is true.
 func (s *workSearch) readGitOutput(commits, pushes, branches bool) {
 	if !commits && !pushes && !branches {
 		return
@@ -159,8 +153,8 @@ func (s *workSearch) readGitOutput(commits, pushes, branches bool) {
 	}
 }
 
-// readCommitLine adds the commit and the branch in a line of the output of git commit: "[main 3f2a9c1] message",
-// "[main (root-commit) 3f2a9c1] message", "[detached HEAD 3f2a9c1] message".
+// readCommitLine reads "[main 3f2a9c1] message", "[main (root-commit) 3f2a9c1] message" or "[detached HEAD 3f2a9c1]
+// message".
 func (s *workSearch) readCommitLine(line string) {
 	inside, ok := strings.CutPrefix(line, "[")
 	if !ok {
@@ -191,8 +185,7 @@ type pushOutput struct {
 	inFetch    bool // the lines belong to a git fetch
 }
 
-// readPushLine reads a line of the output of git push. The line names the repository, an updated or new branch, or the
-// address of a pull request.
+// readPushLine reads a repository, an updated branch, or the address of a pull request.
 func (s *workSearch) readPushLine(p *pushOutput, line string) {
 	if remote, ok := strings.CutPrefix(line, "To "); ok {
 		p.repository, p.inFetch = work.RepositoryOf(remote), false
@@ -233,7 +226,6 @@ func (s *workSearch) readPushLine(p *pushOutput, line string) {
 	s.add(work.BranchRef(words[0], p.repository))
 }
 
-// showsHead reports whether the arguments of git log, show or rev-parse name no commit other than HEAD.
 func showsHead(args []string) bool {
 	for _, a := range args {
 		if strings.HasPrefix(a, "-") || a == "HEAD" || a == "@" || strings.Trim(a, "0123456789") == "" {
@@ -244,8 +236,6 @@ func showsHead(args []string) bool {
 	return true
 }
 
-// readNewestCommit adds the first commit in the output of git log, git show or git rev-parse, unless a commit was
-// already found.
 func (s *workSearch) readNewestCommit() {
 	if slices.ContainsFunc(s.refs, func(r work.Ref) bool { return r.Kind == work.Commit }) {
 		return
@@ -259,7 +249,6 @@ func (s *workSearch) readNewestCommit() {
 	}
 }
 
-// quotedCommands returns the commands of git, gh, glab and hub that source code contains in quotes, one per line.
 func quotedCommands(program string) string {
 	var lines []string
 	for line := range strings.Lines(program) {
@@ -279,7 +268,6 @@ func quotedCommands(program string) string {
 	return strings.Join(lines, "\n")
 }
 
-// outputText returns the output fields of a result that is a JSON object, and any other text unchanged.
 func outputText(text string) string {
 	v, ok := parseLenient(text)
 	if !ok || v.kind != objectValue {

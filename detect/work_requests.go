@@ -6,8 +6,7 @@ import (
 	"precept/internal/work"
 )
 
-// readPullRequestOutput adds the pull request in the output of gh pr, glab mr or hub pull-request. verb is the
-// subcommand, and args are the arguments after it.
+// readPullRequestOutput reads the output of the subcommand verb of gh pr, glab mr or hub pull-request.
 func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	if !hasAny([]string{verb}, "create", "merge", "view", "ready", "edit", "new", "accept", "update") {
 		return
@@ -22,7 +21,7 @@ func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	}
 	for line := range strings.Lines(s.text) {
 		line = strings.TrimSpace(line)
-		if verb == "view" { // other addresses may be part of the description
+		if verb == "view" { // other addresses may be in the description
 			for _, label := range [...]string{"url:", "View this pull request on GitHub:", "View this merge request on GitLab:"} {
 				if address, ok := strings.CutPrefix(line, label); ok {
 					s.add(work.ParsePullRequest(address))
@@ -39,8 +38,7 @@ func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	}
 }
 
-// addPullRequest adds the pull request that the arguments name, either by address, or by number with --repo. found is
-// false if the arguments name no pull request.
+// addPullRequest reads an address in the arguments, or a number with --repo.
 func (s *workSearch) addPullRequest(args []string) (found bool) {
 	repository := repositoryOption(args, "-R", "--repo")
 	for _, a := range args {
@@ -54,7 +52,6 @@ func (s *workSearch) addPullRequest(args []string) (found bool) {
 	return found
 }
 
-// repositoryOption returns the repository in the first option with one of the names, "" for none.
 func repositoryOption(args []string, names ...string) string {
 	for i, a := range args {
 		for _, name := range names {
@@ -69,8 +66,7 @@ func repositoryOption(args []string, names ...string) string {
 	return ""
 }
 
-// repositoryPath returns the path of a repository, such as acme/shop. text is the path, the path with a host, or an
-// address.
+// repositoryPath returns a path such as acme/shop from a path, a path with a host, or an address.
 func repositoryPath(text string) string {
 	if strings.Contains(text, "://") || strings.Contains(text, "@") {
 		return work.RepositoryOf(text)
@@ -81,8 +77,8 @@ func repositoryPath(text string) string {
 	return work.CleanPath(text)
 }
 
-// readAPIResult adds the references in the result of a tool of GitHub, GitLab or git, such as create_pull_request,
-// merge_request, push_files, create_or_update_file or git_commit.
+// readAPIResult reads results of tools such as create_pull_request, merge_request, push_files, create_or_update_file
+// and git_commit.
 func (s *workSearch) readAPIResult() {
 	c := s.call
 	writes := c.nameHas("create", "update", "merge", "open", "push", "commit", "edit", "delete", "submit", "accept", "add")
@@ -110,7 +106,6 @@ func (s *workSearch) readAPIResult() {
 	s.readCommitObject(v, repository)
 }
 
-// readPullRequest adds the references in the JSON of a pull request or a merge request.
 func (s *workSearch) readPullRequest(v lenientValue, repository string) {
 	for _, key := range []string{"html_url", "web_url", "url"} {
 		address, ok := v.get(key)
@@ -141,7 +136,6 @@ func (s *workSearch) readPullRequest(v lenientValue, repository string) {
 	s.add(work.BranchRef(branch.text(), repository))
 }
 
-// readCommitObject adds the references in the JSON of a commit or a branch that an API made.
 func (s *workSearch) readCommitObject(v lenientValue, repository string) {
 	c := s.call
 	branch, _ := c.args.get("branch", "branch_name")
@@ -162,8 +156,7 @@ func (s *workSearch) readCommitObject(v lenientValue, repository string) {
 	s.add(work.BranchRef(branch.text(), repository))
 }
 
-// readCommitText adds the references in the text that a commit tool returns, such as "[main 3f2a9c1] message" or a
-// sentence with "hash 3f2a9c1".
+// readCommitText reads "[main 3f2a9c1] message" and a sentence with "hash 3f2a9c1".
 func (s *workSearch) readCommitText() {
 	if !s.call.nameHas("commit") {
 		return
@@ -178,7 +171,6 @@ func (s *workSearch) readCommitText() {
 	}
 }
 
-// repositoryArgument returns the path of the repository that the arguments of a tool name, "" for none.
 func (c *toolCall) repositoryArgument() string {
 	owner, _ := c.args.get("owner")
 	name, _ := c.args.get("repo", "repository")

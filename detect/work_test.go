@@ -12,16 +12,14 @@ import (
 	"precept/internal/work"
 )
 
-// toolCall is a call of a tool with its result.
 type toolCall struct{ tool, args, result string }
 
-// shellCall returns a shell call with its output.
 func shellCall(command, output string) toolCall {
 	args, _ := json.Marshal(map[string]string{"command": command})
 	return toolCall{"bash", string(args), output}
 }
 
-// workRefs returns the references of the last result (commits, branches and pull requests of the agent) as strings.
+// Only the last result counts.
 func workRefs(t *testing.T, calls ...toolCall) []string {
 	t.Helper()
 	messages := []map[string]any{{"role": "user", "content": "fix it"}}
@@ -43,7 +41,6 @@ func workRefs(t *testing.T, calls ...toolCall) []string {
 	return refStrings(results.WorkRefs(req, nil))
 }
 
-// refStrings returns each reference as its kind, name and repository.
 func refStrings(refs []work.Ref) (list []string) {
 	for _, r := range refs {
 		list = append(list, strings.TrimSpace(string(r.Kind)+" "+r.Name+" "+r.Repository))
@@ -51,11 +48,9 @@ func refStrings(refs []work.Ref) (list []string) {
 	return list
 }
 
-// fullHash is the full hash of commit 3f2a9c1.
 const fullHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
-// Work returns the commits, branches and pull requests that the agent made with git, gh, glab, hub or an API tool, but
-// not the commits that a listing, a file or a fetch shows.
+// The commits in a listing, in a file or in a fetch are not the agent's.
 func TestWorkReturnsReferencesOfTheAgent(t *testing.T) {
 	for name, tc := range map[string]struct {
 		call toolCall
@@ -142,8 +137,6 @@ func TestWorkReturnsReferencesOfTheAgent(t *testing.T) {
 	}
 }
 
-// A commit that git log shows right after a quiet commit is the agent's commit. A commit that git log shows after any
-// other command is not.
 func TestLogAfterQuietCommitShowsTheCommit(t *testing.T) {
 	log := shellCall("git log -1 --format=%H", fullHash)
 	if got := workRefs(t, shellCall("git commit -qm x", ""), log); !slices.Equal(got, []string{"commit " + fullHash}) {
@@ -154,7 +147,6 @@ func TestLogAfterQuietCommitShowsTheCommit(t *testing.T) {
 	}
 }
 
-// A refused call has no references, even if its result contains a line like the output of git commit.
 func TestRefusedCallHasNoReferences(t *testing.T) {
 	refused := shellCall("git commit -m x", "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file).\n[main 3f2a9c1] x")
 	if got := workRefs(t, refused); got != nil {
@@ -162,7 +154,6 @@ func TestRefusedCallHasNoReferences(t *testing.T) {
 	}
 }
 
-// A result has at most 32 references.
 func TestNumberOfReferencesIsLimited(t *testing.T) {
 	var b strings.Builder
 	for i := range 20_000 {
@@ -173,8 +164,7 @@ func TestNumberOfReferencesIsLimited(t *testing.T) {
 	}
 }
 
-// FuzzWork checks that Work does not panic on any result, and returns no reference with control characters or of more
-// than 600 bytes.
+// FuzzWork checks that a reference has no control characters and at most 600 bytes.
 func FuzzWork(f *testing.F) {
 	f.Add("bash", "git commit -m x && git push", "[main 3f2a9c1] x\nTo a:b/c\n   1a2b3c4..3f2a9c1  main -> main")
 	f.Add("create_pull_request", "", `{"html_url":"https://github.com/acme/shop/pull/12"}`)
