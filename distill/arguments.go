@@ -7,26 +7,24 @@ import (
 	"strings"
 )
 
-// arguments holds the arguments of a tool call.
 type arguments struct {
-	raw    string         // the JSON or the text, as sent
+	raw    string
 	object map[string]any // arguments by parameter name; nil if raw is not a JSON object
 }
 
-// parseArguments returns the arguments in raw, which is JSON or text.
+// parseArguments accepts JSON and plain text.
 func parseArguments(raw string) arguments {
 	a := arguments{raw: strings.TrimSpace(raw)}
-	_ = json.Unmarshal([]byte(a.raw), &a.object) // object stays nil for other JSON and for text
+	_ = json.Unmarshal([]byte(a.raw), &a.object) // stays nil for other JSON and for text
 	return a
 }
 
-// difference holds the names of the parameters in which two calls differ.
+// difference holds names of parameters.
 type difference struct{ added, removed, changed []string }
 
 func (d *difference) size() int { return len(d.added) + len(d.removed) + len(d.changed) }
 
-// diffArguments returns the parameters that only the later call has (added), the parameters that only the earlier call
-// has (removed), and the parameters with different values (changed).
+// diffArguments returns parameters that only the later call has (added) or only the earlier call has (removed).
 func diffArguments(earlier, later *arguments) difference {
 	var d difference
 	for _, k := range slices.Sorted(maps.Keys(later.object)) {
@@ -46,7 +44,6 @@ func diffArguments(earlier, later *arguments) difference {
 	return d
 }
 
-// sameArguments reports whether two calls have equal arguments.
 func sameArguments(a, b *arguments) bool {
 	if a.object != nil && b.object != nil {
 		d := diffArguments(a, b)
@@ -60,7 +57,6 @@ func jsonText(v any) string {
 	return string(b)
 }
 
-// plainText returns the text of a string, and the JSON of any other value.
 func plainText(v any) string {
 	if s, ok := v.(string); ok {
 		return s
@@ -68,8 +64,7 @@ func plainText(v any) string {
 	return jsonText(v)
 }
 
-// distinctiveValues returns the texts and numbers in the arguments that are long enough to be distinctive. A
-// distinctive value has at least four bytes, and is nested at most four levels deep.
+// distinctiveValues returns texts and numbers of at least four bytes, at most four levels deep.
 func (a *arguments) distinctiveValues() []string {
 	var out []string
 	var walk func(v any, depth int)
@@ -101,7 +96,6 @@ func (a *arguments) distinctiveValues() []string {
 	return out
 }
 
-// shareValue reports whether two calls have a distinctive value in common.
 func shareValue(a, b *arguments) bool {
 	have := map[string]bool{}
 	for _, v := range a.distinctiveValues() {

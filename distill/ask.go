@@ -20,15 +20,14 @@ type question struct {
 	counted    bool // an earlier walk of this run has counted the session
 	session    *Session
 	marks      map[string]judgeMark // stored marks of the session, by judge
-	last, next judgeMark            // the stored mark of this judge, and the mark that replaces it
+	last, next judgeMark            // the stored mark of this judge, and its replacement
 	done       chan struct{}
 	answer     Judgement
 	err        error
 }
 
-// ask asks the judge about a session, and usually returns before the answer, so that the walk over the sessions
-// continues. If the maximum number of questions is open, ask waits for the answer to the oldest question. Answers are
-// recorded in the order of the sessions.
+// ask usually returns before the answer, so that the walk over the sessions continues. If too many questions are open,
+// ask waits for the oldest answer. Answers are recorded in the order of the sessions.
 func (w *tenantDistiller) ask(ctx context.Context, q *question) error {
 	if why := w.budget.stopReason(w.summary, len(w.judging.openQuestions)); why != "" {
 		w.summary.Stopped = why
@@ -59,7 +58,6 @@ func (w *tenantDistiller) ask(ctx context.Context, q *question) error {
 	return w.awaitOldest(ctx)
 }
 
-// awaitOldest waits for the answer to the oldest question and records the answer.
 func (w *tenantDistiller) awaitOldest(ctx context.Context) error {
 	q := w.judging.openQuestions[0]
 	<-q.done
@@ -70,9 +68,8 @@ func (w *tenantDistiller) awaitOldest(ctx context.Context) error {
 	return w.writeMarks(ctx, q.id, q.marks, &q.last, &q.next)
 }
 
-// drain waits for the answers to all open questions. It returns err, or an error that occurs while an answer is
-// recorded. After an error other than errStopWalk, drain drops the answers, and the next run reads their sessions
-// again.
+// drain waits for the answers to all open questions, and returns err or an error of recording. After an error other
+// than errStopWalk, the answers are dropped, and the next run reads their sessions again.
 func (w *tenantDistiller) drain(ctx context.Context, err error) error {
 	for len(w.judging.openQuestions) > 0 {
 		if err == nil || errors.Is(err, errStopWalk) {
@@ -87,7 +84,7 @@ func (w *tenantDistiller) drain(ctx context.Context, err error) error {
 	return err
 }
 
-// panicError is the error of a session for which a judge or the rules panicked.
+// panicError is a panic of a judge or of the rules, for one session.
 type panicError struct {
 	value any
 	stack []byte
@@ -97,8 +94,7 @@ func (e *panicError) Error() string {
 	return fmt.Sprintf("panic: %s\n%s", redact.SafePanicText(e.value), e.stack)
 }
 
-// recordAnswer records the answer of a judge. An error or a panic that concerns only this session is reported with
-// reportFailure, and the walk continues.
+// recordAnswer reports an error or a panic that concerns only this session, and the walk continues.
 func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 	defer func() {
 		if v := recover(); v != nil {
@@ -144,7 +140,7 @@ func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 		w.summary.Candidates++
 		d.Refs, d.Sightings, d.mark = []Ref{parseSession(q.session, w.orgWords).ref}, 1, &q.next
 		switch err := w.proposeJudged(ctx, q.session, d); {
-		case errors.Is(err, errFull): // no mark is stored, so the next run reads the session again
+		case errors.Is(err, errFull): // no mark is stored: the next run reads the session again
 			w.summary.Stopped = stoppedByBank
 			return errStopWalk
 		case err != nil:
@@ -154,9 +150,8 @@ func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 	return nil
 }
 
-// proposeJudged proposes a draft of a judge. If the draft names an existing lesson, the session becomes evidence of the
-// existing lesson instead. A draft of a model is refused if the draft names a person or contains data of one session.
-// Any draft is refused if all of its triggers match too many captured sessions.
+// proposeJudged proposes a draft. If it names an existing lesson, the session becomes evidence of that lesson instead.
+// A draft is refused if it names a person, has data of one session, or matches too many captured sessions.
 func (w *tenantDistiller) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 	if old, known := w.book.Get(d.SameAs); known && d.SameAs != "" {
 		return w.addEvidence(ctx, d, old)
@@ -173,13 +168,11 @@ func (w *tenantDistiller) proposeJudged(ctx context.Context, s *Session, d *Draf
 	return w.propose(ctx, d)
 }
 
-// reportFailure reports a session that could not be judged.
 func (w *tenantDistiller) reportFailure(s *Session, err error) {
 	w.summary.Failed++
 	w.Distiller.o.OnFailure(s.ID, err)
 }
 
-// setOpinions replaces the judge's earlier opinions about the lessons that the session got.
 func (w *tenantDistiller) setOpinions(s *Session, m *judgeMark, opinions Opinions) {
 	m.Opinions, m.Texts = Opinions{}, textNames{}
 	for i, slug := range s.Injected {
@@ -193,16 +186,13 @@ func (w *tenantDistiller) setOpinions(s *Session, m *judgeMark, opinions Opinion
 	}
 }
 
-// maxUnusable is the number of unusable answers about a session that set the session aside. The judge is asked again
-// after a change of the session's content.
+// maxUnusable is the number of unusable answers that set a session aside, until its content changes.
 const maxUnusable = 3
 
-// maxJudgeFailures is the number of consecutive failures of the judge that ends the run. The content of single sessions
-// may cause fewer failures.
+// maxJudgeFailures consecutive failures of the judge end the run. The content of single sessions causes fewer.
 const maxJudgeFailures = 3
 
-// isJudgeFailure reports whether the judge timed out, failed, or refused the request. The reason may be the judge or
-// the content of the session.
+// isJudgeFailure recognises errors whose reason may be the judge or the content of the session.
 func isJudgeFailure(err error) bool {
 	var status *statusError
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && status.mayBeContent()

@@ -42,13 +42,11 @@ type organisationWording struct {
 	Varied   bool   `json:"varied,omitempty"`   // the words differ between sessions
 }
 
-// add merges the wording in one more session.
 func (w *organisationWording) add(o *organisationWording) {
 	w.Varied = w.Varied || o.Varied || w.Phrase != o.Phrase
 	w.Sessions += o.Sessions
 }
 
-// occurInSessions reports whether at least n sessions have these words, and no session has other words.
 func (w *organisationWording) occurInSessions(n int) bool {
 	return w.Phrase != "" && !w.Varied && w.Sessions >= n
 }
@@ -67,8 +65,8 @@ type CountedFix struct {
 
 func (c *CountedFix) fix() Fix { return Fix{c.Kind, c.Param, c.Other, c.Variant} }
 
-// addRefs adds the sessions in more that are not in the list. If the list is full, a session of a new caller replaces
-// the last session, because many sessions of one caller must not hide the session of another caller.
+// addRefs adds the sessions in more that are not in the list. A session of a new caller replaces the last session of a
+// full list, because many sessions of one caller must not hide a second caller.
 func addRefs(list []Ref, more []Ref) []Ref {
 	for _, r := range more {
 		if slices.ContainsFunc(list, func(o Ref) bool { return o.Session == r.Session }) {
@@ -88,24 +86,22 @@ func addRefs(list []Ref, more []Ref) []Ref {
 // occurrence is a kind of failure, or a rejection or correction by the user, in one session.
 type occurrence struct {
 	failure    Case      // the case with the counts of this session
-	testError  seenError // error on which the triggers of a draft are tested; never stored
-	lookupStep int       // step of the lookup that showed the reason (fixLookupOnly); 0 for none
+	testError  seenError // tests the triggers of a draft; never stored
+	lookupStep int       // lookup that showed the reason (fixLookupOnly); 0 for none
 }
 
-// seenError is the error of a step in the form in which the proxy matches lessons.
+// seenError is an error in the form in which the proxy matches lessons.
 type seenError struct {
 	text  string
 	kinds []detect.Kind
 }
 
-// newOccurrence returns the occurrence of a case in the session.
 func (ps *parsedSession) newOccurrence(c Case, seen seenError) *occurrence {
 	c.Sessions, c.Refs = 1, []Ref{ps.ref}
 	return &occurrence{failure: c, testError: seen}
 }
 
-// addFix adds a fix that worked. Each fix counts once. A fix that failed in an earlier attempt now counts as a fix that
-// worked.
+// addFix adds a fix that worked, once. A fix that failed in an earlier attempt now counts as a fix that worked.
 func (o *occurrence) addFix(f Fix) {
 	worked := CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, Variant: f.Variant, Sessions: 1, Refs: o.failure.Refs}
 	at := slices.IndexFunc(o.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
@@ -117,15 +113,14 @@ func (o *occurrence) addFix(f Fix) {
 	}
 }
 
-// addFailedFix adds a fix that did not end the failure, unless the occurrence already has the fix.
 func (o *occurrence) addFailedFix(f Fix) {
 	if !slices.ContainsFunc(o.failure.Fixes, func(h CountedFix) bool { return h.fix() == f }) {
 		o.failure.Fixes = append(o.failure.Fixes, CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, Variant: f.Variant, Failed: 1})
 	}
 }
 
-// addRedoneEdit records whether the session followed the advice of the known failure after the refused edit in step i,
-// and whether the next edit worked.
+// addRedoneEdit records whether the session followed the known advice after the refused edit in step i, and whether the
+// next edit worked.
 func (o *occurrence) addRedoneEdit(r *parsedSession, i int) {
 	followed, worked, _ := r.redoneEdit(i, findKnownFailure(o.failure.Known).Edit)
 	switch {
@@ -139,7 +134,6 @@ func (o *occurrence) addRedoneEdit(r *parsedSession, i int) {
 	}
 }
 
-// failures returns one occurrence per kind of failed call in a session.
 func (ps *parsedSession) failures() []*occurrence {
 	var found []*occurrence
 	for i := range ps.steps {
@@ -165,7 +159,6 @@ func (ps *parsedSession) failures() []*occurrence {
 	return found
 }
 
-// addFailure adds the failure in step i, and the fixes that the session tried after the failure.
 func (o *occurrence) addFailure(r *parsedSession, i int) {
 	o.failure.MaxFailures++
 	if o.lookupStep > 0 && i > o.lookupStep { // the lookup did not prevent the next failure
@@ -198,7 +191,7 @@ func (o *occurrence) addFailure(r *parsedSession, i int) {
 	}
 }
 
-// markLookupsFailed marks the fixes by a lookup as failed, because the failure occurred again after the lookup.
+// markLookupsFailed is called when the failure occurs again after a lookup.
 func (o *occurrence) markLookupsFailed() {
 	for i := range o.failure.Fixes {
 		if h := &o.failure.Fixes[i]; h.Kind == fixLookupOnly {
@@ -207,7 +200,7 @@ func (o *occurrence) markLookupsFailed() {
 	}
 }
 
-// toolWorksLater reports whether a call of the tool of step i worked within the next repairWindow calls.
+// toolWorksLater reads the next repairWindow calls.
 func (ps *parsedSession) toolWorksLater(i int) bool {
 	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
 		if ps.steps[j].tool == ps.steps[i].tool && ps.steps[j].succeeded() {
@@ -217,8 +210,7 @@ func (ps *parsedSession) toolWorksLater(i int) bool {
 	return false
 }
 
-// caseOf returns the case to which the failure of a step belongs. ok is false if the error has too few words that a
-// lesson may quote to identify a kind of failure.
+// caseOf returns the case of a failed step. ok is false if the error has too few words that a lesson may quote.
 func (ps *parsedSession) caseOf(s *step) (c Case, ok bool) {
 	if k := recogniseFailure(s); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Triggers, Kinds: k.Kinds}, true
@@ -256,9 +248,8 @@ func (ps *parsedSession) caseOf(s *step) (c Case, ok bool) {
 	return c, true
 }
 
-// caseMessage returns a message without the name of a shell and without the beginning of an example. The result is
-// false if the message has too few words to identify a kind of failure. The output of a command needs three words,
-// because two words occur in too many outputs.
+// caseMessage returns a message without the name of a shell and without an unfinished example. The output of a command
+// needs three words, because two words occur in too many outputs.
 func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 	minWords := 2
 	if s.shell != nil {
@@ -266,7 +257,7 @@ func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 		if name, rest, _ := strings.Cut(m.phrase, ": "); name == "bash" || name == "sh" || name == "zsh" {
 			m.phrase, m.show = rest, strings.TrimPrefix(m.show, name+": ")
 		}
-		m.show = strings.TrimPrefix(m.show, "line … ") // the line of the shell's input
+		m.show = strings.TrimPrefix(m.show, "line … ")
 	}
 	for _, end := range []string{"e.g", "i.e", ",", "("} { // these introduce an example that is cut off
 		m.show = strings.TrimRight(strings.TrimSuffix(m.show, end), " ")
@@ -274,13 +265,13 @@ func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 	return m, m.words >= minWords && len(m.phrase) >= 8 && len(m.phrase) <= 160
 }
 
-// withWording returns the case with the message and the trigger that its lesson may use. ok is false if the case has no
-// such trigger. If orgWords is true, the message with the words of the organisation replaces the public message. A long
-// phrase of public words remains the trigger, because it also matches other wordings of the error.
+// withWording returns the case with the message and the trigger that its lesson may use. With orgWords, the words of
+// the organisation are allowed. A long phrase of public words remains the trigger, because it also matches other
+// wordings of the error.
 func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	const (
 		longPhrase = 4 // words
-		namesFrom  = 2 // sessions; a name that occurs in only one session may be the name of a customer
+		namesFrom  = 2 // sessions; a name in only one session may be a customer
 	)
 	var own *organisationWording
 	switch {
@@ -299,7 +290,7 @@ func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	return &worded, true
 }
 
-// callWords returns the words that the call sent. These words are private if an error repeats them.
+// callWords returns words of the call, which are private even if an error repeats them.
 func (s *step) callWords() map[string]bool {
 	if s.shell != nil {
 		return s.shell.optionValues()
@@ -307,19 +298,17 @@ func (s *step) callWords() map[string]bool {
 	return valueWords(&s.args)
 }
 
-// isToolName reports whether an API would accept the name as the name of a tool. Any other name could bring arbitrary
-// text into a lesson.
+// isToolName refuses names that no API accepts, because they could bring arbitrary text into a lesson.
 func isToolName(name string) bool {
 	return name != "" && len(name) <= 80 && consistsOf(name, letters+digits+"_-.:/")
 }
 
-// add merges the counts, references and fixes of the same case from one more session or run.
 func (c *Case) add(o *Case) {
 	c.Sessions += o.Sessions
 	c.Repaired += o.Repaired
 	c.Ended += o.Ended
 	c.FailedOnce += o.FailedOnce
-	if c.Known != "" { // a known failure has several wordings
+	if c.Known != "" { // it has several wordings
 		c.Phrases, c.Kinds = appendMissing(slices.Clip(c.Phrases), o.Phrases...), appendMissing(slices.Clip(c.Kinds), o.Kinds...)
 	}
 	if o.Sessions > 0 {
@@ -343,8 +332,7 @@ func (c *Case) add(o *Case) {
 	}
 }
 
-// bestFix returns the plausible fix that worked in most sessions. If counts are equal, bestFix prefers the more
-// specific kind. The result is false if no fix is plausible.
+// bestFix returns the plausible fix that worked in most sessions, or the more specific kind of two equal fixes.
 func (c *Case) bestFix() (CountedFix, bool) {
 	rank := []string{fixForm, fixOffered, fixShorterList, fixDescribedValue, fixLookup, fixHint, fixInstall, fixEnv, fixProgram, fixFlags, fixUserValue, fixTool, fixAdded, fixRemoved, fixPriorCall, fixShorterQuery, fixLookupOnly}
 	var out CountedFix

@@ -21,12 +21,11 @@ type ClientOptions struct {
 	URL   string // base URL, in the form of OPENAI_BASE_URL
 	Model string
 	Key   string
-	HTTP  *http.Client // copied; the copy gets a Timeout of two minutes if Timeout is 0
+	HTTP  *http.Client // copied, with a Timeout of two minutes if Timeout is 0
 	Now   func() time.Time
-	Wait  func(ctx context.Context, d time.Duration) error // sleeps like time.Sleep, but ends with the context
+	Wait  func(ctx context.Context, d time.Duration) error // sleeps until d has passed or ctx ends
 }
 
-// client asks an OpenAI-compatible API for JSON that conforms to a schema.
 type client struct {
 	o             ClientOptions
 	noFormat      atomic.Bool // the server refuses response_format, so the prompt contains the schema
@@ -35,53 +34,48 @@ type client struct {
 }
 
 const (
-	maxReply = 1 << 20 // size of a reply in bytes
-	// maxErrorBody is the number of bytes of an error response that are redacted. The text is cut to a short line only
-	// after the redaction, because the redactor does not recognise a secret that is cut.
+	maxReply = 1 << 20 // bytes
+	// The text is cut to a short line only after the redaction, because the redactor does not recognise a cut secret.
 	maxErrorBody = 16 << 10
-	maxWait      = 5 * time.Minute // longest wait that a server can request
+	maxWait      = 5 * time.Minute // the longest that a server can request
 	firstPause   = time.Second     // wait before the second attempt
-	maxTries     = 5               // number of attempts, including the first
+	maxTries     = 5               // including the first attempt
 )
 
-// statusError is the error for a response whose status is not 200.
+// statusError is a response with a status other than 200.
 type statusError struct {
-	code  int           // HTTP status
+	code  int
 	body  string        // redacted start of the body
 	after time.Duration // wait in Retry-After; 0 for none
 }
 
 func (e *statusError) Error() string { return fmt.Sprintf("the judge answers %d: %s", e.code, e.body) }
 
-// retryable reports whether the same request may succeed later.
 func (e *statusError) retryable() bool {
 	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code == http.StatusConflict || e.code >= 500
 }
 
-// errSetAside is the error for a session that the judge refuses because of its content, which is too long or filtered.
-// The session is not judged again until its content changes.
+// errSetAside means that the judge refuses a session whose content is too long or filtered. The session is not judged
+// again until its content changes.
 var errSetAside = errors.New("the judge refuses this session; the session is set aside")
 
-// refusesRequest reports whether the status blames the content of the request, and not the credential or the URL.
+// refusesRequest reports whether the status blames the content of the request, not the credential or the URL.
 func (e *statusError) refusesRequest() bool {
 	return e.code == http.StatusBadRequest || e.code == http.StatusUnprocessableEntity || e.code == http.StatusRequestEntityTooLarge
 }
 
-// refusesSession reports whether the server refuses the content of the session.
 func (e *statusError) refusesSession() bool {
 	mayRefuse := e.refusesRequest() || e.code == http.StatusForbidden
 	return e.code == http.StatusRequestEntityTooLarge || mayRefuse && wordList("refused content").containedIn(strings.ToLower(e.body))
 }
 
-// mayBeContent reports whether the content of one session may be the reason of the error. A firewall in front of the
-// server may answer 403, or 200 with a page, if a session contains certain commands.
+// mayBeContent includes 403, and 200 with a page, which a firewall may answer because of commands in a session.
 func (e *statusError) mayBeContent() bool {
 	return e.code >= 500 || e.refusesRequest() || e.code == http.StatusForbidden || e.code == http.StatusOK
 }
 
-// call sends requests until an answer decodes into the value out, or until a further attempt is pointless. After a
-// refusal, call omits optional parameters that the server may not support. name is the name of the schema. used is the
-// usage of all requests.
+// call sends requests until an answer decodes into out, or until a further attempt is pointless. After a refusal, call
+// omits optional parameters that the server may not support. The usage covers all requests.
 func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (used Usage, err error) {
 	defer func() {
 		if err != nil && ctx.Err() == nil {
@@ -119,7 +113,7 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			noCache, pause = true, 0
 		case errors.As(err, &status) && status.refusesRequest() && !noTemperature && (noFormat || wordList("optional parameters").containedIn(strings.ToLower(status.body))):
 			noTemperature, pause = true, 0
-			noCache = noCache || !strings.Contains(status.body, "temperature") // the answer does not name the parameter
+			noCache = noCache || !strings.Contains(status.body, "temperature") // the parameter is not named
 		case errors.As(err, &status) && status.refusesRequest() && !noFormat:
 			noFormat, pause = true, 0 // the server may not support response_format
 		case errors.As(err, &status) && !status.retryable():
@@ -127,20 +121,18 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 		case errors.As(err, &status) && status.after > 0:
 			pause = min(status.after, maxWait)
 		case errors.Is(err, ErrUnusable) && try >= 1:
-			return used, err // the second answer is unusable as well
+			return used, err // the second unusable answer
 		}
 	}
 	return used, last
 }
 
-// withJitter extends a wait by up to a quarter, so that replicas that were refused at the same moment retry at
-// different moments.
+// withJitter extends a wait by up to a quarter, so that replicas do not retry at the same moment.
 func (c *client) withJitter(d time.Duration) time.Duration {
 	return d + time.Duration(float64(d)/4*float64(c.o.Now().Nanosecond())/float64(time.Second))
 }
 
-// chatReply holds the parts of a chat completion that are read. Gateways send Error with the status 200 if their
-// upstream fails.
+// chatReply is the part of a chat completion that is read. Gateways send Error with the status 200.
 type chatReply struct {
 	Error   json.RawMessage `json:"error"`
 	Choices []struct {
@@ -156,7 +148,7 @@ type chatReply struct {
 	} `json:"usage"`
 }
 
-// content is the text of a message. In JSON, the text is a string, or a list of parts, some of which hold reasoning.
+// content is the text of a message: in JSON a string or a list of parts, some of which hold reasoning.
 type content string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -173,7 +165,6 @@ func (c *content) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// send sends one request, and returns the text of the answer and the usage of the request.
 func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool, system, user, name string, schema any) (string, Usage, error) {
 	body := map[string]any{"model": c.o.Model}
 	if !noTemperature {
@@ -188,7 +179,7 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 	} else {
 		body["response_format"] = map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": name, "strict": true, "schema": schema}}
 	}
-	// The prompt comes before the session, so that the provider can cache the prompt.
+	// The prompt comes before the session, so that the provider can cache it.
 	var prompt any = system
 	if low := strings.ToLower(c.o.Model); !noCache && (strings.HasPrefix(low, "claude") || strings.HasPrefix(low, "anthropic/")) {
 		prompt = []any{map[string]any{"type": "text", "text": system, "cache_control": map[string]string{"type": "ephemeral"}}}
@@ -206,7 +197,7 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 	if c.o.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.o.Key)
 	}
-	var timedOut Usage // a provider also charges for an answer that comes too late
+	var timedOut Usage // a provider charges for a late answer, too
 	res, err := c.o.HTTP.Do(req)
 	if errors.Is(err, context.DeadlineExceeded) {
 		timedOut = timedOut.withEstimate(len(data), 0)
@@ -229,19 +220,17 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 	return text, used.withEstimate(len(data), len(text)), err
 }
 
-// shortBody returns the redacted start of a body on one line.
 func shortBody(raw []byte) string {
 	return shorten(strings.Join(strings.Fields(redactText(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300)
 }
 
-// Bounds for the usage that a server reports, and the estimate if it reports none.
+// The server reports a usage, or an estimate replaces it.
 const (
-	maxUsage      = 1 << 32 // tokens; a sum of larger numbers could overflow
+	maxUsage      = 1 << 32 // tokens; larger sums could overflow
 	bytesPerToken = 4
 )
 
-// withEstimate returns the usage that counts against the budget. A missing number is estimated from the number of bytes
-// of the request or of the answer. A number above maxUsage is reduced to maxUsage.
+// withEstimate estimates a missing number from the bytes of the request or answer, and reduces a number to maxUsage.
 func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	if u.Input <= 0 {
 		u.Input = int64(requestBytes / bytesPerToken)
@@ -252,9 +241,8 @@ func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	return Usage{min(u.Input, maxUsage), min(u.Output, maxUsage)}
 }
 
-// readReply returns the text of a reply. For a refusal, a truncated answer and a missing answer, the error is
-// ErrUnusable. For a body that is not a chat completion, the error is a statusError, because the operator must change
-// the URL or the server.
+// readReply returns the text of a reply. A refusal and a truncated or missing answer are ErrUnusable. A body that is
+// not a chat completion is a statusError, because the operator must change the URL or the server.
 func readReply(raw []byte) (string, Usage, error) {
 	var reply chatReply
 	if len(raw) > maxReply {
@@ -279,7 +267,7 @@ func readReply(raw []byte) (string, Usage, error) {
 	return string(reply.Choices[0].Message.Content), used, nil
 }
 
-// errorCode returns the HTTP status in the error of a gateway, 502 without a plausible status.
+// errorCode returns the HTTP status in a gateway's error, or else 502.
 func errorCode(raw json.RawMessage) int {
 	var e struct{ Code int }
 	if json.Unmarshal(raw, &e) != nil || e.Code < 400 || e.Code > 599 {
@@ -288,7 +276,7 @@ func errorCode(raw json.RawMessage) int {
 	return e.Code
 }
 
-// retryAfter returns the wait in Retry-After, 0 for none. The value of Retry-After is a number of seconds or a date.
+// retryAfter reads a number of seconds or a date.
 func (c *client) retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e6 {
@@ -300,12 +288,11 @@ func (c *client) retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// maxCandidates is the number of opening braces at which decode looks for the object of an answer.
+// maxCandidates bounds the opening braces at which decode looks for an object.
 const maxCandidates = 100
 
-// decode decodes the JSON object in an answer into the value out. A code fence, reasoning or prose may surround the
-// object, and may contain braces. Of several objects with a required property of the schema, the last one is the
-// answer.
+// decode decodes the JSON object in an answer. A code fence, reasoning or prose with braces may surround it. The last
+// object with a required property of the schema is the answer.
 func decode(text string, schema, out any) error {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {
@@ -321,7 +308,6 @@ func decode(text string, schema, out any) error {
 	return nil
 }
 
-// lastObject returns the last JSON object in a text that has a required property of the schema, "" for none.
 func lastObject(text string, schema any) (found string) {
 	root, _ := schema.(jsonObject)
 	required, _ := root["required"].([]string)

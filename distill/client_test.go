@@ -14,15 +14,13 @@ import (
 	"precept/distill"
 )
 
-// reply is one response of a judge's server.
 type reply struct {
 	status int
-	header string // a header's name and value, separated by a colon
+	header string // name and value, separated by a colon
 	body   string
 }
 
-// fakeTransport is a transport that returns the replies in order, then repeats the last reply, and records the headers
-// and bodies of the requests.
+// fakeTransport returns the replies in order, then repeats the last, and records the requests.
 type fakeTransport struct {
 	replies []reply
 	headers []http.Header
@@ -43,7 +41,7 @@ func (ft *fakeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// judgeEmptySession asks the judge about an empty session, and returns the judgement and the waits before retries.
+// The durations are the waits before retries.
 func (ft *fakeTransport) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")
@@ -63,14 +61,13 @@ func (ft *fakeTransport) judgeEmptySession(ctx context.Context, t *testing.T, ch
 
 var skipReply = reply{200, "", chatCompletion(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
 
-// After a transient error, the client retries the request after the wait that the server asks for, within limits. A
-// permanent error is returned at once.
+// The server asks for a wait, within limits. A permanent error is returned at once.
 func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 	retryAfterReply := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
 	for name, tc := range map[string]struct {
 		replies []reply
 		waits   string
-		fails   string // text of the expected error; "" means no error
+		fails   string // "" means no error
 	}{
 		"success":                      {[]reply{skipReply}, "[]", ""},
 		"server down":                  {[]reply{{500, "", "away"}}, "[1s 2s 4s 8s]", "the judge answers 500: away"},
@@ -123,8 +120,7 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 	}
 }
 
-// A request has the schema of the answer in response_format. If the server refuses response_format, later requests have
-// the schema in the prompt. A configured key is sent in the Authorization header.
+// If the server refuses response_format, later requests have the schema in the prompt.
 func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 	s := &fakeTransport{replies: []reply{{400, "", "bad"}, {200, "", chatCompletion(`{"outcome":"success","reason":"r"}`)}, {200, "", chatCompletion(noLessons)}}}
 	if _, _, err := s.judgeEmptySession(t.Context(), t, nil); err != nil {
@@ -148,7 +144,7 @@ func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 	}
 }
 
-// Replicas wait for different times before they retry, so that they do not reach a server at the same moment.
+// Replicas must not reach a server at the same moment.
 func TestRetryWaitsAreRandomized(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for replica := range 20 {
@@ -166,8 +162,7 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 	}
 }
 
-// The usage of an answer is the reported number of tokens, or an estimate if the server reports none. An answer that is
-// too long, truncated or refused is an error, but its tokens count.
+// The number is estimated if the server reports none. The tokens of an unusable answer count, too.
 func TestTokensOfAnswersAreCounted(t *testing.T) {
 	completion := func(finishReason, refusal, usage string, pad int) string {
 		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finishReason, refusal, usage) + strings.Repeat(" ", pad)
@@ -206,7 +201,6 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 	}
 }
 
-// The client stops retrying when its context is canceled.
 func TestCanceledContextEndsRetries(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -216,7 +210,7 @@ func TestCanceledContextEndsRetries(t *testing.T) {
 	}
 }
 
-// If a server refuses temperature or cache_control, the next request keeps the other parameter.
+// The server refuses temperature or cache_control.
 func TestOnlyRefusedParameterIsDropped(t *testing.T) {
 	for refused, kept := range map[string]string{"temperature": `"cache_control"`, "cache_control": `"temperature":0`} {
 		s := &fakeTransport{replies: []reply{{400, "", "Unsupported parameter: '" + refused + "'"}, skipReply}}

@@ -5,11 +5,10 @@ import (
 	"runtime/debug"
 )
 
-// MaxCases is the maximum number of cases of a tenant. Without a limit, invented failures could fill the store.
+// MaxCases is the maximum number of cases of a tenant. Invented failures could otherwise fill the store.
 const MaxCases = 5000
 
-// applyRules adds the failures, rejections and corrections in a session to the cases. A panic affects only this
-// session.
+// applyRules adds the failures and corrections in a session to the cases. A panic affects only this session.
 func (w *tenantDistiller) applyRules(s *Session, m *judgeMark) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -27,8 +26,8 @@ func (w *tenantDistiller) applyRules(s *Session, m *judgeMark) {
 	}
 }
 
-// addToCase adds c, which counts the occurrence of a case in one session, to the case of all sessions. The session and
-// each of its fixes count only once, even if the session continues and is read again.
+// addToCase adds the counts of one session to the case of all sessions. The session and each of its fixes count only
+// once, even if the session continues and is read again.
 func (w *tenantDistiller) addToCase(c *Case, m *judgeMark) {
 	first := m.addOnce(c.Key)
 	fixes := c.Fixes[:0:0]
@@ -66,9 +65,8 @@ func (w *tenantDistiller) addToCase(c *Case, m *judgeMark) {
 	w.cases[c.Key], w.changedCases[c.Key] = c, c
 }
 
-// removeOldestCase removes the case that no session had for the longest time. Of equally old cases, it removes a case
-// with the fewest sessions. Without the removal, a tenant with MaxCases old failures would get no lesson about a new
-// failure.
+// removeOldestCase removes the case that no session had for the longest time. Otherwise a tenant with MaxCases old
+// failures would get no lesson about a new failure.
 func (w *tenantDistiller) removeOldestCase() {
 	var oldest *Case
 	for _, c := range w.cases {

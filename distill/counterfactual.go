@@ -9,18 +9,16 @@ import (
 	"precept/detect"
 )
 
-// Outcomes holds the number of sessions that had a failure, and the number of these sessions in which the failure
-// ended.
+// Outcomes counts the sessions that had a failure, and those in which it ended.
 type Outcomes struct {
 	Ended    int `json:"ended"`
 	Sessions int `json:"sessions"`
 }
 
-// String returns the counts as "ended/sessions".
+// String returns "ended/sessions".
 func (o Outcomes) String() string { return fmt.Sprintf("%d/%d", o.Ended, o.Sessions) }
 
-// Comparison counts the sessions that had the failure of a lesson, in two groups: the sessions that followed the advice
-// of the lesson, and all others.
+// Comparison compares the sessions that had a failure: the sessions that followed the advice, and all others.
 type Comparison struct {
 	Followed    Outcomes `json:"followed"`
 	NotFollowed Outcomes `json:"not_followed"`
@@ -33,22 +31,19 @@ func (c *Comparison) add(o Comparison) {
 	c.NotFollowed.Sessions += o.NotFollowed.Sessions
 }
 
-// Limits of a comparison.
 const (
-	minCompared   = 3   // minimum number of sessions that did not follow the advice; with fewer, no lesson is refused
-	minConfidence = 0.8 // required probability that the failure ends more often with the advice than without
-	maxCompared   = 500 // maximum number of sessions of a group; larger counts are scaled down
+	minCompared   = 3   // sessions without the advice; with fewer, no lesson is refused
+	minConfidence = 0.8 // that the failure ends more often with the advice
+	maxCompared   = 500 // sessions of a group; larger counts are scaled down
 )
 
-// isIneffective reports whether the counts fail to show that the failure ends more often with the advice than without.
-// The result is false if too few sessions did not follow the advice.
+// isIneffective is false if too few sessions did not follow the advice.
 func (c *Comparison) isIneffective() bool {
 	return c.NotFollowed.Sessions >= minCompared && c.confidence() < minConfidence
 }
 
-// confidence returns the probability that the failure ends more often in the sessions of Followed than in the sessions
-// of NotFollowed, for uniform priors of both rates. The probability of the opposite is a sum of Beta functions (E.
-// Miller, Formulas for Bayesian A/B Testing).
+// confidence returns the probability that the failure ends more often in Followed than in NotFollowed, for uniform
+// priors of both rates (Evan Miller, Formulas for Bayesian A/B Testing).
 func (c *Comparison) confidence() float64 {
 	a, b := c.Followed.posterior()
 	x, y := c.NotFollowed.posterior()
@@ -59,7 +54,7 @@ func (c *Comparison) confidence() float64 {
 	return 1 - opposite
 }
 
-// posterior returns the parameters of the Beta distribution of the rate at which the failure ends.
+// posterior returns the parameters of a Beta distribution.
 func (o Outcomes) posterior() (successes, failures float64) {
 	ended, sessions := o.Ended, o.Sessions
 	if sessions > maxCompared {
@@ -68,7 +63,6 @@ func (o Outcomes) posterior() (successes, failures float64) {
 	return float64(ended + 1), float64(sessions - ended + 1)
 }
 
-// logBeta returns the natural logarithm of the Beta function.
 func logBeta(a, b float64) float64 {
 	x, _ := math.Lgamma(a)
 	y, _ := math.Lgamma(b)
@@ -76,7 +70,7 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// comparison compares the sessions of the case that tried the fix h with the other sessions of the case.
+// comparison compares the sessions that tried the fix with the others.
 func (c *Case) comparison(h *CountedFix) Comparison {
 	followed := Outcomes{h.Sessions, min(h.Sessions+h.Failed, c.Sessions)}
 	other := Outcomes{Sessions: c.Sessions - followed.Sessions}
@@ -88,8 +82,7 @@ func (c *Case) comparison(h *CountedFix) Comparison {
 	return Comparison{followed, other}
 }
 
-// failureEndsLater reports whether a call of the same tool, or a command of the same program, worked soon after the
-// failure in step i.
+// failureEndsLater reads calls of the same tool and commands of the same program.
 func (ps *parsedSession) failureEndsLater(i int) bool {
 	s := &ps.steps[i]
 	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
@@ -104,8 +97,7 @@ func (ps *parsedSession) failureEndsLater(i int) bool {
 	return false
 }
 
-// failedFixes returns the fixes that the session tried without success after the failure in step i, up to the call that
-// worked.
+// failedFixes returns the fixes that the session tried before the call that worked.
 func (ps *parsedSession) failedFixes(i int) (out []Fix) {
 	s := &ps.steps[i]
 	var lookups []int
@@ -140,16 +132,15 @@ func (ps *parsedSession) failedFixes(i int) (out []Fix) {
 
 // Ways to repeat a refused edit (knownFailure.Edit).
 const (
-	editReread  = "reread"  // read the file again
-	editContext = "context" // give a longer text to replace, or ask for all occurrences
+	editReread  = "reread"
+	editContext = "context" // replace a longer text, or all occurrences
 )
 
-// fixRedone is the kind of the fix of a refused edit. The text of the lesson comes from the known failure.
+// fixRedone repeats a refused edit. The known failure has the text of the lesson.
 const fixRedone = "redone"
 
 // redoneEdit finds the next edit of the same file after the refused edit in step i. followed is true if the session
-// followed the advice before or with the next edit, and worked is true if the next edit worked. ok is false if there is
-// no next edit.
+// followed the advice by then.
 func (ps *parsedSession) redoneEdit(i int, advice string) (followed, worked, ok bool) {
 	s := &ps.steps[i]
 	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
@@ -169,7 +160,6 @@ func (ps *parsedSession) redoneEdit(i int, advice string) (followed, worked, ok 
 	return followed, false, false
 }
 
-// edits reports whether the call changes a file.
 func (s *step) edits() bool {
 	if s.shell != nil {
 		program := s.shell.mainCommand().program
@@ -182,7 +172,7 @@ func (s *step) edits() bool {
 	return false
 }
 
-// editedFile returns the base name of the file that an edit changes, "" if the arguments name no file.
+// editedFile returns a base name, "" for none.
 func editedFile(s *step) string {
 	for _, name := range []string{"file_path", "path", "filePath", "target_file", "filename", "file"} {
 		if path, ok := s.args.object[name].(string); ok {
@@ -192,13 +182,10 @@ func editedFile(s *step) string {
 	return ""
 }
 
-// mentionsFile reports whether the arguments of a call name a file.
 func mentionsFile(s *step, file string) bool {
 	return len(file) > 3 && strings.Contains(s.args.raw, file)
 }
 
-// replacesLongerText reports whether the second edit replaces a longer text than the first edit, or replaces all
-// occurrences.
 func replacesLongerText(first, second *arguments) bool {
 	if all, _ := second.object["replace_all"].(bool); all {
 		return true
@@ -213,6 +200,6 @@ func replacesLongerText(first, second *arguments) bool {
 	return false
 }
 
-// errorText returns the lines of the result that describe the failure, in lower case. Known failures are searched only
-// in these lines, because a result may also quote an error.
+// errorText returns the lines that describe the failure, in lower case. Known failures are searched only there, because
+// a result may also quote an error.
 func (s *step) errorText() string { return strings.ToLower(detect.Signature(s.text)) }

@@ -7,7 +7,7 @@ import (
 	"precept/distill"
 )
 
-// editCall returns an edit of a file that fails with the message, or succeeds if the message is empty.
+// An empty message means success.
 func editCall(file, message string) event {
 	if message == "" {
 		message = "The file was updated."
@@ -15,15 +15,13 @@ func editCall(file, message string) event {
 	return call("edit_file", fmt.Sprintf(`{"path":"/srv/%s","old_string":"alpha","new_string":"beta"}`, file), message)
 }
 
-// storeSessions stores n sessions with the same events.
 func storeSessions(f *fixture, name string, n int, events ...event) {
 	for i := range n {
 		f.addSession(fmt.Sprint(name, i), append([]event{user(fmt.Sprint(name, " number ", i, "."))}, events...)...)
 	}
 }
 
-// A lesson is not proposed if sessions overcame the failure as often without the advice as with the advice. With too
-// few sessions to compare, the lesson is proposed.
+// With too few sessions to compare, the lesson is proposed.
 func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	const refusal = "Error: old_string not found in rows.go"
 	read := call("read_file", `{"path":"/srv/rows.go"}`, "gamma")
@@ -59,8 +57,7 @@ func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	}
 }
 
-// Coding agents word the errors of edit tools differently. Each message gives the lesson for its kind of error. An
-// unrelated error gives no lesson.
+// Coding agents word the errors of edit tools differently.
 func TestEditErrorsGiveLessonOfTheirKind(t *testing.T) {
 	for refusal, slug := range map[string]string{
 		"Error: String to replace not found in file.":                                    "copy-the-text-to-replace-exactly-from-the-file",
@@ -88,7 +85,7 @@ func TestEditErrorsGiveLessonOfTheirKind(t *testing.T) {
 	}
 }
 
-// A success that the previous call did not cause gives no lesson, and neither does user text about a different program.
+// The previous call did not cause the success, or the user's text is about a different program.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"code that was edited between two runs", "", []event{

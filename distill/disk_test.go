@@ -11,8 +11,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// The other tests keep sessions and lessons in memory. With a store and a bank on disk, runs with the rules and with a
-// model give the same results.
+// The other tests keep sessions and lessons in memory.
 func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 	onDisk := func(f *fixture) *fixture {
 		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "p.db"), Now: f.clock})

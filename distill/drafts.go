@@ -30,11 +30,11 @@ type Draft struct {
 	State  string `json:"state,omitempty"`  // state of the lesson after the proposal, or "refused"
 	Reason string `json:"reason,omitempty"` // reason of the refusal
 
-	cases []*Case    // cases from which the rules made the draft; empty for a judge's draft
-	mark  *judgeMark // mark of the session from which a judge made the draft; nil if the rules made the draft
+	cases []*Case    // source of a draft of the rules; empty for a judge's draft
+	mark  *judgeMark // mark of the judged session; nil for a draft of the rules
 }
 
-// group holds the cases with the same fix. One lesson covers a group.
+// group holds the cases with the same fix, which get one lesson.
 type group struct {
 	fix       Fix
 	cases     []*Case
@@ -44,8 +44,8 @@ type group struct {
 	comparison Comparison
 }
 
-// draftsOfCases returns the lessons that follow from cases. A case that cannot be described without private words has
-// no lesson. If orgWords is true, a lesson may use the words of the organisation.
+// draftsOfCases makes no lesson from a case that needs private words. With orgWords, the words of the organisation are
+// not private.
 func draftsOfCases(cases []*Case, orgWords bool) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	var out []Draft
@@ -92,9 +92,8 @@ func draftsOfCases(cases []*Case, orgWords bool) []Draft {
 	return out
 }
 
-// groupKey returns the key of the group to which a case with the fix h belongs.
 func (c *Case) groupKey(h *CountedFix) string {
-	switch h.Kind { // fixPriorCall and fixLookupOnly: the group depends on the other tool, and not on the failing tool
+	switch h.Kind { // the group depends on the other tool, not on the failing one
 	case fixPriorCall:
 		return h.Kind + "|" + h.Other + "|" + strings.ToLower(strings.Join(c.Phrases, "|"))
 	case fixLookupOnly:
@@ -103,10 +102,8 @@ func (c *Case) groupKey(h *CountedFix) string {
 	return c.Tool + "|" + h.fix().key()
 }
 
-// isKnownFailure reports whether the draft is about a known failure.
 func (d *Draft) isKnownFailure() bool { return len(d.cases) > 0 && d.cases[0].Known != "" }
 
-// merge adds the sessions and triggers of a second draft for the same lesson.
 func (d *Draft) merge(o *Draft) {
 	d.Sightings += o.Sightings
 	d.cases = append(d.cases, o.cases...)
@@ -115,21 +112,20 @@ func (d *Draft) merge(o *Draft) {
 	d.Kinds = appendMissing(d.Kinds, o.Kinds...)
 }
 
-// isSuspicious reports whether an error reads like instructions to a model. An attacker may plant such an error to get
-// the instructions into a lesson.
+// isSuspicious finds errors that read like instructions to a model, which an attacker may plant.
 func isSuspicious(c *Case) bool {
 	l := &lesson.Lesson{Title: c.Show, Advice: strings.Join(c.Phrases, "\n")}
 	return len(lesson.InjectionFindings(l)) > 0
 }
 
-// supportedFix returns the best fix of a case. ok is false if the error has no specific word, or if the fix worked in
-// fewer than a quarter of the sessions.
+// supportedFix returns false if the error has no specific word, or if the fix worked in fewer than a quarter of the
+// sessions.
 func (c *Case) supportedFix() (CountedFix, bool) {
 	best, found := c.bestFix()
 	switch {
 	case c.Show != "" && wordList("vague").containsAllWords(c.Show): // the error has no specific word
 		return CountedFix{}, false
-	case found && 4*best.Sessions >= c.Sessions: // below a quarter of the sessions, the success may be chance
+	case found && 4*best.Sessions >= c.Sessions: // less may be chance
 		return best, true
 	}
 	return CountedFix{}, false
@@ -165,7 +161,7 @@ func isPlausibleFix(c *Case, h *CountedFix) bool {
 	return true
 }
 
-// circumventsError reports whether a fix circumvents a missing permission instead of doing what the error asks for.
+// circumventsError reports whether a fix avoids a missing permission instead of doing what the error asks for.
 func circumventsError(errorText string, h *CountedFix) bool {
 	switch h.Kind {
 	case fixTool, fixProgram:
@@ -176,17 +172,14 @@ func circumventsError(errorText string, h *CountedFix) bool {
 	return false
 }
 
-// isPermanent reports whether the error message says that a retry will fail, too.
 func (c *Case) isPermanent() bool { return wordList("permanent").containedIn(strings.ToLower(c.Show)) }
 
-// shareNameWord reports whether the names of two tools have a word in common.
 func shareNameWord(a, b string) bool {
 	list := nameTokens(b)
 	return slices.ContainsFunc(nameTokens(a), func(t string) bool { return len(t) > 3 && slices.Contains(list, t) })
 }
 
-// knownDraft returns the draft for a case with a known failure. ok is false if the case is too rare, or if known.json
-// no longer has the failure.
+// knownDraft returns false if the case is too rare, or if known.json no longer has the failure.
 func knownDraft(c *Case) (d Draft, ok bool) {
 	if c.Repaired == 0 && c.Sessions < 2 && c.MaxFailures < 2 {
 		return Draft{}, false
@@ -198,7 +191,7 @@ func knownDraft(c *Case) (d Draft, ok bool) {
 	d = Draft{
 		Comparison: c.knownComparison(k),
 		Slug:       k.Slug, Title: k.Title, Applies: "A tool call fails with “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases), Kinds: slices.Clone(c.Kinds),
-		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // "mixed": the lesson advises an action, and "failure" would present it as a warning
+		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // "failure" would be a warning
 	}
 	for _, f := range c.Fixes {
 		if f.Kind == fixInstall && strings.Contains(k.Slug, "python-module") {
@@ -209,8 +202,7 @@ func knownDraft(c *Case) (d Draft, ok bool) {
 	return d, true
 }
 
-// knownComparison compares the sessions that followed the advice of a known failure with the other sessions. Only the
-// calls after a refused edit show whether the advice was followed, so the counts of other failures are empty.
+// knownComparison counts only refused edits, because only the calls after them show whether the advice was followed.
 func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	if k.Edit == "" {
 		return &Comparison{}
@@ -223,7 +215,7 @@ func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	return &compared
 }
 
-// installer returns an install command without the names of the packages.
+// installer returns an install command without the packages.
 func installer(how string) string {
 	words := strings.Fields(how)
 	for i, w := range words {
@@ -234,7 +226,7 @@ func installer(how string) string {
 	return how
 }
 
-// quotedErrors returns up to three errors of the group, in quotation marks and joined with "or".
+// quotedErrors returns up to three errors, joined with "or".
 func (g *group) quotedErrors() string {
 	var list []string
 	for _, c := range g.cases {
@@ -243,7 +235,6 @@ func (g *group) quotedErrors() string {
 	return joinOr(list[:min(len(list), 3)])
 }
 
-// tools returns the distinct tools of the cases, sorted by name.
 func (g *group) tools() []string {
 	var list []string
 	for _, c := range g.cases {

@@ -13,8 +13,8 @@ import (
 	"precept/internal/session"
 )
 
-// A call fails, and then succeeds with a different form of a parameter. The rules propose a lesson, which is
-// quarantined until someone approves it.
+// A call fails, and then succeeds with a different form of a parameter. The proposed lesson is quarantined until
+// approval.
 func ExampleDistiller_RunOnce() {
 	now := func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 	dir, err := os.MkdirTemp("", "lessons")

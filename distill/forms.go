@@ -8,10 +8,10 @@ import (
 	"unicode"
 )
 
-// leadingSign is the beginning of the description of a form in which a symbol, such as "#", precedes the value.
+// leadingSign begins the description of a value after a symbol such as "#".
 const leadingSign = "a value with its leading "
 
-// isQuantity reports whether a value is a number or a numeric text.
+// isQuantity accepts a number or a numeric text.
 func isQuantity(v any) bool {
 	switch v := v.(type) {
 	case float64:
@@ -23,8 +23,8 @@ func isQuantity(v any) bool {
 	return false
 }
 
-// formOf describes the form of the value that the tool accepted, such as "a list". The description is "" if the value
-// that failed has the same form, or if the form is unknown.
+// formOf describes the form of the accepted value, such as "a list". The description is "" if the failed value has the
+// same form.
 func formOf(failed, accepted any) string {
 	a, isText := failed.(string)
 	b, isTextNow := accepted.(string)
@@ -59,7 +59,7 @@ func formOf(failed, accepted any) string {
 	return textForm(a, b)
 }
 
-// textForm describes the form of the accepted text that the failed text does not have, "" for none.
+// textForm describes a form that the failed text lacks.
 func textForm(failed, accepted string) string {
 	switch {
 	case strings.HasPrefix(accepted, "/") && !strings.HasPrefix(failed, "/") && strings.HasSuffix(accepted, strings.TrimLeft(failed, "./")) && len(failed) > 2:
@@ -84,26 +84,23 @@ func textForm(failed, accepted string) string {
 	return ""
 }
 
-// isNumber reports whether a text is a number of less than 12 digits.
 func isNumber(s string) bool {
 	return s != "" && len(s) < 12 && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsDigit(r) })
 }
 
-// isDate reports whether a text is a date in the form YYYY-MM-DD.
 func isDate(s string) bool {
 	_, err := time.Parse(time.DateOnly, s)
 	return err == nil
 }
 
-// isSubset reports whether b contains every word of a, and further words.
+// isSubset reports whether b has every word of a, and more words.
 func isSubset(a, b string) bool {
 	have := strings.Fields(strings.ToLower(b))
 	words := strings.Fields(strings.ToLower(a))
 	return len(words) > 0 && len(words) < len(have) && len(have) <= 20 && countCommon(words, have) == len(words)
 }
 
-// isShorterList reports whether the accepted list has fewer values than the failed list, and no other values. A list
-// may be a text with commas.
+// isShorterList accepts a text with commas as a list.
 func isShorterList(failed, accepted any) bool {
 	a, wasList := failed.([]any)
 	b, isList := accepted.([]any)
@@ -125,7 +122,7 @@ func isShorterList(failed, accepted any) bool {
 	return true
 }
 
-// nameTokens returns the words of a tool's name: get and order for get_order, getOrder and GetOrder.
+// nameTokens returns get and order for get_order, getOrder and GetOrder.
 func nameTokens(tool string) []string {
 	var out []string
 	start := 0
@@ -145,18 +142,16 @@ func nameTokens(tool string) []string {
 	return out
 }
 
-// toolDoes reports whether a word of a tool's name is in a list of lists.txt, such as looks, thinks, gives or destroys.
+// toolDoes looks up lists such as looks, thinks, gives and destroys in lists.txt.
 func toolDoes(tool, list string) bool {
 	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return wordList(list)[t] })
 }
 
-// mayBePrivateName reports whether the name of a parameter may be private data, because the name is longer than 40
-// bytes or has characters that names in programs do not have.
+// mayBePrivateName reports whether a name is longer than 40 bytes, or has characters that names in programs lack.
 func mayBePrivateName(k string) bool {
 	return len(k) > 40 || !consistsOf(k, letters+digits+"_-")
 }
 
-// countCommonLeadingWords returns the number of words that the beginnings of two tool names share.
 func countCommonLeadingWords(a, b string) int {
 	x, y := nameTokens(a), nameTokens(b)
 	n := 0

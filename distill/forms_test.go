@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// If a tool accepts the same value in a different form, the lesson names the form and not the value. If the accepted
-// value differs in more than its form, there is no lesson.
+// The lesson must not contain the value.
 func TestLessonNamesAcceptedForm(t *testing.T) {
 	for _, tc := range []struct{ name, from, to, form string }{
 		{"digits instead of a word", `"four"`, `"4"`, "a-whole-number"},

@@ -11,12 +11,10 @@ import (
 	"precept/internal/session"
 )
 
-// AutoGate is the actor that the audit log names when the automatic gate starts a trial. The automatic gate admits
-// quarantined lessons to trials without the decision of an operator.
+// AutoGate is the actor in the audit log when the gate starts a trial of a quarantined lesson without an operator.
 const AutoGate = "gate: auto"
 
-// autoPlan returns the plan for the trial of a lesson that the automatic gate admits. Half of the picks are withheld.
-// There is one evaluation, after Picks rewarded picks.
+// autoPlan withholds half of the picks, and evaluates once, after Picks rewarded picks.
 func autoPlan() lesson.TrialPlan { return lesson.TrialPlan{Epsilon: 0.5, Picks: 400} }
 
 // Waiting is a lesson that the automatic gate leaves to an operator.
@@ -25,8 +23,8 @@ type Waiting struct {
 	Reason string `json:"reason"`
 }
 
-// admitToTrial starts the trial of a quarantined lesson of the distiller if the gate is automatic and the lesson does
-// not need an operator's decision. refs are all sightings of the lesson. admit never changes an operator's decision.
+// admitToTrial starts the trial of a quarantined lesson if the gate is automatic and no operator must decide. refs are
+// all sightings of the lesson. An operator's decision is never changed.
 func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
 	if !w.Distiller.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != lessonSource || !l.Approval.At.IsZero() {
 		return l, nil
@@ -57,11 +55,9 @@ func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.
 
 // reasonForOperator returns the reason why an operator must decide on a lesson, "" for none.
 //
-// Hazard: an attacker may write text that appears in the output of a tool. The text could convince the judge, so that a
-// lesson with the attacker's advice reaches the prompts of other agents. Therefore the gate requires two independent
-// sessions with different credentials, because one caller has only one credential. The advice must have no risk
-// (risk.go). The agent or the user must have used the words of the advice before any tool output contained them
-// (origin.go).
+// Hazard: an attacker's text in a tool's output could convince the judge, and the advice would reach other agents.
+// Therefore two independent sessions need different credentials, and the advice must have no risk (risk.go). The agent
+// or the user must have used its words before any tool output contained them (origin.go).
 func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
 	if len(lesson.Checker{Now: w.Distiller.o.Now()}.CheckLesson(l, w.book)) > 0 {
 		return "the checks have findings", nil
@@ -102,9 +98,9 @@ func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *le
 	return "", nil
 }
 
-// repeatsAdvice reports whether the draft has most words of the lesson's advice. The sessions of a draft with a similar
-// slug but other advice are evidence, but do not count as independent sessions for the gate. If these sessions counted,
-// one caller could write the advice, and an honest session of a second caller would start the trial.
+// repeatsAdvice reports whether the draft has most words of the lesson's advice. Drafts with other advice do not count
+// as independent sessions. Otherwise one caller could write the advice, and an honest session of a second caller would
+// start the trial.
 func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	theirs := readSentence(lesson.NormalizeLookalikes(l.Title + "\n" + l.Advice)).keys
 	ours := readSentence(lesson.NormalizeLookalikes(d.Title + "\n" + d.adviceList())).keys
@@ -117,7 +113,6 @@ func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	return 2*both > len(theirs) || len(theirs) == 0
 }
 
-// hasIndependentPair reports whether two of the sessions are independent of each other (Ref.independentOf).
 func hasIndependentPair(refs []Ref) bool {
 	for i, a := range refs {
 		if slices.ContainsFunc(refs[i+1:], a.independentOf) {
@@ -127,13 +122,12 @@ func hasIndependentPair(refs []Ref) bool {
 	return false
 }
 
-// withoutQuotations returns a text of the rules without its quotations. Two versions of a lesson are compared without
-// quotations, because a later version quotes more errors.
+// withoutQuotations makes two versions of a lesson comparable, because a later version quotes more errors.
 func withoutQuotations(text string) string {
 	return strings.TrimSpace(quotations().ReplaceAllString(text, "“”"))
 }
 
-// quotationsIn returns the quotations in a text of the rules. Only the quotations come from the output of a tool.
+// quotationsIn returns the only part of the rules' text that comes from the output of a tool.
 func quotationsIn(text string) (out []string) {
 	for {
 		_, rest, found := strings.Cut(text, "“")
@@ -149,8 +143,7 @@ func quotationsIn(text string) (out []string) {
 	}
 }
 
-// givesOrders reports whether a text has a word of an order, such as always or must. Phrases such as "must be" do not
-// count, because they describe a value.
+// givesOrders finds words such as always or must. Phrases such as "must be" only describe a value.
 func givesOrders(text string) bool {
 	text = lesson.NormalizeLookalikes(text)
 	for _, describes := range []string{"must be", "must have", "must not be", "must contain", "must match", "should be", "should have", "should match", "required"} {

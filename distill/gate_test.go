@@ -9,14 +9,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// callerSession is a session of a caller, which is identified by the credential of the client.
+// The credential identifies the caller.
 type callerSession struct {
 	caller string
 	events []event
 }
 
-// gateState has a judge propose one draft for every session, and returns the state of the lesson and, if the lesson
-// waits for approval, the reason. For a refused draft, the results are "refused" and the refusals.
+// gateState proposes one draft for every session, and returns the state of the lesson and the reason if it waits for
+// approval. For a refused draft, the results are "refused" and the refusals.
 func gateState(t *testing.T, d distill.Draft, sessions ...callerSession) (lesson.State, string) {
 	t.Helper()
 	f := newFixture(t)
@@ -39,7 +39,6 @@ func gateState(t *testing.T, d distill.Draft, sessions ...callerSession) (lesson
 	return list[0].State, why
 }
 
-// draftWithAdvice returns a draft with the title and the advice, and a slug derived from the title.
 func draftWithAdvice(title string, advice ...string) distill.Draft {
 	slug := lesson.Slugify(strings.TrimSpace(title), 60)
 	if len(slug) < 2 {
@@ -48,7 +47,7 @@ func draftWithAdvice(title string, advice ...string) distill.Draft {
 	return distill.Draft{Slug: "x-" + slug, Title: title, Applies: "A deployment fails.", Advice: advice, Errors: []string{"deployment has failed"}, Outcome: "mixed"}
 }
 
-// A lesson stays quarantined after thirty sessions of one caller. A session of a second caller starts its trial.
+// Thirty sessions of one caller are not enough.
 func TestTrialNeedsTwoCallers(t *testing.T) {
 	honest := draftWithAdvice("Migrate the schema ahead of the suite.", "The suite reads the new columns.")
 	session := func(caller string) callerSession {
@@ -69,8 +68,7 @@ func TestTrialNeedsTwoCallers(t *testing.T) {
 	}
 }
 
-// If two callers propose lessons with the same slug but different advice, the second caller does not confirm the advice
-// of the first, and the lesson stays quarantined.
+// The lessons have the same slug, but the second caller does not confirm the advice of the first.
 func TestCallerWithDifferentAdviceDoesNotStartTrial(t *testing.T) {
 	f := newFixture(t)
 	answers := judgeByText{}
@@ -89,8 +87,7 @@ func TestCallerWithDifferentAdviceDoesNotStartTrial(t *testing.T) {
 	}
 }
 
-// Advice that the agent or the user states in the sessions of two callers starts a trial, even if the output of tools
-// deals with the same subject.
+// The agent or the user states the advice, and tools return texts about the same subject.
 func TestHonestAdviceStartsTrial(t *testing.T) {
 	for _, tc := range []struct {
 		title, advice string

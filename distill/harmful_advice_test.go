@@ -8,23 +8,19 @@ import (
 	"testing"
 )
 
-// failedCall returns a failed call with an error message.
 func failedCall(tool, args, message string) event {
 	text, _ := json.Marshal(map[string]string{"error": message})
 	return call(tool, args, string(text))
 }
 
-// acceptedCall returns a successful call.
 func acceptedCall(tool, args string) event { return call(tool, args, `{"ok":true}`) }
 
-// bashCall returns a shell command with its output and exit code.
 func bashCall(command, output string, code int) event {
 	args, _ := json.Marshal(map[string]string{"command": command})
 	return call("bash", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
 
-// If an agent works around an error, for example by skipping a check or discarding work, the session gives no lesson,
-// or a lesson that repairs the cause.
+// The agent skips a check or discards work. A lesson may only repair the cause.
 func TestHarmfulWorkaroundsGiveNoLesson(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a hook skipped", "mend-what-a-commit-hook-reports", []event{
@@ -93,7 +89,6 @@ func TestHarmfulWorkaroundsGiveNoLesson(t *testing.T) {
 	})
 }
 
-// Errors in languages other than English give lessons.
 func TestErrorsInOtherLanguagesGiveLessons(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"Spanish, a form", "give-piso-as-a-number-to-reservar-sala", []event{
@@ -117,14 +112,13 @@ func TestErrorsInOtherLanguagesGiveLessons(t *testing.T) {
 	})
 }
 
-// lessonCase holds the events of a session and the slug of the expected lesson, "" for none.
+// The slug is "" if no lesson is expected.
 type lessonCase struct {
 	name, slug string
 	events     []event
 }
 
-// checkLessons runs the distiller once on all cases, each in two sessions, and fails the test if the lessons are not
-// the expected ones.
+// The distiller runs once on all cases, each in two sessions.
 func checkLessons(t *testing.T, cases []lessonCase) {
 	t.Helper()
 	f := newFixture(t)

@@ -17,9 +17,8 @@ import (
 	"precept/internal/session"
 )
 
-// event is one event of a test session: a message, or a call of a tool with its result.
 type event struct {
-	message            string // "role: text" of a message, "" for a call
+	message            string // "role: text", "" for a call
 	tool, args, result string
 }
 
@@ -27,7 +26,6 @@ func user(text string) event               { return event{message: "user: " + te
 func agent(text string) event              { return event{message: "assistant: " + text} }
 func call(tool, args, result string) event { return event{tool: tool, args: args, result: result} }
 
-// fixture holds a store, a bank and a clock for the distiller.
 type fixture struct {
 	*testing.T
 	store interface {
@@ -38,9 +36,9 @@ type fixture struct {
 	storage           bank.Storage
 	bank              *bank.Bank
 	now               time.Time
-	conversationCount int // number of stored conversations
+	conversationCount int // stored conversations
 
-	agent, run, caller string // metadata of the stored sessions
+	agent, run, caller string
 }
 
 func newFixture(t *testing.T, limits ...bank.Limits) *fixture {
@@ -62,13 +60,13 @@ func (f *fixture) openBank(storage bank.Storage, limits bank.Limits) {
 
 func (f *fixture) clock() time.Time { return f.now }
 
-// addSession stores a conversation. A second conversation with the same name replaces or continues the first.
+// A second conversation with the same name replaces or continues the first.
 func (f *fixture) addSession(name string, events ...event) session.ID {
 	f.Helper()
 	return f.addTenantSession("default", name, nil, events...)
 }
 
-// addTenantSession stores a conversation like addSession, for a tenant and with the lessons that the session received.
+// addTenantSession also takes the tenant and the lessons of the session.
 func (f *fixture) addTenantSession(tenant, name string, lessons []sample.Lesson, events ...event) session.ID {
 	f.Helper()
 	var id session.ID
@@ -103,7 +101,6 @@ func raw(v any) json.RawMessage {
 	return data
 }
 
-// runDistiller runs the distiller once, and fails the test on an error.
 func (f *fixture) runDistiller(change ...func(*distill.Options)) distill.Summary {
 	f.Helper()
 	sum, err := f.tryRunDistiller(f.Context(), change...)
@@ -125,7 +122,6 @@ func (f *fixture) tryRunDistiller(ctx context.Context, change ...func(*distill.O
 	return distill.New(o).RunOnce(ctx)
 }
 
-// slugs returns the sorted slugs of the lessons in the bank.
 func (f *fixture) slugs() []string {
 	f.Helper()
 	var out []string
@@ -156,7 +152,6 @@ func (f *fixture) lessonBySlug(slug string) *lesson.Lesson {
 	return nil
 }
 
-// log returns the bank's audit log.
 func (f *fixture) log() string {
 	f.Helper()
 	events, err := f.storage.Tail(f.Context(), 1000)
@@ -166,7 +161,7 @@ func (f *fixture) log() string {
 	return fmt.Sprint(events)
 }
 
-// checkEqual fails the test if got and want print differently. name describes the compared value.
+// The values are compared as printed, and name describes them.
 func checkEqual(t testing.TB, name string, got, want any) {
 	t.Helper()
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {

@@ -14,8 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// judgeByText is a judge that looks up each text of a session in the map, and returns the first judgement that it
-// finds.
+// judgeByText maps texts of a session to judgements, and returns the first match.
 type judgeByText map[string]distill.Judgement
 
 func (judgeByText) Name() string { return "by text" }
@@ -29,15 +28,13 @@ func (j judgeByText) Judge(_ context.Context, s *distill.Session, _ []*lesson.Le
 	return distill.Judgement{}, nil
 }
 
-// newDraft returns a draft with a slug and keywords.
 func newDraft(slug string, keywords ...string) distill.Draft {
 	return distill.Draft{
 		Slug: slug, Title: "Take care of " + strings.ReplaceAll(slug, "-", " ") + ".", Applies: "It is done.", Advice: []string{"Do it with care."}, Keywords: keywords, Outcome: "mixed",
 	}
 }
 
-// crashingBank is a bank that calls beforeStep with the name of each write. If beforeStep returns an error, the write
-// fails with that error.
+// crashingBank calls beforeStep with the name of each write, which fails with the returned error.
 type crashingBank struct {
 	distill.Bank
 	beforeStep func(step string) error
@@ -66,8 +63,7 @@ func (c crashingBank) Cite(ctx context.Context, slug string, e []lesson.Evidence
 
 var errKilled = errors.New("the process is dead")
 
-// A run is killed, once at each of its steps. The next run completes the work: the lessons, states, evidence and
-// opinions are the same as after an uninterrupted run. A third run changes nothing.
+// A run is killed once at each step. The next run completes the work, and a third run changes nothing.
 func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 	judge := judgeByText{
 		"Find hotels, one.":   {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache"), newDraft("pin-the-page", "page moves")}, Opinions: distill.Opinions{"old-advice": "followed"}},
@@ -76,8 +72,7 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 	}
 	for name, j := range map[string]distill.Judge{"rules": nil, "judge": judge} {
 		t.Run(name, func(t *testing.T) {
-			// run runs the distiller once and counts the steps. Each step from failAt on fails; 0 means that no step
-			// fails.
+			// Steps from failAt on fail; 0 means that none fails.
 			run := func(f *fixture, owner string, failAt int) (steps int, err error) {
 				store := f.store.(*memoryStore)
 				step := func(string) error {
@@ -149,7 +144,6 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 	}
 }
 
-// A distiller writes nothing after a second distiller has taken its claim on the tenant.
 func TestRunThatLostClaimWritesNothing(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
@@ -166,7 +160,7 @@ func TestRunThatLostClaimWritesNothing(t *testing.T) {
 	}
 }
 
-// A run writes the notes of the sessions after every 64 sessions. A note marks a session as read.
+// The notes, which mark sessions as read, are written after every 64 sessions.
 func TestLongRunSavesItsProgress(t *testing.T) {
 	f := newFixture(t)
 	for i := range 150 {

@@ -7,15 +7,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// Judge reads a session and returns drafts of lessons, and opinions about existing lessons. A Judge is safe for
-// concurrent use.
+// Judge reads a session and returns drafts and opinions. It is safe for concurrent use.
 type Judge interface {
-	Name() string // kind and model of the judge; marks are stored under this name
+	Name() string // kind and model, under which marks are stored
 	Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error)
 }
 
-// Opinions holds the opinions of a judge about the lessons that a session got, by slug. An opinion is followed,
-// ignored, irrelevant or contradicted. No measured effect uses an opinion.
+// Opinions holds a judge's opinions about injected lessons, by slug: followed, ignored, irrelevant or contradicted. No
+// measured effect uses them.
 type Opinions map[string]string
 
 // Judgement is a judge's answer.
@@ -25,27 +24,26 @@ type Judgement struct {
 	Usage    Usage
 }
 
-// Usage holds the number of tokens of a question and of its answer.
+// Usage holds tokens of a question and its answer.
 type Usage struct{ Input, Output int64 }
 
 func (u *Usage) add(o Usage) { u.Input, u.Output = u.Input+o.Input, u.Output+o.Output }
 
 // Budget limits the use of a judge in one run of the distiller.
 type Budget struct {
-	Tokens                  int64   // maximum number of tokens; 0 means no limit
+	Tokens                  int64   // 0 means no limit
 	Cost                    float64 // maximum cost, in the currency of the prices; 0 means no limit
 	InputPrice, OutputPrice float64 // prices of a million tokens of questions and of answers
 }
 
-// cost returns the price of a usage.
 func (b *Budget) cost(u Usage) float64 {
 	return (float64(u.Input)*b.InputPrice + float64(u.Output)*b.OutputPrice) / 1e6
 }
 
-// stopReason returns the reason to ask no further question, "" if the budget permits one more question. pending is the
-// number of open questions. An open question is assumed to cost as much as the average answered question.
+// stopReason returns "" if the budget permits one more question. pending is the number of open questions, which are
+// assumed to have the average cost.
 func (b *Budget) stopReason(s *Summary, pending int) string {
-	factor := 1.0 // expected use after all open questions, divided by the use so far
+	factor := 1.0 // expected use after the open questions, relative to now
 	if n := s.Judged + s.Failed; n > 0 {
 		factor += float64(pending) / float64(n)
 	}
@@ -58,7 +56,7 @@ func (b *Budget) stopReason(s *Summary, pending int) string {
 	return ""
 }
 
-// share returns the budget with the limits for the next of n tenants: the use so far, and an equal share of the rest.
+// share returns the budget of the next of n tenants: the use so far, and an equal share of the rest.
 func (b Budget) share(s *Summary, n int) Budget {
 	if rest := b.Tokens - s.Tokens; rest > 0 {
 		b.Tokens = s.Tokens + (rest+int64(n)-1)/int64(n)
@@ -69,6 +67,5 @@ func (b Budget) share(s *Summary, n int) Budget {
 	return b
 }
 
-// ErrUnusable is the error for an unusable answer. The session is skipped, and later runs ask again, up to maxUnusable
-// times.
+// ErrUnusable is the error for an unusable answer. Later runs ask again, up to maxUnusable times.
 var ErrUnusable = errors.New("the judge's answer cannot be used")

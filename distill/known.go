@@ -12,26 +12,25 @@ import (
 //go:embed known.json
 var knownText []byte
 
-// knownFailure is a failure of a public program or tool with a known fix. The lesson of a known failure is proposed
-// only after sessions had the failure.
+// knownFailure is a failure of a public program with a known fix. Its lesson is proposed only after sessions had the
+// failure.
 type knownFailure struct {
 	Slug     string   `json:"slug"`
 	Title    string   `json:"title"`
 	Advice   []string `json:"advice"`
-	Programs []string `json:"programs"` // programs with this failure; empty means any tool
+	Programs []string `json:"programs"` // empty means every tool
 	AllOf    []string `json:"holds"`    // words in lower case; the error contains all of them
 	OneOf    []string `json:"one_of"`   // words in lower case; the error contains at least one of them; only for a failure with Edit
-	Edit     string   `json:"edit"`     // advised way to repeat a refused edit (editReread, editContext); "" for any other failure
-	Triggers []string `json:"fires_on"` // triggers of the lesson
-	Kinds    []string `json:"kinds"`    // kinds of errors that are also triggers; a refused edit with such an error is the failure
+	Edit     string   `json:"edit"`     // editReread or editContext; "" if no edit was refused
+	Triggers []string `json:"fires_on"`
+	Kinds    []string `json:"kinds"` // kinds of errors that are also triggers; a refused edit with such an error is the failure
 }
 
-// knownFailures returns the known failures. The first match is used, so specific failures precede general ones.
+// Specific failures precede general ones, because the first match is used.
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var knownFailures = sync.OnceValue(func() []knownFailure { return decodeEmbedded[[]knownFailure](knownText) })
 
-// findKnownFailure returns a known failure by its slug, nil for none.
 func findKnownFailure(slug string) *knownFailure {
 	list := knownFailures()
 	if at := slices.IndexFunc(list, func(k knownFailure) bool { return k.Slug == slug }); slug != "" && at >= 0 {
@@ -40,7 +39,6 @@ func findKnownFailure(slug string) *knownFailure {
 	return nil
 }
 
-// recogniseFailure returns the known failure that a step's result shows, nil for none.
 func recogniseFailure(s *step) *knownFailure {
 	low, program := s.errorText(), ""
 	if s.shell != nil {
@@ -68,17 +66,15 @@ func recogniseFailure(s *step) *knownFailure {
 	return byKind
 }
 
-// hasKindOf reports whether the error of a step has one of the kinds of a known failure.
 func hasKindOf(s *step, k *knownFailure) bool {
 	return slices.ContainsFunc(k.Kinds, func(kind string) bool { return slices.Contains(s.kinds(), detect.Kind(kind)) })
 }
 
-// maxWordedFailure is the maximum length, in bytes, of a result that hasKnownFailure reads. A longer result may be a
-// file that describes a failure.
+// maxWordedFailure bounds the results that hasKnownFailure reads. A longer result may be a file that describes a
+// failure.
 const maxWordedFailure = 2000
 
-// hasKnownFailure reports whether a result in which no failure was detected shows a known failure of the program. Some
-// agents hide the exit status of a command.
+// hasKnownFailure reads results that count as a success, because some agents hide the exit status.
 func hasKnownFailure(s *step) bool {
 	if s.judgement.Outcome != detect.OK || s.judgement.ReportsSuccess || len(s.text) > maxWordedFailure {
 		return false

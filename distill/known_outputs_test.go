@@ -15,13 +15,12 @@ import (
 //go:embed testdata/known.txt
 var knownOutputs string
 
-// knownOutput is a failed call with its output and the slug of the expected lesson, "" for none.
+// The slug is "" if no lesson is expected.
 type knownOutput struct {
 	tool, args, text, slug string
 }
 
-// readKnownOutputs parses testdata/known.txt. An entry has a line "$ command" or "> tool arguments", the output, and a
-// line "= slug".
+// An entry of testdata/known.txt has a line "$ command" or "> tool arguments", the output, and a line "= slug".
 func readKnownOutputs(t *testing.T) []knownOutput {
 	t.Helper()
 	var list []knownOutput
@@ -50,8 +49,7 @@ func readKnownOutputs(t *testing.T) []knownOutput {
 	return list
 }
 
-// Each output in testdata/known.txt gives the lesson of its entry, and the lesson matches the error in the output.
-// known.txt has an output for each failure in known.json.
+// The lesson must match the error in the output. Each failure in known.json has an output.
 func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 	for _, o := range readKnownOutputs(t) {
 		if j := detect.Classify(o.tool, o.args, o.text, 0); j.Outcome != detect.Error {
@@ -100,8 +98,7 @@ func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 	}
 }
 
-// The message of a known failure gives a lesson only in a short result of the command that fails this way. The message
-// is ignored in a long result, in a result with exit code 0, and in the result of a tool that may only read a file.
+// Long results, exit code 0, and tools that may only read a file do not count.
 func TestFailureMessageCountsOnlyForItsCommand(t *testing.T) {
 	const message = "Automatic merge failed; fix conflicts and then commit the result.\n"
 	merge := `{"command":"git merge topic"}`

@@ -13,7 +13,6 @@ import (
 
 func signature(text string) string { return detect.Signature(text) }
 
-// failureAndFix returns a failed command, followed by a successful command.
 func failureAndFix(command, result, fix string) []event {
 	run := func(line, output string) event {
 		args, _ := json.Marshal(map[string]string{"command": line})
@@ -22,8 +21,7 @@ func failureAndFix(command, result, fix string) []event {
 	return []event{user("Do it."), run(command, result), run(fix, "done")}
 }
 
-// The output of a failed command gives a lesson whose trigger matches the output. Failure messages in a printed file
-// give no lesson.
+// A printed file may contain failure messages.
 func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	for _, tc := range []struct{ command, result, fix, slug string }{
 		{"git push", "fatal: The current branch feature/x has no upstream branch.\nTo push the current branch and set the remote as upstream, use\n\n    git push --set-upstream origin feature/x\n[exit code: 128]", "git push -u origin feature/x", "name-the-upstream-at-the-first-push"},
@@ -63,14 +61,14 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		{"cat NOTES.md", "Your local changes would be overwritten by checkout: then stash them.", "git status", ""},
 		{"grep -rn upstream docs", "docs/git.md:4: fatal: The current branch x has no upstream branch.", "ls", ""},
 
-		// no lesson advises a command that turns off a check, or an unrelated command
+		// no lesson turns off a check or advises an unrelated command
 		{"curl https://localhost:8443/x", "curl: (35) TLS connect error\n[exit code: 35]", "curl -k https://localhost:8443/x", ""},
 		{"cargo build --locked", "error: failed to parse lock file, version not understood\n[exit code: 101]", "cargo build", ""},
 		{"psql -d shop -f a.sql", "psql: error: some unknown thing about roles is not permitted\n[exit code: 2]", "psql -h localhost -d shop -f a.sql", ""},
 		{"python3 load.py", "ValueError: could not convert string to float: '1,2'\n[exit code: 1]", "sed -i s/,// load.py", ""},
 		{"node a.js", "ReferenceError: require is not defined in ES module scope, you can use import instead\n[exit code: 1]", "mv a.js a.cjs", ""},
 
-		// the error names the command or the variable that is missing
+		// the error names the missing command or variable
 		{"cargo fmt --check", "error: 'cargo-fmt' is not installed for the toolchain 'stable'.\nTo install, run `rustup component add rustfmt`\n[exit code: 1]", "rustup component add rustfmt && cargo fmt --check", "run-rustup-component-add-before-cargo-fmt"},
 		{"pytest a", "E   ImproperlyConfigured: Requested setting X, but settings are not configured.\n[exit code: 2]", "DJANGO_SETTINGS_MODULE=s.t pytest a", "set-django-settings-module-for-pytest"},
 	} {
@@ -96,8 +94,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	}
 }
 
-// The lesson about a command that the user rejected names the command with its option, and does not recommend a later
-// command that only reads.
+// A later command that only reads is no replacement.
 func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	const rejection = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
 	f := newFixture(t)
@@ -110,8 +107,7 @@ func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	checkEqual(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
 }
 
-// A user's correction gives a lesson, even if the agent only called tools and wrote no text. The lesson may contain the
-// numeric value of an option, but no other value.
+// The agent wrote no text. The lesson may contain only numeric values of an option.
 func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
 	run := func(line, output string) event {
 		args, err := json.Marshal(map[string]string{"command": line})
@@ -172,8 +168,7 @@ func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
 	}
 }
 
-// The advice of each lesson in known.json fits into a block, and contains none of the trigger phrases of the lesson.
-// Otherwise an agent that repeats the advice would match the lesson.
+// An agent that repeats the advice must not match the lesson.
 func TestKnownFailureAdviceFitsBlockAndMatchesNoTrigger(t *testing.T) {
 	var known []struct {
 		Slug, Title string

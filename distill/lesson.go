@@ -11,14 +11,12 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonSource is the value of Source in lessons of the distiller.
 const lessonSource = "distill"
 
-// toLesson returns the lesson of a draft. The text does not depend on the number of sightings, so that an approval
-// stays valid while the evidence grows.
+// toLesson writes no number of sightings into the text, so that an approval stays valid while the evidence grows.
 func (d *Draft) toLesson(tenant string) *lesson.Lesson {
 	slug := d.Slug
-	if tenant != "default" && tenant != "" { // a slug that is already taken would reveal that another tenant has the lesson
+	if tenant != "default" && tenant != "" { // a taken slug would reveal the lesson of a different tenant
 		sum := sha256.Sum256([]byte(tenant + "\x00" + slug))
 		slug = strings.TrimRight(slug[:min(len(slug), 70)], "-") + "-" + hex.EncodeToString(sum[:3])
 	}
@@ -32,7 +30,6 @@ func (d *Draft) toLesson(tenant string) *lesson.Lesson {
 	}
 }
 
-// adviceList returns the advice as a Markdown list.
 func (d *Draft) adviceList() string {
 	out := make([]string, 0, len(d.Advice))
 	for _, a := range d.Advice {
@@ -41,7 +38,6 @@ func (d *Draft) adviceList() string {
 	return strings.Join(out, "\n")
 }
 
-// evidence returns the sessions as evidence of a lesson.
 func evidence(refs []Ref) []lesson.Evidence {
 	out := make([]lesson.Evidence, 0, len(refs))
 	for _, r := range refs {
@@ -50,8 +46,7 @@ func evidence(refs []Ref) []lesson.Evidence {
 	return out
 }
 
-// unreferencedCount returns the number of sessions if there are more sessions than references. Otherwise it returns 0,
-// which means that the number of references is the number of sessions.
+// unreferencedCount returns 0 if all sessions are references.
 func unreferencedCount(sessions, refs int) int {
 	if sessions > refs {
 		return sessions
@@ -59,18 +54,16 @@ func unreferencedCount(sessions, refs int) int {
 	return 0
 }
 
-// support holds the numbers of sessions that support a lesson. A key is the slug of a draft that the rules made, or the
-// name of a judge.
+// support counts the sessions that support a lesson. A key is the slug of a draft of the rules, or the name of a judge.
 type support map[string]int
 
-// supportKey is the prefix of the keys of the notes that store the support of lessons.
+// supportKey begins the keys of the notes with the support of lessons.
 const supportKey = "support|"
 
-const modelJudgePrefix = "model:" // prefix of the name of a judge that is a model
+const modelJudgePrefix = "model:"
 
-// total returns the number of sessions that support a lesson. A model reads the same sessions as the rules, so the
-// numbers of models and rules are not added. The result is the largest number of a model, or the sum of the numbers of
-// the rules if the sum is larger.
+// total returns the largest number of a model, or the sum of the rules if it is larger. A model reads the same sessions
+// as the rules, so the numbers are not added.
 func (s support) total() int {
 	rules, judged := 0, 0
 	for key, n := range s {
@@ -83,9 +76,8 @@ func (s support) total() int {
 	return max(rules, judged)
 }
 
-// countSupport adds the sessions of a draft to the support of a lesson, each session once, and returns the number of
-// all sessions that support the lesson. flush writes the support and the marks together, so that no session counts
-// twice after an interrupted run.
+// countSupport adds each session of a draft once, and returns the number of all sessions. flush writes the support and
+// the marks together, so that no session counts twice after an interrupted run.
 func (w *tenantDistiller) countSupport(ctx context.Context, slug string, d *Draft) (int, error) {
 	s, changed := w.support[slug]
 	if !changed {
@@ -94,7 +86,7 @@ func (w *tenantDistiller) countSupport(ctx context.Context, slug string, d *Draf
 			return 0, err
 		}
 		if s = (support{}); data != nil && json.Unmarshal(data, &s) != nil {
-			s = support{} // an unreadable note is replaced
+			s = support{}
 		}
 	}
 	switch {
@@ -107,7 +99,6 @@ func (w *tenantDistiller) countSupport(ctx context.Context, slug string, d *Draf
 	return s.total(), nil
 }
 
-// slugWords returns the meaningful words of a slug.
 func slugWords(slug string) []string {
 	var out []string
 	for w := range strings.SplitSeq(slug, "-") {
@@ -118,8 +109,7 @@ func slugWords(slug string) []string {
 	return out
 }
 
-// slugSimilarity returns the Jaccard index of the words of two slugs, which is the number of common words divided by
-// the number of all words.
+// slugSimilarity is the Jaccard index of the words of two slugs: common words divided by all words.
 func slugSimilarity(a, b string) float64 {
 	x, y := slugWords(a), slugWords(b)
 	both := countCommon(x, y)
@@ -129,7 +119,7 @@ func slugSimilarity(a, b string) float64 {
 	return float64(both) / float64(len(x)+len(y)-both)
 }
 
-// triggerOverlap returns the number of common trigger phrases, divided by the number of phrases in the smaller set.
+// triggerOverlap divides the common phrases by the phrases in the smaller set.
 func triggerOverlap(a, b *lesson.Trigger) float64 {
 	x, y := phrasesOf(a), phrasesOf(b)
 	if len(x) == 0 || len(y) == 0 {
@@ -138,7 +128,6 @@ func triggerOverlap(a, b *lesson.Trigger) float64 {
 	return float64(countCommon(x, y)) / float64(min(len(x), len(y)))
 }
 
-// phrasesOf returns the phrases and kinds of a trigger, in lower case and with single blanks.
 func phrasesOf(t *lesson.Trigger) []string {
 	out := slices.Concat(t.Keywords, t.ErrorPatterns, t.ErrorKinds, t.RequestKinds)
 	for i, p := range out {
@@ -147,22 +136,20 @@ func phrasesOf(t *lesson.Trigger) []string {
 	return out
 }
 
-// Minimum values of slugSimilarity and triggerOverlap for two lessons that count as equal.
+// Lessons with at least these values count as equal.
 const (
 	minSlugSimilarity = 0.6
 	minTriggerOverlap = 0.5
 )
 
-// relation is the relation between a new lesson and an existing lesson.
 type relation uint8
 
 const (
 	unrelated relation = iota
-	separate           // similar slugs but different triggers; both lessons are kept, and a note records the decision
-	duplicate          // equal; the sessions of the new lesson become evidence of the existing lesson
+	separate           // similar slugs but different triggers; both lessons are kept, with a note
+	duplicate          // the sessions become evidence of the existing lesson
 )
 
-// compareLessons returns the relation of two lessons, by their slugs, outcomes, triggers and tools.
 func compareLessons(a, b *lesson.Lesson) relation {
 	if a.Slug == b.Slug {
 		return duplicate

@@ -10,17 +10,13 @@ import (
 //go:embed lists.txt
 var listsText string
 
-// vocabularyText lists words of error messages that are not private names. Every other word of a message may be
-// private.
+// vocabularyText lists the words of error messages that are not private.
 //
 //go:embed vocabulary.txt
 var vocabularyText string
 
-// wordSet is the set of the entries of one list.
 type wordSet map[string]bool
 
-// lists returns the word lists of lists.txt, and the vocabulary, by name.
-//
 //nolint:gochecknoglobals // immutable, read at first use
 var lists = sync.OnceValue(func() map[string]wordSet {
 	all := map[string]wordSet{}
@@ -44,10 +40,9 @@ var lists = sync.OnceValue(func() map[string]wordSet {
 	return all
 })
 
-// wordList returns the word list with the given name, nil for an unknown name.
 func wordList(name string) wordSet { return lists()[name] }
 
-// containedIn reports whether a text contains an entry of the list, even inside a word.
+// containedIn also finds an entry inside a word.
 func (w wordSet) containedIn(text string) bool {
 	for part := range w {
 		if strings.Contains(text, part) {
@@ -57,7 +52,6 @@ func (w wordSet) containedIn(text string) bool {
 	return false
 }
 
-// containsAllWords reports whether all words of a text are in the list.
 func (w wordSet) containsAllWords(text string) bool {
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && r != '\'' }) {
 		if !w[word] {
@@ -67,7 +61,7 @@ func (w wordSet) containsAllWords(text string) bool {
 	return true
 }
 
-// sameFamily reports whether two programs have the same purpose, and so are both in a list "family NAME" of lists.txt.
+// sameFamily reads the lists "family NAME" of lists.txt.
 func sameFamily(a, b string) bool {
 	for name, family := range lists() {
 		if strings.HasPrefix(name, "family ") && family[a] && family[b] {
@@ -84,10 +78,8 @@ const (
 	digits  = "0123456789"
 )
 
-// consistsOf reports whether each character of a text is in chars.
 func consistsOf(text, chars string) bool { return strings.Trim(text, chars) == "" }
 
-// countCommon returns the number of entries of a that b contains.
 func countCommon(a, b []string) (n int) {
 	for _, s := range a {
 		if slices.Contains(b, s) {
@@ -97,7 +89,6 @@ func countCommon(a, b []string) (n int) {
 	return n
 }
 
-// appendMissing appends the entries in more that are not in the list.
 func appendMissing(list []string, more ...string) []string {
 	for _, s := range more {
 		if !slices.Contains(list, s) {

@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// lists.txt defines exactly the lists that the rules name, because a rule with a misspelt name would use an empty list.
-// drafts.json has a wording for each kind of fix, and no unused wording.
+// A rule with a misspelt name would use an empty list.
 func TestListsAndWordingsMatchTheRules(t *testing.T) {
 	var code strings.Builder
 	files, err := filepath.Glob("*.go")

@@ -17,20 +17,19 @@ import (
 	"precept/internal/session"
 )
 
-// memoryStore is an in-memory store. Each method first calls beforeStep with the name of the step, and fails if
-// beforeStep returns an error.
+// Each method first calls beforeStep with the name of the step, and fails with its error.
 type memoryStore struct {
 	beforeStep func(step string) error
 
 	mu           sync.Mutex
 	rows         []session.Row                             // in the order of their first write
-	exchanges    map[session.ID]map[string]sample.Exchange // by session and id of the exchange
+	exchanges    map[session.ID]map[string]sample.Exchange // by session and exchange
 	versions     map[session.ID]int64                      // version of the settlement of each settled session
 	ratings      map[session.ID][]feedback.Entry
 	sessionNotes map[session.ID][]byte
 	tenantNotes  map[string]map[string][]byte // by tenant and key
-	claimant     string                       // name and owner of the claim
-	until        time.Time                    // end of the claim
+	claimant     string
+	until        time.Time
 }
 
 func newMemoryStore() *memoryStore {
@@ -40,7 +39,7 @@ func newMemoryStore() *memoryStore {
 	}
 }
 
-// step calls beforeStep. Unless beforeStep fails, step then locks the store and calls do.
+// step locks the store only if beforeStep succeeds.
 func (m *memoryStore) step(name string, do func()) error {
 	if err := m.beforeStep(name); err != nil {
 		return err
@@ -161,8 +160,7 @@ func (m *memoryStore) ReleaseLease(_ context.Context, name, owner string) error 
 	})
 }
 
-// memoryStorage is an in-memory bank.Storage. The tests of this package write thousands of lessons, which would be
-// slow on disk.
+// memoryStorage is a bank.Storage in memory, because these tests write thousands of lessons.
 type memoryStorage struct {
 	mu     sync.Mutex
 	texts  map[string][]byte

@@ -12,26 +12,24 @@ import (
 // stableMessage is the stable part of an error message.
 type stableMessage struct {
 	show   string // message to show in a lesson, with … in place of private words
-	phrase string // longest run of public words, as in the message, which becomes a trigger
+	phrase string // longest run of public words, which becomes a trigger
 	words  int    // number of words in phrase
 }
 
-// stableMessageOf returns the stable part of the error message in a failed result. public holds words that count as
-// public in addition to the vocabulary, such as the names of the tool and its parameters. sent holds the words that the
-// call sent, which are private.
+// stableMessageOf reads a failed result. The words in public, such as the tool's name, extend the vocabulary. The words
+// in sent, which the call sent, are private.
 func stableMessageOf(text string, public, sent map[string]bool) stableMessage {
 	return stableLine(detect.Headline(text), &messageScanner{public: public, sent: sent})
 }
 
-// organisationMessage is message, but also keeps the words of the organisation that scope allows. The redactor removes
-// secrets and personal data first. Private words are replaced by ….
+// organisationMessage keeps the words of the organisation that scope allows. The redactor removes secrets and personal
+// data first.
 func organisationMessage(text string, public, sent map[string]bool, scope wordScope) stableMessage {
 	headline := redact.New(true).Text(detect.Headline(text))
 	return stableLine(headline, &messageScanner{public: public, sent: sent, scope: scope})
 }
 
-// stableLine returns the stable part of the most specific line of a headline. rules is a scanner without a line, and
-// holds the fields that are the same for all lines.
+// stableLine returns the stable part of the most specific line. rules is a scanner without a line.
 func stableLine(headline string, rules *messageScanner) (best stableMessage) {
 	lines := strings.Split(headline, "\n")
 	rank := -1
@@ -40,8 +38,7 @@ func stableLine(headline string, rules *messageScanner) (best stableMessage) {
 			l = strings.ToValidUTF8(l[:240], "") // the cut may be inside of a rune
 		}
 		s, special := stablePart(l, rules)
-		// Usually the first line is the most specific one. The exception that ends a traceback is more specific than
-		// the lines before it.
+		// The first line is usually the most specific. The exception at the end of a traceback is even more specific.
 		r := min(s.words, 6)*4 - i
 		if special {
 			r += 10
@@ -53,7 +50,7 @@ func stableLine(headline string, rules *messageScanner) (best stableMessage) {
 	return best
 }
 
-// stablePart returns the stable part of one line. The result is true if the line contains the name of an error.
+// stablePart returns true if the line names an error.
 func stablePart(line string, rules *messageScanner) (stableMessage, bool) {
 	l := *rules
 	l.line, l.runStart = line, -1
@@ -78,7 +75,7 @@ func stablePart(line string, rules *messageScanner) (stableMessage, bool) {
 	return l.best, l.hasErrorName
 }
 
-// trimTail removes the words at the end of a phrase that only introduce an omitted part.
+// trimTail removes words that only introduce an omitted part.
 func trimTail(phrase string) string {
 	for {
 		at := strings.LastIndexAny(phrase, " \t")
@@ -89,23 +86,22 @@ func trimTail(phrase string) string {
 	}
 }
 
-// messageScanner reads the words of one line of an error message, and finds the longest run of public words.
+// messageScanner finds the longest run of public words in a line.
 type messageScanner struct {
 	line             string
 	displayWords     []string      // words of the message to show in a lesson
-	best             stableMessage // longest run of public words so far
-	runStart, runEnd int           // start and end of the current run in line; from is -1 if there is no run
+	best             stableMessage // longest run so far
+	runStart, runEnd int           // bounds of the current run; runStart is -1 for none
 	words            int           // number of words in the current run
-	hasErrorName     bool          // the line has the name of an error
-	done             bool          // a sentence has ended; the rest of the line is not read, because it may be arbitrary text
+	hasErrorName     bool
+	done             bool // a sentence ended; the rest may be arbitrary text
 
-	public  map[string]bool // words that count as public in addition to the vocabulary
+	public  map[string]bool // public words in addition to the vocabulary
 	sent    map[string]bool // words that the call sent, which are private
-	scope   wordScope       // words of the organisation that count as public words
+	scope   wordScope       // public words of the organisation
 	persons map[string]bool // words that name persons
 }
 
-// endRun ends the current run, and stores the run in best if it has more words.
 func (s *messageScanner) endRun() {
 	if s.runStart >= 0 && s.words > s.best.words {
 		s.best.phrase, s.best.words = s.line[s.runStart:s.runEnd], s.words
@@ -113,8 +109,7 @@ func (s *messageScanner) endRun() {
 	s.runStart, s.words = -1, 0
 }
 
-// classify returns the kind of a word of the line. Quoted words, words that the call sent, and names of persons are
-// private.
+// classify counts quoted words, words that the call sent, and names of persons as private.
 func (s *messageScanner) classify(word string, quoted bool) wordKind {
 	kind, low := classifyWord(word, s.public), strings.ToLower(word)
 	if kind == privateWord && s.scope > scopePublic && (s.scope == scopeNames || isTerm(word)) && isShareableWord(word) {
@@ -126,7 +121,6 @@ func (s *messageScanner) classify(word string, quoted bool) wordKind {
 	return kind
 }
 
-// readWord reads the word line[at:next].
 func (s *messageScanner) readWord(at, next int) {
 	lo, hi := trimToken(s.line, at, next)
 	shown := s.line[at:next]
@@ -146,7 +140,7 @@ func (s *messageScanner) readWord(at, next int) {
 		if n := len(s.displayWords); n == 0 || s.displayWords[n-1] != "…" {
 			s.displayWords = append(s.displayWords, "…")
 		}
-	case kind == genericWord && s.words == 0: // "Error:" at the start has no information
+	case kind == genericWord && s.words == 0: // "Error:" says nothing at the start
 		s.displayWords = append(s.displayWords, shown)
 	default:
 		s.hasErrorName = s.hasErrorName || kind == errorName
@@ -155,7 +149,7 @@ func (s *messageScanner) readWord(at, next int) {
 			s.runStart = lo
 		}
 		s.runEnd = hi
-		if kind != genericWord || s.words > 1 { // "CMake Error" has no information beyond its program
+		if kind != genericWord || s.words > 1 { // "CMake Error" says only the program
 			s.words++
 		}
 		if !s.public[strings.ToLower(word)] {
@@ -171,8 +165,8 @@ func (s *messageScanner) readWord(at, next int) {
 	}
 }
 
-// displayText returns the message to show in a lesson. The message ends after the phrase if more than one part of the
-// rest is private, or the only private part is near the end.
+// displayText ends the message after the phrase if several parts of the rest are private, or if a private part is near
+// the end.
 func displayText(tokens []string, phrase string) string {
 	text, cut := strings.Join(tokens, " "), ""
 	folded := strings.Join(strings.Fields(phrase), " ")
@@ -189,7 +183,7 @@ func displayText(tokens []string, phrase string) string {
 	return strings.TrimLeft(text, " …") + cut
 }
 
-// tokenLength returns the length, in bytes, of the first word of a text. Text in quotes or brackets is one word.
+// tokenLength counts text in quotes or brackets as one word.
 func tokenLength(s string) int {
 	pairs := map[byte]byte{'\'': '\'', '"': '"', '`': '`', '[': ']', '<': '>', '{': '}'}
 	if c, ok := pairs[s[0]]; ok {
@@ -207,7 +201,6 @@ func tokenLength(s string) int {
 	return len(s)
 }
 
-// trimToken returns the bounds of line[lo:hi] without the punctuation at both ends.
 func trimToken(line string, lo, hi int) (int, int) {
 	const edges = "'\"`[]<>(){}.,:;!?=*…“”‘’-"
 	for lo < hi && strings.ContainsRune(edges, rune(line[lo])) && line[lo] < 0x80 {
@@ -219,18 +212,16 @@ func trimToken(line string, lo, hi int) (int, int) {
 	return lo, hi
 }
 
-// wordKind classifies a word of a message.
 type wordKind uint8
 
 const (
 	privateWord wordKind = iota // may be private
-	genericWord                 // reports only that an operation failed
+	genericWord                 // says only that an operation failed
 	plainWord                   // an ordinary word of messages
 	errorName                   // the name of a kind of error
 )
 
-// classifyWord returns the kind of a word in a message. The context of the word does not matter. public holds words
-// that are never private.
+// classifyWord ignores the context. The words in public are never private.
 func classifyWord(token string, public map[string]bool) wordKind {
 	low := strings.ToLower(token)
 	switch {
@@ -253,7 +244,7 @@ func classifyWord(token string, public map[string]bool) wordKind {
 	}
 }
 
-// compoundKind returns plainWord if the vocabulary contains all parts of a compound word, and otherwise privateWord.
+// compoundKind returns plainWord if the vocabulary contains all parts.
 func compoundKind(parts []string) wordKind {
 	if slices.ContainsFunc(parts, func(p string) bool { return !wordList("vocabulary")[p] }) {
 		return privateWord
@@ -261,7 +252,7 @@ func compoundKind(parts []string) wordKind {
 	return plainWord
 }
 
-// isStandard reports whether a word is the name of a standard: iso-639-1, rfc3339, utf-8.
+// isStandard matches iso-639-1, rfc3339 and utf-8.
 func isStandard(low string) bool {
 	for _, body := range []string{"iso", "rfc", "utf"} {
 		if n, ok := strings.CutPrefix(low, body); ok && n != "" && strings.Trim(n, "-0123456789") == "" {
@@ -271,8 +262,7 @@ func isStandard(low string) bool {
 	return false
 }
 
-// isErrorName reports whether a word is the name or the code of an error: ValueError, ENOENT, ERR_MODULE_NOT_FOUND,
-// TS2339, 403.
+// isErrorName matches ValueError, ENOENT, ERR_MODULE_NOT_FOUND, TS2339 and 403.
 func isErrorName(t string) bool {
 	letters, digits, upper := 0, 0, 0
 	for _, r := range t {
@@ -308,12 +298,11 @@ func isErrorName(t string) bool {
 	return false
 }
 
-// valueWords returns the short values in the arguments of a call, and the words of these values. If an error repeats
-// such a word, the word is private.
+// valueWords returns short values in the arguments, and their words. They are private even if an error repeats them.
 func valueWords(a *arguments) map[string]bool {
 	out := map[string]bool{}
 	values := a.distinctiveValues()
-	for _, v := range a.object { // distinctiveValues omits texts of less than four bytes
+	for _, v := range a.object { // texts of less than four bytes are missing so far
 		if t, ok := v.(string); ok {
 			values = append(values, t)
 		}
@@ -331,8 +320,7 @@ func valueWords(a *arguments) map[string]bool {
 	return out
 }
 
-// publicWords returns the words of a call that belong to the tool and not to the session. These are the names of the
-// tool, of its parameters and of programs, and the words of these names.
+// publicWords returns names of the tool, of its parameters and of programs, which do not belong to the session.
 func publicWords(s *step) map[string]bool {
 	out := map[string]bool{}
 	add := func(n string) {

@@ -13,7 +13,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// model is a judge behind an OpenAI-compatible API.
 type model struct {
 	client  *client
 	prompts Prompts
@@ -23,7 +22,7 @@ type model struct {
 func NewModel(o ClientOptions, p Prompts) Judge { return newModel(o, p) }
 
 func newModel(o ClientOptions, p Prompts) *model {
-	httpClient := *o.HTTP // the copy follows no redirect, so that sessions go only to the configured URL
+	httpClient := *o.HTTP // sessions go only to the configured URL, never to a redirect
 	httpClient.Timeout = cmp.Or(httpClient.Timeout, 2*time.Minute)
 	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	o.HTTP = &httpClient
@@ -33,21 +32,19 @@ func newModel(o ClientOptions, p Prompts) *model {
 // Name implements Judge.
 func (m *model) Name() string { return "model:" + m.client.o.Model }
 
-// Limits of a question to a model and of the answer.
 const (
-	maxShown     = 24 << 10 // size of the text of a session in bytes
-	maxPartBytes = 1500     // size of the text of one part of a session in bytes
+	maxShown     = 24 << 10 // bytes of a session
+	maxPartBytes = 1500     // bytes of one part of a session
 	maxLessons   = 3        // number of lessons in an answer
 )
 
 type jsonObject = map[string]any
 
-// textListSchema returns the JSON schema of a list of at most limit strings.
 func textListSchema(limit int) jsonObject {
 	return jsonObject{"type": "array", "maxItems": limit, "items": jsonObject{"type": "string"}}
 }
 
-// strict returns the JSON schema of an object that has all of these properties and no others.
+// strict returns the schema of an object that has all of these properties and no others.
 func strict(properties jsonObject) jsonObject {
 	return jsonObject{"type": "object", "additionalProperties": false, "required": slices.Sorted(maps.Keys(properties)), "properties": properties}
 }
@@ -71,8 +68,8 @@ func lessonSchema() jsonObject {
 	})}})
 }
 
-// Judge implements Judge with up to three questions, in the order that AIP-11, the specification of lesson files,
-// prescribes. The questions are about the injected lessons, the outcome of the session, and candidates for lessons.
+// Judge asks up to three questions: about the injected lessons, about the outcome, and about candidates. AIP-11, the
+// specification of lesson files, prescribes the order.
 func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error) {
 	var j Judgement
 	run := "<run>\n" + formatSession(s) + "\n</run>"
@@ -120,7 +117,6 @@ func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson
 	return j, nil
 }
 
-// headlines returns the slugs and headlines of lessons as text for a judge, "" for an empty list.
 func headlines(heading string, list []*lesson.Lesson) string {
 	if len(list) == 0 {
 		return ""
@@ -133,7 +129,7 @@ func headlines(heading string, list []*lesson.Lesson) string {
 	return out.String() + "\n"
 }
 
-// candidate is a lesson in the form of a model's answer.
+// candidate is a lesson in a model's answer.
 type candidate struct {
 	Title          string   `json:"title"`
 	Applies        string   `json:"applies_when"`
@@ -144,9 +140,8 @@ type candidate struct {
 	SameAs         string   `json:"same_as"`
 }
 
-// draftsOfCandidates returns the drafts of a model's candidates. There are at most maxLessons drafts, and at most one
-// for an unresolved session. The slug of a draft is made from its title, because a slug from the model could be the
-// slug of a different lesson.
+// draftsOfCandidates returns at most maxLessons drafts, or one for an unresolved session. The slug comes from the
+// title, because a slug from the model could belong to a different lesson.
 func draftsOfCandidates(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	limit := maxLessons
 	if outcome == "unresolved" {
@@ -182,7 +177,6 @@ func draftsOfCandidates(list []candidate, outcome string, near []*lesson.Lesson)
 	return out
 }
 
-// oneLine returns a text on one line, cut to at most n bytes.
 func oneLine(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > n {
@@ -191,7 +185,7 @@ func oneLine(s string, n int) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// distinctPhrases returns the first n distinct phrases of more than two bytes, each cut to 120 bytes.
+// distinctPhrases drops phrases of up to two bytes and cuts the others to 120 bytes.
 func distinctPhrases(list []string, n int) []string {
 	var out []string
 	for _, p := range list {
@@ -202,9 +196,8 @@ func distinctPhrases(list []string, n int) []string {
 	return out
 }
 
-// usefulTriggers returns the phrases that are useful as triggers. A phrase of common words is dropped, because it would
-// match everywhere. A phrase with data of one session is dropped, because it would match only this session. The bank
-// refuses a draft without triggers.
+// usefulTriggers drops phrases of common words, which would match everywhere, and phrases with data of one session. The
+// bank refuses a draft without triggers.
 func usefulTriggers(list []string) (out []string) {
 	for _, p := range list {
 		isCommon := wordList("vague").containsAllWords(p) || wordList("bland").containsAllWords(p)
@@ -217,8 +210,7 @@ func usefulTriggers(list []string) (out []string) {
 	return out
 }
 
-// isSessionSpecific reports whether a phrase contains data of one session, such as the name of a person, a host, an
-// absolute path or an id.
+// isSessionSpecific finds the name of a person, a host, an absolute path or an id.
 func isSessionSpecific(phrase string) bool {
 	plain := lesson.NormalizeLookalikes(phrase)
 	return len(personsIn(phrase, false)) > 0 || addressReason(plain) != "" || slices.ContainsFunc(strings.Fields(plain), func(w string) bool {
@@ -227,7 +219,6 @@ func isSessionSpecific(phrase string) bool {
 	})
 }
 
-// cutMiddle returns the text, without its middle if the text has more than n bytes.
 func cutMiddle(s string, n int) string {
 	if len(s) <= n {
 		return s

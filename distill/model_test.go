@@ -21,15 +21,13 @@ import (
 	"precept/internal/sample"
 )
 
-// scriptedJudge is a fake HTTP server of a judge. It records each request. The function answer returns the reply to
-// request n.
+// scriptedJudge is a fake server of a judge that records requests. The function answer returns the reply to request n.
 type scriptedJudge struct {
 	mu       sync.Mutex
 	requests []judgeRequest
 	answer   func(n int, a judgeRequest) (status int, header map[string]string, body string) // status 0: no answer
 }
 
-// judgeRequest is a request to a judge: the texts of its two messages, the decoded body, and the Authorization header.
 type judgeRequest struct {
 	System, User string
 	Body         map[string]any
@@ -65,7 +63,6 @@ func (s *scriptedJudge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text)
 }
 
-// chatCompletion wraps an answer into a chat completion.
 func chatCompletion(content string) string {
 	return string(raw(map[string]any{
 		"choices": []any{map[string]any{"finish_reason": "stop", "message": map[string]any{"content": content}}},
@@ -78,8 +75,7 @@ const (
 	noLessons  = `{"lessons":[]}`
 )
 
-// validJudge returns a function that gives a valid answer to each of the three questions to a judge: the effect of the
-// lessons that the session received, the outcome of the session, and new lessons.
+// The three answers are the effect of the received lessons, the outcome, and new lessons.
 func validJudge(outcome, lessons string) func(a judgeRequest) string {
 	return func(a judgeRequest) string {
 		switch {
@@ -93,8 +89,7 @@ func validJudge(outcome, lessons string) func(a judgeRequest) string {
 	}
 }
 
-// runJudge runs the distiller once on the stored sessions with a scripted judge, and returns the summary of the run,
-// the waits before retries, and the error.
+// The durations are the waits before retries.
 func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distill.Options)) (distill.Summary, []time.Duration, error) {
 	t.Helper()
 	server := httptest.NewServer(s)
@@ -105,7 +100,7 @@ func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distil
 	}
 	var waits []time.Duration
 	httpClient := *server.Client()
-	httpClient.Timeout = 3 * time.Second // ends the requests that a judge never answers
+	httpClient.Timeout = 3 * time.Second
 	judge := distill.NewModel(distill.ClientOptions{
 		URL: server.URL + "/v1", Model: "m", Key: "k-123", HTTP: &httpClient, Now: f.clock,
 		Wait: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil },
@@ -114,13 +109,12 @@ func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distil
 	return sum, waits, err
 }
 
-// storeSessionWithBlock stores a session with a system prompt and a block that precept inserted.
+// The block is an inserted block of precept.
 func storeSessionWithBlock(f *fixture) {
 	f.addSession("one", event{message: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 }
 
-// A judge gets three requests: for its opinion of the received lessons, for the outcome, and for new lessons. Each
-// request asks for structured output at temperature 0. No request contains the session's system prompt or a block.
+// The three requests ask for opinions of the received lessons, for the outcome, and for new lessons.
 func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 	f := newFixture(t)
 	writeLesson(t, f, "old-advice")
@@ -155,8 +149,7 @@ func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 	}
 }
 
-// A lesson from a judge has the sections that AIP-11, the specification of lesson files, requires. It has a
-// counter-example if the answer of the judge has one.
+// AIP-11 is the specification of lesson files. The counter-example is optional.
 func TestDraftedLessonHasAIP11Sections(t *testing.T) {
 	for counter, want := range map[string]string{
 		"": "", "A benchmark of a cold start needs the first result.": "\n## Counter-example\n\nA benchmark of a cold start needs the first result.\n",
@@ -174,8 +167,7 @@ func TestDraftedLessonHasAIP11Sections(t *testing.T) {
 	}
 }
 
-// An error pattern of a draft is dropped if it consists of common words, or contains a host, a path or an id of one
-// session. A draft without any other trigger is refused.
+// Common words, hosts, paths and ids are dropped. A draft without triggers is refused.
 func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 	for _, tc := range []struct{ errors, want string }{
 		{`"Error"`, ""},
@@ -206,8 +198,7 @@ func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 	}
 }
 
-// The server refuses one session as too long, and every request that sets a temperature. The run skips the session and
-// judges the other sessions without a temperature.
+// The server refuses one session as too long, and every request that sets a temperature.
 func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	f := newFixture(t)
 	for i := range 6 {
@@ -240,7 +231,7 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	}
 }
 
-// writeLesson adds a lesson file to the bank, as a user would.
+// writeLesson adds a lesson file as a user would.
 func writeLesson(t *testing.T, f *fixture, slug string) {
 	t.Helper()
 	text := "---\nschema: learning/v1\nslug: " + slug + "\ntitle: Do the old thing.\ntrigger:\n  description: d\n  metadata: {precept: {keywords: [some old thing]}}\noutcome: success\n" +
@@ -254,8 +245,7 @@ func writeLesson(t *testing.T, f *fixture, slug string) {
 	}
 }
 
-// If the answers of a judge are invalid, the session fails, and the next run judges the session again. If a retry
-// succeeds, the retried answer counts. Harmful drafts are refused, and every proposed lesson is quarantined.
+// A successful retry counts. Every proposed lesson is quarantined.
 func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
 	good := validJudge("failure", goodLesson)
 	lessons := func(text string) func(int, judgeRequest) (int, map[string]string, string) {
@@ -273,11 +263,11 @@ func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		answer   func(n int, a judgeRequest) (int, map[string]string, string)
-		proposed int           // drafts
-		failed   int           // sessions
-		refused  int           // drafts
+		proposed int
+		failed   int
+		refused  int
 		wait     time.Duration // first wait before a retry
-		fails    bool          // the run ends with an error
+		fails    bool
 	}{
 		"invalid JSON, then valid answer": {func(n int, a judgeRequest) (int, map[string]string, string) {
 			if n == 1 {
@@ -356,7 +346,7 @@ func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
 					t.Errorf("lesson %s: state = %s, title = %q, want quarantined and a title of one line", l.Slug, l.State, l.Title)
 				}
 			}
-			if tc.failed > 0 { // the next run judges the session again
+			if tc.failed > 0 { // the next run judges it again
 				s.answer = func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, good(a) }
 				second, _, err := runJudge(t, f, s)
 				checkEqual(t, "second run: Proposed and err", []any{second.Proposed, err}, []any{1, nil})
@@ -365,7 +355,6 @@ func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
 	}
 }
 
-// A run ends at its budget, and the next run judges the remaining sessions.
 func TestRunStopsAtBudgetAndNextRunContinues(t *testing.T) {
 	f := newFixture(t)
 	for i := range 5 {
@@ -383,8 +372,7 @@ func TestRunStopsAtBudgetAndNextRunContinues(t *testing.T) {
 	}
 }
 
-// A judge returns two drafts for a session. If the session is unresolved, one draft is proposed, with the outcome
-// failure. If the outcome is impossible or skip, no draft is proposed.
+// The judge returns two drafts. An unresolved session keeps one, and an impossible or skipped session none.
 func TestOutcomeLimitsNumberOfLessons(t *testing.T) {
 	two := strings.Replace(goodLesson, `]}]}`, `]},{"title":"Never measure on a busy machine.","applies_when":"b","advice":["c"],"error_patterns":[],"keywords":["busy machine"]}]}`, 1)
 	for outcome, want := range map[string]int{"unresolved": 1, "impossible": 0, "skip": 0, "failure": 2, "success": 2} {
@@ -403,8 +391,7 @@ func TestOutcomeLimitsNumberOfLessons(t *testing.T) {
 	}
 }
 
-// If the judge fails on one session, the run judges the others. If the judge fails on every session, the run returns an
-// error.
+// A judge that fails on every session ends the run.
 func TestJudgeFailureOnOneSessionDoesNotStopRun(t *testing.T) {
 	f := newFixture(t)
 	for _, text := range []string{"One thing", "THE POISON", "Another thing"} {
@@ -430,9 +417,8 @@ func TestJudgeFailureOnOneSessionDoesNotStopRun(t *testing.T) {
 	}
 }
 
-// The judge fails for three sessions of the first tenant, and for one session of the second tenant. The run judges
-// the sessions of the third tenant, and returns the error. Later runs ask about the failed sessions last. If the judge
-// fails for three tenants in a row, the run ends.
+// The judge fails for three sessions of the first tenant and one of the second. Later runs ask about them last. Three
+// failing tenants in a row end the run.
 func TestJudgeFailureForOneTenantDoesNotStopOtherTenants(t *testing.T) {
 	f := newFixture(t)
 	for i, text := range []string{"POISON 1", "POISON 2", "POISON 3", "A task of blue"} {
@@ -473,8 +459,7 @@ func TestJudgeFailureForOneTenantDoesNotStopOtherTenants(t *testing.T) {
 	}
 }
 
-// A firewall answers 403 to a request with the commands of one session. The run judges the other sessions, and no later
-// run begins with the refused session.
+// A firewall answers 403 to the commands of one session. No later run begins with that session.
 func TestForbiddenSessionDoesNotStopRun(t *testing.T) {
 	f := newFixture(t)
 	for _, text := range []string{"POISON", "One thing", "Another thing"} {
@@ -493,8 +478,7 @@ func TestForbiddenSessionDoesNotStopRun(t *testing.T) {
 	}
 }
 
-// A session is set aside after three unusable answers. A run with Selection.IncludeSetAside asks about the session
-// again.
+// Three unusable answers set a session aside, until Selection.IncludeSetAside.
 func TestSetAsideSessionsAreJudgedAgainOnRequest(t *testing.T) {
 	f := newFixture(t)
 	storeSessionWithBlock(f)
@@ -518,8 +502,7 @@ func TestSetAsideSessionsAreJudgedAgainOnRequest(t *testing.T) {
 	}
 }
 
-// Two drafts with similar titles and different triggers are two lessons. A third draft with a similar title is merged
-// into the lesson with its trigger.
+// A third draft with a similar title is merged into the lesson with its trigger.
 func TestSimilarTitlesWithDifferentTriggersAreNotMerged(t *testing.T) {
 	f := newFixture(t)
 	titles := []string{"Warm the disk cache before you measure.", "Warm the query cache before you measure.", "Warm the query cache before you measure it."}
@@ -539,7 +522,7 @@ func TestSimilarTitlesWithDifferentTriggersAreNotMerged(t *testing.T) {
 	}
 }
 
-// Custom prompts replace the default prompts. A prompt without a file in the directory keeps the default.
+// A missing file keeps the default.
 func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prompts")
 	if _, err := distill.LoadPrompts(dir); err == nil || !strings.Contains(err.Error(), "--print-prompts") {
@@ -560,7 +543,7 @@ func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	}
 }
 
-// The client does not follow a redirect, because it would send sessions to a server that is not configured.
+// A redirect would send sessions to a server that is not configured.
 func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 	var reached atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
@@ -578,7 +561,7 @@ func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// With Triage, the judge gets only sessions with a failure or a correction. The other sessions are counted.
+// Trouble is a failure or a correction.
 func TestTriageJudgesOnlyTroubledSessions(t *testing.T) {
 	f := newFixture(t)
 	calm := call("bash", `{"command":"make bench"}`, "ok 12ms")
@@ -600,7 +583,7 @@ func TestTriageJudgesOnlyTroubledSessions(t *testing.T) {
 	}
 }
 
-// The prompt shortens a long session to its beginning, its end and the parts around its failures.
+// The beginning, the end and the parts around failures remain.
 func TestPromptShortensLongSession(t *testing.T) {
 	events := []event{user("FIRST")}
 	for i := range 200 {
@@ -621,8 +604,6 @@ func TestPromptShortensLongSession(t *testing.T) {
 	}
 }
 
-// A draft is refused if the trigger matches too many stored sessions, or if the draft contains data of one session. The
-// refusal of a broad trigger gives the number of matched sessions.
 func TestDraftWithBroadTriggerOrSessionDataIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ title, pattern, refused string }{
 		"broad trigger":  {"Mend the rows.", "rows target failed badly", "fires in 24 of 25 captured sessions"},
@@ -648,7 +629,7 @@ func TestDraftWithBroadTriggerOrSessionDataIsRefused(t *testing.T) {
 	}
 }
 
-// The check of a trigger on stored sessions reads users' requests without the templates that harnesses add.
+// Harnesses add templates to users' requests.
 func TestTriggerCheckIgnoresHarnessTemplates(t *testing.T) {
 	const template = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Check the quay gate again."
 	f := newFixture(t)
@@ -664,8 +645,6 @@ func TestTriggerCheckIgnoresHarnessTemplates(t *testing.T) {
 	}
 }
 
-// The prompt lists existing lessons that are similar to the session. If a draft names an existing lesson, the session
-// is added to the evidence of that lesson.
 func TestDraftNamingExistingLessonIsMerged(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("Build the rows."), bashCall("make rows", "make: rows target failed badly", 2))
@@ -691,7 +670,7 @@ func TestDraftNamingExistingLessonIsMerged(t *testing.T) {
 	}
 }
 
-// The system message is equal for all sessions, so a provider can cache it. The session is in the user message.
+// A provider can then cache the system message.
 func TestSystemMessageIsEqualForAllSessions(t *testing.T) {
 	f := newFixture(t)
 	for i := range 3 {

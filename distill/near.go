@@ -16,12 +16,11 @@ import (
 	"precept/internal/wire"
 )
 
-// maxNear is the maximum number of similar existing lessons in a question to the judge.
+// maxNear bounds the similar lessons in a question to the judge.
 const maxNear = 8
 
-// similarLessons returns the lessons of the tenant that are most similar to a session. The measure is the share of the
-// words of a lesson that occur in the session. A judge can name one of these lessons instead of proposing the same
-// lesson again.
+// similarLessons returns the lessons whose words occur most in a session. A judge can name one of them instead of
+// proposing the same lesson again.
 func (w *tenantDistiller) similarLessons(s *Session) []*lesson.Lesson {
 	words := map[string]bool{}
 	for _, p := range s.parts() {
@@ -61,26 +60,23 @@ func (w *tenantDistiller) similarLessons(s *Session) []*lesson.Lesson {
 	return out
 }
 
-// minCommon is the minimum number of words that a similar lesson shares with the session.
 const minCommon = 2
 
-// capturedSession holds the words of the user and the errors of one stored session. The triggers that a model proposes
-// are tested on captured sessions.
+// capturedSession holds the user's words and the errors of a stored session. The triggers of a model are tested on
+// them.
 type capturedSession struct {
 	id     session.ID
 	user   []string
 	errors []lesson.ErrorText
 }
 
-// Limits of the captured sessions on which the triggers of a model are tested.
 const (
-	maxCapturedSessions = 400 // maximum number of captured sessions
-	minCapturedSessions = 20  // number of captured sessions that are needed to decide that a trigger is too broad
-	minTriage           = 40  // number of captured sessions that are needed for triage (Selection.Triage)
-	maxMatchShare       = 0.2 // a trigger that matches a larger share of the sessions is too broad
+	maxCapturedSessions = 400
+	minCapturedSessions = 20  // sessions that decide that a trigger is too broad
+	minTriage           = 40  // sessions that Selection.Triage needs
+	maxMatchShare       = 0.2 // a trigger with a larger share is too broad
 )
 
-// readCapturedSessions reads the captured sessions of the tenant on which the triggers of a model are tested.
 func (w *tenantDistiller) readCapturedSessions(ctx context.Context) error {
 	if w.Distiller.o.Judge == nil {
 		return nil
@@ -105,7 +101,6 @@ func (w *tenantDistiller) readCapturedSessions(ctx context.Context) error {
 	return nil
 }
 
-// addEvents adds the words of the user and the errors of a session.
 func (c *capturedSession) addEvents(s *Session) {
 	for _, e := range s.Content.Events() {
 		text := withoutBlocks(e.Text)
@@ -122,7 +117,6 @@ func (c *capturedSession) addEvents(s *Session) {
 	}
 }
 
-// countMatches returns the number of captured sessions that a trigger matches.
 func (w *tenantDistiller) countMatches(trigger lesson.Trigger) (n int) {
 	book := lesson.NewBook([]*lesson.Lesson{{Slug: "tested", State: lesson.Active, Trigger: trigger}})
 	for i := range w.capturedSessions {
@@ -134,8 +128,7 @@ func (w *tenantDistiller) countMatches(trigger lesson.Trigger) (n int) {
 	return n
 }
 
-// dropBroadTriggers removes the triggers of a judge's draft that match too many captured sessions. If no trigger is
-// left, dropBroadTriggers returns the reason to refuse the draft, and otherwise "".
+// dropBroadTriggers returns the reason to refuse a draft without a remaining trigger, "" for none.
 func (w *tenantDistiller) dropBroadTriggers(d *Draft) (why string) {
 	if len(w.capturedSessions) < minCapturedSessions {
 		return ""

@@ -9,8 +9,8 @@ import (
 	"precept/distill"
 )
 
-// The store holds the maximum number of kinds of failures. A run still learns new kinds. The run removes the kinds that
-// no session had for the longest time, and the summary has the number of removed kinds.
+// The store holds the maximum number of kinds of failures. The kinds that no session had for the longest time are
+// removed.
 func TestNewFailureReplacesOldestFailure(t *testing.T) {
 	f := newFixture(t)
 	notes := map[string][]byte{}
@@ -32,7 +32,7 @@ func TestNewFailureReplacesOldestFailure(t *testing.T) {
 
 	var kept []string
 	if err := f.store.EachNote(t.Context(), "default", "case|", func(key string, data []byte) error {
-		if data != nil { // a nil value deletes a note
+		if data != nil { // deletes a note
 			kept = append(kept, strings.TrimPrefix(key, "case|tool|"))
 		}
 		return nil

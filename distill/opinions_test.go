@@ -9,7 +9,6 @@ import (
 	"precept/internal/sample"
 )
 
-// ReadOpinions returns the number of opinions of each kind, such as followed or ignored, for each text of a lesson.
 // Only the newest opinion of a session counts, and a dry run counts nothing.
 func TestOpinionsAreCountedByLessonText(t *testing.T) {
 	f := newFixture(t)
@@ -41,7 +40,7 @@ func TestOpinionsAreCountedByLessonText(t *testing.T) {
 	checkOpinions(map[string]report.Opinions{})
 	addSession("two", 2)
 	judgeOpinion("ignored")
-	judgeOpinion("followed") // no effect: the sessions are unchanged, so the judge gets no request
+	judgeOpinion("followed") // no request, because the sessions are unchanged
 	checkOpinions(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 2}})
 	addSession("one", 4)
 	judgeOpinion("contradicted")

@@ -12,8 +12,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonText runs the distiller on a session in which a call fails with the message, and succeeds with a further
-// parameter, and returns the text of all lessons. The store holds sessions of the given number of tenants.
+// lessonText returns the lessons about a call that fails with the message, and succeeds with a further parameter.
 func lessonText(t *testing.T, tenants int, message string) string {
 	t.Helper()
 	f := newFixture(t)
@@ -29,8 +28,7 @@ func lessonText(t *testing.T, tenants int, message string) string {
 	return text
 }
 
-// If a store has one tenant, its lessons quote error messages with the vocabulary of the organisation. If a store has
-// several tenants, lessons contain public words only.
+// With several tenants, lessons contain public words only.
 func TestOnlySingleTenantLessonsQuoteOrganisationVocabulary(t *testing.T) {
 	for _, tc := range []struct{ message, quote string }{
 		{"the release train is locked by another job", "the release train is locked by another job"},
@@ -65,8 +63,7 @@ func TestOnlySingleTenantLessonsQuoteOrganisationVocabulary(t *testing.T) {
 	}
 }
 
-// Even in a store with one tenant, a lesson contains no secret, name of a person, id, host, path or prompt injection
-// from an error message.
+// The store has one tenant.
 func TestLessonsOmitSecretsAndPersonalData(t *testing.T) {
 	for _, tc := range []struct{ message, private string }{
 		{"the release train is locked by Maria Gonzalez", "Maria Gonzalez"},
@@ -108,8 +105,7 @@ func TestLessonsOmitSecretsAndPersonalData(t *testing.T) {
 	}
 }
 
-// A word in the error message of one session may be the name of a customer. A lesson quotes such a word only if it
-// occurs in two sessions.
+// Such a word may be the name of a customer.
 func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
 	for _, tc := range []struct {
 		systems []string
@@ -132,8 +128,6 @@ func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
 	}
 }
 
-// If a store has one tenant, its lessons name the tenant's own programs, packages and variables. With several tenants,
-// they do not.
 func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 	for name, tc := range map[string]struct {
 		events []event
@@ -170,8 +164,7 @@ func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 	}
 }
 
-// A run reads a session, but the bank accepts no lesson. Then the store gets a second tenant. The lesson that the next
-// run proposes for the session contains public words only.
+// The bank first accepts no lesson, and then the store gets a second tenant.
 func TestLessonAfterSecondTenantHasPublicWordsOnly(t *testing.T) {
 	f := newFixture(t)
 	event := []event{user("Ship it."), failedCall("ship_change", `{"change":"C"}`, "change is not found in the train"), acceptedCall("ship_change", `{"change":"C","window":"next"}`)}
@@ -184,14 +177,13 @@ func TestLessonAfterSecondTenantHasPublicWordsOnly(t *testing.T) {
 	}
 }
 
-// fullBank is a bank that refuses proposals.
 type fullBank struct{ distill.Bank }
 
 func (fullBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {
 	return bank.Result{}, bank.ErrTooMany
 }
 
-// A lesson quotes an error without the values of the call, even if the values are nested in the arguments.
+// The values may be nested in the arguments.
 func TestLessonOmitsValuesOfCall(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("Find it."), failedCall("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),
@@ -203,8 +195,7 @@ func TestLessonOmitsValuesOfCall(t *testing.T) {
 	}
 }
 
-// A call succeeds with a value from its error message. The lesson says to take the value from the error, even if the
-// value is inside of a list in the arguments.
+// The value may be inside of a list.
 func TestLessonSaysToTakeValueOfferedByError(t *testing.T) {
 	pay := func(amount string) string { return `{"methods":[{"id":"card-a","amount":` + amount + `}]}` }
 	for next, slug := range map[string]string{"1327": "[take-what-the-error-of-pay-order-offers]", "1400": "[]"} {
@@ -215,7 +206,6 @@ func TestLessonSaysToTakeValueOfferedByError(t *testing.T) {
 	}
 }
 
-// If two sessions have the same known failure with different error messages, the trigger of the lesson has both.
 func TestKnownFailureTriggerHasAllErrorMessages(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("News."), failedCall("news", `{"q":"rows"}`, "API key is required"))

@@ -10,20 +10,17 @@ import (
 	"precept/internal/sample"
 )
 
-// A tool's output dictates advice if several words of one sentence of the advice occur close together in the output,
-// before the agent or the user uses these words. Such words are foreign. Words are compared by their first letters, and
-// letters that look alike are equal. A single word does not count, because a long file contains most words of the
-// language.
+// A tool's output dictates advice if several foreign words of one sentence occur close together in the output. Foreign
+// words are those that neither the agent nor the user used before. A single word does not count, because a long file
+// contains most words of the language.
 
-// Limits of isDictated.
 const (
-	foreignWordWindow   = 24 // number of successive words of tool output in which foreign words of a sentence are counted
-	minForeignWords     = 3  // number of foreign words that is unlikely to be chance
-	minForeignNearOrder = 2  // number that suffices near a word such as "always", or if it is more than half of the sentence
-	keyLetters          = 5  // number of letters that are compared, so that connect equals connection
+	foreignWordWindow   = 24 // successive words in which foreign words are counted
+	minForeignWords     = 3  // foreign words that are unlikely to be chance
+	minForeignNearOrder = 2  // near a word such as "always", or if more than half of the sentence
+	keyLetters          = 5  // letters that are compared: connect equals connection
 )
 
-// isDictated reports whether tool output in the session dictates a sentence of the advice.
 func isDictated(advice []string, s *Session) bool {
 	var all []sentence
 	for _, text := range advice {
@@ -33,7 +30,7 @@ func isDictated(advice []string, s *Session) bool {
 			}
 		}
 		if parsed := readSentence(lesson.NormalizeLookalikes(text)); len(parsed.names) > 0 {
-			all = append(all, sentence{names: parsed.names}) // read from the whole text, because a name may contain dots
+			all = append(all, sentence{names: parsed.names}) // a name may contain dots
 		}
 	}
 	own := map[string]bool{} // words and names that the agent or the user has used so far
@@ -73,11 +70,10 @@ func isDictated(advice []string, s *Session) bool {
 
 // sentence holds the significant words and the names of a sentence.
 type sentence struct {
-	keys  map[string]bool // wordKey of each significant word
+	keys  map[string]bool // wordKey of each word
 	names []string
 }
 
-// readSentence returns the significant words and the names in a text.
 func readSentence(text string) sentence {
 	s := sentence{keys: map[string]bool{}, names: namesIn(text)}
 	for _, w := range contentWords(text) {
@@ -87,14 +83,12 @@ func readSentence(text string) sentence {
 	return s
 }
 
-// contentWord is a word that carries meaning, or a word of an order.
 type contentWord struct {
-	key     string // wordKey of the word; "" if order is true
-	isOrder bool   // the word addresses the reader: always, must, please
+	key     string // see wordKey; "" for an order
+	isOrder bool   // addresses the reader: always, must, please
 }
 
-// contentWords returns the words of a text that carry meaning, and the words of orders. In a script without blanks
-// between words, each pair of successive letters counts as a word.
+// contentWords counts each pair of successive letters as a word in a script without blanks.
 func contentWords(text string) (out []contentWord) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' }) {
 		letters := []rune(w)
@@ -113,7 +107,7 @@ func contentWords(text string) (out []contentWord) {
 	return out
 }
 
-// wordKey returns the first keyLetters letters of a word. Letters that look alike are replaced by the same letter.
+// wordKey returns the same key for letters that look alike.
 func wordKey(w string) string {
 	if key := lesson.Skeleton(w); key != "" {
 		w = key
@@ -125,7 +119,7 @@ func wordKey(w string) string {
 	return string(letters[:min(len(letters), keyLetters)])
 }
 
-// namesIn returns the names of things in a text, which are words with a digit or with punctuation inside.
+// namesIn returns words with a digit or punctuation inside.
 func namesIn(text string) (out []string) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”‘’()[]{}<>,;!?|=*", r)
@@ -139,8 +133,7 @@ func namesIn(text string) (out []string) {
 	return out
 }
 
-// dictatesAny reports whether a tool's output dictates one of the sentences. own holds the words and the names that the
-// agent or the user used before.
+// dictatesAny ignores the words in own, which the agent or the user used before.
 func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 	for i := range all {
 		if slices.ContainsFunc(all[i].names, func(n string) bool { return !own[n] && strings.Contains(output, n) }) {
@@ -156,13 +149,12 @@ func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 	return false
 }
 
-// occursIn reports whether enough foreign words of the sentence occur close together in words. own holds the words that
-// are not foreign. The loop moves a window of foreignWordWindow words over the text.
+// occursIn moves a window of foreignWordWindow words over the text.
 func (s *sentence) occursIn(words []contentWord, own map[string]bool) bool {
 	if len(s.keys) == 0 {
 		return false
 	}
-	inWindow := map[string]int{} // number of occurrences of each foreign word in the window
+	inWindow := map[string]int{} // occurrences of each foreign word
 	orders := 0
 	for i, w := range words {
 		if i >= foreignWordWindow {

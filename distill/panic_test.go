@@ -9,7 +9,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// panickingJudge is a judge that panics with a text of the session.
 type panickingJudge struct{}
 
 func (panickingJudge) Name() string { return "panicking" }
@@ -18,8 +17,7 @@ func (panickingJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson)
 	panic("The secret of this session.")
 }
 
-// If the judge panics on a session, the session fails and the run continues. The reported error contains no text of the
-// session.
+// The judge panics with a text of the session, which the reported error must not contain.
 func TestJudgePanicFailsSessionAndHidesItsText(t *testing.T) {
 	f := newFixture(t)
 	id := f.addSession("one", user("The secret of this session."), call("bash", `{"command":"make"}`, "ok"))

@@ -10,8 +10,7 @@ import (
 	"precept/distill"
 )
 
-// With Parallel = 4, a run has up to four open requests. Its lessons and summary equal those of a sequential run,
-// even if the answer for the second session arrives before the answer for the first.
+// Up to four requests are open, and the second answer may arrive before the first.
 func TestParallelRunEqualsSequentialRun(t *testing.T) {
 	run := func(parallel int) (distill.Summary, []string, int) {
 		f := newFixture(t)
@@ -33,12 +32,12 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 				}
 			}
 			mu.Unlock()
-			<-all // answer only after the maximum number of requests has been open
+			<-all // when the maximum is open
 			number := a.User[strings.Index(a.User, "number ")+7:]
 			switch {
 			case strings.HasPrefix(number, "1\n"):
 				defer answered()
-			case strings.HasPrefix(number, "0\n") && parallel > 1: // answer the first session after the second
+			case strings.HasPrefix(number, "0\n") && parallel > 1:
 				<-second
 			}
 			mu.Lock()
@@ -67,8 +66,7 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 	checkEqual(t, "summary of the parallel run", four, one)
 }
 
-// When the budget is spent or the judge replies with 401, a parallel run stops. Answers to requests that are still open
-// at the budget are counted and kept.
+// Answers to requests that are open at the budget are kept.
 func TestParallelRunStopsAtBudgetOr401(t *testing.T) {
 	f := newFixture(t)
 	for i := range 20 {
@@ -102,7 +100,7 @@ func TestParallelRunStopsAtBudgetOr401(t *testing.T) {
 	}
 }
 
-// The budget limits a run even if the judge's server reports no token usage or an impossible one.
+// The server reports no tokens, or an impossible number.
 func TestBudgetLimitsRunWithoutPlausibleUsage(t *testing.T) {
 	answer := validJudge("success", noLessons)
 	for name, usage := range map[string]string{

@@ -8,15 +8,14 @@ import (
 	"precept/detect"
 )
 
-// Kinds of fixes that come from the user.
 const (
 	fixRefused   = "refused"   // the user rejected a command
 	fixCorrected = "corrected" // the user named the program to use instead
-	fixOption    = "option"    // the user named the option of a command
+	fixOption    = "option"    // the user named an option
 )
 
-// userOccurrences returns the user's rejections and corrections. Their lessons name only commands, because the user's
-// words are private.
+// userOccurrences returns rejections and corrections. Their lessons name only commands, because the user's words are
+// private.
 func (ps *parsedSession) userOccurrences() []*occurrence {
 	var out []*occurrence
 	add := func(c Case, f Fix) {
@@ -47,8 +46,7 @@ func (ps *parsedSession) userOccurrences() []*occurrence {
 	return out
 }
 
-// forcingOption returns an option that makes the command skip a check, such as --force, and "" for none. Such an option
-// is the most likely reason for the user's rejection of the command.
+// forcingOption returns an option such as --force, which skips a check and is the most likely reason for a rejection.
 func (c *command) forcingOption() string {
 	for _, f := range c.args {
 		if wordList("forcing options")[f] {
@@ -58,7 +56,7 @@ func (c *command) forcingOption() string {
 	return ""
 }
 
-// nameWithForce returns the name of the command and its forcing option, if there is one: "rm -f".
+// nameWithForce matches "rm -f".
 func (c *command) nameWithForce() string {
 	if flag := c.forcingOption(); flag != "" {
 		return c.name() + " " + flag
@@ -66,8 +64,8 @@ func (c *command) nameWithForce() string {
 	return c.name()
 }
 
-// acceptedCommand returns the name of a command of the same program that succeeded within three steps after the
-// rejected command in step i, "" for none. Commands that only show information do not count.
+// acceptedCommand returns a command of the same program that succeeded within three steps. Commands that only show
+// information do not count.
 func (ps *parsedSession) acceptedCommand(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(ps.steps) && j <= i+3; j++ {
@@ -80,8 +78,7 @@ func (ps *parsedSession) acceptedCommand(i int, refused string) string {
 	return ""
 }
 
-// readCorrection returns the case and the fix of a correction by the user. readCorrection compares the commands before
-// and after the message t. ok is false if the message and the commands do not show a correction.
+// readCorrection compares the commands before and after the message. ok is false if they show no correction.
 func (ps *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
 	for i := range words {
@@ -119,8 +116,7 @@ func (ps *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) 
 	return c, f, false
 }
 
-// namesReplacement reports whether a sentence of the user names the program to use (wanted) and the replaced program
-// (replaced), as in "use pnpm, not npm", "pnpm instead of npm" or "never npx, bun does that".
+// namesReplacement matches "use pnpm, not npm", "pnpm instead of npm" and "never npx, bun does that".
 func namesReplacement(words, replaced, wanted string) bool {
 	for sentence := range strings.FieldsFuncSeq(strings.ToLower(words), func(r rune) bool { return strings.ContainsRune("\n;!?", r) }) {
 		list := strings.FieldsFunc(sentence, func(r rune) bool { return strings.ContainsRune(" \t,:()\"`", r) })
@@ -132,7 +128,7 @@ func namesReplacement(words, replaced, wanted string) bool {
 			continue
 		}
 		for _, w := range slices.Backward(list[max(0, at-3):at]) {
-			if w == wanted { // a negation before the word belongs to the other program
+			if w == wanted { // a negation before it belongs to the other program
 				break
 			}
 			if slices.Contains([]string{"not", "instead", "rather", "never", "don't", "no", "without"}, w) {
@@ -143,14 +139,12 @@ func namesReplacement(words, replaced, wanted string) bool {
 	return false
 }
 
-// runsTask reports whether the command runs a named task of a project.
 func (c *command) runsTask() bool {
 	return slices.Contains([]string{"make", "rake", "nox", "tox", "bash", "sh"}, c.program) ||
 		slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, c.program) && c.subcommand() == "run"
 }
 
-// isRequested reports whether the user asked for this command instead of the previous command, as in "please use make
-// test". Both commands must have the same first argument. words are the user's words.
+// isRequested matches "please use make test". Both commands must have the same first argument.
 func (c *command) isRequested(previous *command, words []string) bool {
 	if len(c.args) == 0 || len(previous.args) == 0 || c.args[0] != previous.args[0] || !isSubcommand(c.args[0]) {
 		return false
@@ -159,8 +153,7 @@ func (c *command) isRequested(previous *command, words []string) bool {
 	return at >= 0 && at+2 < len(words) && words[at+1] == c.program && words[at+2] == c.args[0]
 }
 
-// requestedOption returns the first option of the command that the user's words name and that the previous command does
-// not have, "" for none.
+// requestedOption returns the first new option that the user's words name.
 func (c *command) requestedOption(words []string, previous *command) string {
 	oldFlags, _ := previous.flags()
 	newFlags, _ := c.flags()
@@ -169,7 +162,7 @@ func (c *command) requestedOption(words []string, previous *command) string {
 		if flag = c.option(flag); slices.Contains(oldFlags, flag) || !slices.Contains(words, strings.ToLower(flag)) || len(flag) < 3 {
 			continue
 		}
-		if c.takesValue(flag, previous) || isRiskyOption(flag) { // one use in one session does not justify a lesson
+		if c.takesValue(flag, previous) || isRiskyOption(flag) { // one session does not justify a lesson
 			return ""
 		}
 		requested = cmp.Or(requested, flag)
@@ -177,15 +170,14 @@ func (c *command) requestedOption(words []string, previous *command) string {
 	return requested
 }
 
-// takesValue reports whether the option has a value. A value is a word that follows the option and is not in the
-// previous command. The value is private, and the option makes no sense without the value.
+// takesValue reports whether a new word follows the option. The value is private, and the option makes no sense without
+// it.
 func (c *command) takesValue(flag string, previous *command) bool {
 	at := slices.Index(c.args, flag)
 	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(previous.args, c.args[at+1])
 }
 
-// option returns an option with its value if the value is a short number, true or false. Any other value may be private
-// and is omitted.
+// option keeps a short number, true or false as the value. Other values may be private.
 func (c *command) option(flag string) string {
 	for _, a := range c.args {
 		if v, ok := strings.CutPrefix(a, flag+"="); ok && (isNumber(v) && len(v) < 5 || v == "true" || v == "false") {
@@ -195,7 +187,7 @@ func (c *command) option(flag string) string {
 	return flag
 }
 
-// command returns the main command of a step, or nil if a lesson may not name the command.
+// command returns nil if a lesson may not name the command.
 func (s *step) command() *command {
 	if s.shell == nil {
 		return nil
@@ -206,7 +198,7 @@ func (s *step) command() *command {
 	return nil
 }
 
-// commandTriggers returns the phrases in a request of the user that make the use of a command likely.
+// commandTriggers returns phrases in a request that make the command likely.
 func commandTriggers(c *command) []string {
 	if c.subcommand() != "" {
 		return []string{c.name(), c.program}
@@ -214,9 +206,8 @@ func commandTriggers(c *command) []string {
 	return []string{c.program}
 }
 
-// optionTriggers returns the phrases in a request of the user that make the use of a command with an option likely. The
-// name of a program with subcommands is not enough for a phrase, because the name occurs in too many requests. A
-// subcommand is enough only if the user named the subcommand.
+// optionTriggers uses no name of a program with subcommands, which is too common. A subcommand is enough only if the
+// user named it.
 func (ps *parsedSession) optionTriggers(c *command) []string {
 	sub := c.subcommand()
 	if sub == "" || slices.Contains([]string{"add", "build", "check", "create", "exec", "get", "install", "list", "new", "run", "start", "test", "up", "update"}, sub) {

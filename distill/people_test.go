@@ -2,13 +2,11 @@ package distill_test
 
 import "testing"
 
-// rejectedCommand returns a shell command that the user rejected.
 func rejectedCommand(command string) event {
 	return call("bash", `{"command":"`+command+`"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected.")
 }
 
-// A command that the user rejects or corrects gives a lesson if its words are public. A program, target or value of the
-// project gives no lesson.
+// Programs, targets and values of the project are private.
 func TestUserRejectionsAndCorrectionsGiveLessons(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a correction from npm to pnpm", "use-pnpm-instead-of-npm", []event{

@@ -10,16 +10,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// Limits of the question for phrases, and of its answer.
 const (
 	maxPhrases       = 10 // phrases in the answer
 	maxSentences     = 40 // sentences, and phrases of one kind, in the question
 	maxSentenceBytes = 300
 )
 
-// AskPhrases asks a model for further phrases that trigger a lesson. sentences are taken from captured sessions and
-// resemble the lesson. Phrases are dropped if they are already triggers, consist of common words, or contain an id, a
-// path or a host. The caller tests the phrases on captured sessions, and an operator accepts them.
+// AskPhrases asks a model for more phrases that trigger a lesson, with similar sentences from captured sessions.
+// Triggers, common words, ids, paths and hosts are dropped. The caller tests the phrases, and an operator accepts them.
 func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesson, sentences []string) ([]string, Usage, error) {
 	var got struct {
 		Phrases []string `json:"phrases"`
@@ -47,8 +45,7 @@ func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesso
 	return slices.Compact(out), used, nil
 }
 
-// phraseQuestion returns the question to the model, with the lesson and the sentences. The question is redacted,
-// because the lesson was not redacted, and because older versions stored captured sentences with less redaction.
+// phraseQuestion redacts the question, because older versions stored lessons and sentences with less redaction.
 func phraseQuestion(l *lesson.Lesson, sentences []string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "<lesson>\n%s\n%s\n", l.Headline(), oneLine(l.Trigger.Description, 600))

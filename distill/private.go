@@ -11,17 +11,16 @@ import (
 	"precept/internal/sample"
 )
 
-// wordScope selects the words that a lesson may contain in addition to public words.
+// wordScope selects words that a lesson may contain in addition to public words.
 type wordScope uint8
 
 const (
 	scopePublic wordScope = iota
 	scopeTerms            // the terms of the organisation
-	scopeNames            // also names, which are words with a capital for products, customers and places
+	scopeNames            // also names: capitalised words for products, customers and places
 )
 
-// isTerm reports whether a word is in lower case (frozen), a short form in capitals (SLA) or in camel case
-// (ReleaseTrain). A word with only an initial capital, such as Ada, may be a name.
+// isTerm matches frozen, SLA and ReleaseTrain. A word with only an initial capital, such as Ada, may be a name.
 func isTerm(word string) bool {
 	const maxShortForm, minPartLen = 5, 3
 	if strings.ToLower(word) == word || strings.ToUpper(word) == word && len(word) <= maxShortForm {
@@ -41,9 +40,9 @@ func isTerm(word string) bool {
 	return parts >= 2 && length >= minPartLen && !strings.ContainsAny(word, "-/_.")
 }
 
-// isShareableWord reports whether a lesson for the organisation of the session may quote this word of an error message.
-// The word must consist of letters and a few punctuation marks, and must not be a host, an absolute path, random text
-// or an instruction to a model. A word with digits is rejected, because ids, versions and times change from run to run.
+// isShareableWord reports whether a lesson for the session's organisation may quote the word. It must not be a host, an
+// absolute path, random text or an instruction to a model. Words with digits, such as ids and versions, change from run
+// to run.
 func isShareableWord(word string) bool {
 	low := strings.ToLower(word)
 	switch {
@@ -62,15 +61,13 @@ func isShareableWord(word string) bool {
 	return !isHost(low, false) && !isRandom(word)
 }
 
-// isShareableName reports whether a lesson for the organisation of the session may name a program, package or
-// script. A name may end with digits: relctl2.
+// isShareableName accepts a program, package or script, and digits at the end: relctl2.
 func isShareableName(name string) bool {
 	base := strings.TrimPrefix(strings.TrimRight(name, digits), "./")
 	return len(name)-len(base) <= 4 && isShareableWord(base) && !wordList("given names")[strings.ToLower(base)]
 }
 
-// isRandom reports whether a word looks like a random key. Such a word has seven consonants in a row, or changes from
-// lower case to capitals too often.
+// isRandom finds seven consonants in a row, or too many changes from lower case to capitals.
 func isRandom(word string) bool {
 	const maxRun, minLettersPerChange = 6, 3
 	consonants, caseChanges, letters := 0, 0, 0
@@ -96,8 +93,7 @@ func isRandom(word string) bool {
 	return caseChanges >= 3 && letters < minLettersPerChange*(caseChanges+1)
 }
 
-// isKnownWord reports whether a word in lower case is a known word of messages, commands or products. Such a word is
-// not the name of a person.
+// isKnownWord reports whether a word is known from messages, commands or products, and so does not name a person.
 func isKnownWord(low string) bool {
 	for _, list := range []wordSet{wordList("vocabulary"), wordList("common"), wordList("programs"), wordList("products"), wordList("orders"), wordList("bland"), wordList("instructions"), wordList("before persons")} {
 		if list[low] || list[strings.TrimSuffix(low, "s")] {
@@ -107,7 +103,7 @@ func isKnownWord(low string) bool {
 	return isErrorName(strings.ToUpper(low)) && len(low) < 4
 }
 
-// isNameShaped reports whether a word has the letter case of a person's name: Ada, O'Neill, Jean-Luc.
+// isNameShaped matches Ada, O'Neill and Jean-Luc.
 func isNameShaped(word string) bool {
 	first, lower := true, 0
 	for _, r := range word {
@@ -124,10 +120,9 @@ func isNameShaped(word string) bool {
 	return lower > 0
 }
 
-// personsIn returns the words of a text that name persons, in lower case. These words are given names, the words after
-// given names, and unknown words with a capital after words such as "ask" or "assigned to". If strict is true, the
-// result also has login names, the words after "by" and "of", pairs of unknown words with capitals, and unknown words
-// after "password". strict is for the error message of a tool, from which a doubtful word can be removed at no cost.
+// personsIn returns words that name persons: given names, the words after them, and unknown capitalised words after
+// "ask" or "assigned to". With strict, it adds login names, words after "by", "of" and "password", and pairs of unknown
+// capitalised words. Only error messages are strict, because they can lose a doubtful word.
 func personsIn(text string, strict bool) map[string]bool {
 	out := map[string]bool{}
 	words := rawWords(strings.Fields(text))
@@ -147,10 +142,9 @@ func personsIn(text string, strict bool) map[string]bool {
 	return out
 }
 
-// rawWords are the words of a text with their punctuation.
 type rawWords []string
 
-// plain returns word i without its punctuation, "" if i is out of range.
+// plain returns word i without punctuation, "" if i is out of range.
 func (w rawWords) plain(i int) string {
 	if i < 0 || i >= len(w) {
 		return ""
@@ -159,13 +153,12 @@ func (w rawWords) plain(i int) string {
 	return strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "’s")
 }
 
-// endsWith reports whether word i ends with one of the punctuation marks, or i is out of range.
+// endsWith reports whether word i ends with one of the marks, or is out of range.
 func (w rawWords) endsWith(i int, marks string) bool {
 	return i < 0 || i >= len(w) || strings.ContainsAny(w[i][len(w[i])-1:], marks)
 }
 
-// precedingWords returns the two words before word i in the same sentence, in lower case. A preceding "is" or "was" is
-// skipped.
+// precedingWords returns the two words before word i in the sentence, without "is" or "was".
 func (w rawWords) precedingWords(i int) (last, earlier string) {
 	if w.endsWith(i-1, ".!?") {
 		return "", ""
@@ -177,17 +170,17 @@ func (w rawWords) precedingWords(i int) (last, earlier string) {
 	return last, earlier
 }
 
-// followsPersonCue reports whether word i has a capital and follows words such as "ask", "customer" or "assigned to".
+// followsPersonCue reports whether a capitalised word follows "ask", "customer" or "assigned to".
 func (w rawWords) followsPersonCue(i int) bool {
 	last, earlier := w.precedingWords(i)
 	next := w.plain(i + 1)
-	if isNameShaped(next) && isKnownWord(strings.ToLower(next)) { // the text is a title: Ask Reviewers Before Merging
+	if isNameShaped(next) && isKnownWord(strings.ToLower(next)) { // a title: Ask Reviewers Before Merging
 		return false
 	}
 	return isNameShaped(w.plain(i)) && (wordList("before persons")[last] || wordList("before by")[earlier] && (last == "by" || last == "to"))
 }
 
-// mayBePerson reports whether the unknown word i is one of two words with capitals, the object of "by" or "of", a login
+// mayBePerson reports whether the unknown word i is one of two capitalised words, the object of "by" or "of", a login
 // name, or a secret.
 func (w rawWords) mayBePerson(i int) bool {
 	last, _ := w.precedingWords(i)
@@ -200,8 +193,7 @@ func (w rawWords) mayBePerson(i int) bool {
 	return isPair || isObject || wordList("before logins")[last] || wordList("before secrets")[last]
 }
 
-// persons returns the words of the names of persons in the fields of the session's calls and results and in the headers
-// of commits, in lower case.
+// persons reads fields of calls and results, and headers of commits.
 func (s *Session) persons() map[string]bool {
 	out := map[string]bool{}
 	add := func(value string) {
@@ -231,7 +223,6 @@ func (s *Session) persons() map[string]bool {
 	return out
 }
 
-// eachPersonField calls do with the value of each field that names a person, down to depth levels.
 func eachPersonField(v any, depth int, do func(value string)) {
 	if depth == 0 {
 		return
@@ -252,9 +243,8 @@ func eachPersonField(v any, depth int, do func(value string)) {
 	}
 }
 
-// sessionSpecificReason returns the reason to refuse a model's draft because the draft contains data of one session, ""
-// for none. Such data is the name of a person, an id, a commit, a path of one machine, or a host of a private network.
-// Drafts with other hosts and URLs are not refused here, because riskReason leaves them to an operator.
+// sessionSpecificReason finds persons, ids, commits, paths of one machine and private hosts. riskReason leaves other
+// hosts and URLs to an operator.
 func (d *Draft) sessionSpecificReason(s *Session) string {
 	list := slices.Concat([]string{d.Title, d.Applies, d.CounterExample}, d.Advice, d.Keywords, d.Errors)
 	persons := s.persons()
@@ -285,8 +275,7 @@ func (d *Draft) sessionSpecificReason(s *Session) string {
 	return ""
 }
 
-// isID reports whether a word in lower case is an id. An id is a commit, a number of at least six digits, or a mix of
-// letters and digits such as inc0012345 or cus_nf8k2lmq.
+// isID matches a commit, a number of at least six digits, or a mix such as inc0012345 or cus_nf8k2lmq.
 func isID(w string) bool {
 	letters, numbers, changes, run, longest := 0, 0, 0, 0, 0
 	wasDigit := false
@@ -325,8 +314,7 @@ func isID(w string) bool {
 	return len(w) >= 10 && changes >= 4
 }
 
-// isPathOfMachine reports whether a word in lower case is a path that only one machine has, such as a path in a home
-// directory, on a drive, or in a working directory.
+// isPathOfMachine matches paths in a home directory, on a drive, and in a working directory.
 func isPathOfMachine(w string) bool {
 	if strings.HasPrefix(w, "~/") && len(w) > 2 || len(w) > 2 && w[1] == ':' && w[2] == '\\' {
 		return true
@@ -339,8 +327,8 @@ func isPathOfMachine(w string) bool {
 	return false
 }
 
-// isPrivateHost reports whether a word in lower case is an IP address other than a loopback address, a name of a
-// private network, or the name of a numbered machine (prod-db-01).
+// isPrivateHost matches an IP address other than loopback, a name of a private network, or a numbered machine
+// (prod-db-01).
 func isPrivateHost(w string) bool {
 	host, _, _ := strings.Cut(w, "/")
 	if name, port, ok := strings.Cut(host, ":"); ok && consistsOf(port, digits) {

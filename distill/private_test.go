@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// draftReasons has a judge propose one draft per advice, for sessions with names of persons, and returns the reason why
-// each draft is refused, "" for a proposed draft.
+// draftReasons returns the reasons for which drafts with the advice are refused, "" for none. The sessions name
+// persons.
 func draftReasons(t *testing.T, advice []string) []string {
 	t.Helper()
 	f := newFixture(t)
@@ -45,8 +45,7 @@ func draftReasons(t *testing.T, advice []string) []string {
 	return out
 }
 
-// A draft that names a person, an id, a commit, a path or a host of one session is refused, with a reason that states
-// the kind of data.
+// The reason states the kind of data.
 func TestDraftWithSessionDataIsRefused(t *testing.T) {
 	cases := []struct{ advice, why string }{
 		{"Ask Maria Gonzalez before a change.", "names a person"},
@@ -102,7 +101,7 @@ func TestDraftWithSessionDataIsRefused(t *testing.T) {
 	}
 }
 
-// A trigger that names a person is dropped. The draft keeps its other triggers.
+// The draft keeps its other triggers.
 func TestTriggerWithPersonalNameIsDropped(t *testing.T) {
 	f := newFixture(t)
 	storeSessionWithBlock(f)

@@ -7,7 +7,6 @@ import (
 	"precept/distill"
 )
 
-// sessionInPrompt returns the text of a session in the prompt of a judge.
 func sessionInPrompt(t *testing.T, events ...event) string {
 	t.Helper()
 	f := newFixture(t)
@@ -24,8 +23,7 @@ func sessionInPrompt(t *testing.T, events ...event) string {
 	return run
 }
 
-// The prompt of a judge contains the messages, calls and results of a session, but no system message and no text that
-// precept inserted. A </run> in the session is changed, because it would end the session in the prompt.
+// The end tag </run> must not end the session in the prompt.
 func TestPromptContainsMessagesCallsAndResults(t *testing.T) {
 	run := sessionInPrompt(t,
 		event{message: "system: SYSTEM-PROMPT"},
@@ -46,7 +44,7 @@ func TestPromptContainsMessagesCallsAndResults(t *testing.T) {
 	}
 }
 
-// The prompt of a judge has a limited size: long messages and long sessions are cut in the middle.
+// Long messages and long sessions are cut.
 func TestPromptCutsLongTextInTheMiddle(t *testing.T) {
 	long := "BEGIN" + strings.Repeat("ü", 20_000) + "END"
 	run := sessionInPrompt(t, user(long), call("bash", `{"command":"`+long+`"}`, long))
@@ -63,8 +61,7 @@ func TestPromptCutsLongTextInTheMiddle(t *testing.T) {
 	}
 }
 
-// The outcome in a judge's answer limits the number of lessons, and an unknown outcome fails the session. An incomplete
-// draft is dropped.
+// The outcome limits the number of lessons. An unknown outcome fails the session.
 func TestIncompleteAndExcessDraftsAreDropped(t *testing.T) {
 	one := func(title string) string {
 		return `{"title":"` + title + `","applies_when":"it is run","advice":["Do it."],"error_patterns":["no such bench ` + title + `"],"keywords":[]}`

@@ -18,16 +18,14 @@ var defaultPrompts embed.FS
 // Prompts holds the prompts for a judge, one for each question.
 type Prompts struct{ Evaluate, Outcome, Success, Failure, Phrases string }
 
-// files returns the field for each prompt file, by the name of the file.
 func (p *Prompts) files() map[string]*string {
 	return map[string]*string{"evaluate.md": &p.Evaluate, "outcome.md": &p.Outcome, "success.md": &p.Success, "failure.md": &p.Failure, "phrases.md": &p.Phrases}
 }
 
-// maxPrompt is the maximum number of bytes of a prompt file.
 const maxPrompt = 64 << 10
 
-// LoadPrompts reads the prompts from the directory dir. The default prompt replaces a missing file. If dir is empty,
-// LoadPrompts returns the default prompts.
+// LoadPrompts reads the prompts from a directory. The default prompt replaces a missing file, or all files if dir is
+// empty.
 func LoadPrompts(dir string) (Prompts, error) {
 	var p Prompts
 	for name, prompt := range p.files() {
@@ -57,8 +55,7 @@ func LoadPrompts(dir string) (Prompts, error) {
 	return p, nil
 }
 
-// WritePrompts writes the default prompts into a directory, where an operator can edit the prompts. Existing files stay
-// unchanged.
+// WritePrompts writes the default prompts into a directory for an operator to edit. Existing files stay unchanged.
 func WritePrompts(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err

@@ -12,16 +12,15 @@ import (
 	"precept/inject/lesson"
 )
 
-// shortKey returns a short hash of a key, because a note holds up to a hundred such hashes.
+// shortKey is short, because a note holds up to a hundred keys.
 func shortKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:5])
 }
 
-// dropBroadErrorTriggers removes the error kinds and error patterns of the draft that match too many errors of other
-// cases. dropBroadErrorTriggers also removes the patterns that match no error of the draft's own cases, unless the
-// draft is about a known failure, which has several wordings. The result is false if the draft has no usable trigger
-// left.
+// dropBroadErrorTriggers removes error kinds and patterns that match too many errors of other cases. It also removes
+// patterns without a match in the draft's own cases, except for a known failure, which has several wordings. The result
+// is false if no trigger is left.
 func (w *tenantDistiller) dropBroadErrorTriggers(d *Draft) bool {
 	own := map[string]bool{}
 	for _, c := range d.cases {
@@ -40,20 +39,19 @@ func (w *tenantDistiller) dropBroadErrorTriggers(d *Draft) bool {
 	return matched && len(d.Errors) > 0 || len(d.Keywords) > 0
 }
 
-// Limits of the number of errors of other cases that a trigger may match. The larger limit applies.
+// Limits of the errors of other cases that a trigger may match. The larger limit applies.
 const (
-	maxOtherShare  = 0.03 // share of the errors of other cases
-	maxOtherErrors = 3    // number of errors of other cases
+	maxOtherShare  = 0.03
+	maxOtherErrors = 3
 )
 
-// testTrigger tests a trigger on the errors of this run. hit is true if the trigger matches an error of the draft's
-// cases, or if these cases have no errors. broad is true if the trigger matches too many errors of other cases. own
-// holds the keys of the draft's cases.
+// testTrigger tests a trigger on the errors of this run. hit is true if it matches an error of the draft's cases, or if
+// they have no errors. broad is true if it matches too many others. own holds the keys of the draft's cases.
 func (w *tenantDistiller) testTrigger(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, broad bool) {
 	trigger.Tools = d.Tools
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}
 	book := lesson.NewBook([]*lesson.Lesson{l})
-	tried, matched := map[bool]int{}, map[bool]int{} // numbers of errors of the draft's cases (true) and of other cases (false)
+	tried, matched := map[bool]int{}, map[bool]int{} // numbers of own errors (true) and of other errors (false)
 	for key, texts := range w.errorsByCase {
 		tool := ""
 		if c := w.cases[key]; c != nil && !c.Shell {
@@ -67,11 +65,10 @@ func (w *tenantDistiller) testTrigger(d *Draft, trigger lesson.Trigger, own map[
 	return tried[true] == 0 || matched[true] > 0, float64(matched[false]) > max(maxOtherErrors, maxOtherShare*float64(tried[false]))
 }
 
-// errFull is the error for a bank at its limit. A later run repeats the proposal.
+// errFull means that the bank is at its limit. A later run repeats the proposal.
 var errFull = errors.New("the bank accepts no more lessons for now")
 
-// propose proposes a draft to the bank. If the bank has an equal lesson, propose adds the draft's sessions to the
-// evidence of the existing lesson.
+// propose proposes a draft to the bank, or adds its sessions to the evidence of an equal lesson.
 func (w *tenantDistiller) propose(ctx context.Context, d *Draft) error {
 	l := d.toLesson(w.tenant)
 	for _, old := range w.archived {
@@ -111,7 +108,6 @@ func (w *tenantDistiller) propose(ctx context.Context, d *Draft) error {
 	return w.proposeNew(ctx, d, l)
 }
 
-// proposeNew proposes a new lesson to the bank, which checks and stores the lesson.
 func (w *tenantDistiller) proposeNew(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	refs, err := w.addSightings(ctx, l.Slug, d.Refs)
 	if err != nil {
@@ -142,7 +138,6 @@ func (w *tenantDistiller) proposeNew(ctx context.Context, d *Draft, l *lesson.Le
 	return nil
 }
 
-// addEvidence adds the sessions of a draft to the evidence of an existing lesson that is equal to the draft.
 func (w *tenantDistiller) addEvidence(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	var fresh []lesson.Evidence
 	for _, e := range evidence(d.Refs) {
@@ -168,11 +163,11 @@ func (w *tenantDistiller) addEvidence(ctx context.Context, d *Draft, old *lesson
 		return err
 	}
 	l := old
-	if len(fresh) > 0 || count > old.Support() { // an interrupted run may have added the evidence already
+	if len(fresh) > 0 || count > old.Support() { // an interrupted run may have added the evidence
 		l, err = w.Distiller.o.Bank.Cite(ctx, old.Slug, fresh, count, "distill:"+w.judgeName())
 	}
 	switch {
-	case errors.Is(err, bank.ErrNoLesson): // the lesson was removed meanwhile
+	case errors.Is(err, bank.ErrNoLesson): // removed meanwhile
 		return nil
 	case err != nil:
 		return err
@@ -184,7 +179,6 @@ func (w *tenantDistiller) addEvidence(ctx context.Context, d *Draft, old *lesson
 	return nil
 }
 
-// putInBook adds a lesson to the book, or replaces the lesson with the same slug.
 func (w *tenantDistiller) putInBook(l *lesson.Lesson) {
 	if _, known := w.book.Get(l.Slug); !known {
 		w.book = w.book.AppendLesson(l)
@@ -193,9 +187,8 @@ func (w *tenantDistiller) putInBook(l *lesson.Lesson) {
 	w.book = w.book.WithLessons(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
 }
 
-// addSightings adds sessions to the stored sightings of a lesson, and returns all sightings. The note of the sightings
-// holds the run and the callers of each session, which show whether two sessions are independent. The file of the
-// lesson holds only the ids.
+// addSightings returns all sightings of a lesson. Their note holds the run and the callers of each session, which show
+// whether two sessions are independent. The file of the lesson holds only ids.
 func (w *tenantDistiller) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
 	key := "refs|" + slug
 	var list []Ref
@@ -215,8 +208,8 @@ func (w *tenantDistiller) addSightings(ctx context.Context, slug string, refs []
 	return list, w.Distiller.o.Notes.WriteNotes(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
-// compareWith returns the relation between the new lesson l and the existing lesson old. If the lessons are separate,
-// compareWith stores this decision in a note, so that a later change of the wording does not merge the lessons.
+// compareWith stores a decision that the lessons are separate, so that a later change of the wording does not merge
+// them.
 func (w *tenantDistiller) compareWith(ctx context.Context, l, old *lesson.Lesson) (relation, error) {
 	kind := compareLessons(l, old)
 	if kind == unrelated || l.Slug == old.Slug {

@@ -11,7 +11,6 @@ import (
 	"precept/internal/sample"
 )
 
-// injected returns the record of lessons that a session received.
 func injected(slugs ...string) (list []sample.Lesson) {
 	for _, s := range slugs {
 		list = append(list, sample.Lesson{Slug: s, State: "injected"})
@@ -19,7 +18,7 @@ func injected(slugs ...string) (list []sample.Lesson) {
 	return list
 }
 
-// proposeDrafts has a judge propose each draft in a separate session and run, and returns the summaries of the runs.
+// Each draft has its own session and run.
 func proposeDrafts(f *fixture, drafts []distill.Draft, change ...func(*distill.Options)) (sums []distill.Summary) {
 	f.Helper()
 	for i, d := range drafts {
@@ -30,8 +29,6 @@ func proposeDrafts(f *fixture, drafts []distill.Draft, change ...func(*distill.O
 	return sums
 }
 
-// A draft is merged into a lesson if their slugs are similar and enough of their triggers are equal. Neither condition
-// is enough alone.
 func TestDraftIsMergedOnlyIfSlugAndTriggersAreSimilar(t *testing.T) {
 	with := func(d distill.Draft, change func(d *distill.Draft)) distill.Draft { change(&d); return d }
 	first := newDraft("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
@@ -69,8 +66,7 @@ func TestDraftIsMergedOnlyIfSlugAndTriggersAreSimilar(t *testing.T) {
 	}
 }
 
-// A lesson counts each of its sessions once, and lists at most 50 of them as evidence, also after several runs of the
-// distiller, with the rules or with a model as the judge.
+// A lesson counts each session once, and lists at most 50, with the rules and with a model.
 func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 	for name, judge := range map[string]distill.Judge{"rules": nil, "model": constantJudge{newDraft("warm-the-cache", "cold cache")}} {
 		f := newFixture(t)
@@ -85,7 +81,7 @@ func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 		for _, more := range []int{3, 57, 10} {
 			for range more {
 				n++
-				// A session has two errors with the same repair.
+				// Two errors have the same repair.
 				f.addSession(fmt.Sprint("session ", n), user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`),
 					call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`), call("find_hotels", `{"stars":"five"}`, `{"error":"the parameter stars is not of the type integer: five"}`), call("find_hotels", `{"stars":"5"}`, `{"hotels":[]}`))
 			}
@@ -97,7 +93,6 @@ func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 	}
 }
 
-// constantJudge is a judge that returns the same draft for every session.
 type constantJudge struct{ draft distill.Draft }
 
 func (constantJudge) Name() string { return "model:test" }
@@ -106,8 +101,7 @@ func (j constantJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson
 	return distill.Judgement{Drafts: []distill.Draft{j.draft}}, nil
 }
 
-// If a draft has the triggers of a lesson but the opposite outcome, Contradicts is the slug of that lesson, whether the
-// lesson is active or quarantined.
+// A lesson with the same triggers and the opposite outcome contradicts the draft.
 func TestContradictingDraftNamesExistingLesson(t *testing.T) {
 	for _, active := range []bool{false, true} {
 		f := newFixture(t)
@@ -128,8 +122,7 @@ func TestContradictingDraftNamesExistingLesson(t *testing.T) {
 	}
 }
 
-// A draft is refused if a user rejected or retired the same lesson in this tenant. If the lesson is approved, the draft
-// is merged into the lesson. In a different tenant, the draft is proposed.
+// A draft for an approved lesson is merged into the lesson, and a different tenant gets the draft.
 func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	const archived = "an equal lesson is archived"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {
@@ -177,8 +170,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	}
 }
 
-// With Auto, sessions of two callers start a trial, unless the sessions belong to one run. A lesson that a user paused
-// stays paused.
+// Sessions of one run do not count, and a paused lesson stays paused.
 func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 	type origin struct{ caller, task, run string }
 	for name, tc := range map[string]struct {
@@ -219,7 +211,6 @@ func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 	checkEqual(t, "state of the paused lesson", f.lessonBySlug("warm-the-cache").State, paused)
 }
 
-// A trigger that matches errors of many programs is dropped. A draft without any other trigger is not proposed.
 func TestTriggerThatMatchesManyProgramsIsDropped(t *testing.T) {
 	for others, want := range map[int]string{3: "[run-make-with-offline]", 4: "[]"} {
 		f := newFixture(t)
@@ -235,8 +226,7 @@ func TestTriggerThatMatchesManyProgramsIsDropped(t *testing.T) {
 	}
 }
 
-// A dry run counts proposed and merged drafts, including drafts that merge with each other, and writes nothing. A
-// summary lists at most 500 drafts.
+// A summary lists at most 500 drafts.
 func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	f := newFixture(t)
 	proposeDrafts(f, []distill.Draft{newDraft("warm-the-cache", "cold cache")})

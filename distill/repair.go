@@ -35,20 +35,18 @@ type Fix struct {
 	Variant string `json:"how,omitempty"`   // variant of the kind, such as the new form, unlinked, or the replaced option
 }
 
-// key returns a string that identifies the fix.
 func (f Fix) key() string { return f.Kind + "|" + f.Param + "|" + f.Other + "|" + f.Variant }
 
-// nameSeparator separates the names of two parameters in Fix.Param.
+// nameSeparator separates two names in Fix.Param.
 const nameSeparator = "` and `"
 
-// unlinked is the Fix.Variant of a fix of the kind fixPriorCall whose two calls have no value in common. One session
-// alone does not show that the first call helped.
+// unlinked is the Variant of a fixPriorCall whose two calls share no value. One session does not show that the first
+// call helped.
 const unlinked = "unlinked"
 
-// repairWindow is the number of calls after a failure that are searched for a fix.
+// repairWindow bounds the calls after a failure that are searched for a fix.
 const repairWindow = 10
 
-// findFix returns the change that fixed the failure in step i, and false if no change is found.
 func (ps *parsedSession) findFix(i int) (Fix, bool) {
 	s := &ps.steps[i]
 	if s.shell != nil {
@@ -82,9 +80,8 @@ func (ps *parsedSession) findFix(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// fixOfRepeatedCall returns the fix of the failed call in step i, which is repeated without a change in step j. The fix
-// is a different call between the two steps. The result is false if no call between the steps, or more than one, can be
-// the fix.
+// fixOfRepeatedCall returns the fix of the failed call in step i, which is repeated unchanged in step j: the only call
+// between them that can be the fix.
 func (ps *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
@@ -103,8 +100,7 @@ func (ps *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
 	return Fix{Kind: fixPriorCall, Other: between[0], Variant: unlinked}, true
 }
 
-// fixOfChangedCall returns the difference between the failed call s in step i and the call t of the same tool in step j
-// as a fix. lookups holds the indices of the lookups between the two steps.
+// fixOfChangedCall compares the calls in steps i and j. lookups holds the indices of the lookups between them.
 func (ps *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
 	if s.args.object == nil || t.args.object == nil {
 		return Fix{}, false
@@ -152,8 +148,7 @@ func (ps *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (
 	return Fix{}, false
 }
 
-// offersPart reports whether the accepted list or object has exactly one value that is not in the failed list or
-// object, and the error message contains this value.
+// offersPart reports whether the error message contains the only new value of the list or object.
 func offersPart(errorText string, failed, accepted any) bool {
 	before := arguments{object: map[string]any{"": failed}}
 	oldValues := strings.ToLower(strings.Join(before.distinctiveValues(), "\n"))
@@ -166,15 +161,14 @@ func offersPart(errorText string, failed, accepted any) bool {
 	return false
 }
 
-// asksForBoth reports whether an error demands the parameters a and b. Such an error contains both names, or one of the
-// names and the word required or missing.
+// asksForBoth reports whether an error contains both names, or one name and the word required or missing.
 func asksForBoth(errorText, a, b string) bool {
 	return strings.Contains(errorText, strings.ToLower(a)) && strings.Contains(errorText, strings.ToLower(b)) ||
 		(strings.Contains(errorText, "required") || strings.Contains(errorText, "missing")) && (namesParameter(errorText, a) || namesParameter(errorText, b))
 }
 
-// fixOfChangedParameter returns the fix of a change of one parameter. The call of step i failed with one value, and the
-// call of step j worked with the accepted value. The result is false if the change does not explain the success.
+// fixOfChangedParameter explains why the call failed with one value and worked with the accepted value. The result is
+// false if the change explains nothing.
 func (ps *parsedSession) fixOfChangedParameter(s *step, param string, failed, accepted any, lookups []int, i, j int) (Fix, bool) {
 	a, b := plainText(failed), plainText(accepted)
 	if form := formOf(failed, accepted); form != "" {
@@ -202,7 +196,7 @@ func (ps *parsedSession) fixOfChangedParameter(s *step, param string, failed, ac
 	return Fix{Kind: fixDescribedValue}, namesParameter(body, strings.ToLower(param)) && describesValue(ps.showableWords(s))
 }
 
-// showableWords returns the error message of a step, reduced to the words that a lesson may show.
+// showableWords reduces the error to the words that a lesson may show.
 func (ps *parsedSession) showableWords(s *step) string {
 	if ps.orgWords {
 		return organisationMessage(s.text, publicWords(s), s.callWords(), scopeTerms).show
@@ -210,7 +204,7 @@ func (ps *parsedSession) showableWords(s *step) string {
 	return stableMessageOf(s.text, publicWords(s), s.callWords()).show
 }
 
-// describesValue reports whether an error message describes the required value without an omitted word (…).
+// describesValue is false for an omitted word (…), which makes the description useless.
 func describesValue(show string) bool {
 	low := strings.ToLower(show)
 	for _, w := range []string{"must be ", "must include ", "must contain ", "must start ", "must end ", "must have ", "must match ", "must use ", "should be ", "has to be ", "needs to be ", "expected ", "requires ", "use the "} {
@@ -221,7 +215,6 @@ func describesValue(show string) bool {
 	return false
 }
 
-// withoutSentValue returns the error without the first occurrence of the value that the call sent.
 func withoutSentValue(body, sent string) string {
 	if len(sent) < 3 {
 		return body
@@ -229,8 +222,7 @@ func withoutSentValue(body, sent string) string {
 	return strings.Replace(body, sent, "", 1)
 }
 
-// lookupFix returns a fix of the kind fixLookup if the result of a lookup contains the new value of the parameter, or
-// every word of the new value that is not in the old value.
+// lookupFix looks for the new value, or for every new word of it, in the result of a lookup.
 func (ps *parsedSession) lookupFix(param string, old, value any, lookups []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {
@@ -256,14 +248,12 @@ func (ps *parsedSession) lookupFix(param string, old, value any, lookups []int) 
 	return Fix{}, false
 }
 
-// isCode reports whether a value is a code of upper-case letters and digits with at least one letter, such as JFK, 14C
-// or EU.
+// isCode matches JFK, 14C and EU.
 func isCode(v string) bool {
 	return len(v) >= 2 && consistsOf(v, upper+digits) && !consistsOf(v, digits)
 }
 
-// containsValue reports whether a text contains a value. A short code has to be a separate word, because three
-// letters occur in other words by chance.
+// containsValue needs a short code as a separate word, because three letters occur in other words by chance.
 func containsValue(text, v string) bool {
 	if len(v) >= 4 {
 		return strings.Contains(text, v)
@@ -271,12 +261,10 @@ func containsValue(text, v string) bool {
 	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), v)
 }
 
-// maxLookedUp is the maximum length, in bytes, of a result in which single words of a value are searched. A longer text
-// contains many words by chance.
+// maxLookedUp bounds the text that is searched for single words. A longer text contains many words by chance.
 const maxLookedUp = 4 << 10
 
-// addedWords returns the words of a value that the old value does not contain. The result is nil if one of these words
-// is too short to be specific.
+// addedWords returns nil if a new word is too short to be specific.
 func addedWords(old, value string) []string {
 	var out []string
 	for _, p := range strings.FieldsFunc(value, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' }) {
@@ -291,13 +279,12 @@ func addedWords(old, value string) []string {
 	return out
 }
 
-// namesParameter reports whether an error contains the name of a parameter as a separate word.
 func namesParameter(errorText, name string) bool {
 	return containsPhrase(errorText, strings.ToLower(name), true)
 }
 
-// containsPhrase reports whether a text contains a phrase that does not start inside of a word. For example, "corporate
-// limit" does not contain "rate limit". If whole is true, the phrase must not end inside of a word either.
+// containsPhrase needs a word boundary before the phrase, so "corporate limit" does not contain "rate limit". With
+// whole, the phrase must also end at one.
 func containsPhrase(text, phrase string, whole bool) bool {
 	for from := 0; from < len(text); from++ { // ends for an empty phrase, too, because a parameter may have any name
 		at := strings.Index(text[from:], phrase)
@@ -313,13 +300,12 @@ func containsPhrase(text, phrase string, whole bool) bool {
 	return false
 }
 
-// isWordByteAt reports whether s[i] is a lower-case letter, a digit or an underscore. The result is false if i is out
-// of range.
+// isWordByteAt returns false if i is out of range.
 func isWordByteAt(s string, i int) bool {
 	return i >= 0 && i < len(s) && (s[i] == '_' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= '0' && s[i] <= '9')
 }
 
-// userNamedBetween reports whether the user named the value for the first time between step i and step j.
+// userNamedBetween reports whether the user named the value for the first time between the two steps.
 func (ps *parsedSession) userNamedBetween(value string, i, j int) bool {
 	low, found := strings.ToLower(value), false
 	for _, t := range ps.messages {

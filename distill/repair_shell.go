@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// findShellFix returns the fix of the failed command in step i, and false if no fix is found.
 func (ps *parsedSession) findShellFix(i int) (Fix, bool) {
 	s := &ps.steps[i]
 	failedCommand := s.blamedCommand()
@@ -39,8 +38,7 @@ func (ps *parsedSession) findShellFix(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// wraps reports whether the command consists of a wrapper and the inner command, such as poetry run in "poetry run
-// pytest". by is the wrapper and the program of the inner command.
+// wraps reports whether the command is a wrapper and the inner command, such as poetry run in "poetry run pytest".
 func (c *command) wraps(inner *command) (by string, ok bool) {
 	at := len(c.args) - len(inner.args) - 1
 	if at < 0 || at > 1 || !c.mayNameProgram() || !inner.mayNameProgram() || c.args[at] != inner.program || !slices.Equal(c.args[at+1:], inner.args) {
@@ -56,9 +54,8 @@ func (c *command) wraps(inner *command) (by string, ok bool) {
 	return "", false
 }
 
-// fixOfSameCommand returns the fix if a failed command worked later with the same arguments. The fix is an install
-// command (installed), a command that the error names (hint), or an environment variable. ok is false if none of these
-// explains the success.
+// fixOfSameCommand returns an install command (installed), a command that the error names (hint), or an environment
+// variable.
 func fixOfSameCommand(failed, working *command, installed, hint string) (f Fix, ok bool) {
 	switch {
 	case hint != "":
@@ -71,7 +68,7 @@ func fixOfSameCommand(failed, working *command, installed, hint string) (f Fix, 
 	return Fix{}, false
 }
 
-// demandedWords returns the program and the subcommands of the command if an error names them, and "" otherwise.
+// demandedWords returns the program and the subcommands if the error names them, else "".
 func (c *command) demandedWords(text string) string {
 	words := append([]string{c.program}, c.args[:min(len(c.args), 3)]...)
 	runner := ""
@@ -92,7 +89,7 @@ func (c *command) demandedWords(text string) string {
 	return ""
 }
 
-// blamedCommand returns the command that the error of the step names, or else the main command.
+// blamedCommand returns the command that the error names, or else the main command.
 func (s *step) blamedCommand() *command {
 	for line := range strings.SplitSeq(s.text, "\n") {
 		if len(line) > 300 {
@@ -109,17 +106,16 @@ func (s *step) blamedCommand() *command {
 	return s.shell.mainCommand()
 }
 
-// optionFix returns the fix if the failed command and the working command differ in one option. newWords is the number
-// of words, other than options, that only the working command has. A short option with a value is not a fix, because
-// the value is private, and the option makes no sense without the value. An option counts as a replacement of a
-// different option only if the error names the replaced option.
+// optionFix returns the one option in which two commands differ. newWords is the number of other new words. The value
+// of a short option is private, and the option makes no sense without it. An option replaces a different one only if
+// the error names that one.
 func optionFix(failed, working *command, oldOptions, newOptions []string, newWords int, text string) (Fix, bool) {
 	added := slices.DeleteFunc(slices.Clone(newOptions), func(f string) bool { return slices.Contains(oldOptions, f) })
 	removed := slices.DeleteFunc(slices.Clone(oldOptions), func(f string) bool { return slices.Contains(newOptions, f) })
 	switch {
 	case slices.ContainsFunc(slices.Concat(added, removed), isRiskyOption):
 		return Fix{}, false
-	case wordList("interpreters")[working.program]: // the option belongs to a script, which may be private
+	case wordList("interpreters")[working.program]: // a script's option may be private
 		return Fix{}, false
 	case len(added) == 1 && len(removed) == 0 && newWords <= 1 && (newWords == 0 || strings.HasPrefix(added[0], "--")):
 		return Fix{Kind: fixFlags, Param: working.name(), Other: added[0]}, true
@@ -131,21 +127,20 @@ func optionFix(failed, working *command, oldOptions, newOptions []string, newWor
 	return Fix{}, false
 }
 
-// namesOption reports whether an error names an option of the command, as in "unexpected argument '--glob-all' found".
+// namesOption matches "unexpected argument '--glob-all' found".
 func namesOption(text, option string) bool {
 	const minLen = 3
 	return len(option) >= minLen && strings.Contains(text, option)
 }
 
-// isRiskyOption reports whether an option turns a check off. A lesson must not advise such an option, even if the
-// command worked with the option.
+// isRiskyOption reports whether an option turns a check off, so that a lesson must not advise it.
 func isRiskyOption(f string) bool {
 	low := strings.ToLower(f)
 	return wordList("risky options")[low] || wordList("risky words").containedIn(low)
 }
 
-// commandFix returns the difference between a failed command and a later, working command as a fix. ok is false if the
-// commands do not have the same purpose, or differ in more than a fix. text is the error of the failed command.
+// commandFix compares commands with the same purpose that differ only in the fix. text is the error of the failed
+// command.
 func commandFix(failed, working *command, text string) (f Fix, ok bool) {
 	a, rest := failed.flags()
 	b, others := working.flags()

@@ -2,8 +2,7 @@ package distill_test
 
 import "testing"
 
-// A lesson states only a repair that occurred in the session. A change of the call that does not explain its success
-// gives no lesson.
+// The change must explain the success of the call.
 func TestLessonStatesOnlyObservedRepair(t *testing.T) {
 	for name, c := range map[string]ruleCase{
 		"expected form quoted from the error": {

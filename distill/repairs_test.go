@@ -7,12 +7,11 @@ import (
 	"testing"
 )
 
-// Each kind of repair gives its own lesson. A change that only resembles a repair gives none.
 func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		events     []event
-		slugs      string // of the lessons, separated by spaces
+		slugs      string // separated by spaces
 		wantAdvice string // substring of the advice of each lesson
 	}{
 		{"shorter search query", []event{
@@ -78,7 +77,6 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 	}
 }
 
-// An error that is transient or does not describe its cause gives no lesson.
 func TestTransientOrUnspecificErrorsGiveNoLesson(t *testing.T) {
 	for _, refusal := range []string{
 		"it took a strange and silent turn", "something went wrong", "internal server error", "the harbour is closed until the tide is back", "unknown error, please try again later",
@@ -95,8 +93,7 @@ func TestTransientOrUnspecificErrorsGiveNoLesson(t *testing.T) {
 	}
 }
 
-// For each limit of a rule, one case within the limit gives a lesson, and a similar case beyond the limit gives no
-// lesson.
+// Each case beyond a limit has a similar case within the limit.
 func TestRepairsBeyondALimitGiveNoLesson(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a second lookup of the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{
@@ -136,7 +133,6 @@ func TestRepairsBeyondALimitGiveNoLesson(t *testing.T) {
 	})
 }
 
-// A lesson about the form of a value needs an accepted value that differs from the failed value only in its form.
 func TestFormLessonNeedsSameValueInADifferentForm(t *testing.T) {
 	for _, tc := range []struct{ name, form, failed, worked string }{
 		{"a number in words", "as-a-whole-number", `"five"`, `"5"`},
@@ -167,7 +163,6 @@ func TestFormLessonNeedsSameValueInADifferentForm(t *testing.T) {
 	}
 }
 
-// A failed call and a later successful call give no lesson if the calls are unrelated.
 func TestUnrelatedCallsGiveNoLesson(t *testing.T) {
 	const missing = "the order was not found for this customer"
 	checkLessons(t, []lessonCase{

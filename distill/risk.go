@@ -13,9 +13,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// riskReason returns the reason why an operator must read the advice before any agent gets it, "" for none. A reason is
-// a URL, a host, encoded text, or a verb of fetching, installing, deleting, publishing, changing permissions or turning
-// a check off. A negated verb is a reason as well, because a list of verbs cannot show whether a sentence is negated.
+// riskReason returns why an operator must read the advice first, "" for none. A reason is a URL, a host, encoded text,
+// or a verb of fetching, installing, deleting, publishing, changing permissions or turning a check off. Negated verbs
+// count, too, because a list of verbs cannot show a negation.
 func riskReason(advice string) string {
 	text := lesson.NormalizeLookalikes(advice)
 	if what := addressReason(text); what != "" {
@@ -48,7 +48,6 @@ func riskReason(advice string) string {
 	return ""
 }
 
-// commandWords splits a sentence into words without quotes and brackets.
 func commandWords(sentence string) (out []string) {
 	for w := range strings.FieldsFuncSeq(sentence, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”‘’()[]{}<>,:|&=*#", r)
@@ -58,8 +57,8 @@ func commandWords(sentence string) (out []string) {
 	return out
 }
 
-// occursIn reports whether the tokens contain an entry of the list. An entry is a word or a phrase. An entry with a
-// star at its end is the start of a word. Letters that look alike are equal.
+// occursIn accepts words and phrases as entries, and with a star the start of a word. Letters that look alike are
+// equal.
 func (w wordSet) occursIn(tokens []string) bool {
 	var letters []string
 	for _, t := range tokens {
@@ -80,7 +79,7 @@ func (w wordSet) occursIn(tokens []string) bool {
 	return false
 }
 
-// addressReason returns the reason why an operator must read a text with a URL or a host, "" if the text has neither.
+// addressReason reports a URL or a host.
 func addressReason(text string) string {
 	text = bracketedDot().ReplaceAllString(text, ".")
 	text = spacedDot().ReplaceAllString(text, ".$1")
@@ -101,9 +100,9 @@ func addressReason(text string) string {
 	return ""
 }
 
-// isHost reports whether a word names a host. A host is a domain with a known or reserved top level, an IP address, a
-// name with a port, or a name after an @. The name of a known file and a call with parentheses are not hosts. dotAsWord
-// is true if the text has the word "dot" in place of the character.
+// isHost recognises a domain with a known or reserved top level, an IP address, a name with a port, and a name after an
+// @, but not a known file or a call with parentheses. dotAsWord means that the text has "dot" in place of the
+// character.
 func isHost(word string, dotAsWord bool) bool {
 	word = strings.TrimRight(strings.TrimLeft(word, "("), ".:)")
 	if strings.HasPrefix(word, "www.") || strings.Contains(word, "xn--") || strings.Contains(word, "localhost") {
@@ -137,18 +136,17 @@ func isHost(word string, dotAsWord bool) bool {
 	return known || strings.Contains(suffix, ".") || wordList("top levels")[labels[len(labels)-1]]
 }
 
-// isFile reports whether the word is the name of a known file.
 func isFile(word string) bool { return wordList("known files")[word] }
 
-// isEncoded reports whether a text contains escapes, letters with spaces between them, or a run of base64 or
-// hexadecimal characters. The search for verbs cannot read such text.
+// isEncoded finds escapes, spaced letters, and runs of base64 or hexadecimal characters, which the search for verbs
+// cannot read.
 func isEncoded(text string) bool {
 	return spacedLetters().MatchString(text) || escapes().MatchString(text) || slices.ContainsFunc(encodedRuns().FindAllString(text, -1), func(run string) bool {
 		return strings.ContainsAny(run, digits) && !strings.ContainsAny(run, "_-") || len(run) >= 40
 	})
 }
 
-// lazyRegexp returns a function that compiles the pattern at its first call.
+// lazyRegexp compiles the pattern at the first call.
 func lazyRegexp(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

@@ -22,7 +22,7 @@ type Source interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// Notes stores the state of the distiller: marks of sessions, cases, opinions, support of lessons, and claims.
+// Notes stores the distiller's state: marks of sessions, cases, opinions, support of lessons, and claims.
 type Notes interface {
 	SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error)
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
@@ -49,31 +49,31 @@ type Options struct {
 	Judge     Judge // nil means the rules
 	Select    Selection
 	DryRun    bool
-	Auto      bool // distill.gate is auto, so trials start without an approval
+	Auto      bool // distill.gate is auto: trials start without an approval
 	Now       func() time.Time
 	Owner     string // name of this process in claims, unique among processes
 	Budget    Budget
-	Parallel  int                             // maximum number of open questions to a judge; 0 means one
-	Progress  func(read int)                  // receives the number of further sessions that were read; may be nil
-	OnFailure func(session string, err error) // receives the error of one session; may be nil
+	Parallel  int                             // open questions to a judge; 0 means one
+	Progress  func(read int)                  // gets the number of newly read sessions; may be nil
+	OnFailure func(session string, err error) // gets the error of one session; may be nil
 }
 
 // Selection selects the sessions that a distiller reads.
 type Selection struct {
-	Tenant          string   // tenant to read; "" means several tenants
-	Tenants         []string // tenants to read if Tenant is empty; nil means all tenants
+	Tenant          string   // "" means several tenants
+	Tenants         []string // used if Tenant is empty; nil means all
 	Since           time.Time
-	ClosedOnly      bool // read only closed sessions
-	IncludeSetAside bool // also ask a judge about the sessions that are set aside
-	Triage          bool // ask a judge only about sessions with trouble (see hasTrouble) or with injected lessons
+	ClosedOnly      bool
+	IncludeSetAside bool // ask again about sessions that are set aside
+	Triage          bool // ask only about sessions with trouble (hasTrouble) or injected lessons
 }
 
 const (
-	claimDuration = 2 * time.Minute // duration of a claim; a claim is a lease, so that only one process reads a tenant
-	notesBatch    = 64              // number of sessions that are read before the notes are written
+	claimDuration = 2 * time.Minute // a claim is a lease: one process at a time reads a tenant
+	notesBatch    = 64              // sessions between two writes of the notes
 )
 
-// Distiller makes lessons from sessions. Only Once starts goroutines, and waits for them.
+// Distiller makes lessons from sessions. Only RunOnce starts goroutines, and waits for them.
 type Distiller struct{ o Options }
 
 // New returns a distiller.
@@ -84,10 +84,9 @@ func New(o Options) *Distiller {
 	return &Distiller{o: o}
 }
 
-// RunOnce reads the new sessions of every selected tenant, and proposes lessons. An error that concerns only one
-// session does not stop the run. A judge that fails for the sessions of one tenant does not stop the other tenants. An
-// error of the store, the bank, the context, or of the judge for several tenants stops the run and is returned. The
-// tenants share the budget, so that one tenant cannot use up a run.
+// RunOnce reads the new sessions of every selected tenant and proposes lessons. An error of one session, or of the
+// judge for one tenant, does not stop the run. Other errors stop it and are returned. The tenants share the budget, so
+// that one tenant cannot use up a run.
 func (d *Distiller) RunOnce(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants, err := d.o.Source.Tenants(ctx)
@@ -143,15 +142,15 @@ func (d *Distiller) RunOnce(ctx context.Context) (Summary, error) {
 	return sum, failures.result(&sum)
 }
 
-// judgeFailures counts the consecutive tenants for which the judge failed.
+// judgeFailures counts consecutive tenants.
 type judgeFailures struct {
 	tenants int
-	ended   error // most recent error that ended the work for a tenant
-	last    error // most recent error of a question
+	ended   error // newest error that ended the work for a tenant
+	last    error // newest error of a question
 }
 
-// add counts the work for a tenant, which ended with err. last is the judge's error at the end of the work, nil for
-// none. add returns the error that ends the run.
+// add counts a tenant's work that ended with err, and returns the error that ends the run. last is the judge's newest
+// error.
 func (f *judgeFailures) add(err, last error, answered bool) error {
 	if err != nil && (last == nil || !errors.Is(err, last) || !isJudgeFailure(last)) {
 		return err
@@ -170,7 +169,7 @@ func (f *judgeFailures) add(err, last error, answered bool) error {
 	return nil
 }
 
-// result returns the error of the run. If a few questions fail and others get answers, the run has no error.
+// result returns the error of the run, nil if only single questions failed.
 func (f *judgeFailures) result(s *Summary) error {
 	switch {
 	case f.ended != nil:
@@ -181,11 +180,10 @@ func (f *judgeFailures) result(s *Summary) error {
 	return nil
 }
 
-// stoppedByBank is the reason in Summary.Stopped for a bank at its limit.
+// stoppedByBank is the Summary.Stopped of a bank at its limit.
 const stoppedByBank = "the bank accepts no more lessons for now; the rest is read next time"
 
-// distillTenant reads the sessions of one tenant and proposes lessons, unless another process holds the claim on the
-// tenant.
+// distillTenant does nothing if a different process holds the claim on the tenant.
 func (w *tenantDistiller) distillTenant(ctx context.Context) (err error) {
 	d := w.Distiller
 	w.claim = "distill:" + w.tenant
@@ -229,6 +227,5 @@ func (w *tenantDistiller) distillTenant(ctx context.Context) (err error) {
 	return w.proposeChangedCases(ctx)
 }
 
-// errStopWalk ends a walk over sessions early, because the budget is spent, the bank is full, or enough sessions are
-// read.
+// errStopWalk ends a walk early: the budget is spent, the bank is full, or enough sessions are read.
 var errStopWalk = errors.New("no further session is read")

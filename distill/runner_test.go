@@ -17,8 +17,7 @@ import (
 	"precept/internal/session"
 )
 
-// recordingJudge is a judge that proposes no lesson, but records the name, the agent and the number of received lessons
-// of each session.
+// recordingJudge proposes nothing, and records the name, the agent and the number of received lessons of each session.
 type recordingJudge struct{ sessions []string }
 
 func (*recordingJudge) Name() string { return "recording" }
@@ -28,14 +27,13 @@ func (j *recordingJudge) Judge(_ context.Context, s *distill.Session, injected [
 	return distill.Judgement{Usage: distill.Usage{Input: 10, Output: 5}}, nil
 }
 
-// unhex decodes hexadecimal digits.
 func unhex(s string) (out []byte) {
 	_, _ = fmt.Sscanf(s, "%x", &out)
 	return out
 }
 
-// A run judges only sessions whose content or feedback changed since the last run. Options limit a run to sessions
-// after a time or to closed sessions. The progress counts sessions without content, and Read does not.
+// Options limit a run to sessions after a time or to closed sessions. The progress counts sessions without content, and
+// Read does not.
 func TestRunJudgesOnlyChangedSessions(t *testing.T) {
 	f := newFixture(t)
 	writeLesson(t, f, "old-advice")
@@ -88,12 +86,12 @@ func TestRunJudgesOnlyChangedSessions(t *testing.T) {
 	checkEqual(t, "sessions judged after notes became unreadable", judged, "one of writer with 1, two of writer with 0, late of writer with 0")
 }
 
-// All tenants of a run share one budget. The tokens of each answer are counted before the next request.
+// The tokens of each answer are counted before the next request.
 func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 	for name, tc := range map[string]struct {
 		budget distill.Budget
-		judged int    // sessions
-		reason string // prefix of Stopped; "" means the run does not stop
+		judged int
+		reason string // prefix of Stopped; "" for none
 	}{
 		"no limit":                 {distill.Budget{InputPrice: 1e6, OutputPrice: 1e6}, 6, ""},
 		"token limit exceeded":     {distill.Budget{Tokens: 31}, 3, "distill.max_tokens"},
@@ -126,8 +124,7 @@ func TestRunReadsOnlySelectedTenants(t *testing.T) {
 	checkEqual(t, "Judged by a later run over all tenants", f.runDistiller(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged, 2)
 }
 
-// A session has an equal failure twice, and continues after each of four runs, so each run judges the session again.
-// The lesson counts the session once.
+// The session continues after each of four runs, and each run judges it again.
 func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 	failing := func(n int) event {
 		return call("change_order", fmt.Sprintf(`{"order_id":"W7781%d"}`, n), `{"error":"a delivered order cannot be changed again"}`)
@@ -145,7 +142,7 @@ func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 	}
 }
 
-// panickingBank is a bank that panics when the lesson break-the-bank is proposed.
+// panickingBank panics for the lesson break-the-bank.
 type panickingBank struct{ distill.Bank }
 
 func (b panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
@@ -155,8 +152,7 @@ func (b panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Resul
 	return b.Bank.Propose(ctx, p)
 }
 
-// A panic while a session is judged fails only this session. A run continues until the judge fails on three sessions in
-// a row or on all sessions.
+// The run ends when the judge fails on three sessions in a row, or on all.
 func TestFailureOfOneSessionDoesNotStopRun(t *testing.T) {
 	f := newFixture(t)
 	judge := judgeByText{"Task 1": {Drafts: []distill.Draft{newDraft("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}}}
@@ -182,10 +178,10 @@ func TestFailureOfOneSessionDoesNotStopRun(t *testing.T) {
 	}
 }
 
-// slowJudge is a judge whose n-th judgement exceeds the time limit if the n-th character of the pattern is "!".
+// slowJudge exceeds the time limit of the n-th judgement if the n-th character of the pattern is "!".
 type slowJudge struct {
 	pattern string
-	judged  int // sessions
+	judged  int
 }
 
 func (*slowJudge) Name() string { return "slow" }
@@ -198,8 +194,8 @@ func (j *slowJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (
 	return distill.Judgement{}, nil
 }
 
-// During a turn the store has the row of the session already, but gets the exchange only after the reply. A run that
-// reads the session in between must not mark the turn as read, so that the next run reads the exchange.
+// During a turn, the store has the row, but gets the exchange only after the reply. A run in between must not mark the
+// turn as read.
 func TestRunReadsExchangeThatIsStoredAfterItsRow(t *testing.T) {
 	for name, closed := range map[string]bool{"open session": false, "continued after the close": true} {
 		t.Run(name, func(t *testing.T) {

@@ -14,14 +14,13 @@ import (
 
 // Ref refers to a session that supports a lesson.
 type Ref struct {
-	Session string   `json:"session"`           // id of the session
-	Run     string   `json:"run,omitempty"`     // run of the session
-	Callers []string `json:"callers,omitempty"` // digests of the credentials of the session's accepted requests; see sample.Exchange
+	Session string   `json:"session"`
+	Run     string   `json:"run,omitempty"`
+	Callers []string `json:"callers,omitempty"` // digests of the credentials in accepted requests (sample.Exchange)
 }
 
-// independentOf reports whether two sessions support a lesson independently. The sessions must not be part of the same
-// run, and must have no credential in common. A caller can choose names, words and times, but does not have the
-// credential of another caller.
+// independentOf requires different runs and credentials. A caller can choose names, words and times, but not the
+// credential of a different caller.
 func (r Ref) independentOf(o Ref) bool {
 	if r.Session == o.Session || r.Run != "" && r.Run == o.Run || len(r.Callers) == 0 || len(o.Callers) == 0 {
 		return false
@@ -33,12 +32,11 @@ func (r Ref) independentOf(o Ref) bool {
 type Session struct {
 	ID       string
 	Content  sample.Session
-	Injected []string         // slugs of the lessons that were injected
+	Injected []string         // slugs
 	arms     []trial.Arm      // arms of the lessons in Injected, in the same order
-	Near     []*lesson.Lesson // existing lessons about similar words and errors, for a judge
+	Near     []*lesson.Lesson // similar lessons, for a judge
 }
 
-// runName returns the name of the session's run.
 func (s *Session) runName() string {
 	if x := s.Content.Exchanges; len(x) > 0 {
 		return x[0].Run
@@ -46,11 +44,10 @@ func (s *Session) runName() string {
 	return ""
 }
 
-// maxCallers is the maximum number of callers in the Ref of one session.
+// maxCallers bounds the callers in the Ref of a session.
 const maxCallers = 4
 
-// callers returns the callers of the session's requests that the upstream accepted. Other requests do not count,
-// because anyone can send a request with an invented credential.
+// callers counts only requests that the upstream accepted, because anyone can send an invented credential.
 func (s *Session) callers() (out []string) {
 	for i := range s.Content.Exchanges {
 		x := &s.Content.Exchanges[i]
@@ -61,7 +58,7 @@ func (s *Session) callers() (out []string) {
 	return out
 }
 
-// hash returns a hash of the content of a session. A new turn or a new rating changes the hash.
+// hash changes with a new turn or rating.
 func (s *Session) hash() string {
 	h := sha256.New()
 	for i := range s.Content.Exchanges {
@@ -75,35 +72,33 @@ func (s *Session) hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// step is a tool call with its result and the judgement of the result.
+// step is a tool call with its result.
 type step struct {
 	tool      string
 	args      arguments
 	text      string
 	judgement detect.Judgement
-	shell     *shellCall // nil means the tool runs no command
+	shell     *shellCall // nil for other tools
 }
 
 func (s *step) failed() bool         { return s.judgement.Outcome == detect.Error }
 func (s *step) kinds() []detect.Kind { return detect.Kinds(s.text, s.judgement) }
 func (s *step) succeeded() bool      { return s.judgement.Outcome == detect.OK }
 
-// userMessage is a message of the user.
 type userMessage struct {
-	words   string // the user's own words
+	words   string
 	opinion detect.Opinion
-	before  int // number of the session's steps before the message
+	before  int // steps before the message
 }
 
-// parsedSession holds the steps and messages of a session, which the rules read.
 type parsedSession struct {
 	ref      Ref
 	steps    []step
 	messages []userMessage
-	orgWords bool // a lesson may use the words of the organisation
+	orgWords bool // lessons may use the words of the organisation
 }
 
-// parseSession returns the steps and messages of a session. Calls without a result are omitted.
+// parseSession omits calls without a result.
 func parseSession(s *Session, orgWords bool) *parsedSession {
 	r := &parsedSession{orgWords: orgWords, ref: Ref{Session: s.ID, Run: s.runName(), Callers: s.callers()}}
 	previous := ""
@@ -126,7 +121,7 @@ func parseSession(s *Session, orgWords bool) *parsedSession {
 			words := withoutBlocks(e.Text)
 			if _, synthetic := detect.SyntheticRule(words); !synthetic {
 				if previous == "" && len(r.steps) > 0 {
-					previous = "…" // in place of text: the user's words refer to the calls of an agent that writes no text
+					previous = "…" // the user may refer to the calls of an agent without text
 				}
 				r.messages = append(r.messages, userMessage{words: words, opinion: detect.ClassifyTurn(e.Text, words, previous), before: len(r.steps)})
 			}
@@ -135,8 +130,7 @@ func parseSession(s *Session, orgWords bool) *parsedSession {
 	return r
 }
 
-// withoutBlocks removes the blocks that precept inserted into a text. The proxy stores no such blocks, but an imported
-// transcript may contain some.
+// withoutBlocks removes blocks that an imported transcript may contain. The proxy stores none.
 func withoutBlocks(text string) string {
 	for _, ends := range [][2]string{
 		{"Lessons from past experience:\n", "\nEnd of lessons."},
@@ -145,7 +139,7 @@ func withoutBlocks(text string) string {
 		{"[/lesson ", "[END LESSON]"},
 	} {
 		for before, rest, found := strings.Cut(text, ends[0]); found; before, rest, found = strings.Cut(text, ends[0]) {
-			text = before // if the end of a block is missing, the block is the rest of the text
+			text = before // a block without an end is the rest of the text
 			if _, after, whole := strings.Cut(rest, ends[1]); whole {
 				text = strings.TrimSpace(before + after)
 			}

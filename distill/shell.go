@@ -7,22 +7,20 @@ import (
 	"precept/internal/shell"
 )
 
-// shellCall is the parsed command line of a tool call. The rules compare commands, and never run a command.
+// shellCall is a parsed command line. The rules compare commands, and never run one.
 type shellCall struct{ commands []command }
 
-// command is one program with its arguments.
 type command struct {
 	program  string
 	args     []string
-	env      []string // names of the environment variables that the command line sets for the command
-	orgWords bool     // a lesson may name programs, packages and variables of the organisation
+	env      []string // variables that the line sets for the command
+	orgWords bool     // lessons may name things of the organisation
 }
 
-// maxLine is the maximum length, in bytes, of a command line that is parsed. A longer line most likely contains a file.
+// maxLine bounds the parsed lines, because a longer line most likely contains a file.
 const maxLine = 2000
 
-// parseShellCall parses the command line of a tool call. The result is nil if the call runs no command. orgWords is the
-// value of command.orgWords for all commands.
+// parseShellCall returns nil if the call runs no command.
 func parseShellCall(s *step, orgWords bool) *shellCall {
 	argument := s.args.object["command"]
 	if argument == nil {
@@ -57,7 +55,7 @@ func parseShellCall(s *step, orgWords bool) *shellCall {
 	return c
 }
 
-// parseShell returns the commands of a command line, except the commands in substitutions.
+// parseShell omits commands in substitutions.
 func parseShell(line string) *shellCall {
 	c := &shellCall{}
 	for _, parsed := range shell.Parse(line).Commands {
@@ -68,7 +66,7 @@ func parseShell(line string) *shellCall {
 	return c
 }
 
-// commandOf returns a command without wrappers such as sudo and env. ok is false if only wrappers are left.
+// commandOf removes wrappers such as sudo and env. ok is false if nothing is left.
 func commandOf(parsed shell.Command) (c command, ok bool) {
 	c, words := command{env: parsed.Env}, parsed.Words
 	for len(words) > 0 {
@@ -80,7 +78,7 @@ func commandOf(parsed shell.Command) (c command, ok bool) {
 			if words[0] == "sudo" {
 				for len(words) > 2 && strings.HasPrefix(words[1], "-") {
 					if words[1] == "-u" || words[1] == "-g" {
-						words = words[1:] // skip the user or the group
+						words = words[1:] // user or group
 					}
 					words = words[1:]
 				}
@@ -94,21 +92,17 @@ func commandOf(parsed shell.Command) (c command, ok bool) {
 	return c, false
 }
 
-// isProgram reports whether a word is the name of a public program.
 func isProgram(w string) bool { return wordList("programs")[w] }
 
-// mayNameProgram reports whether a lesson may name the program of the command.
 func (c *command) mayNameProgram() bool {
 	return isProgram(c.program) || c.orgWords && isShareableName(c.program)
 }
 
-// mayNameVariable reports whether a lesson may name the environment variable.
 func (c *command) mayNameVariable(variable string) bool {
 	return wordList("variables")[variable] || c.orgWords && consistsOf(variable, letters+"_") && strings.ToUpper(variable) == variable && !isRiskyOption(variable)
 }
 
-// packages returns the packages in the arguments of an install command, each after a blank. The result is "" if a
-// lesson must not name one of the packages.
+// packages returns the packages of an install command, each after a blank, "" if one of them is private.
 func (c *command) packages(args []string) string {
 	var out strings.Builder
 	for _, a := range args {
@@ -123,8 +117,7 @@ func (c *command) packages(args []string) string {
 	return out.String()
 }
 
-// installCommand returns the words of an install command, with the packages if a lesson may name all of them. ok is
-// false for other commands.
+// installCommand includes the packages if none is private.
 func (c *command) installCommand() (install string, ok bool) {
 	if len(c.args) == 0 {
 		return "", false
@@ -147,7 +140,7 @@ func (c *command) installCommand() (install string, ok bool) {
 	return "", false
 }
 
-// subcommand returns the subcommand of a program, such as commit in "git commit -m x", and "" for none.
+// subcommand matches commit in "git commit -m x".
 func (c *command) subcommand() string {
 	if len(c.args) == 0 {
 		return ""
@@ -159,12 +152,10 @@ func (c *command) subcommand() string {
 	return ""
 }
 
-// isSubcommand reports whether a word has the form of a subcommand.
 func isSubcommand(w string) bool {
 	return w != "" && w[0] != '-' && len(w) < 16 && consistsOf(w, lower+"-")
 }
 
-// name returns the program and its subcommand.
 func (c *command) name() string {
 	if sub := c.subcommand(); sub != "" {
 		return c.program + " " + sub
@@ -172,7 +163,7 @@ func (c *command) name() string {
 	return c.program
 }
 
-// flags returns the options without their values, and the remaining words.
+// flags returns the options without values, and the remaining words.
 func (c *command) flags() (flags, rest []string) {
 	for _, a := range c.args {
 		f, _, _ := strings.Cut(a, "=")
@@ -185,8 +176,7 @@ func (c *command) flags() (flags, rest []string) {
 	return flags, rest
 }
 
-// mainCommand returns the first command of the line that does more than print text or change the directory, or else the
-// last command.
+// mainCommand returns the first command that does more than print or change the directory, or else the last.
 func (s *shellCall) mainCommand() *command {
 	for i := range s.commands {
 		c := &s.commands[i]
@@ -197,8 +187,7 @@ func (s *shellCall) mainCommand() *command {
 	return &s.commands[len(s.commands)-1]
 }
 
-// optionValues returns the values of options in lower case. These values are private. Other words of a command line
-// often belong to the program, and are omitted.
+// optionValues returns private values. Other words often belong to the program.
 func (s *shellCall) optionValues() map[string]bool {
 	out := map[string]bool{}
 	for i := range s.commands {

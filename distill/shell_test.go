@@ -10,13 +10,13 @@ import (
 	"precept/inject/lesson"
 )
 
-// argvCall returns the call of a command whose arguments the agent sends as a list.
+// The arguments are a list.
 func argvCall(output string, code int, words ...string) event {
 	args, _ := json.Marshal(map[string]any{"command": words})
 	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
 
-// The rules look at the command of a command line, without wrappers, redirections and changes of directory.
+// Wrappers, redirections and changes of directory are removed.
 func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a further option", "run-cargo-build-with-offline", []event{bashCall("cargo build", "error: network access failed for the registry index", 101), bashCall("cargo build --offline", "ok", 0)}},
@@ -45,8 +45,7 @@ func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
 	})
 }
 
-// Wrappers such as time or sudo, redirections and installers do not change the lesson about a command. A lesson never
-// contains an option that may be private.
+// Installers and redirections do not change the lesson either, and private options are left out.
 func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	const layout = ": the layout engine is missing, nothing was written"
 	notFound := func(object string) string { return "error: the " + object + " was not found for this command" }
@@ -71,8 +70,7 @@ func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	})
 }
 
-// The lessons from random sessions are valid and contain no private word. The private words are built from invented
-// syllables, and occur in values, names, paths and errors.
+// The private words are invented, and occur in values, names, paths and errors.
 func TestLessonsOmitPrivateWords(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that can be repeated
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }

@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Each letter é has two bytes, so the limit of 100 bytes is between two letters or inside of a letter. shorten never
-// cuts a letter in two.
+// Each é has two bytes, so the limit of 100 bytes may be inside of a letter.
 func TestShortenedTextsKeepWholeLetters(t *testing.T) {
 	for lead := range 2 {
 		text := strings.Repeat("a", lead) + strings.Repeat("é", 200)

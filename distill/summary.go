@@ -34,14 +34,13 @@ type Summary struct {
 	NotProposed    []NotProposed  `json:"not_proposed,omitempty"`
 }
 
-// NotProposed is a candidate that was not proposed, because its advice did not help in the captured sessions.
+// NotProposed is a candidate whose advice did not help in the captured sessions.
 type NotProposed struct {
 	Slug  string `json:"slug"`
 	Title string `json:"title"`
 	Comparison
 }
 
-// addNotProposed adds a candidate that was not proposed.
 func (s *Summary) addNotProposed(d *Draft) {
 	if len(s.NotProposed) < maxDrafts {
 		shown, _ := d.redactedCopy()
@@ -49,10 +48,8 @@ func (s *Summary) addNotProposed(d *Draft) {
 	}
 }
 
-// maxDrafts is the maximum number of drafts in a summary.
 const maxDrafts = 500
 
-// add counts a proposal, and adds its redacted draft with the state of the lesson.
 func (s *Summary) add(d *Draft, state string) {
 	s.Proposed++
 	shown, _ := d.redactedCopy()
@@ -60,8 +57,7 @@ func (s *Summary) add(d *Draft, state string) {
 	s.addDraft(shown)
 }
 
-// refuse counts a refused draft. If the draft contains a secret, the reason is replaced by the kind of the secret,
-// because the reason may quote a part of the secret.
+// refuse replaces the reason by the kind of a secret in the draft, because the reason may quote the secret.
 func (s *Summary) refuse(d *Draft, code, why string) {
 	shown, kinds := d.redactedCopy()
 	if len(kinds) > 0 {
@@ -75,16 +71,14 @@ func (s *Summary) refuse(d *Draft, code, why string) {
 	s.addDraft(shown)
 }
 
-// addDraft adds a draft, up to maxDrafts drafts.
 func (s *Summary) addDraft(d Draft) {
 	if len(s.Drafts) < maxDrafts {
 		s.Drafts = append(s.Drafts, d)
 	}
 }
 
-// redactedCopy returns a copy of the draft without the secrets and the personal data that a model may have repeated
-// from a session. A value that is recognised as a secret in one text is replaced in all texts. kinds are the kinds of
-// the replaced values.
+// redactedCopy removes secrets and personal data that a model may repeat from a session. A value that is a secret in
+// one text is replaced in all. kinds are the kinds of the replaced values.
 func (d *Draft) redactedCopy() (shown Draft, kinds []string) {
 	r := redact.New(true)
 	shown = *d
@@ -110,10 +104,10 @@ func (d *Draft) redactedCopy() (shown Draft, kinds []string) {
 	return shown, slices.Sorted(maps.Keys(r.Counts()))
 }
 
-// placeholder matches the text that replaces a secret.
+// placeholder matches a replaced secret.
 var placeholder = regexp.MustCompile(`\[REDACTED:[^\]]*\]`) //nolint:gochecknoglobals // immutable
 
-// replacements returns the values of text that are replaced in clean. Each value is followed by its placeholder.
+// replacements returns values, each followed by its placeholder.
 func replacements(text, clean string) (pairs []string) {
 	names, between := placeholder.FindAllString(clean, -1), placeholder.Split(clean, -1)
 	text = strings.TrimPrefix(text, between[0])
@@ -125,7 +119,7 @@ func replacements(text, clean string) (pairs []string) {
 		if end < 0 {
 			return pairs
 		}
-		if end >= 4 { // a shorter value occurs in other words
+		if end >= 4 { // shorter values occur in other words
 			pairs = append(pairs, text[:end], name)
 		}
 		text = text[end+len(between[i+1]):]
@@ -133,16 +127,14 @@ func replacements(text, clean string) (pairs []string) {
 	return pairs
 }
 
-// redactText returns a text without secrets and personal data.
 func redactText(text string) string { return redact.New(true).Text(text) }
 
-// judgeError is an error whose message may quote the answer of a judge. The method Error redacts the message.
+// judgeError may quote a judge's answer, so the method Error redacts it.
 type judgeError struct{ err error }
 
 func (e *judgeError) Error() string { return redactText(e.err.Error()) }
 func (e *judgeError) Unwrap() error { return e.err }
 
-// addWaiting adds a lesson that the automatic gate leaves to an operator, or replaces the reason of such a lesson.
 func (s *Summary) addWaiting(slug, why string) {
 	at := slices.IndexFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
 	switch {
@@ -153,7 +145,7 @@ func (s *Summary) addWaiting(slug, why string) {
 	}
 }
 
-// removeWaiting removes a lesson after the start of its trial.
+// removeWaiting is called when the trial of the lesson has started.
 func (s *Summary) removeWaiting(slug string) {
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
 }

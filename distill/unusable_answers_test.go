@@ -8,8 +8,7 @@ import (
 	"precept/distill"
 )
 
-// judgeWithoutAnswer returns a judge that gives no usable answer about sessions with the word nonsense. unusable and
-// usable count the requests about such sessions and about all other sessions.
+// The counts are the requests about sessions with the word nonsense, and about all others.
 func judgeWithoutAnswer() (s *scriptedJudge, unusable, usable *int) {
 	unusable, usable = new(int), new(int)
 	valid := validJudge("success", goodLesson)
@@ -23,9 +22,8 @@ func judgeWithoutAnswer() (s *scriptedJudge, unusable, usable *int) {
 	}}, unusable, usable
 }
 
-// Twelve older sessions without a usable answer use up the budget of the first run. The second run asks about the five
-// other sessions first. After three unusable answers about a session, no run asks about the session again until the
-// session continues.
+// Twelve unusable answers use up the first budget, so the second run asks about five others first. Three unusable
+// answers set a session aside until it continues.
 func TestSessionsWithoutUsableAnswerAreJudgedLastAndThenSetAside(t *testing.T) {
 	f := newFixture(t)
 	for i := range 12 {
@@ -60,8 +58,7 @@ func TestSessionsWithoutUsableAnswerAreJudgedLastAndThenSetAside(t *testing.T) {
 	checkEqual(t, "Failed and SetAside after a new turn of one session", []int{sum.Failed, sum.SetAside}, []int{1, 11})
 }
 
-// The sessions of the first tenant use up only the share of this tenant. Another tenant is read in the same run, and
-// the first tenant then gets the rest of the budget.
+// A second tenant is read in the same run, and the first tenant then gets the rest.
 func TestTenantsShareTheBudgetOfARun(t *testing.T) {
 	f := newFixture(t)
 	for i := range 30 {

@@ -10,8 +10,6 @@ import (
 	"precept/distill"
 )
 
-// unusualEvents returns unusual events: failed, successful and rejected calls, arguments of many shapes, and
-// corrections by users.
 func unusualEvents() []event {
 	refused := "The user doesn't want to proceed with this tool use. The tool use was rejected"
 	return []event{
@@ -29,7 +27,6 @@ func unusualEvents() []event {
 	}
 }
 
-// The distiller reads random sequences of unusual events without an error.
 func TestUnusualSessionsAreReadWithoutErrors(t *testing.T) {
 	const sessions = 400
 	events, dice := unusualEvents(), rand.New(rand.NewPCG(7, 7))
@@ -61,8 +58,7 @@ func TestSessionWithEmptyParameterNameIsRead(t *testing.T) {
 	}
 }
 
-// A known failure that occurs once gives no lesson, unless the same tool succeeds soon afterwards. A second occurrence,
-// in the same session or a different one, gives the lesson.
+// The second occurrence may be in a different session.
 func TestKnownFailureNeedsSecondOccurrenceOrSuccess(t *testing.T) {
 	const slug = "look-at-the-body-before-parsing-json"
 	failure := call("run_query", `{"sql":"W77812"}`, "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")

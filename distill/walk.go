@@ -13,9 +13,8 @@ import (
 	"precept/internal/session"
 )
 
-// rowDigest returns a digest that changes whenever a turn of a session, or the close of the session, is stored. The
-// time of the newest request alone is not enough. A replica may store the row while the upstream still answers, and
-// store the row again with the exchange, after the reply.
+// rowDigest changes whenever a turn or the close of a session is stored. The time of the newest request is not enough:
+// a replica may store the row before the upstream answers, and again with the exchange.
 func rowDigest(r *session.Row, a *session.SettledState) string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %d ", r.Seen.UnixMicro(), a.Version)
@@ -23,8 +22,7 @@ func rowDigest(r *session.Row, a *session.SettledState) string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// readSession reads one session, unless the mark shows that the session is unchanged. A returned error ends the walk
-// over the sessions. A panic in the rules does not end the walk.
+// readSession returns an error to end the walk. A panic in the rules does not end it.
 func (w *tenantDistiller) readSession(ctx context.Context, r session.Row, a session.SettledState) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -68,8 +66,8 @@ func (w *tenantDistiller) readSession(ctx context.Context, r session.Row, a sess
 	return w.readContent(ctx, q)
 }
 
-// readFailed reads the sessions about which earlier runs got no usable answer. These sessions are read last, so that
-// their questions do not use up the budget of every run.
+// readFailed reads sessions about which earlier runs got no usable answer. They are last, so that they do not use up
+// the budget of every run.
 func (w *tenantDistiller) readFailed(ctx context.Context) error {
 	for _, q := range w.judging.failed {
 		if err := w.readContent(ctx, q); err != nil {
@@ -79,7 +77,7 @@ func (w *tenantDistiller) readFailed(ctx context.Context) error {
 	return nil
 }
 
-// countUnchanged counts a session without new content, unless an earlier walk of this run has counted the session.
+// countUnchanged counts a session only in the first walk of a run.
 func (w *tenantDistiller) countUnchanged(q *question) {
 	if q.counted {
 		return
@@ -90,13 +88,12 @@ func (w *tenantDistiller) countUnchanged(q *question) {
 	}
 }
 
-// readContent reads the content of a session, and asks the judge or applies the rules if the content is new.
 func (w *tenantDistiller) readContent(ctx context.Context, q *question) error {
 	s, err := w.load(ctx, q.id)
 	if err != nil {
 		return err
 	}
-	if len(s.Content.Exchanges) == 0 { // for example a run, or a session that opted out
+	if len(s.Content.Exchanges) == 0 { // a run, or a session that opted out
 		if !q.counted {
 			w.summary.Read--
 		}
@@ -120,7 +117,7 @@ func (w *tenantDistiller) readContent(ctx context.Context, q *question) error {
 	return w.writeMarks(ctx, q.id, q.marks, &q.last, &q.next)
 }
 
-// load reads the exchanges of a session. If a judge is configured, load also reads the feedback.
+// load reads the feedback only for a judge.
 func (w *tenantDistiller) load(ctx context.Context, id session.ID) (*Session, error) {
 	s := &Session{ID: id.String()}
 	var err error

@@ -9,14 +9,13 @@ import (
 	"precept/internal/sample"
 )
 
-// part is one message, call, result or rating of a session, as text for a judge.
+// part is one message, call, result or rating as text for a judge.
 type part struct {
 	text    string
-	trouble bool // a failed call, a refusal, or a correction by the user
+	trouble bool // failed call, refusal or correction
 }
 
-// hasTrouble reports whether a session has trouble, which is a failed or refused call, a correction by the user, a bad
-// rating, or a reply that did not end.
+// hasTrouble finds a failed or refused call, a correction, a bad rating, or an unfinished reply.
 func (s *Session) hasTrouble() bool {
 	if slices.ContainsFunc(s.parts(), func(p part) bool { return p.trouble }) {
 		return true
@@ -27,10 +26,10 @@ func (s *Session) hasTrouble() bool {
 	return slices.ContainsFunc(s.Content.Exchanges, func(x sample.Exchange) bool { return x.Outcome != sample.Complete })
 }
 
-// goodRating is the lowest score of a rating that does not count as trouble.
+// goodRating is the lowest score without trouble.
 const goodRating = 0.5
 
-// parts returns the parts of a session, without the blocks that precept inserted. A long text loses its middle.
+// parts removes inserted blocks and the middle of a long text.
 func (s *Session) parts() (out []part) {
 	previous := ""
 	for _, e := range s.Content.Events() {
@@ -52,15 +51,14 @@ func (s *Session) parts() (out []part) {
 				out = append(out, part{"RESULT: " + text, judged.Outcome == detect.Error || judged.Outcome == detect.Refusal})
 			}
 			if previous == "" {
-				previous = "…" // in place of text: a correction may refer to the calls of an agent that writes no text
+				previous = "…" // a correction may refer to the calls of an agent without text
 			}
 		}
 	}
 	return out
 }
 
-// formatSession returns the text of a session for a judge. A long session is reduced to its first parts, its last
-// parts, and the parts around trouble.
+// formatSession reduces a long session to its ends and the parts around trouble.
 func formatSession(s *Session) string {
 	parts := s.parts()
 	if len(s.Content.Ratings) > 0 {
@@ -89,9 +87,8 @@ func formatSession(s *Session) string {
 	return strings.Join(out, "\n")
 }
 
-// chooseParts returns the indices of the parts of a long session to show, within maxShown bytes. The first part and the
-// last three parts come first. The parts around each part with trouble follow, the nearest first, and then parts from
-// the beginning.
+// chooseParts selects at most maxShown bytes: the first part and the last three, then the nearest parts around trouble,
+// and then parts from the beginning.
 func chooseParts(parts []part) map[int]bool {
 	const maxDistance = 8 // number of parts before and after a part with trouble
 	shown, bytesLeft := map[int]bool{}, maxShown
@@ -113,7 +110,7 @@ func chooseParts(parts []part) map[int]bool {
 			}
 		}
 	}
-	for i := range parts { // fill the remaining space from the beginning
+	for i := range parts {
 		show(i)
 	}
 	return shown

@@ -11,10 +11,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// code returns a text in backquotes.
 func code(s string) string { return "`" + s + "`" }
 
-// joinOr returns the texts of a list, joined with commas and "or".
 func joinOr(list []string) string {
 	switch len(list) {
 	case 0:
@@ -26,7 +24,7 @@ func joinOr(list []string) string {
 	}
 }
 
-// shorten returns a text that is cut to about n bytes, if possible at the end of a word and with an ellipsis.
+// shorten cuts a text to about n bytes, at the end of a word with an ellipsis if possible.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -37,28 +35,25 @@ func shorten(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") // the cut may be inside of a rune
 }
 
-// wording holds the templates of the lessons about one kind of fix. In a template, a name in braces, such as {tool}, is
-// replaced by a value of the group.
+// wording holds templates for one kind of fix. A name in braces, such as {tool}, stands for a value of the group.
 type wording struct{ Title, Advice, Slug string }
 
 //go:embed drafts.json
 var draftsText []byte
 
-// wordings returns the wordings by kind of fix. The wording of a key "kind: variant" has only the templates in which
-// the variant differs.
+// A key "kind: variant" has only the templates that differ.
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var wordings = sync.OnceValue(func() map[string]wording { return decodeEmbedded[map[string]wording](draftsText) })
 
-// decodeEmbedded decodes an embedded data file.
 func decodeEmbedded[T any](text []byte) (v T) {
 	if err := json.Unmarshal(text, &v); err != nil {
-		panic("distill: " + err.Error()) // the file is part of the program, and every test of a rule reads the file
+		panic("distill: " + err.Error()) // tests read the file, which is part of the program
 	}
 	return v
 }
 
-// variant returns the name of the variant in drafts.json that fits the group's fix, "" for none.
+// variant returns a key of drafts.json.
 func (g *group) variant() string {
 	f, show := &g.fix, strings.ToLower(g.cases[0].Show)
 	switch {
@@ -78,7 +73,7 @@ func (g *group) variant() string {
 	return ""
 }
 
-// draft returns the draft of a group in the wording of its kind of fix. The result is false if the draft is not usable.
+// draft returns false if the draft is not usable.
 func (g *group) draft() (Draft, bool) {
 	f, c := &g.fix, g.cases[0]
 	errorQuotes, tools := g.quotedErrors(), g.tools()
@@ -114,16 +109,15 @@ func (g *group) draft() (Draft, bool) {
 	return g.addTriggers(d)
 }
 
-// maxPatterns is the maximum number of triggers of one lesson.
+// maxPatterns bounds the triggers of one lesson.
 const maxPatterns = 12
 
-// addTriggers adds the triggers of the lesson to the draft. A phrase of common words does not become a trigger of a
-// lesson about a command, because such a lesson has no tool as a further condition. The result is false if the draft is
-// not usable.
+// addTriggers uses no common words for a command, whose lesson has no tool as a further condition. It returns false for
+// an unusable draft.
 func (g *group) addTriggers(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixShorterQuery, fixUserValue, fixLookupOnly}, g.fix.Kind) {
-			d.Kinds = appendMissing(d.Kinds, c.Kinds...) // the advice also applies to other errors of this kind from these tools
+			d.Kinds = appendMissing(d.Kinds, c.Kinds...) // the advice fits other errors of this kind
 		}
 		for _, p := range c.Phrases {
 			if len(d.Errors) < maxPatterns && !(c.Shell && wordList("bland").containsAllWords(p)) {
@@ -138,7 +132,7 @@ func (g *group) addTriggers(d Draft) (Draft, bool) {
 	return d, len(d.Title) <= 200 && d.Slug != ""
 }
 
-// slugOf returns a slug of the letters and digits of a text, cut at a word to at most 72 bytes.
+// slugOf cuts the slug at a word to at most 72 bytes.
 func slugOf(text string) string {
 	const maxLen, minLen = 72, 8
 	s := lesson.Slugify(text, len(text))

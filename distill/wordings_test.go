@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// The lesson for each kind of repair has the title, description, triggers and advice in testdata/wordings.txt. With
-// PRECEPT_GOLDEN=1 the test writes the file.
+// PRECEPT_GOLDEN=1 writes testdata/wordings.txt.
 func TestLessonTextsMatchGoldenFile(t *testing.T) {
 	const layout = "the layout engine is missing, nothing was written"
 	f := newFixture(t)
@@ -65,7 +64,7 @@ func TestLessonTextsMatchGoldenFile(t *testing.T) {
 		t.Errorf("lessons:\n%s\nwant (%s):\n%s", got.String(), golden, want)
 	}
 
-	// Each title and each advice in drafts.json occurs in a lesson, with some text in place of the {names}.
+	// Each title and advice in drafts.json occurs, with a text in place of {names}.
 	var wordings map[string]struct{ Title, Advice string }
 	if err := json.Unmarshal(readFile(t, "drafts.json"), &wordings); err != nil {
 		t.Fatal(err)

@@ -12,38 +12,37 @@ import (
 	"precept/internal/session"
 )
 
-// tenantDistiller is the state of one run for one tenant. The notes of earlier runs are read at the start, and changed
-// notes are written by flush.
+// tenantDistiller is the state of one run for one tenant. The notes are read at the start, and flush writes changed
+// notes.
 type tenantDistiller struct {
 	Distiller        *Distiller
 	tenant, claim    string
-	orgWords         bool // a lesson may use words of the organisation, because the store has only one tenant
+	orgWords         bool // the store has only one tenant, whose words lessons may use
 	summary          *Summary
 	book             *lesson.Book
-	archived         []*lesson.Lesson // archived and rejected lessons, which are not proposed again
+	archived         []*lesson.Lesson // archived and rejected: never proposed again
 	cases            map[string]*Case
 	changedCases     map[string]*Case       // cases that changed since the last write, by key; nil for a removed case
-	lastSession      int64                  // number of the newest session whose failures are counted (Case.Last)
+	lastSession      int64                  // newest session whose failures are counted (Case.Last)
 	errorsByCase     map[string][]seenError // errors by the key of their case, for testing the triggers of drafts
-	marks            map[session.ID][]byte  // encoded marks that are not written yet
+	marks            map[session.ID][]byte  // not written yet
 	opinionSums      opinionSums
-	support          map[string]support  // support that changed since the last write, by the slug of the lesson
-	budget           Budget              // limits for this tenant
-	skipFailed       bool                // leave the sessions without a usable answer (hasFailed) to the next round
-	reached          map[session.ID]bool // sessions that a walk of this run has reached; true if the judge was asked
+	support          map[string]support // support that changed since the last write, by the slug of the lesson
+	budget           Budget
+	skipFailed       bool                // leave hasFailed sessions to the next round
+	reached          map[session.ID]bool // true if the judge was asked
 	judging          judging
 	capturedSessions []capturedSession // captured sessions, for testing the triggers of a model
 }
 
-// judging is the state of the questions to the judge.
 type judging struct {
 	openQuestions []*question
-	failed        []*question // questions of earlier runs without a usable answer, which are asked after the other questions
-	errorCount    int         // consecutive errors of the judge
-	lastError     error       // most recent error of the judge
+	failed        []*question // questions without a usable answer so far, asked last
+	errorCount    int
+	lastError     error
 }
 
-// judgeName returns the name of the judge. Marks are stored under this name.
+// judgeName is the name under which marks are stored.
 func (w *tenantDistiller) judgeName() string {
 	if w.Distiller.o.Judge == nil {
 		return "rules"
@@ -51,7 +50,6 @@ func (w *tenantDistiller) judgeName() string {
 	return w.Distiller.o.Judge.Name()
 }
 
-// readNotes reads the lessons, the opinions, the captured sessions and the cases of the tenant.
 func (w *tenantDistiller) readNotes(ctx context.Context) error {
 	var err error
 	if w.book, _, err = w.Distiller.o.Bank.List(ctx); err != nil {
@@ -77,8 +75,7 @@ func (w *tenantDistiller) readNotes(ctx context.Context) error {
 	})
 }
 
-// flush writes the changed marks and notes, and renews the claim on the tenant. flush returns an error if another
-// distiller has the claim.
+// flush also renews the claim on the tenant, and fails if a different distiller has the claim.
 func (w *tenantDistiller) flush(ctx context.Context) error {
 	if w.Distiller.o.DryRun {
 		w.marks = map[session.ID][]byte{}
@@ -124,7 +121,6 @@ func (w *tenantDistiller) flush(ctx context.Context) error {
 	return nil
 }
 
-// proposeChangedCases proposes the lessons of the cases that have changed since their last proposal.
 func (w *tenantDistiller) proposeChangedCases(ctx context.Context) error {
 	if w.Distiller.o.Judge != nil {
 		return nil
@@ -143,7 +139,7 @@ func (w *tenantDistiller) proposeChangedCases(ctx context.Context) error {
 		}
 		if d.Comparison.isIneffective() {
 			w.summary.addNotProposed(&d)
-			continue // the cases stay open, because later sessions may change the comparison
+			continue // later sessions may change the comparison
 		}
 		w.summary.Candidates++
 		switch err := w.propose(ctx, &d); {
