@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// lockedBuffer is a buffer for the log, to which several goroutines write.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -32,7 +31,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// turnItems returns the items that turn n adds to a conversation: a call and its result of size bytes.
+// The items of turn n are a call and its result of size bytes.
 func turnItems(path string, n, size int) string {
 	out := strings.Repeat("x", size)
 	switch path {
@@ -44,7 +43,6 @@ func turnItems(path string, n, size int) string {
 	return fmt.Sprintf(`,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"step %[1]d\"}"}}]},{"role":"tool","tool_call_id":"call_%[1]d","content":"%[2]s"}`, n, out)
 }
 
-// replyWithCall returns the model's reply with the tool call of turn n.
 func replyWithCall(path string, n int) string {
 	switch path {
 	case "/v1/messages":
@@ -55,8 +53,7 @@ func replyWithCall(path string, n int) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%d","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"step %[1]d\"}"}}]}}]}`, n)
 }
 
-// A conversation that grows beyond limits.inspect_bytes or limits.items keeps the block of its first turn at the same
-// position. The log reports the limit once. New user text gets no lesson.
+// The limits are limits.inspect_bytes and limits.items. The log reports the limit once. New user text gets no lesson.
 func TestConversationAboveLimitKeepsItsBlock(t *testing.T) {
 	for _, path := range []string{chatPath, "/v1/messages", "/v1/responses"} {
 		for limit, flags := range map[string]map[string]string{
@@ -107,8 +104,7 @@ func TestConversationAboveLimitKeepsItsBlock(t *testing.T) {
 	}
 }
 
-// The first request of a conversation is forwarded unchanged, starts no session and is counted, if it is larger than
-// limits.inspect_bytes.
+// The request exceeds limits.inspect_bytes, starts no session and is counted.
 func TestFirstRequestAboveLimitIsForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// precept describes the /lesson commands only to agents whose replies it searches for commands.
+// Without the commands, replies are not searched for them.
 func TestCommandsAreAdvertisedOnlyIfTheyAreExecuted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		flags  map[string]string

@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// historyItem is an item of a conversation, independent of the API.
+// historyItem is independent of the API.
 type historyItem struct {
 	kind     string // system, user, text, call, result
 	text, id string
 	failed   bool
 }
 
-// apiAgent is a scripted agent on one of the three APIs. It keeps its own history, without inserted text.
+// apiAgent is a scripted agent that keeps its own history, without inserted text.
 type apiAgent struct {
 	api     string // chat, responses, messages
-	claude  bool   // whether to format the list like Claude Code, see formatAsClaudeCode
+	claude  bool   // see formatAsClaudeCode
 	stream  bool
 	extra   obj // additional members of the body
 	history []historyItem
@@ -38,12 +38,10 @@ func (a *apiAgent) addUserMessage(text string) {
 	a.history = append(a.history, historyItem{kind: "user", text: text})
 }
 
-// addCall appends a call and its result.
 func (a *apiAgent) addCall(id, command, result string, failed bool) {
 	a.history = append(a.history, historyItem{kind: "call", text: `{"command":` + jsonString(command) + `}`, id: id}, historyItem{kind: "result", text: result, id: id, failed: failed})
 }
 
-// item returns an item in the format of the API.
 func (a *apiAgent) item(e historyItem) obj {
 	switch a.api + " " + e.kind {
 	case "chat call":
@@ -72,7 +70,6 @@ func (a *apiAgent) item(e historyItem) obj {
 	return obj{"role": map[string]string{"system": "system", "user": "user", "text": "assistant"}[e.kind], "content": e.text}
 }
 
-// body returns the next request with the whole history.
 func (a *apiAgent) body() string {
 	b := obj{"model": "vendor-1", "stream": a.stream}
 	var list []obj
@@ -102,8 +99,8 @@ func (a *apiAgent) body() string {
 	return string(out)
 }
 
-// formatAsClaudeCode changes a list to the format of Claude Code. The newest part has cache_control, and the content of
-// an older user message with one text part is a string.
+// In the format of Claude Code, the newest part has cache_control, and the content of an older user message with one
+// text part is a string.
 func formatAsClaudeCode(list []obj) {
 	for i, m := range list {
 		parts, _ := m["content"].([]obj)
@@ -118,8 +115,7 @@ func formatAsClaudeCode(list []obj) {
 	}
 }
 
-// sendNext sends the next request. It returns the response, the id of the call in it, and the list that the upstream
-// got, as normalizedList returns it.
+// The results are the response, the id of its call, and the list at the upstream (see normalizedList).
 func (a *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
 	res, body := f.send(t, "POST", a.path(), h, a.body())
@@ -129,8 +125,8 @@ func (a *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.
 	return res, res.Header.Get("X-Call"), normalizedList(t, f.up.lastRequest(t).body)
 }
 
-// normalizedList returns the list of a body in a normal form, without the closing bracket: a string becomes a text
-// part, adjacent text parts are joined, and cache_control, refusal and members with the prefix __ are removed.
+// In the normal form, a string is a text part, adjacent text parts are joined, and cache_control, refusal, members with
+// the prefix __ and the closing bracket are removed.
 func normalizedList(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct{ Messages, Input []any }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// BenchmarkTurn serves whole turns with an upstream on the loopback interface. The metric cpu-us/op is the CPU time of
-// the process, including client and upstream. It depends less on other processes than ns/op does.
+// BenchmarkTurn serves whole turns on the loopback interface. The CPU time cpu-us/op includes client and upstream, and
+// depends less on other processes than ns/op.
 func BenchmarkTurn(b *testing.B) {
 	history := `{"role":"user","content":"` + strings.Repeat("please look at it. ", 20) + `"},{"role":"assistant","content":"` + strings.Repeat("it is fine. ", 20) + `"},`
 	for _, tc := range []struct {
@@ -61,7 +61,6 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// cpuTime returns the CPU time of the process.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

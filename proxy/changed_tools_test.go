@@ -9,7 +9,6 @@ import (
 	"testing"
 )
 
-// If the tools or the agent of a conversation change, its session continues, and the block keeps its position.
 func TestSessionContinuesIfToolsOrAgentChange(t *testing.T) {
 	tool := func(names ...string) (out []obj) {
 		for _, n := range names {
@@ -20,11 +19,11 @@ func TestSessionContinuesIfToolsOrAgentChange(t *testing.T) {
 	type step struct {
 		system string
 		tools  []obj
-		text   string // the user's next message, "" for the result of a call
+		text   string // "" for the result of a call
 	}
 	for name, tc := range map[string]struct {
 		steps []step
-		last  string // marker of the lesson that the last step matches, "" for none
+		last  string // marker of the lesson for the last step, "" for none
 	}{
 		"different tools in each step": {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("c"), ""}, {"S", tool("a"), ""}, {"S", tool("b", "c"), ""}, {"S", tool("a", "b"), ""}}},
 		"plan once, then act":          {steps: []step{{"S", tool("plan"), ""}, {"S", tool("bash", "edit"), "Act."}, {"S", tool("bash", "edit"), ""}, {"S", tool("bash", "edit"), ""}}},
@@ -39,7 +38,7 @@ func TestSessionContinuesIfToolsOrAgentChange(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 				b, _ := io.ReadAll(r.Body)
 				n++
-				if strings.Contains(string(b), `"want_text":true`) { // else the reply is a call
+				if strings.Contains(string(b), `"want_text":true`) {
 					_, _ = io.WriteString(w, chatReply(fmt.Sprint("chatcmpl-", n), fmt.Sprintf("This is the answer number %d, in its own words.", n)))
 					return
 				}

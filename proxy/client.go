@@ -14,15 +14,14 @@ import (
 )
 
 // lingerTimeout is the time between precept's answer and the close of a connection on which the client still sends. A
-// close with unread bytes resets the connection, and a reset may discard the answer before the client reads it.
+// close with unread bytes resets the connection, and the client may lose the answer.
 const lingerTimeout = 500 * time.Millisecond
 
-// clientWriter writes the response to the client, and records the status. It limits the time of one write, but not the
-// time of the response.
+// clientWriter writes the response and records the status. It limits the time of one write, not of the response.
 type clientWriter struct {
 	http.ResponseWriter
 	ctl         *http.ResponseController
-	limit       time.Duration // maximum time of one write, and of one read of the request body
+	limit       time.Duration // maximum time of one write, or of one read of the request body
 	now         func() time.Time
 	deadlineSet time.Time // time at which the write deadline was last set
 	body        *clientBody
@@ -31,11 +30,11 @@ type clientWriter struct {
 	id          string       // Precept-Request-Id; empty before the first use
 	unknownKey  string       // unknown key of the path form, which is logged at the end; see PathForm.Unknown
 	atEndpoint  bool         // the request is for an endpoint of precept
-	http10      bool         // the client speaks HTTP/1.0, which has no interim responses
+	http10      bool         // HTTP/1.0 has no interim responses
 }
 
-// Write implements io.Writer. The deadline moves in steps of a sixteenth of the limit, because moving the deadline at
-// each small write of a stream would cost more than the writes.
+// Write implements io.Writer. The deadline moves in steps of a sixteenth of the limit, because moving it at each small
+// write would cost more than the writes.
 func (w *clientWriter) Write(b []byte) (int, error) {
 	if now := w.now(); now.Sub(w.deadlineSet) > w.limit/16 {
 		w.deadlineSet = now
@@ -47,9 +46,8 @@ func (w *clientWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// WriteHeader implements http.ResponseWriter. If the upstream sent no Content-Type, the response has none either.
-// Otherwise net/http would guess a type. A response before the end of the request body closes the connection, because
-// the rest of the body stays unread.
+// WriteHeader implements http.ResponseWriter. Without a Content-Type of the upstream, net/http must not guess one. A
+// response before the end of the request body closes the connection, because the rest stays unread.
 func (w *clientWriter) WriteHeader(code int) {
 	if code < 200 && code != http.StatusSwitchingProtocols {
 		if !w.http10 {
@@ -74,10 +72,9 @@ func (w *clientWriter) WriteHeader(code int) {
 // Unwrap lets http.ResponseController find Flush, Hijack and the deadlines.
 func (w *clientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// end ends a response. net/http writes the rest of the response without a deadline. If the request body is incomplete,
-// net/http reads the rest of a short body before it closes the connection. A read deadline in the past ends this read
-// after lingerTimeout. The deadline cannot be set at once, because net/http removes the deadline if the transport still
-// reads the body. The deadline affects no further request, because the connection ends with this response.
+// end ends a response. If the request body is incomplete, net/http reads the rest of a short body before it closes the
+// connection, and a read deadline in the past ends this read after lingerTimeout. The deadline cannot be set at once,
+// because net/http removes it while the transport still reads the body.
 func (w *clientWriter) end() {
 	_ = w.ctl.SetWriteDeadline(time.Time{})
 	if w.body != nil && !w.body.complete() {
@@ -85,32 +82,31 @@ func (w *clientWriter) end() {
 	}
 }
 
-// clientBody is the request body of a client, with limits on its size and on the time of one read.
+// clientBody is a request body with limits on its size and on the time of one read.
 type clientBody struct {
 	io.ReadCloser
 	w           *clientWriter
 	deadlineSet time.Time             // time at which the read deadline was last set
-	ended       atomic.Pointer[error] // first error of Read, which is io.EOF after the whole body; nil before
+	ended       atomic.Pointer[error] // first error of Read, io.EOF after the whole body
 }
 
-// boundBody returns a copy of a request with a bounded body. The original request stays unchanged, because the server
-// reads its body to decide whether the connection can be used again.
+// boundBody returns a copy of a request with a bounded body. The server reads the original body to decide whether the
+// connection can be used again.
 func (w *clientWriter) boundBody(r *http.Request, maxBytes int64) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
 	bounded := r.WithContext(r.Context())
-	// MaxBytesReader gets no ResponseWriter. The transport reads the body, so MaxBytesReader could set response headers
-	// at the same time as an early response of the upstream. WriteHeader closes the connection instead.
+	// MaxBytesReader gets no ResponseWriter. The transport reads the body, so MaxBytesReader could set headers during
+	// an early response. WriteHeader closes the connection instead.
 	w.body = &clientBody{ReadCloser: http.MaxBytesReader(nil, r.Body, maxBytes), w: w}
 	bounded.Body = w.body
-	// Without full duplex the server waits for up to 256 KiB of the body before it sends a
-	// response.
+	// Without full duplex, the server waits for up to 256 KiB of the body before it responds.
 	_ = w.ctl.EnableFullDuplex()
 	return bounded
 }
 
-// bodyOf returns the body of a request to precept's own API. tooLong is the error for a body above maxBytes.
+// bodyOf returns the error tooLong for a body above maxBytes.
 func bodyOf(c echo.Context, maxBytes int64, tooLong string) ([]byte, error) {
 	w := clientOf(c.Response())
 	body, err := io.ReadAll(w.boundBody(c.Request(), maxBytes).Body)
@@ -135,18 +131,17 @@ func (b *clientBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && b.ended.CompareAndSwap(nil, &err) && errors.Is(err, io.EOF) {
-		_ = b.w.ctl.SetReadDeadline(time.Time{}) // without this, the server mistakes the silence after the body for a closed connection
+		_ = b.w.ctl.SetReadDeadline(time.Time{}) // otherwise the server mistakes silence for a closed connection
 	}
 	return n, err
 }
 
-// complete reports whether the whole body was read.
 func (b *clientBody) complete() bool {
 	err := b.ended.Load()
 	return err != nil && errors.Is(*err, io.EOF)
 }
 
-// readError returns precept's answer if a read of the body has failed, nil otherwise.
+// readError returns precept's answer to a failed read of the body.
 func (b *clientBody) readError(d wire.Dialect) *apiError {
 	if b == nil {
 		return nil
@@ -164,10 +159,9 @@ func (b *clientBody) readError(d wire.Dialect) *apiError {
 	return newAPIError(d, http.StatusBadRequest, "the request body ended early")
 }
 
-// tooLarge is the answer to a body that exceeds limits.body_bytes.
 const tooLarge = "the request body exceeds limits.body_bytes; raise it, or send less"
 
-// clientOf returns the clientWriter that the writers of echo wrap.
+// clientOf unwraps the writers of echo.
 func clientOf(w http.ResponseWriter) *clientWriter {
 	for {
 		switch v := w.(type) {

@@ -13,12 +13,11 @@ import (
 	"precept/internal/session"
 )
 
-// maxAnswerBytes is the maximum size, in bytes, of the lessons in one answer.
+// maxAnswerBytes is the size of the lessons in one answer.
 const maxAnswerBytes = 16 << 10
 
-// execute runs a /lesson command of an agent. answer is the answer for the agent, and result is the label of the
-// metric. Commands have the permissions of /v1/lessons. The answer to a failed command does not repeat the command,
-// because the text of the command may have failed the checks on lessons.
+// execute runs a /lesson command of an agent with the permissions of /v1/lessons. result is the label of the metric.
+// The answer to a failed command does not repeat the command, because its text may have failed the checks on lessons.
 func (req lessonsRequest) execute(ctx context.Context, c writ.Command, conversation session.ID) (answer, result string) {
 	if c.Problem != "" {
 		return writ.Answer(string(c.Verb), false, c.Problem+"."), "refused"
@@ -31,8 +30,7 @@ func (req lessonsRequest) execute(ctx context.Context, c writ.Command, conversat
 	return writ.Answer(command, true, text, lines...), "done"
 }
 
-// dispatch runs the command c by its verb. The results are the command to repeat in the answer, the result in one line
-// (text), and the further lines of the answer.
+// dispatch returns the command to repeat in the answer, the result in one line, and further lines.
 func (req lessonsRequest) dispatch(ctx context.Context, c writ.Command, conversation session.ID) (command, text string, lines []string, err error) {
 	command = string(c.Verb)
 	switch c.Verb {
@@ -53,8 +51,7 @@ func (req lessonsRequest) dispatch(ctx context.Context, c writ.Command, conversa
 	return command, text, lines, err
 }
 
-// record writes a lesson. If a lesson with the same signature exists, the new text replaces the text of this lesson. An
-// equal text changes nothing.
+// record replaces the text of an existing lesson with the same signature.
 func (req lessonsRequest) record(ctx context.Context, c writ.Command, conversation session.ID) (*lesson.Lesson, string, error) {
 	l, err := (&lessonBody{Signature: &c.Signature, LessonText: &c.Text}).applyTo(newLesson(conversation.String()))
 	if err != nil {
@@ -76,8 +73,7 @@ func (req lessonsRequest) record(ctx context.Context, c writ.Command, conversati
 	return l, text + " — " + lessonLine(l), nil
 }
 
-// idOf returns the id by which an agent names a lesson. The id is the number of the lesson, or the slug if an old
-// release wrote the lesson without a number.
+// idOf returns the number of the lesson, or the slug for a lesson of an old release.
 func idOf(l *lesson.Lesson) string {
 	if l.Number > 0 {
 		return "#" + strconv.Itoa(l.Number)
@@ -85,8 +81,7 @@ func idOf(l *lesson.Lesson) string {
 	return "#" + l.Slug
 }
 
-// lessonLine formats a lesson as one line. If the lesson contains a delimiter of inserted blocks, the line
-// omits the lesson's title and text.
+// lessonLine omits the title and text of a lesson with a delimiter of inserted blocks.
 func lessonLine(l *lesson.Lesson) string {
 	if line := lesson.SanitizeLine(idOf(l) + " [" + l.Title + "] " + lessonText(l)); line != "" {
 		return line
@@ -94,7 +89,6 @@ func lessonLine(l *lesson.Lesson) string {
 	return idOf(l) + " is not shown: the lesson holds a delimiter of precept's blocks"
 }
 
-// quarantineNotice returns a line that names the quarantined lessons, or no line if there are none.
 func quarantineNotice(all ...*lesson.Lesson) []string {
 	var ids []string
 	for _, l := range all {
@@ -111,8 +105,7 @@ func quarantineNotice(all ...*lesson.Lesson) []string {
 	return []string{"Quarantined: " + strings.Join(ids, ", ") + ". These lessons take effect when a person approves them."}
 }
 
-// listLines returns a heading (text) and one line for each of the agent's lessons that contain the searched words. The
-// most recently matched lessons come first.
+// listLines begins with the most recently matched lessons.
 func (req lessonsRequest) listLines(ctx context.Context, words string) (text string, lines []string, err error) {
 	book, err := req.book(ctx)
 	if err != nil {
@@ -146,7 +139,7 @@ func (req lessonsRequest) listLines(ctx context.Context, words string) (text str
 	return text + ":", append(lines, quarantineNotice(listed...)...), nil
 }
 
-// explain returns the reason of a failed command as text for the agent, and the label of the metric.
+// explain returns the reason of a failed command for the agent, and the label of the metric.
 func (req lessonsRequest) explain(err error) (text, result string) {
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
 		return lesson.SanitizeLine(r.Error()) + ".", "refused"

@@ -17,14 +17,12 @@ import (
 	"precept/store"
 )
 
-// Bounds of the execution of commands.
 const (
-	maxQueuedReplies  = 1024             // number of replies in the queue up to which commands are executed
-	maxRefusedReplies = 64 << 10         // number of replies in the queue up to which commands are refused with an answer
+	maxQueuedReplies  = 1024             // up to this length of the queue, commands are executed
+	maxRefusedReplies = 64 << 10         // up to this length, commands are refused with an answer
 	commandTimeout    = 10 * time.Second // maximum time of one command
 )
 
-// commandJob holds the commands of one reply.
 type commandJob struct {
 	settings *settings
 	scope    lesson.Scope
@@ -33,7 +31,7 @@ type commandJob struct {
 	commands []writ.Command
 }
 
-// commandQueue executes the /lesson commands of a reply after the reply, and adds the answers to the session.
+// commandQueue executes /lesson commands after the reply, and adds the answers to the session.
 type commandQueue struct {
 	lessons *agentLessons
 	pending pendingReplies
@@ -43,19 +41,16 @@ type commandQueue struct {
 	jobs []commandJob
 }
 
-// newCommandQueue returns an empty queue.
 func newCommandQueue(lessons *agentLessons) *commandQueue {
 	return &commandQueue{
 		lessons: lessons, wake: make(chan struct{}, 1), pending: pendingReplies{bySession: map[session.ID]*pendingCommands{}},
 	}
 }
 
-// tooManyWait is the answer to a command that the queue has no room for.
 const tooManyWait = "too many commands wait to be executed, so this command was not executed; send it again later"
 
-// enqueue queues the commands of a reply. If the queue has maxQueuedReplies replies, the commands are refused with an
-// answer and not executed. If the queue has maxRefusedReplies replies, enqueue counts the commands as dropped and
-// returns false.
+// enqueue refuses commands with an answer from maxQueuedReplies replies on. From maxRefusedReplies replies on, it
+// counts them as dropped and returns false.
 func (q *commandQueue) enqueue(job *commandJob) bool {
 	q.mu.Lock()
 	n := len(q.jobs)
@@ -74,12 +69,12 @@ func (q *commandQueue) enqueue(job *commandJob) bool {
 	}
 	select {
 	case q.wake <- struct{}{}:
-	default: // a token waits already
+	default: // a token waits
 	}
 	return true
 }
 
-// refuse replaces the commands by commands that only get the answer tooManyWait.
+// refuse leaves commands that only get the answer tooManyWait.
 func (j *commandJob) refuse() {
 	refused := make([]writ.Command, len(j.commands))
 	for i, c := range j.commands {
@@ -88,7 +83,7 @@ func (j *commandJob) refuse() {
 	j.commands = refused
 }
 
-// run executes commands until ctx is done. It then executes the commands that are still queued.
+// run executes commands until ctx is done, and then the commands that are still queued.
 func (q *commandQueue) run(ctx context.Context) error {
 	for {
 		select {
@@ -101,8 +96,8 @@ func (q *commandQueue) run(ctx context.Context) error {
 	}
 }
 
-// executeAll executes the queued commands. The commands of one session are executed in order. The sessions are executed
-// concurrently, because the bank commits concurrent writes in one step.
+// executeAll executes the commands of one session in order. Sessions are concurrent, because the bank commits
+// concurrent writes in one step.
 func (q *commandQueue) executeAll() {
 	for {
 		q.mu.Lock()
@@ -134,7 +129,6 @@ func (q *commandQueue) executeAll() {
 	}
 }
 
-// execute executes the commands of one reply.
 func (q *commandQueue) execute(job commandJob) {
 	defer q.pending.end(job.session)
 	req := lessonsRequest{q.lessons, job.settings, job.scope, q.lessons.opts.logOf(job.request)}
@@ -155,7 +149,7 @@ func (q *commandQueue) execute(job commandJob) {
 	}
 	ses, _ := q.lessons.opts.Store.Acquire(context.Background(), job.scope.Tenant, job.session)
 	if ses == nil {
-		return // the session is gone
+		return // session is gone
 	}
 	ses.Record.Mutex.Lock()
 	addAnswers(ses.Record, answers)
@@ -163,7 +157,7 @@ func (q *commandQueue) execute(job commandJob) {
 	q.lessons.opts.Store.Release(ses, store.DecisionsChanged)
 }
 
-// send stores the answers for the replica that serves the next turn. If the store is unreachable, the answers are lost.
+// send stores the answers for the replica that serves the next turn. Without the store, they are lost.
 func (q *commandQueue) send(job commandJob, answers []string) {
 	text, err := json.Marshal(answers)
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)

@@ -20,7 +20,6 @@ import (
 	"precept/store/storetest"
 )
 
-// startTCPServer starts a TCP server that calls handle for each connection, and returns its URL.
 func startTCPServer(t *testing.T, handle func(c net.Conn)) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,7 +42,6 @@ func startTCPServer(t *testing.T, handle func(c net.Conn)) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-// startTextServer starts a TCP server that writes text to each connection, and returns its URL.
 func startTextServer(t *testing.T, text string) string {
 	t.Helper()
 	return startTCPServer(t, func(c net.Conn) {
@@ -52,7 +50,7 @@ func startTextServer(t *testing.T, text string) string {
 	})
 }
 
-// A connection error names the server that failed (the upstream or the HTTP proxy), the failure and the remedy.
+// The server is the upstream or the HTTP proxy.
 func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 	t.Parallel()
 	secure := func(url string) string { return strings.Replace(url, "http:", "https:", 1) }
@@ -132,7 +130,7 @@ func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 	}
 }
 
-// selfSigned returns a self-signed certificate that is valid for the two hours before end.
+// The certificate is valid for the two hours before end.
 func selfSigned(t *testing.T, end time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -10,7 +10,7 @@ import (
 	"precept/inject/bank"
 )
 
-// lossyTally stores each batch once. If loseAnswer is set, Consult returns an error after it has stored the batch.
+// lossyTally stores each batch once, and fails afterwards if loseAnswer is set.
 type lossyTally struct {
 	loseAnswer bool
 	batches    map[string]map[string]bank.Consultation
@@ -36,8 +36,8 @@ func (l *lossyTally) Consultations(_ context.Context, slugs []string) (map[strin
 	return out, nil
 }
 
-// If the response to a batch is lost, the batch is sent again with the same name and without newer counts, so that no
-// count is lost or added twice. Batches of a different replica have different names.
+// A batch without a response is sent again with the same name and without newer counts. Batches of different replicas
+// have different names.
 func TestRetriedBatchIsCountedOnce(t *testing.T) {
 	now := time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC)
 	tally := &lossyTally{batches: map[string]map[string]bank.Consultation{}}
@@ -56,7 +56,7 @@ func TestRetriedBatchIsCountedOnce(t *testing.T) {
 	}
 	replica.countMatch([]string{"a"})
 	tally.loseAnswer = false
-	for range 3 { // sends the batch again, then the newer counts, then nothing
+	for range 3 { // the batch again, the newer counts, then nothing
 		if err := replica.save(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -15,43 +15,40 @@ import (
 	"precept/internal/file"
 )
 
-// Bounds of the counts.
 const (
-	maxConsulted = 50_000          // maximum number of lessons with a count
+	maxConsulted = 50_000          // lessons with a count
 	saveInterval = 2 * time.Second // interval between two calls of save
 	tallyTimeout = 2 * time.Second // maximum time of one call of the tally
 )
 
-// ConsultationTally stores the counts of all replicas.
+// ConsultationTally sums the counts of all replicas.
 type ConsultationTally interface {
-	// AddConsultations adds counts, by slug. batch is the name of the counts. A second call with the same name adds
-	// nothing.
+	// AddConsultations adds counts, by slug. A second call with the same batch adds nothing.
 	AddConsultations(ctx context.Context, batch string, counts map[string]bank.Consultation) error
 	// Consultations returns the counts of lessons.
 	Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error)
 }
 
-// ConsultationCounter counts the matches of each lesson, which the API calls consultations, and records the time of the
-// newest match. The agent that wrote a lesson can read both. With a tally, the counts cover all replicas, otherwise
-// only this server. A nil Consulted counts nothing.
+// ConsultationCounter counts the matches of each lesson, which the API calls consultations, and records the newest
+// match. With a tally, the counts cover all replicas. A nil ConsultationCounter counts nothing.
 type ConsultationCounter struct {
 	file    string
 	tally   ConsultationTally
 	now     func() time.Time
-	started int64 // time of the start in nanoseconds; part of the names of this replica's batches
+	started int64 // start in nanoseconds; part of the names of batches
 
-	syncMu sync.Mutex // one call of the tally at a time; locked before mu
+	syncMu sync.Mutex // locked before mu; one call of the tally at a time
 
 	mu          sync.Mutex
-	counts      map[string]bank.Consultation // all known counts
+	counts      map[string]bank.Consultation
 	unsent      map[string]bank.Consultation // counts that are not in the tally
-	unconfirmed map[string]bank.Consultation // counts that were sent to the tally without a confirmation; guarded by syncMu as well
-	batch       int                          // number of the newest batch
-	dirty       bool                         // counts changed, or a batch is unconfirmed, since the last successful save
+	unconfirmed map[string]bank.Consultation // sent, but not confirmed; guarded by syncMu as well
+	batch       int                          // newest batch
+	dirty       bool                         // changed or unconfirmed since the last save
 }
 
-// NewConsultationCounter returns a counter with a tally. Without a tally, the counts continue from the named file.
-// Without a file name, the counts are kept in memory only. A file that cannot be read is replaced.
+// NewConsultationCounter returns a counter with a tally. Without a tally, the counts continue from the named file, or
+// stay in memory only. An unreadable file is replaced.
 func NewConsultationCounter(file string, tally ConsultationTally, now func() time.Time) (*ConsultationCounter, error) {
 	c := &ConsultationCounter{file: file, tally: tally, now: now, started: now().UnixNano(), counts: map[string]bank.Consultation{}, unsent: map[string]bank.Consultation{}}
 	if file == "" || tally != nil {
@@ -70,7 +67,6 @@ func NewConsultationCounter(file string, tally ConsultationTally, now func() tim
 	return c, err
 }
 
-// countMatch counts one match of each lesson.
 func (c *ConsultationCounter) countMatch(slugs []string) {
 	if c == nil || len(slugs) == 0 {
 		return
@@ -91,7 +87,6 @@ func (c *ConsultationCounter) countMatch(slugs []string) {
 	}
 }
 
-// lookup returns the number of matches of a lesson and the time of the newest match.
 func (c *ConsultationCounter) lookup(slug string) (count int64, last time.Time) {
 	if c == nil {
 		return 0, time.Time{}
@@ -102,7 +97,7 @@ func (c *ConsultationCounter) lookup(slug string) (count int64, last time.Time) 
 	return x.Count, x.Last
 }
 
-// refresh reads the counts of lessons from the tally. While the tally is unreachable, the known counts stay.
+// refresh keeps the known counts while the tally is unreachable.
 func (c *ConsultationCounter) refresh(ctx context.Context, slugs []string) {
 	if c == nil || c.tally == nil || len(slugs) == 0 {
 		return
@@ -129,8 +124,7 @@ func (c *ConsultationCounter) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			// A lost count does not make the stop fail. The unconfirmed batch is saved first, then
-			// the rest.
+			// A lost count does not make the stop fail. The unconfirmed batch comes first.
 			for range 2 {
 				_ = c.save(context.WithoutCancel(ctx))
 			}
@@ -141,8 +135,8 @@ func (c *ConsultationCounter) Run(ctx context.Context) error {
 	}
 }
 
-// save writes the counts to the file, or sends the counts that the tally has not confirmed. After an error, the next
-// call tries again.
+// save writes the counts to the file, or sends those that the tally has not confirmed. After an error, the next call
+// tries again.
 func (c *ConsultationCounter) save(ctx context.Context) error {
 	c.syncMu.Lock()
 	defer c.syncMu.Unlock()

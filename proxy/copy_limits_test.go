@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// sendTurns sends four requests of an agent without a session name. The agent adds the call of each reply to its list.
-// sendTurns returns the number of sessions and the last request that the upstream received.
+// sendTurns sends four requests without a session name, with the call of each reply. It returns the number of sessions
+// and the last request at the upstream.
 func sendTurns(t *testing.T, f *fixture, up *upstream, callID func(reply []byte) string) (sessions int, last string) {
 	t.Helper()
 	a := newAgent("alpha: Write the parser of invoices.")
@@ -23,8 +23,8 @@ func sendTurns(t *testing.T, f *fixture, up *upstream, callID func(reply []byte)
 	return len(names), string(up.lastRequest(t).body)
 }
 
-// The ids of calls are read although the copy of the reply has reached limits.capture_bytes. The next request of an
-// agent without a session name then belongs to the same session, and contains the lesson again.
+// The copy of the reply has reached limits.capture_bytes, but the ids of calls are read. The next request, without a
+// session name, has the same session and the lesson.
 func TestCaptureLimitDoesNotSplitASession(t *testing.T) {
 	for _, limit := range []string{"1MiB", "1000", "100", "0"} {
 		up := newUpstream(t, callingModel())
@@ -38,7 +38,7 @@ func TestCaptureLimitDoesNotSplitASession(t *testing.T) {
 	}
 }
 
-// The ids of calls are also read if the copy of the reply is dropped because of limits.capture_total_bytes.
+// The copy exceeds limits.capture_total_bytes.
 func TestDroppedCopyDoesNotSplitASession(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprint("stream=", stream), func(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// silentRelay is a TCP relay in front of a server. It can drop the data of its first connections without closing them,
-// as a firewall does with a connection whose state it has lost.
+// silentRelay can drop the data of its first connections without closing them, like a firewall that has lost their
+// state.
 type silentRelay struct {
 	net.Listener
 	target      string
-	silentUntil atomic.Int64 // number of the last connection whose data is dropped, counted from 1
-	accepted    atomic.Int64 // number of accepted connections
-	open        atomic.Int64 // number of open connections
+	silentUntil atomic.Int64 // last connection whose data is dropped, counted from 1
+	accepted    atomic.Int64
+	open        atomic.Int64
 	conns       sync.WaitGroup
 }
 
@@ -70,8 +70,7 @@ func (r *silentRelay) relay(c net.Conn, n int64) {
 	r.conns.Go(func() { forward(c, up); r.open.Add(-1) })
 }
 
-// HTTP/2 pings detect a dead connection to an upstream: a stream on the connection is cut, and the next request gets a
-// new connection.
+// A stream on the connection is cut, and the next request gets a new connection.
 func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -146,8 +145,7 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 	}
 }
 
-// An upstream that resets an HTTP/2 stream still sends valid HTTP. Therefore the error says that the upstream gave the
-// request up, not that the response is malformed.
+// An upstream that resets an HTTP/2 stream still sends valid HTTP.
 func TestUpstreamResetIsNotReportedAsMalformed(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))

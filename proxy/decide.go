@@ -7,16 +7,15 @@ import (
 	"precept/internal/session"
 )
 
-// plan is the decision of a turn.
 type plan struct {
-	insert       inject.Plan    // matches, picks, loops and the resulting edits
-	results      detect.Results // cache of the judgements of the tool results
+	insert       inject.Plan    // matches, picks, loops and edits
+	results      detect.Results // caches judgements
 	number       int            // number of the turn in its session
-	earlierItems int            // number of items that an earlier turn sent
+	earlierItems int            // items that an earlier turn sent
 }
 
-// decide plans the insertions and deletions of the turn. decide needs no time limit, because the size of the matched
-// text and of the searched history is bounded.
+// decide plans the insertions and deletions. No time limit is needed, because the matched text and the searched history
+// are bounded.
 func (t *turn) decide() {
 	if t.in.body.exceededLimit != "" {
 		t.replayBlocks()
@@ -46,7 +45,7 @@ func (t *turn) decide() {
 	t.p.resolver.AddTurn(rec, &t.query)
 	t.plan.number, t.plan.earlierItems = rec.Thread.Turns, rec.Thread.ItemsBefore
 	if t.query.Learn {
-		rec.AddPendingTurn(t.plan.number) // the recorder searches the turn for paths with an opt-out, and then calls SetOptedOut
+		rec.AddPendingTurn(t.plan.number) // the recorder later finds paths with an opt-out, and calls SetOptedOut
 	} else {
 		rec.SetOptedOut(t.plan.number, true)
 		rec.OptOut.ByRequest = rec.OptOut.ByRequest || t.query.Claim.LearnOff
@@ -56,15 +55,14 @@ func (t *turn) decide() {
 	t.p.opts.Metrics.countDecision(&t.plan.insert)
 }
 
-// repeatsConversation reports whether a side request with the given reason may repeat the messages of its session. Such
-// a request gets the blocks of the session again.
+// repeatsConversation reports whether a side request may repeat the messages of its session, and so gets the blocks
+// again.
 func repeatsConversation(why label.Reason) bool {
 	return why == label.SideNoTools || why == label.SideTools
 }
 
-// replayBlocks inserts the blocks of the session again into a request that exceeds limits.inspect_bytes or
-// limits.items. Without the blocks, this turn would miss the provider's prompt cache, and the agent would lose its
-// lessons.
+// replayBlocks inserts the blocks of the session again into a request beyond limits.inspect_bytes or limits.items.
+// Without the blocks, the turn would miss the provider's prompt cache, and the agent would lose its lessons.
 func (t *turn) replayBlocks() {
 	rec := t.session.Session.Record
 	rec.Lock()
@@ -82,13 +80,12 @@ func (t *turn) replayBlocks() {
 		t.log().Warn("a conversation exceeds a limit of inspection and gets no new lessons; raise the named limit", "limit", limit, "session", rec.Identity.ID.String())
 	}
 	input := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: t.p.opts.Now(), Unit: t.session.UnitRecord()}
-	if !side { // no section of a rules file is deleted from a side request
+	if !side { // a side request keeps all sections of rules files
 		input.Rules = t.p.opts.rules()
 	}
 	t.plan.insert = t.settings.injector.Replay(rec, input)
 }
 
-// splice makes the body with the insertions and deletions of the plan.
 func (t *turn) splice() {
 	start, edits := t.p.opts.Now(), t.plan.insert.Edits
 	size := len(t.in.body.plain) + 1024
@@ -111,14 +108,12 @@ func (t *turn) splice() {
 	t.p.opts.Metrics.observePhase("splice", t.p.opts.Now().Sub(start), t.out.span.TraceID())
 }
 
-// mailbox returns the mailbox of the session.
 func (t *turn) mailbox() mailbox {
 	return mailbox{&t.p.opts, &t.p.commands.pending, t.in.identity.tenant, t.session.Session}
 }
 
-// recordRejection records that the upstream rejected a changed request and accepted the original bytes. As a result,
-// precept inserts no further text into the session. If the change only deleted sections of rules files, precept deletes
-// no further section in the session, and still inserts text.
+// recordRejection records that the upstream accepted only the original bytes. precept then inserts no further text into
+// the session, or deletes no further section if the change only deleted sections.
 func (t *turn) recordRejection() {
 	t.p.opts.Metrics.rejected.Inc()
 	ses := t.session.Session

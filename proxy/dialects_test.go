@@ -13,8 +13,7 @@ import (
 // block is the block of the lesson one, escaped for a JSON string.
 const block = `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\n`
 
-// On each API and for each form of content, the block is inserted before the user's own text, or at the top of the
-// result with the error. All other bytes are those of the client. In the bodies, ^ marks the position of the block.
+// The bodies have ^ at the position of the block. All other bytes are the client's.
 func TestBlockIsBeforeUserTextOrInResultOnEachAPI(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
@@ -46,8 +45,8 @@ func TestBlockIsBeforeUserTextOrInResultOnEachAPI(t *testing.T) {
 	}
 }
 
-// In each of twelve turns on each API, with two restarts, the list of messages at the upstream begins with the list of
-// the previous turn. Each lesson and the loop warning occur once. Named sessions get streams, others get whole replies.
+// Each lesson and the loop warning occur once in twelve turns with two restarts. Named sessions get streams, others get
+// whole replies.
 func TestEachTurnExtendsThePreviousListOnEveryAPI(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages", "claude"} {
 		for _, named := range []bool{true, false} {
@@ -61,8 +60,7 @@ func TestEachTurnExtendsThePreviousListOnEveryAPI(t *testing.T) {
 	}
 }
 
-// checkTwelveTurns sends twelve turns of s, with a restart before turns 6 and 9. It fails the test unless each list at
-// the upstream extends the previous one.
+// The restarts are before turns 6 and 9.
 func checkTwelveTurns(t *testing.T, s *apiAgent, named bool) {
 	t.Helper()
 	up := newUpstream(t, newModel(t))
@@ -108,13 +106,13 @@ func checkTwelveTurns(t *testing.T, s *apiAgent, named bool) {
 	}
 }
 
-// defaultTenantExchanges stops the fixture, and returns the stored exchanges of a named session of the default tenant.
+// defaultTenantExchanges stops the fixture first.
 func defaultTenantExchanges(t *testing.T, f *fixture, name string) []sample.Exchange {
 	t.Helper()
 	return storedExchanges(t, f, name)["default"]
 }
 
-// On each API, the client gets the bytes of the upstream's stream, and the stored reply has the content of the stream.
+// The stored reply has the content of the stream.
 func TestStreamOfEachAPIIsForwardedAndStored(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", nil, nil)
@@ -145,8 +143,7 @@ func TestStreamOfEachAPIIsForwardedAndStored(t *testing.T) {
 	}
 }
 
-// If the provider keeps the history, a request contains only new items. Each lesson is still inserted once, and precept
-// detects loops by the calls in the replies.
+// The provider keeps the history, so a request contains only new items. Loops are found by the calls in the replies.
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha", "two: no rule to make"), injectAll())
@@ -200,8 +197,7 @@ func TestWebsocketIsRefused(t *testing.T) {
 	}
 }
 
-// If one of two parallel calls fails repeatedly, only the result of that call gets the lesson and the warning, and
-// nothing is inserted between calls and results.
+// Nothing is inserted between calls and results.
 func TestWarningOfParallelCallsIsInFailedResult(t *testing.T) {
 	call := func(id, command string) obj {
 		return obj{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + jsonString(command) + `}`}}
@@ -237,8 +233,7 @@ func TestWarningOfParallelCallsIsInFailedResult(t *testing.T) {
 	}
 }
 
-// Codex sends the tools for newer models in an item of the input list. Such a request is not a side request, and each
-// turn has the lesson once.
+// Codex sends the tools for newer models in an item of the input list.
 func TestRequestWithToolsInInputListIsNotSideRequest(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// checkNotOnDisk fails the test if a file in the fixture's data directory contains one of the texts. The fixture must
-// be stopped.
+// checkNotOnDisk needs a stopped fixture.
 func checkNotOnDisk(t *testing.T, f *fixture, texts ...string) {
 	t.Helper()
 	files := 0

@@ -14,10 +14,9 @@ import (
 	"testing"
 )
 
-// nameServer is a DNS server that answers each query with address, or with NXDOMAIN if address is nil.
+// nameServer answers NXDOMAIN if address is nil.
 type nameServer struct{ address atomic.Pointer[netip.Addr] }
 
-// serve answers queries until its connection is closed.
 func (s *nameServer) serve(c net.PacketConn) {
 	b := make([]byte, 1500)
 	for {
@@ -49,9 +48,7 @@ func (s *nameServer) serve(c net.PacketConn) {
 	}
 }
 
-// The host of an upstream has no address, then a valid address whose server stops, and then a second valid address.
-// While no server can be reached, precept responds with 502. As soon as the host has a valid address, requests succeed
-// without a reload.
+// The proxy responds with 502 while no server can be reached.
 func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	names := &nameServer{}
 	c, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")

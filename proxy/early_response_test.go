@@ -13,13 +13,11 @@ import (
 	"time"
 )
 
-// sender is a raw connection of a client, with a buffered reader for the replies.
 type sender struct {
 	net.Conn
 	*bufio.Reader
 }
 
-// dial opens a connection to the server at base.
 func dial(t *testing.T, base string) *sender {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
@@ -30,8 +28,7 @@ func dial(t *testing.T, base string) *sender {
 	return &sender{c, bufio.NewReader(c)}
 }
 
-// If an upstream responds before it has read the whole body, the client gets the response while it still sends. The
-// rest of the body is not read as a further request.
+// The upstream responds before it has read the body. The rest of the body is not read as a further request.
 func TestEarlyResponseReachesSendingClient(t *testing.T) {
 	part := strings.Repeat("x", 100<<10)
 	for name, tc := range map[string]struct{ head, sent string }{
@@ -65,7 +62,6 @@ func TestEarlyResponseReachesSendingClient(t *testing.T) {
 	}
 }
 
-// If precept refuses a request, the client gets the refusal before it sends the body.
 func TestRefusalIsSentBeforeBody(t *testing.T) {
 	up := httptest.NewServer(http.NotFoundHandler())
 	defer up.Close()
@@ -88,7 +84,6 @@ func TestRefusalIsSentBeforeBody(t *testing.T) {
 	}
 }
 
-// The client gets the start of a stream while it still sends its body, and the rest afterwards.
 func TestStreamStartsBeforeBodyEnds(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRawUpstream(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
@@ -115,7 +110,7 @@ func TestStreamStartsBeforeBodyEnds(t *testing.T) {
 	}
 }
 
-// A client that sends Expect: 100-continue gets the response of the upstream: a 100 or a refusal.
+// A client with Expect: 100-continue gets a 100 or a refusal.
 func TestExpectIsForwardedToUpstream(t *testing.T) {
 	for status, wire := range map[int]string{
 		401: "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno",
@@ -146,8 +141,8 @@ func TestExpectIsForwardedToUpstream(t *testing.T) {
 	}
 }
 
-// A request whose body stalls for limits.client_write_timeout is ended. A request with a slow body continues, and a
-// connection may be idle between two requests.
+// The body stalls for limits.client_write_timeout. A slow body continues, and a connection may be idle between two
+// requests.
 func TestStalledBodyEndsRequest(t *testing.T) {
 	for path, status := range map[string]int{"/v1/feedback": http.StatusBadRequest, "/v1/chat/completions": http.StatusBadGateway} {
 		synctest.Test(t, func(t *testing.T) {
@@ -179,7 +174,7 @@ func TestStalledBodyEndsRequest(t *testing.T) {
 			_ = c.Close()
 		})
 	}
-	// On a path that is not inspected, the body is forwarded while it arrives.
+	// The path is not inspected, so the body is forwarded while it arrives.
 	up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	defer up.Close()
 	c := dial(t, startProxy(t, up.URL, "limits.client_write_timeout=300ms"))
@@ -189,7 +184,6 @@ func TestStalledBodyEndsRequest(t *testing.T) {
 	}
 }
 
-// pipeListener is a listener for in-process connections.
 type pipeListener struct{ dialled chan net.Conn }
 
 func (p *pipeListener) dial() net.Conn {
@@ -209,8 +203,7 @@ func (p *pipeListener) Accept() (net.Conn, error) {
 func (p *pipeListener) Close() error   { close(p.dialled); return nil }
 func (p *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// If a body exceeds the limit while an early response of the upstream is forwarded, only one goroutine may access the
-// headers of the response. The race detector reports a second one.
+// Only one goroutine may access the headers of the response, or the race detector reports the second.
 func TestBodyAboveLimitDuringEarlyResponseCausesNoRace(t *testing.T) {
 	part := fmt.Sprintf("%x\r\n%s\r\n", 65_000, strings.Repeat("x", 65_000))
 	u := newRawUpstream(t, false, func(_ int, c net.Conn, _ *http.Request) bool {

@@ -26,8 +26,8 @@ data: [DONE]
 
 `
 
-// encodedReplies returns callSSE in each Content-Encoding. The name after the colon distinguishes two formats of one
-// encoding. br and zstd are constants, because only package wire imports their libraries.
+// The name after the colon distinguishes two formats of one encoding. The replies in br and zstd are constants, because
+// only package wire imports their libraries.
 func encodedReplies(t *testing.T) map[string][]byte {
 	t.Helper()
 	constant := func(text string) []byte {
@@ -54,8 +54,8 @@ func encodedReplies(t *testing.T) map[string][]byte {
 	}
 }
 
-// precept requests an uncompressed reply, but can read a compressed one: the id of the call in the reply identifies the
-// session of the next request, and the tokens are counted. The client gets the bytes of the upstream.
+// precept's request asks for no compression. The id of the call identifies the session of the next request, and the
+// tokens are counted.
 func TestCompressedRepliesAreRead(t *testing.T) {
 	for name, reply := range encodedReplies(t) {
 		encoding, _, _ := strings.Cut(name, ":")
@@ -85,8 +85,7 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 	}
 }
 
-// A reply that cannot be decoded reaches the client unchanged, is counted, and is stored as a complete exchange with a
-// truncated reply.
+// The exchange is complete, with a truncated reply.
 func TestUndecodableReplyIsForwardedAndCounted(t *testing.T) {
 	for name, tc := range map[string]struct{ encoding, body, reason string }{
 		"unknown encoding":     {"compress", "\x1f\x9dxyz", "encoding"},
@@ -127,8 +126,8 @@ func gzipped(text string) string {
 	return b.String()
 }
 
-// A tool result may have null, absent or empty content. If the same call fails twice with such a result, the loop
-// warning becomes the content of the second result, in this turn and in later turns.
+// The content is null, absent or empty. The warning becomes the content of the second failed result, also in later
+// turns.
 func TestResultsWithoutContentGetLoopWarnings(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, injectAll())

@@ -23,7 +23,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// A request on an inspected path gets the matching lesson before the user's text. The rest of the body keeps its bytes.
+// The rest of the body keeps its bytes.
 func Example() {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

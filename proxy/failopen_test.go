@@ -20,7 +20,7 @@ import (
 
 const alphaRequest = `{"messages":[{"role":"user","content":"alpha"}]}`
 
-// blockedBackend is a backend that blocks writes until its gate opens.
+// blockedBackend blocks writes until its gate opens.
 type blockedBackend struct {
 	backend
 	gate chan struct{}
@@ -35,7 +35,7 @@ func (bb blockedBackend) Write(ctx context.Context, b session.Batch) error {
 	}
 }
 
-// While writes to the store hang, turns are served. Their exchanges are written when the store continues.
+// The exchanges are written when the store continues.
 func TestHangingStoreDoesNotDelayTurns(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "precept.db"), Now: time.Now})
 	if err != nil {
@@ -54,7 +54,7 @@ func TestHangingStoreDoesNotDelayTurns(t *testing.T) {
 	eventually(t, func() bool { return f.Options().Tally.Exchanges.Load() == 20 && f.Options().Store.Problem() == "" })
 }
 
-// failingBackend is a backend that cannot read or write sessions.
+// failingBackend cannot read or write sessions.
 type failingBackend struct{ store.NullBackend }
 
 func (failingBackend) Session(context.Context, string, session.ID) (session.Row, bool, error) {
@@ -88,8 +88,7 @@ func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 	}
 }
 
-// With a volatile store, precept still injects lessons and repeats them in later turns, and counts each turn that it
-// does not store.
+// Each turn that is not stored is counted.
 func TestVolatileStoreKeepsLessonsInMemory(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixtureOn(t, up, store.NullBackend{}, newBook(t, "one: alpha"), injectAll())
@@ -101,7 +100,6 @@ func TestVolatileStoreKeepsLessonsInMemory(t *testing.T) {
 	eventually(t, func() bool { return f.Options().Tally.DroppedReadOnly.Load() == 2 })
 }
 
-// If a step of precept panics, the client's bytes are forwarded, and the panic is counted.
 func TestPanickingStepForwardsClientBytes(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
@@ -113,5 +111,5 @@ func TestPanickingStepForwardsClientBytes(t *testing.T) {
 	if n := testutil.ToFloat64(f.Options().Metrics.Series("fail_open").WithLabelValues("decide")); n != 1 {
 		t.Errorf("metric of failures with step decide = %v, want 1", n)
 	}
-	f.chat(t, http.Header{"Precept-Session": {"a"}}, alphaRequest) // blocks forever if the panic left the session locked
+	f.chat(t, http.Header{"Precept-Session": {"a"}}, alphaRequest) // blocks forever if the session is still locked
 }

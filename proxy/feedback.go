@@ -13,25 +13,23 @@ import (
 	"precept/store"
 )
 
-// maxFeedbackBytes is the maximum size, in bytes, of the body of POST /v1/feedback, which may have many entries.
+// maxFeedbackBytes is the size of a body of POST /v1/feedback, which may have many entries.
 const maxFeedbackBytes = 8 << 20
 
-// entryAnswer is the answer to one entry of feedback.
 type entryAnswer struct {
 	ID      string `json:"id,omitempty"`
 	Session string `json:"session_id,omitempty"`
 	Run     string `json:"run_id,omitempty"`
 	Status  string `json:"status"`
 	Error   string `json:"error,omitempty"`
-	code    int    // HTTP status; 0 for an accepted entry
+	code    int    // 0 for an accepted entry
 
 	// The answer to feedback on a commit, a branch or a pull request has all rated sessions and runs, newest first.
 	Sessions []string `json:"sessions,omitempty"`
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// serveFeedback serves POST /v1/feedback, whose body is one entry or an array of entries. An invalid entry does not
-// affect the other entries.
+// serveFeedback serves POST /v1/feedback with one entry or an array. An invalid entry does not affect the others.
 func (p *Proxy) serveFeedback(c echo.Context) error {
 	set := p.settings.Load()
 	client, err := set.apiIdentity(c.Request())
@@ -63,7 +61,6 @@ func (p *Proxy) serveFeedback(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, answers[0])
 }
 
-// storeEntry stores one valid entry.
 func (p *Proxy) storeEntry(c echo.Context, client identity, f feedback.Post) entryAnswer {
 	f = f.WithReceipt(p.opts.Now(), func() string { return p.opts.newID("fb_") })
 	m := p.opts.Metrics
@@ -83,7 +80,6 @@ func (p *Proxy) storeEntry(c echo.Context, client identity, f feedback.Post) ent
 	return a
 }
 
-// answerOf returns the answer for a stored entry.
 func answerOf(id string, done *store.Posted) entryAnswer {
 	a := entryAnswer{ID: id, Session: done.Session, Run: done.Run, Status: string(done.Status)}
 	if done.Work != nil {
@@ -92,7 +88,6 @@ func answerOf(id string, done *store.Posted) entryAnswer {
 	return a
 }
 
-// notStored returns the answer for an entry that could not be stored.
 func (p *Proxy) notStored(c echo.Context, f feedback.Post, err error) entryAnswer {
 	count := func(status string) {
 		p.opts.Metrics.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, status).Inc()

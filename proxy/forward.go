@@ -12,35 +12,32 @@ import (
 	"time"
 )
 
-// flushInterval bounds the time that a part of a reply of known length waits for the next part. Most such replies are
-// complete at once, and are sent in one write with their headers. ReverseProxy flushes streams of events, and replies
-// of unknown length, at once.
+// flushInterval bounds the wait of a part of a reply of known length. Most such replies are complete at once, and are
+// sent in one write with their headers. ReverseProxy flushes other replies at once.
 const flushInterval = 2 * time.Millisecond
 
-// Sizes of one read of a reply, in bytes. A slow stream keeps its buffer for minutes, and its events have a few hundred
-// bytes, so its buffer is small. net/http reads 4 KiB of a connection at once.
+// eventPieceBytes and maxPieceBytes are sizes of one read of a reply. A slow stream keeps its buffer for minutes, so
+// its buffer is small. net/http reads 4 KiB of a connection at once.
 const eventPieceBytes, maxPieceBytes = 4 << 10, 32 << 10
 
 // observer receives the reply before the client does.
 type observer interface {
-	// onResponse receives the reply before its headers are sent to the client, and may add headers. original is true if
-	// the upstream rejected the changed request and accepted the original bytes.
+	// onResponse runs before the headers are sent, and may add headers. original is true if the upstream rejected the
+	// changed request and accepted the original bytes.
 	onResponse(res *http.Response, original bool)
 	// onBody receives each part of the body, and the error of the read.
 	onBody(b []byte, err error)
-	// onFailure receives the headers and the status of precept's answer, if the upstream sent no reply.
+	// onFailure receives precept's answer if the upstream sent no reply.
 	onFailure(h http.Header, status int)
 }
 
-// noObserver observes nothing.
 type noObserver struct{}
 
 func (noObserver) onResponse(*http.Response, bool) {}
 func (noObserver) onBody([]byte, error)            {}
 func (noObserver) onFailure(http.Header, int)      {}
 
-// forwarder forwards one request to the upstream. A forwarding is the RoundTripper and the BufferPool of its own
-// ReverseProxy.
+// forwarder forwards one request to the upstream. It is the RoundTripper and the BufferPool of its own ReverseProxy.
 type forwarder struct {
 	p        *Proxy
 	w        *clientWriter
@@ -51,15 +48,14 @@ type forwarder struct {
 	reply      limitedBody
 	attempts   attempts
 	pieceBytes int  // size of one read of the reply
-	original   bool // the upstream accepted the original bytes after a rejected insertion
+	original   bool // the upstream accepted only the original bytes
 }
 
-// serve forwards the request. When the upstream cuts its stream, serve panics with http.ErrAbortHandler, so that the
-// client sees a cut as well.
+// serve panics with http.ErrAbortHandler when the upstream cuts its stream, so that the client sees a cut as well.
 func (f *forwarder) serve() {
 	finished := false
 	defer func() {
-		if !finished && f.w.code != 0 { // the client gets the received part of a reply that was cut
+		if !finished && f.w.code != 0 { // the client gets the received part
 			_ = f.w.ctl.Flush()
 		}
 	}()
@@ -76,10 +72,9 @@ func (f *forwarder) serve() {
 	finished = true
 }
 
-// rewrite implements ReverseProxy.Rewrite. It restores the parts of the client's request that ReverseProxy has dropped,
-// which are the forwarding headers, the unparseable parts of the query, and the unannounced trailers. It also sets the
-// URL, the key and the body for the upstream. It removes the headers of precept, and each upgrade that is not to a
-// websocket.
+// rewrite implements ReverseProxy.Rewrite. It restores the forwarding headers, unparseable parts of the query and
+// unannounced trailers that ReverseProxy has dropped, and sets the URL, the key and the body for the upstream. It
+// removes the headers of precept, and upgrades other than websocket.
 func (f *forwarder) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
 	for _, h := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
@@ -94,7 +89,7 @@ func (f *forwarder) rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 	if !strings.EqualFold(out.Header.Get("Upgrade"), "websocket") {
-		// Clients such as Java's HttpClient offer h2c. The offer is for precept, and HTTP/2 forbids these headers.
+		// Clients such as Java's HttpClient offer h2c to precept, and HTTP/2 forbids these headers.
 		out.Header.Del("Connection")
 		out.Header.Del("Upgrade")
 	}
@@ -114,13 +109,12 @@ func (f *forwarder) rewrite(pr *httputil.ProxyRequest) {
 		out.Header.Del("Content-Encoding")
 	}
 	if f.out.body.tail == nil {
-		out.Header.Del("Expect") // the body is in memory, so the upstream need not ask the client for the body
+		out.Header.Del("Expect") // the body is in memory already
 	}
 	setBody(out, f.out.body, f.out.length)
 }
 
-// dropTrailer reports whether a trailer is not forwarded. net/http refuses to send trailers about the length of the
-// body, and trailers of precept are not for the upstream.
+// dropTrailer drops trailers about the length of the body, which net/http refuses, and trailers of precept.
 func dropTrailer(name string, _ []string) bool {
 	switch name {
 	case "Transfer-Encoding", "Trailer", "Content-Length":
@@ -129,8 +123,8 @@ func dropTrailer(name string, _ []string) bool {
 	return strings.HasPrefix(name, "Precept-")
 }
 
-// setBody sets the body of a request. A request with the whole body in memory gets GetBody. The transport needs GetBody
-// to repeat a request on another connection if an idle connection was closed before any byte was written.
+// setBody sets GetBody for a body in memory. The transport needs it to repeat the request if an idle connection was
+// closed before the first byte.
 func setBody(out *http.Request, b *payload, length int64) {
 	out.ContentLength = length
 	if length == 0 {
@@ -138,14 +132,13 @@ func setBody(out *http.Request, b *payload, length int64) {
 		return
 	}
 	out.Body, out.GetBody = b.reader(), nil
-	if b.tail == nil { // a tail is read from the client and cannot be repeated
+	if b.tail == nil { // a tail cannot be repeated
 		out.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
 	}
 }
 
-// RoundTrip implements http.RoundTripper. When the upstream rejects a request with insertions, RoundTrip sends the
-// client's original bytes once. Only net/http repeats other requests, if no byte of the request was written, or if the
-// request has an Idempotency-Key.
+// RoundTrip implements http.RoundTripper. When the upstream rejects a request with insertions, the client's original
+// bytes are sent once. Only net/http repeats other requests, without a written byte or with an Idempotency-Key.
 func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = f.attempts.follow(r)
 	res, err := f.roundTrip(r)
@@ -159,7 +152,7 @@ func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// roundTrip sends the request, and refuses a response that came before the request.
+// roundTrip refuses a response that came before the request.
 func (f *forwarder) roundTrip(r *http.Request) (*http.Response, error) {
 	res, err := f.out.target.transport.RoundTrip(r)
 	if err == nil && f.attempts.isEarly.Load() {
@@ -169,7 +162,7 @@ func (f *forwarder) roundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// resend sends the original bytes, and returns the second response, or the first response if the second attempt fails.
+// resend returns the first response if the second attempt fails.
 func (f *forwarder) resend(r *http.Request, first *http.Response) *http.Response {
 	retry := r.Clone(r.Context())
 	length := int64(len(f.out.original.data))
@@ -184,13 +177,12 @@ func (f *forwarder) resend(r *http.Request, first *http.Response) *http.Response
 	if err != nil {
 		return first
 	}
-	_ = first.Body.Close() // unread: the end of the first response may never come
+	_ = first.Body.Close() // the end of the first response may never come
 	f.original = second.StatusCode < 300
 	return second
 }
 
-// modifyResponse implements ReverseProxy.ModifyResponse, which ReverseProxy calls before it sends the headers of the
-// reply.
+// modifyResponse implements ReverseProxy.ModifyResponse, which runs before the headers are sent.
 func (f *forwarder) modifyResponse(res *http.Response) error {
 	if err := f.out.target.checkResponse(res, f.r); err != nil {
 		return err
@@ -213,7 +205,7 @@ func (f *forwarder) modifyResponse(res *http.Response) error {
 	return nil
 }
 
-// handleError implements ReverseProxy.ErrorHandler. It answers the client if there is no reply of the upstream.
+// handleError implements ReverseProxy.ErrorHandler, for a request without a reply.
 func (f *forwarder) handleError(w http.ResponseWriter, r *http.Request, err error) {
 	answer := f.w.body.readError(errorDialect(f.r)) // a failed read of the client's body cancels the request as well
 	if answer == nil {
@@ -228,7 +220,6 @@ func (f *forwarder) handleError(w http.ResponseWriter, r *http.Request, err erro
 	answer.write(w)
 }
 
-// log returns the logger of the request.
 func (f *forwarder) log() *slog.Logger { return f.p.opts.log(f.w) }
 
 // Get implements httputil.BufferPool. ReverseProxy copies with these buffers.
@@ -240,9 +231,8 @@ func (f *forwarder) Get() []byte {
 // Put implements httputil.BufferPool.
 func (f *forwarder) Put(b []byte) { f.p.pool.put(b) }
 
-// limitedBody is a response body with the limit limits.stream_idle_timeout. A stream without bytes for this time is
-// cut. The observer gets every byte before the client does. The timer runs while precept waits for the upstream, and
-// not while precept waits for the client.
+// limitedBody cuts a stream without bytes for limits.stream_idle_timeout. The observer gets every byte before the
+// client does. The timer runs while precept waits for the upstream, not for the client.
 type limitedBody struct {
 	io.ReadCloser
 	forwarding *forwarder
@@ -250,7 +240,7 @@ type limitedBody struct {
 	idle       *time.Timer // closes the body; runs during a read
 }
 
-// limit sets the body and its limit. The timer starts at the first Read.
+// limit starts the timer at the first Read.
 func (l *limitedBody) limit(f *forwarder, body io.ReadCloser, idleLimit time.Duration) {
 	l.ReadCloser, l.forwarding, l.idleLimit = body, f, idleLimit
 	l.idle = time.AfterFunc(idleLimit, func() { _ = body.Close() })

@@ -33,7 +33,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// TestMain makes the system trust the certificate of httptest's servers, as an operator would with SSL_CERT_FILE.
+// TestMain makes the system trust the certificate of httptest, as with SSL_CERT_FILE.
 func TestMain(m *testing.M) {
 	srv := httptest.NewTLSServer(nil)
 	pool := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
@@ -52,7 +52,6 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// receivedRequest is a request as the upstream received it.
 type receivedRequest struct {
 	method, uri string
 	header      http.Header
@@ -61,7 +60,6 @@ type receivedRequest struct {
 	trailer     http.Header
 }
 
-// upstream is a server that records its requests and replies with the handler of a test.
 type upstream struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -110,7 +108,6 @@ func chatReply(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`, id, text)
 }
 
-// fixture is a proxy in front of an upstream, with a real store.
 type fixture struct {
 	*proxy.Proxy
 	url  string
@@ -121,7 +118,6 @@ type fixture struct {
 	learned *learn.Metrics
 }
 
-// injectAll returns settings under which every matching lesson is injected.
 func injectAll() map[string]string {
 	return map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 }
@@ -142,7 +138,6 @@ func newFixture(t testing.TB, up *upstream, dir string, book *lesson.Book, flags
 	return f
 }
 
-// backend is the backend of the store and the learner.
 type backend interface {
 	store.Backend
 	learn.Backend
@@ -206,7 +201,6 @@ func newFixtureOn(t testing.TB, up *upstream, db backend, book *lesson.Book, fla
 	return f
 }
 
-// testLog is a writer that writes to the log of a test.
 type testLog struct{ t testing.TB }
 
 func (l testLog) Write(b []byte) (int, error) {
@@ -214,7 +208,7 @@ func (l testLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// client returns a client that requests no compression and follows no redirects.
+// client requests no compression and follows no redirects.
 func client(t *testing.T) *http.Client {
 	t.Helper()
 	tr := &http.Transport{DisableCompression: true}
@@ -222,7 +216,6 @@ func client(t *testing.T) *http.Client {
 	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// send sends one request and reads the whole response.
 func (f *fixture) send(t *testing.T, method, path string, header http.Header, body string) (*http.Response, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, f.url+path, strings.NewReader(body))
@@ -244,7 +237,7 @@ func (f *fixture) send(t *testing.T, method, path string, header http.Header, bo
 
 const chatPath = "/v1/chat/completions"
 
-// chat sends a request to the Chat API, and fails the test unless the status is 200.
+// chat fails the test unless the status is 200.
 func (f *fixture) chat(t *testing.T, header http.Header, body string) []byte {
 	t.Helper()
 	res, got := f.send(t, http.MethodPost, chatPath, header, body)
@@ -254,7 +247,7 @@ func (f *fixture) chat(t *testing.T, header http.Header, body string) []byte {
 	return got
 }
 
-// newBook returns a book of lessons, each given as "slug: keyword".
+// A lesson is given as "slug: keyword".
 func newBook(t testing.TB, lessons ...string) *lesson.Book {
 	t.Helper()
 	var all []*lesson.Lesson
@@ -271,11 +264,8 @@ func newBook(t testing.TB, lessons ...string) *lesson.Book {
 	return lesson.NewBook(all)
 }
 
-// inFlightCount returns the number of requests in flight.
 func (f *fixture) inFlightCount() int64 { n, _, _ := f.InFlight(); return n }
 
-// bodyBytes returns the number of bytes of request bodies in memory.
 func (f *fixture) bodyBytes() int64 { _, n, _ := f.InFlight(); return n }
 
-// copyBytes returns the number of bytes of captured copies of replies in memory.
 func (f *fixture) copyBytes() int64 { _, _, n := f.InFlight(); return n }

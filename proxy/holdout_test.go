@@ -17,9 +17,8 @@ import (
 	"precept/store/storetest"
 )
 
-// bandit.epsilon is the share of sessions from which a picked lesson is withheld. With epsilon 0.2, a fifth of many
-// sessions have no lesson at the upstream, within three standard errors. The second turn of a session repeats the
-// decision of the first, and the stored exchange records the decision.
+// With bandit.epsilon 0.2, a fifth of the sessions have no lesson at the upstream, within three standard errors. The
+// second turn repeats the decision, and the exchange records it.
 func TestShareOfWithheldLessonsIsEpsilon(t *testing.T) {
 	const sessions, withSecondTurn, workers = 1500, 100, 8
 	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

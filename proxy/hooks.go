@@ -20,18 +20,16 @@ import (
 	"precept/store"
 )
 
-// maxHookBytes is the maximum size of the body of a webhook in bytes.
 const maxHookBytes = 8 << 20
 
-// hookAnswer is the answer to a delivery.
 type hookAnswer struct {
 	Status string        `json:"status"` // joined, parked or ignored
 	Reason string        `json:"reason,omitempty"`
 	Events []entryAnswer `json:"events,omitempty"`
 }
 
-// serveHook serves POST /v1/hooks/github and /v1/hooks/gitlab. The tenant is the tenant of the secret that signed the
-// delivery, whatever the payload says. GitHub and GitLab show the answer to the owner of the webhook.
+// serveHook serves POST /v1/hooks/github and /v1/hooks/gitlab. The secret that signed the delivery decides the tenant,
+// whatever the payload says. The owner of the webhook sees the answer.
 func (p *Proxy) serveHook(c echo.Context) error {
 	service, set := hooks.Service(c.Param("id")), p.settings.Load()
 	secrets, known := map[hooks.Service][]configs.Hook{hooks.GitHub: set.cfg.Hooks.GitHub, hooks.GitLab: set.cfg.Hooks.GitLab}[service]
@@ -113,8 +111,8 @@ func (p *Proxy) serveHook(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, a)
 }
 
-// rateEvent stores feedback on the sessions that worked on the commit, branch or pull request of an event. The entry
-// has the time of the event, so that events that arrive twice or in a different order result in the same reward.
+// rateEvent stores feedback on the sessions that worked on the commit, branch or pull request. The entry has the time
+// of the event, so that repeated or reordered events result in the same reward.
 func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, e *hooks.Event, now time.Time) entryAnswer {
 	details, _ := json.Marshal(map[string]string{"event": string(e.Outcome), "repository": e.Repository, "check": e.Check}) // texts always encode
 	entry := feedback.Entry{
@@ -141,15 +139,13 @@ func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, 
 	return answerOf(entry.ID, &done)
 }
 
-// refusedHooks counts refused deliveries, and logs one warning a minute at most, because any client can send
-// a delivery.
+// refusedHooks logs at most one warning a minute, because any client can send a delivery.
 type refusedHooks struct {
 	mu          sync.Mutex
 	lastWarning time.Time
 	count       int // refused deliveries since the last warning
 }
 
-// warn counts a refused delivery, and logs a warning if the last warning is older than warningInterval.
 func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,15 +158,14 @@ func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Ti
 	r.lastWarning, r.count = now, 0
 }
 
-// maxDeliveries is the maximum number of stored marks. A repetition of a delivery whose marks were dropped changes
-// nothing either, because the entries of both deliveries have the same id and time.
+// maxDeliveries bounds the stored marks. A repetition after that changes nothing either, because both entries have the
+// same id and time.
 const maxDeliveries = 4096
 
-// deliveryMark is a hash of the id or of the body of a delivery.
+// deliveryMark is a hash of the id or the body.
 type deliveryMark [sha256.Size]byte
 
-// deliveryMarks returns a mark for the id and a mark for the body of a delivery. The id alone is not enough, because no
-// signature of GitHub covers the id.
+// deliveryMarks uses the body as well as the id, because no signature of GitHub covers the id.
 func deliveryMarks(service hooks.Service, tenant, id string, body []byte) []deliveryMark {
 	from := string(service) + "\x00" + tenant + "\x00"
 	marks := []deliveryMark{sha256.Sum256(append([]byte(from+"body\x00"), body...))}
@@ -180,21 +175,21 @@ func deliveryMarks(service hooks.Service, tenant, id string, body []byte) []deli
 	return marks
 }
 
-// deliveries holds the marks of the newest deliveries that rated sessions, to find repetitions.
+// deliveries finds repeated deliveries that rated sessions.
 type deliveries struct {
 	mu    sync.Mutex
 	marks map[deliveryMark]bool
-	order []deliveryMark // the keys of marks, the oldest first
+	order []deliveryMark // the oldest first
 }
 
-// seen reports whether a delivery with one of the marks was added before.
+// seen reports whether a delivery has one of the marks.
 func (d *deliveries) seen(marks []deliveryMark) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.ContainsFunc(marks, func(m deliveryMark) bool { return d.marks[m] })
 }
 
-// add adds the marks of a delivery, and drops the oldest marks beyond maxDeliveries.
+// add drops the oldest marks beyond maxDeliveries.
 func (d *deliveries) add(marks []deliveryMark) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

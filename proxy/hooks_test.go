@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// postWebhook posts a payload as GitHub does, signed with a secret.
+// postWebhook signs the payload as GitHub does.
 func (f *fixture) postWebhook(t *testing.T, secret, event, id, payload string) (code int, got hookResponse) {
 	t.Helper()
 	m := hmac.New(sha256.New, []byte(secret))
@@ -36,7 +36,7 @@ type hookResponse struct {
 	Error struct{ Message string }
 }
 
-// hookPayload returns a payload in hooks/testdata in which the first text of each pair is replaced by the second.
+// The first text of each pair is replaced by the second.
 func hookPayload(t *testing.T, name string, pairs ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("hooks/testdata/" + name)
@@ -46,8 +46,7 @@ func hookPayload(t *testing.T, name string, pairs ...string) string {
 	return strings.NewReplacer(pairs...).Replace(string(text))
 }
 
-// Deliveries about a check and about a merge of a pull request rate the session that made the pull request. Repeated
-// deliveries, deliveries about an unknown pull request and deliveries with a wrong secret do not.
+// Repeated deliveries, unknown pull requests and wrong secrets rate nothing.
 func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.github"] = "s3cret"
@@ -78,8 +77,7 @@ func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 	}
 }
 
-// GitLab's token is valid only on GitLab's path. For an unknown path, and for a path without a configured secret, the
-// status is 404.
+// An unknown path, and a path without a configured secret, have the status 404.
 func TestGitLabTokenIsValidOnlyOnGitLabPath(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.gitlab"] = "s3cret"
@@ -108,7 +106,6 @@ func TestGitLabTokenIsValidOnlyOnGitLabPath(t *testing.T) {
 	}
 }
 
-// A webhook rates only sessions of the tenant to which its secret belongs.
 func TestWebhookRatesOnlyTenantOfItsSecret(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{
 		"tenancy": "by-credential", "hooks.github": "[{tenant: t-other, secret: s3cret}]",

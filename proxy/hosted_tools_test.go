@@ -12,8 +12,7 @@ import (
 	"precept/store"
 )
 
-// If the provider runs a tool, the text of the same reply may quote the result. Therefore, if the call names a path
-// that is opted out, the whole exchange is opted out.
+// The text of the same reply may quote the result of a tool that the provider runs.
 func TestCallOfHostedToolOptsOut(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

@@ -10,14 +10,13 @@ import (
 	"precept/internal/label"
 )
 
-// The conversation that the requests of the front ends quote. The lesson in these tests matches "build".
+// The conversation that the front ends quote. The lesson matches "build".
 const (
 	chatQuestion = "How do I build the parser on Windows?"
 	chatAnswer   = "Run the build script in a developer prompt, then copy the file to the target folder."
 )
 
-// housekeepingRequests returns the texts of requests that chat front ends send for titles, tags and the like: one
-// message that quotes the whole conversation.
+// Chat front ends ask for titles, tags and the like in one message with the whole conversation.
 func housekeepingRequests() map[string]string {
 	tagged := "<chat_history>\nUSER: " + chatQuestion + "\nASSISTANT: " + chatAnswer + "\n</chat_history>"
 	lines := "User: " + chatQuestion + "\nAssistant: " + chatAnswer
@@ -54,8 +53,7 @@ func housekeepingRequests() map[string]string {
 	}
 }
 
-// A request of a chat front end for a title, tags or follow-up questions is forwarded unchanged, starts no session and
-// is counted as a side request, with and without a system prompt and a session name.
+// The request starts no session and is counted, with and without a system prompt and a session name.
 func TestHousekeepingRequestsAreForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
@@ -74,7 +72,7 @@ func TestHousekeepingRequestsAreForwardedUnchanged(t *testing.T) {
 	}
 	for name, text := range housekeepingRequests() {
 		asked := obj{"role": "user", "content": text}
-		for path, body := range map[string]obj{ // the query strings only distinguish equal paths
+		for path, body := range map[string]obj{ // query strings distinguish equal paths
 			"/v1/chat/completions":         {"messages": []obj{asked}, "stream": false},
 			"/v1/chat/completions?system":  {"messages": []obj{{"role": "system", "content": "You are a helpful assistant."}, asked}},
 			"/v1/responses":                {"input": text},
@@ -98,8 +96,7 @@ func TestHousekeepingRequestsAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// A user may ask for tags or a name, and an agent may send its history in one message. Such requests are turns, and get
-// lessons.
+// A user may ask for tags, and an agent may send its history in one message.
 func TestRequestsSimilarToHousekeepingAreTurns(t *testing.T) {
 	lines := "Human: " + chatQuestion + "\nAI: " + chatAnswer
 	for name, text := range map[string]string{

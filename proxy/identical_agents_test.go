@@ -12,8 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// identicalAgentsModel returns a model for n identical concurrent conversations. It replies to the first requests only
-// when all n of them have arrived. id returns the id of the call in a reply.
+// identicalAgentsModel replies when all n first requests have arrived. The function id returns the id of a call.
 func identicalAgentsModel(n int, id func(turn int, client string) string) http.HandlerFunc {
 	var waiting atomic.Int64
 	all := make(chan struct{})
@@ -34,8 +33,7 @@ func identicalAgentsModel(n int, id func(turn int, client string) string) http.H
 	}
 }
 
-// runIdenticalAgents runs n identical agents concurrently for three turns, and returns the session names of each agent
-// by turn.
+// runIdenticalAgents returns the session names of each agent by turn.
 func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)
@@ -45,7 +43,7 @@ func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int
 		wg.Go(func() {
 			a := newAgent("Please mend the build")
 			for turn := range 3 {
-				if turn == 1 { // wait until all agents have their first reply
+				if turn == 1 { // all agents have their first reply
 					answered.Done()
 					answered.Wait()
 				}
@@ -59,10 +57,8 @@ func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int
 	return names
 }
 
-// Fifty identical concurrent conversations have fifty sessions. With random call ids, each conversation keeps its
-// session. With sequential call ids ("functions.bash:0"), a conversation may change its session until its history
-// differs from the others, and the sessions are excluded from the experiment. Each turn has its lesson, and each
-// conversation gets one loop warning.
+// With random call ids, each conversation keeps its session. With sequential ids ("functions.bash:0"), its session may
+// change until the histories differ, and the sessions leave the experiment.
 func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 	const n = 50
 	for _, tc := range []struct {
@@ -114,7 +110,7 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 	}
 }
 
-// Concurrent branches of one conversation share its session, and each request has the lesson once.
+// Each request has the lesson once.
 func TestBranchesOfConversationShareSession(t *testing.T) {
 	const n = 20
 	up := newUpstream(t, callingModel())

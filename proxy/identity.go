@@ -19,16 +19,14 @@ import (
 	"precept/internal/wire"
 )
 
-// identity is the tenant and the key of a request. The identity is derived only from the credential, never from a name
-// in the request.
+// identity is the tenant and the key of a request, derived only from the credential, never from a name in the request.
 type identity struct {
 	tenant     string
-	credential [sha256.Size]byte // hash of the owner of the client's credential (ownerOf); zero without a credential
+	credential [sha256.Size]byte // see ownerOf; zero without a credential
 	key        *configs.Key      // the configured key; nil unless tenancy is keys
 }
 
-// requestCredential returns the credential of a request, or "" if there is none. It reads the headers and the query
-// parameter that the supported APIs define.
+// requestCredential reads the headers and the query parameter of the supported APIs.
 func requestCredential(r *http.Request) string {
 	if a := r.Header.Get("Authorization"); a != "" {
 		if scheme, token, ok := strings.Cut(a, " "); ok && strings.EqualFold(scheme, "Bearer") {
@@ -47,13 +45,12 @@ func requestCredential(r *http.Request) string {
 	return ""
 }
 
-// maxTokenBytes is the maximum size of a signed token that is decoded, in bytes.
+// maxTokenBytes is the size of a signed token that is decoded.
 const maxTokenBytes = 16 << 10
 
-// ownerOf returns a string that identifies the owner of a credential. For a signed token (JWT), the string contains the
-// issuer and the subject, because an agent refreshes the token in the middle of a session. Only the upstream checks the
-// signature. For any other credential, the string is the credential. The result for a JWT contains a zero byte, which
-// no header contains, so that no other credential has the same result.
+// ownerOf returns a string that identifies the owner of a credential. For a signed token (JWT), it has the issuer and
+// the subject, because an agent refreshes the token in the middle of a session. Only the upstream checks the signature.
+// A zero byte, which no header contains, keeps such a string apart from other credentials.
 func ownerOf(credential string) string {
 	token := credential[strings.LastIndexByte(credential, ' ')+1:] // requestCredential removes only the scheme Bearer, not DPoP
 	head, rest, _ := strings.Cut(token, ".")
@@ -74,14 +71,12 @@ func ownerOf(credential string) string {
 	return "jwt\x00" + claims.Issuer + "\x00" + claims.Subject
 }
 
-// decodePart decodes the JSON in one part of a JWT into target, and reports whether the part is valid.
 func decodePart(part string, target any) bool {
 	text, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(part, "="))
 	return err == nil && json.Unmarshal(text, target) == nil
 }
 
-// authenticate returns the identity of a request. If tenancy is keys, it refuses an unknown key with an error in the
-// format of the dialect d.
+// authenticate refuses an unknown key under tenancy keys, in the format of the dialect d.
 func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, error) {
 	credential := requestCredential(r)
 	owner := ownerOf(credential)
@@ -107,7 +102,6 @@ func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, erro
 	return id, nil
 }
 
-// apiIdentity returns the identity of a request to precept's own API.
 func (s *settings) apiIdentity(r *http.Request) (identity, error) {
 	who, err := s.authenticate(r, wire.NoDialect)
 	if err == nil && s.tenantsUnknown {
@@ -116,13 +110,12 @@ func (s *settings) apiIdentity(r *http.Request) (identity, error) {
 	return who, err
 }
 
-// scope returns the scope in which the client's conversations are recognised.
 func (id *identity) scope() session.Scope {
 	return session.Scope{Tenant: id.tenant, Credential: binary.LittleEndian.Uint64(id.credential[:8])}
 }
 
-// caller returns a digest of the owner of the credential for the exchange, "" without a credential. The digest is the
-// same at every replica and after every restart, because the automatic gate of the distiller counts different callers.
+// caller returns a digest of the owner of the credential, "" for none. It is the same at every replica, because the
+// distiller counts different callers.
 func (id *identity) caller() string {
 	if id.credential == ([sha256.Size]byte{}) {
 		return ""
@@ -131,8 +124,8 @@ func (id *identity) caller() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// restrict applies the configured key to the names that the client chose: the agent of the key replaces
-// the agent of the claim, and a role that the key does not allow is removed.
+// restrict applies the configured key to the client's names: its agent replaces the agent of the claim, and a forbidden
+// role is removed.
 func (id *identity) restrict(c *session.Claim) {
 	if id.key == nil {
 		return
@@ -146,8 +139,7 @@ func (id *identity) restrict(c *session.Claim) {
 	}
 }
 
-// setUpstreamKey replaces the client's key, which is a key of precept, by the upstream's key. The upstream's key is in
-// the same header or query parameter as the client's key.
+// setUpstreamKey replaces precept's key by the upstream's key, in the same header or query parameter.
 func (id *identity) setUpstreamKey(h http.Header, u *url.URL) {
 	if id.key == nil || id.key.UpstreamKey == "" {
 		return
@@ -165,7 +157,7 @@ func (id *identity) setUpstreamKey(h http.Header, u *url.URL) {
 	}
 }
 
-// setQueryKey replaces the key in a query, changes no other byte, and reports whether the query has a key.
+// setQueryKey changes no other byte of the query.
 func setQueryKey(u *url.URL, key string) (set bool) {
 	if !strings.Contains(u.RawQuery, "key=") {
 		return false
@@ -180,7 +172,6 @@ func setQueryKey(u *url.URL, key string) (set bool) {
 	return set
 }
 
-// mayLearn reports whether the traffic of the tenant and the agent may be stored.
 func (s *settings) mayLearn(id *identity, agent string) bool {
 	if !s.cfg.Learning.Enabled || (id.key != nil && id.key.Learn == "off") {
 		return false
@@ -188,8 +179,7 @@ func (s *settings) mayLearn(id *identity, agent string) bool {
 	return !s.optOut.OptsOutTenant(id.tenant) && !s.optOut.OptsOutAgent(agent)
 }
 
-// mayStoreFeedback reports whether feedback of a client may be stored. Feedback is dropped if the tenant, the
-// key, or the agent in the path or in Precept-Agent opted out.
+// mayStoreFeedback is false if the tenant, the key, or the agent in the path or in Precept-Agent opted out.
 func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 	form, _, _ := session.ParsePath(r.URL.EscapedPath())
 	named := session.Claim{Agent: cmp.Or(session.NormalizeName(r.Header.Get("Precept-Agent")), form.Agent)}
@@ -197,8 +187,8 @@ func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 	return !session.Identify(r.Header, "", nil).LearnOff && s.mayLearn(who, named.Agent)
 }
 
-// cleanName returns the name of an agent or a model without secrets and personal data, because records, counters,
-// samples and spans contain the name. Most names are too short for a secret and have no @, and need no redaction.
+// cleanName redacts a name that records, counters, samples and spans contain. Most names are too short for a secret and
+// have no @.
 func (s *settings) cleanName(name string) string {
 	const minKey = 16
 	if len(name) < minKey && !strings.Contains(name, "@") {

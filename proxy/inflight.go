@@ -8,24 +8,21 @@ import (
 	"precept/internal/wire"
 )
 
-// inFlight counts the resources of all requests in progress. The limits are counts and not times, so that a short
-// slowdown of the machine does not reach a limit (decision 11). Beyond limits.inspect_total_bytes, a body is forwarded
-// unread and gets no lessons. Beyond limits.requests, a request is refused.
+// inFlight counts the resources of requests in progress. The limits are counts, not times, so that a short slowdown
+// reaches no limit (decision 11). Beyond limits.inspect_total_bytes, a body is forwarded unread. Beyond
+// limits.requests, a request is refused.
 type inFlight struct {
-	requests atomic.Int64 // number of requests
-	bodies   atomic.Int64 // number of bytes of request bodies in memory
-	copies   atomic.Int64 // number of bytes of copies of replies in memory
+	requests atomic.Int64
+	bodies   atomic.Int64 // bytes of request bodies
+	copies   atomic.Int64 // bytes of copies of replies
 }
 
-// tooMany is the answer to a request beyond limits.requests.
 const tooMany = "precept has limits.requests requests in flight; try again in a moment"
 
-// maxDiscarded is the maximum number of bytes of a refused request's body that precept reads and discards. Because of
-// this read, a client that sends its whole body before it reads the answer gets the answer, and can use the connection
-// again.
+// maxDiscarded is the size of a refused request's body that precept reads, so that the client can read the answer and
+// use the connection again.
 const maxDiscarded = 256 << 10
 
-// refuseOverLimit returns the error of a request beyond limits.requests.
 func refuseOverLimit(w *clientWriter, r *http.Request, shape wire.Dialect) error {
 	w.limit = lingerTimeout
 	if r.ContentLength != 0 && r.Body != nil {
@@ -34,8 +31,8 @@ func refuseOverLimit(w *clientWriter, r *http.Request, shape wire.Dialect) error
 	return newAPIError(shape, http.StatusServiceUnavailable, tooMany)
 }
 
-// enter counts a request, unless limit requests are already in progress. If enter returns true, the caller calls leave
-// at the end of the request. If enter returns false, the request is not counted.
+// enter returns false if limit requests are in progress. Otherwise it counts the request, and the caller calls leave at
+// the end.
 func (f *inFlight) enter(limit int) bool {
 	if f.requests.Add(1) <= int64(limit) {
 		return true
@@ -44,18 +41,16 @@ func (f *inFlight) enter(limit int) bool {
 	return false
 }
 
-// leave ends the count of a request.
 func (f *inFlight) leave() { f.requests.Add(-1) }
 
-// charge is the memory of one request that counts for a limit on the memory of all requests.
+// charge is the memory of one request under a common limit.
 type charge struct {
 	all   *atomic.Int64 // bytes of all requests
-	limit int64         // maximum of all
-	bytes int64         // bytes of this request
+	limit int64
+	bytes int64 // bytes of this request
 }
 
-// tryAdd charges n more bytes, and returns true. If the bytes exceed the common limit, tryAdd charges nothing and
-// returns false.
+// tryAdd charges nothing and returns false beyond the common limit.
 func (c *charge) tryAdd(n int) bool {
 	if c.all.Add(int64(n)) > c.limit {
 		c.all.Add(int64(-n))
@@ -65,13 +60,12 @@ func (c *charge) tryAdd(n int) bool {
 	return true
 }
 
-// add charges n bytes that are already in memory, even beyond the limit.
+// add ignores the limit, because the bytes are already in memory.
 func (c *charge) add(n int) {
 	c.all.Add(int64(n))
 	c.bytes += int64(n)
 }
 
-// release lowers the charge to the given number of bytes.
 func (c *charge) release(bytes int64) {
 	c.all.Add(bytes - c.bytes)
 	c.bytes = bytes

@@ -12,8 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// newBlockedUpstream returns an upstream that does not respond until the function answer is called. The upstream sends
-// the body of each request to the channel arrived.
+// newBlockedUpstream sends the bodies of requests to arrived. The upstream responds after a call of answer.
 func newBlockedUpstream(t *testing.T) (up *upstream, arrived chan string, answer func()) {
 	t.Helper()
 	arrived, next := make(chan string, 64), make(chan struct{})
@@ -30,8 +29,7 @@ func newBlockedUpstream(t *testing.T) (up *upstream, arrived chan string, answer
 	return up, arrived, sync.OnceFunc(func() { close(next) })
 }
 
-// While the bodies in memory reach limits.inspect_total_bytes, further bodies are forwarded unchanged. After the bodies
-// are released, requests get lessons again.
+// The limit is limits.inspect_total_bytes. After the release of bodies, requests get lessons again.
 func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
@@ -59,7 +57,7 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 			t.Errorf("request %d below limits.inspect_total_bytes has no lesson", i)
 		}
 	}
-	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // with and without a known length
+	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // of known and unknown length
 		if got := sendBody(body); got != long {
 			t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the %d bytes of the client", len(got), len(long))
 		}
@@ -78,8 +76,7 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 	all.Wait()
 }
 
-// The uncompressed size of a compressed body counts toward the total limit until the response begins, because a few
-// hundred compressed bytes may occupy megabytes.
+// A few hundred compressed bytes may occupy megabytes until the response begins.
 func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
@@ -132,8 +129,7 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 	}
 }
 
-// Requests above limits.requests are refused with Retry-After, in the format of their API. Health checks and accepted
-// requests are served.
+// The limit is limits.requests. The refusal has Retry-After and the format of the API, and health checks are served.
 func TestRequestsAboveLimitAreRefused(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	f := newFixture(t, up, "", nil, map[string]string{"limits.requests": "3"})

@@ -8,8 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// A body with more than limits.items items, parts, calls, tools and keys in total is forwarded byte for byte and
-// counted. A body below the limit gets its lesson.
+// Items, parts, calls, tools and keys count for limits.items.
 func TestBodyWithTooManyItemsIsForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()

@@ -10,13 +10,11 @@ import (
 	"testing"
 )
 
-// keyHash returns the value of key_sha256 for a key.
 func keyHash(key string) string {
 	s := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(s[:])
 }
 
-// keySettings returns settings with three client keys.
 func keySettings(t *testing.T) map[string]string {
 	t.Helper()
 	flags := injectAll()
@@ -26,7 +24,7 @@ func keySettings(t *testing.T) map[string]string {
 	return flags
 }
 
-// A request without a configured key gets an error in the format of its API, and does not reach the upstream.
+// The error has the format of the API.
 func TestUnlistedKeyIsRefused(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, keySettings(t))
@@ -47,7 +45,6 @@ func TestUnlistedKeyIsRefused(t *testing.T) {
 	}
 }
 
-// checkErrorFormat fails the test unless body is an error of precept in the format of the API at that path.
 func checkErrorFormat(t *testing.T, path string, body []byte) {
 	t.Helper()
 	var e struct {
@@ -63,7 +60,7 @@ func checkErrorFormat(t *testing.T, path string, body []byte) {
 	}
 }
 
-// The key of a client determines its tenant and agent. The upstream gets the upstream_key instead of the key.
+// The upstream gets the upstream_key instead.
 func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, keySettings(t))
@@ -104,7 +101,7 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	checkNotOnDisk(t, f, "pk-a", "pk-b", "sk-up-a", "sk-up-b")
 }
 
-// With learn: off, requests with a key get lessons, but nothing is stored.
+// With learn: off, nothing is stored.
 func TestKeyWithLearningOffGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), keySettings(t))
@@ -120,7 +117,7 @@ func TestKeyWithLearningOffGetsLessons(t *testing.T) {
 	checkNotOnDisk(t, f, "zanzibar", "quiet-name", "team-q")
 }
 
-// Only the key determines the tenant. Other headers, the path, the query and the body have no effect on the tenant.
+// Headers, the path, the query and the body have no effect.
 func TestOnlyKeyDeterminesTenant(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, keySettings(t))
@@ -141,7 +138,6 @@ func TestOnlyKeyDeterminesTenant(t *testing.T) {
 	}
 }
 
-// If a key lists roles, Precept-Role is ignored unless it names one of them.
 func TestKeyWithRolesIgnoresOtherRoles(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, keySettings(t))

@@ -15,7 +15,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// failingLookupBackend is a backend whose method FindEcho fails while unreachable is set.
+// failingLookupBackend fails in FindEcho while unreachable is set.
 type failingLookupBackend struct {
 	backend
 	unreachable atomic.Bool
@@ -28,9 +28,8 @@ func (l *failingLookupBackend) FindEcho(ctx context.Context, tenant string, keys
 	return l.backend.FindEcho(ctx, tenant, keys)
 }
 
-// An unnamed conversation continues at a replica whose store does not find the session in time. The request is
-// forwarded without lessons in a new session, which is excluded from the experiment. When the store responds again, the
-// next request is in the session of the first turn, with the block of that turn.
+// A replica does not find the session in time. The new session has no lessons and is excluded. When the store responds
+// again, the first session and its block continue.
 func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	book, dir := newBook(t, "one: build"), t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// agent is a scripted agent with one tool on the Chat API. It sends its own history, without inserted text.
+// agent is a scripted agent that keeps its own history, without inserted text.
 type agent struct {
 	list []any
 }
@@ -32,7 +32,6 @@ func (a *agent) body() string {
 	return string(b)
 }
 
-// addCall appends the call of the model and the result of the tool.
 func (a *agent) addCall(callID, command, result string) {
 	a.list = append(a.list,
 		obj{"role": "assistant", "content": nil, "tool_calls": []any{obj{"id": callID, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + jsonString(command) + `}`}}}},
@@ -45,7 +44,7 @@ func (a *agent) addUserMessage(text string) {
 
 func jsonString(s string) string { b, _ := json.Marshal(s); return string(b) }
 
-// callingModel returns a model that replies to each request with one tool call under a new id.
+// Each reply has one tool call with a new id.
 func callingModel() http.HandlerFunc {
 	var n atomic.Int64
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -55,7 +54,6 @@ func callingModel() http.HandlerFunc {
 	}
 }
 
-// firstCallID returns the ID of the first tool call in a reply.
 func firstCallID(t *testing.T, reply []byte) string {
 	t.Helper()
 	id, err := findCall(reply)
@@ -65,7 +63,7 @@ func firstCallID(t *testing.T, reply []byte) string {
 	return id
 }
 
-// findCall is like firstCallID, but returns an error, because a goroutine must not call t.Fatal.
+// A goroutine must not call t.Fatal, so findCall returns an error.
 func findCall(reply []byte) (string, error) {
 	var r struct {
 		Choices []struct {
@@ -82,7 +80,7 @@ func findCall(reply []byte) (string, error) {
 	return r.Choices[0].Message.ToolCalls[0].ID, nil
 }
 
-// messagesJSON returns the messages of a request body as raw JSON, without the closing bracket of the list.
+// The closing bracket of the list is missing.
 func messagesJSON(t *testing.T, body []byte) string {
 	t.Helper()
 	var r struct{ Messages json.RawMessage }
@@ -92,9 +90,8 @@ func messagesJSON(t *testing.T, body []byte) string {
 	return strings.TrimSuffix(string(r.Messages), "]")
 }
 
-// Over twenty turns, each turn's upstream message list extends the previous turn's list. The conversation includes a
-// lesson at the start, a lesson after a tool error, a lesson added at turn 12, a loop warning, and two restarts of the
-// proxy. The test runs once with a session name and once without.
+// The twenty turns include lessons at the start, after a tool error and at turn 12, a loop warning, and two restarts.
+// One run has a session name.
 func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		t.Run(fmt.Sprint("named=", named), func(t *testing.T) {
@@ -143,7 +140,7 @@ func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 	}
 }
 
-// Two identical first requests start two sessions. The retry of a failed first request continues its session.
+// A retry continues the failed first request.
 func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 	var fail atomic.Bool
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -161,7 +158,7 @@ func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 	if a, b := sendMessage("hi"), sendMessage("hi"); a == b || !strings.HasPrefix(a, "s_") {
 		t.Errorf("two equal first requests: got sessions %s and %s, want two distinct ids with prefix s_", a, b)
 	}
-	for i := range 100 { // the retry may arrive while the proxy still records the failed request
+	for i := range 100 { // the failed request may not be recorded yet
 		text := fmt.Sprint("hi ", i)
 		fail.Store(true)
 		a := sendMessage(text)
@@ -176,8 +173,7 @@ func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 	}
 }
 
-// If the upstream rejects a request with injected lessons, precept retries once with the client's original body.
-// Nothing more is injected into that session.
+// The retry has the client's original body, and nothing more is injected into the session.
 func TestRejectedInjectionIsRetriedWithoutChanges(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -221,8 +217,8 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	}
 }
 
-// Feedback refers to its session by a session id, a request id or a response id, and may arrive before the session
-// starts. No secret or email address from a request or from feedback is on disk.
+// The id is of a session, a request or a response, and feedback may precede the session. No secret or email address is
+// on disk.
 func TestFeedbackIsJoinedByEachKindOfID(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
@@ -262,7 +258,7 @@ func TestFeedbackIsJoinedByEachKindOfID(t *testing.T) {
 	checkNotOnDisk(t, f, "jane.doe@example.org", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "joe@example.org")
 }
 
-// eventually waits until ok returns true, and fails the test after a minute.
+// eventually fails the test after a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
@@ -284,7 +280,7 @@ func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 	checkNotOnDisk(t, f, "zanzibar", "quiet", "[one]")
 }
 
-// A request with an unknown value of Precept-Learn is not stored. The value is logged once.
+// The value is logged once.
 func TestUnknownPreceptLearnValueOptsOut(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()
@@ -300,7 +296,7 @@ func TestUnknownPreceptLearnValueOptsOut(t *testing.T) {
 	}
 }
 
-// With inject.placement: system, the lessons are at the end of the system prompt in every turn.
+// The lessons are at the end of the system prompt.
 func TestSystemPlacementIsStable(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()

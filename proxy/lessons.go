@@ -22,7 +22,6 @@ import (
 	"precept/internal/wire"
 )
 
-// Bounds of a request body, and of a page of lessons.
 const (
 	maxLessonBytes  = 256 << 10 // bytes
 	defaultPageSize = 50        // lessons
@@ -50,13 +49,12 @@ type apiTarget struct {
 	Skill    string `json:"skill,omitempty"`
 }
 
-// agentLessons serves the lessons that agents write for themselves.
+// agentLessons serves the lessons that agents write.
 type agentLessons struct {
 	opts  *Options
 	cache bookCache
 }
 
-// lessonsRequest is a request of an agent to read or change its own lessons.
 type lessonsRequest struct {
 	shared   *agentLessons
 	settings *settings
@@ -64,14 +62,12 @@ type lessonsRequest struct {
 	log      *slog.Logger
 }
 
-// owns reports whether the agent of the request wrote a lesson. The answer for a lesson of any other agent is the same
-// as for an unknown lesson.
+// owns reports whether the agent wrote the lesson. Lessons of other agents are answered like unknown lessons.
 func (req lessonsRequest) owns(l *lesson.Lesson) bool {
 	return l.Scope == req.scope && l.Approval.Source != ""
 }
 
-// find returns a lesson of the agent, and the book that contains it. id is the slug of the lesson, or the number that
-// an answer to a /lesson command shows.
+// find accepts the slug, or the number that an answer to a /lesson command shows.
 func (req lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *lesson.Lesson, error) {
 	book, err := req.book(ctx)
 	if err != nil {
@@ -90,21 +86,18 @@ func (req lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *l
 	return nil, nil, errNoLesson
 }
 
-// errNoLesson is the answer for a lesson that does not exist or belongs to a different agent.
 var errNoLesson = newAPIError(wire.NoDialect, http.StatusNotFound, "the lesson does not exist for this agent; GET /v1/lessons lists the lessons of the agent")
 
-// bookCache caches the lessons of the bank, because a read of the bank takes time and agents may ask often. Writes of
-// this server are visible at once, and writes of other servers within maxBookAge.
+// bookCache caches the lessons of the bank, because agents may ask often. Writes of this server are visible at once,
+// and writes of other servers within maxBookAge.
 type bookCache struct {
 	mu     sync.Mutex
 	book   *lesson.Book // nil means the next call of book reads the bank
 	readAt time.Time    // time at which book was read
 }
 
-// maxBookAge is the age at which bookCache reads the bank again.
 const maxBookAge = time.Second
 
-// book returns the lessons of the bank.
 func (req lessonsRequest) book(ctx context.Context) (*lesson.Book, error) {
 	c := &req.shared.cache
 	c.mu.Lock()
@@ -122,14 +115,12 @@ func (req lessonsRequest) book(ctx context.Context) (*lesson.Book, error) {
 	return book, nil
 }
 
-// clear makes the next call of book read the bank.
 func (c *bookCache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.book = nil
 }
 
-// get answers with one lesson of the agent.
 func (req lessonsRequest) get(c echo.Context) error {
 	book, l, err := req.find(c.Request().Context(), c.Param("id"))
 	if err != nil {
@@ -139,7 +130,6 @@ func (req lessonsRequest) get(c echo.Context) error {
 	return c.JSON(http.StatusOK, req.view(book, l))
 }
 
-// view returns the JSON form of a lesson for its author.
 func (req lessonsRequest) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 	v := apiLesson{
 		ID: l.Slug, Signature: l.Title, LessonText: lessonText(l), State: l.State, CreatedAt: l.CreatedAt, UpdatedAt: l.UpdatedAt,
@@ -158,10 +148,10 @@ func (req lessonsRequest) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 	return v
 }
 
-// list answers with one page of the agent's lessons. The most recently matched lessons come first.
+// list answers with one page of lessons, the most recently matched first.
 func (req lessonsRequest) list(c echo.Context) error {
 	for key := range c.QueryParams() {
-		if !slices.Contains([]string{"q", "limit", "after", "key"}, key) { // key is a credential of Gemini clients
+		if !slices.Contains([]string{"q", "limit", "after", "key"}, key) { // key is Gemini's credential
 			return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, fmt.Sprintf("%.40q is an unknown parameter; the parameters are after, limit, q", key))
 		}
 	}
@@ -190,7 +180,7 @@ func (req lessonsRequest) list(c echo.Context) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// search returns those lessons of the agent that contain the text q. The most recently matched lessons come first.
+// search returns the lessons that contain q, the most recently matched first.
 func (req lessonsRequest) search(ctx context.Context, q string) ([]apiLesson, error) {
 	book, err := req.book(ctx)
 	if err != nil {
@@ -220,13 +210,12 @@ func (req lessonsRequest) search(ctx context.Context, q string) ([]apiLesson, er
 	return all, nil
 }
 
-// matchesText reports whether the title or the body of a lesson contains q. The case of letters does not matter.
+// matchesText ignores the case of letters.
 func matchesText(l *lesson.Lesson, q string) bool {
 	q = strings.ToLower(strings.TrimSpace(q))
 	return q == "" || strings.Contains(strings.ToLower(l.Title+"\n"+l.Body), q)
 }
 
-// create answers a request for a new lesson.
 func (req lessonsRequest) create(c echo.Context) error {
 	posted, err := readLessonBody(c)
 	if err != nil {
@@ -245,7 +234,7 @@ func (req lessonsRequest) create(c echo.Context) error {
 	return c.JSON(http.StatusCreated, req.view(lesson.NewBook(nil), l))
 }
 
-// update answers a request to change a lesson. Fields that are not in the body keep their value.
+// update keeps the fields that are not in the body.
 func (req lessonsRequest) update(c echo.Context) error {
 	_, old, err := req.find(c.Request().Context(), c.Param("id"))
 	if err != nil {
@@ -260,7 +249,7 @@ func (req lessonsRequest) update(c echo.Context) error {
 		posted.LessonText = &text
 	}
 	if posted.Keywords == nil && posted.Signature != nil && slices.Equal(old.Trigger.Keywords, []string{old.Title}) {
-		posted.Keywords = &[]string{} // the only keyword was the old signature, so applyTo makes the new signature the keyword
+		posted.Keywords = &[]string{} // applyTo makes the new signature the keyword
 	}
 	l, err := posted.applyTo(old.Clone())
 	if err != nil {
@@ -272,7 +261,6 @@ func (req lessonsRequest) update(c echo.Context) error {
 	return c.JSON(http.StatusOK, req.view(lesson.NewBook(nil), l))
 }
 
-// remove answers a request to delete a lesson.
 func (req lessonsRequest) remove(c echo.Context) error {
 	if err := req.withdraw(c.Request().Context(), c.Param("id")); err != nil {
 		return req.httpError(c, err)
@@ -280,21 +268,18 @@ func (req lessonsRequest) remove(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// proposal returns the proposal of an agent. With writ.trust own, the lesson takes effect for the
-// agent itself.
+// proposal makes the lesson effective for the agent itself, with writ.trust own.
 func (req lessonsRequest) proposal(l *lesson.Lesson) bank.Proposal {
 	return bank.Proposal{Lesson: l, Source: "api", By: req.scope.Agent, Scope: req.scope, ActivateNow: req.settings.cfg.Writ.Trust == "own"}
 }
 
-// newLesson returns an empty lesson whose evidence is a conversation.
 func newLesson(conversation string) *lesson.Lesson {
 	return &lesson.Lesson{
 		Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11, Evidence: []lesson.Evidence{{Kind: "conversation", Ref: conversation}},
 	}
 }
 
-// write writes a lesson to the bank and returns the stored lesson. The lesson replaces old, if old
-// is not nil.
+// write writes a lesson to the bank. The lesson replaces old, if old is not nil.
 func (req lessonsRequest) write(ctx context.Context, p bank.Proposal, old *lesson.Lesson) (*lesson.Lesson, error) {
 	var r bank.Result
 	var err error
@@ -310,7 +295,6 @@ func (req lessonsRequest) write(ctx context.Context, p bank.Proposal, old *lesso
 	return r.Lesson, nil
 }
 
-// withdraw removes a lesson of the agent from the bank.
 func (req lessonsRequest) withdraw(ctx context.Context, slug string) error {
 	_, l, err := req.find(ctx, slug)
 	if err == nil {
@@ -322,7 +306,6 @@ func (req lessonsRequest) withdraw(ctx context.Context, slug string) error {
 	return err
 }
 
-// httpError translates an error of the bank to HTTP.
 func (req lessonsRequest) httpError(c echo.Context, err error) error {
 	if own, ok := errors.AsType[*apiError](err); ok {
 		return own
@@ -348,8 +331,7 @@ func (req lessonsRequest) httpError(c echo.Context, err error) error {
 	return newAPIError(wire.NoDialect, http.StatusServiceUnavailable, "the lessons cannot be written at the moment; try again")
 }
 
-// originOf returns the origin of a lesson for its evidence, which is the session that the client names, or else the
-// API.
+// originOf returns the session that the client names, or else the API.
 func originOf(r *http.Request) string {
 	if name := session.NormalizeName(r.Header.Get("Precept-Session")); name != "" {
 		return name

@@ -18,8 +18,8 @@ import (
 	"precept/internal/wire"
 )
 
-// lessonBody is the body of a request that writes a lesson. A body with a misspelt key is refused. Other unknown keys,
-// such as counts and states, are ignored.
+// lessonBody is the body of a request that writes a lesson. Misspelt keys are refused, but other unknown keys, such as
+// counts and states, are ignored.
 type lessonBody struct {
 	Signature  *string      `json:"signature"`
 	LessonText *string      `json:"lesson_text"`
@@ -27,7 +27,6 @@ type lessonBody struct {
 	Targets    *[]apiTarget `json:"targets"`
 }
 
-// readLessonBody returns the body of a request that writes a lesson, or the refusal of an invalid body.
 func readLessonBody(c echo.Context) (lessonBody, error) {
 	var posted lessonBody
 	body, err := bodyOf(c, maxLessonBytes, "the body of a lesson may have 256 KiB")
@@ -41,7 +40,7 @@ func readLessonBody(c echo.Context) (lessonBody, error) {
 	return posted, refuseMisspeltKeys(fields)
 }
 
-// refuseMisspeltKeys returns a refusal if the name of a field is close to the name of a key of lessonBody.
+// refuseMisspeltKeys compares keys with the names of the fields of lessonBody.
 func refuseMisspeltKeys(fields map[string]json.RawMessage) error {
 	names := []string{"signature", "lesson_text", "keywords", "targets"}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -53,7 +52,7 @@ func refuseMisspeltKeys(fields map[string]json.RawMessage) error {
 	return nil
 }
 
-// lessonText returns the text of a lesson as the client sent it in lesson_text.
+// lessonText returns lesson_text as the client sent it.
 func lessonText(l *lesson.Lesson) string {
 	if _, text, ok := strings.Cut(l.Body, lesson.AdviceHead); ok {
 		return strings.TrimSuffix(text, "\n")
@@ -61,8 +60,7 @@ func lessonText(l *lesson.Lesson) string {
 	return l.Advice
 }
 
-// applyTo writes the fields of the request into a lesson, and clears the text of the lesson's file, so that the bank
-// formats the file again. LessonText is not nil.
+// applyTo also clears the text of the lesson's file, so that the bank formats the file again. LessonText is not nil.
 func (b *lessonBody) applyTo(l *lesson.Lesson) (*lesson.Lesson, error) {
 	checkLength := func(field string, text *string, limit int) error {
 		if text == nil {

@@ -8,28 +8,25 @@ import (
 	"time"
 )
 
-// maxConnections is the maximum number of open connections. A connection needs some ten kilobytes of memory, even
-// without a request.
+// maxConnections bounds the memory, because a connection needs some ten kilobytes even without a request.
 const maxConnections = 32 << 10
 
-// otherFiles is the number of open files that are reserved for the store, the outbox and the lessons.
+// otherFiles are reserved for the store, the outbox and the lessons.
 const otherFiles = 64
 
-// minIdleTime is the minimum time between the start or the last response of a connection and its close by the listener.
-// After a shorter time, the next request may already be on its way, and would be lost.
+// minIdleTime is the time before the listener may close a connection. Earlier, the next request may already be on its
+// way, and would be lost.
 const minIdleTime = time.Second
 
-// slotRetry is the pause between two attempts to free a slot.
 const slotRetry = 50 * time.Millisecond
 
-// LimitListener limits the number of connections of clients, so that enough files are left for connections to
-// upstreams. At the limit, the listener closes the connection with the longest idle time. If all connections have a
-// request, a new connection waits.
+// LimitListener limits the connections of clients, so that enough files are left for upstreams. At the limit, it closes
+// the connection with the longest idle time. If all connections have a request, a new connection waits.
 type LimitListener struct {
 	net.Listener
 	now     func() time.Time
 	minIdle time.Duration // see minIdleTime
-	slots   chan struct{} // has one entry for each open connection
+	slots   chan struct{} // one entry per open connection
 	done    chan struct{} // closed by Close
 	once    sync.Once
 
@@ -38,17 +35,16 @@ type LimitListener struct {
 	elements map[net.Conn]*list.Element // elements of idle, by connection
 }
 
-// idleConn is a connection without a request.
 type idleConn struct {
 	net.Conn
 	since time.Time
 }
 
-// NewLimitListener returns a LimitListener on l. The limit depends on the number of files that the process may open.
+// NewLimitListener limits l by the number of files that the process may open.
 func NewLimitListener(l net.Listener, now func() time.Time) *LimitListener {
 	maxConns := maxConnections
 	if files := openFiles(); files > 0 {
-		maxConns = min(maxConns, max((files-otherFiles)/2, files/4, 1)) // each client may need a connection to an upstream
+		maxConns = min(maxConns, max((files-otherFiles)/2, files/4, 1)) // a client may need an upstream connection
 	}
 	return newLimitListener(l, now, maxConns, minIdleTime)
 }
@@ -91,7 +87,7 @@ func (l *LimitListener) Close() error {
 	return l.Listener.Close()
 }
 
-// TrackState implements http.Server.ConnState. It records which connections are idle.
+// TrackState implements http.Server.ConnState, and records which connections are idle.
 func (l *LimitListener) TrackState(c net.Conn, state http.ConnState) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,9 +100,8 @@ func (l *LimitListener) TrackState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// CloseWhenFull wraps next in a middleware. While at most an eighth of the slots is free, the middleware closes each
-// connection after its response. The response has the header Connection: close, so the client opens another connection
-// for its next request, and no request is lost.
+// CloseWhenFull wraps next in a middleware. While at most an eighth of the slots is free, each connection closes after
+// its response, with the header Connection: close. No request is lost.
 func (l *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if maxConns := cap(l.slots); len(l.slots) >= maxConns-maxConns/8 {
@@ -116,7 +111,7 @@ func (l *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	})
 }
 
-// closeLongestIdle closes the connection with the longest idle time if this time is at least minIdle.
+// closeLongestIdle needs an idle time of at least minIdle.
 func (l *LimitListener) closeLongestIdle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,7 +128,7 @@ func (l *LimitListener) closeLongestIdle() {
 	_ = c.Close()
 }
 
-// limitedConn is a connection that has a slot until it is closed.
+// limitedConn has a slot until it is closed.
 type limitedConn struct {
 	net.Conn
 	listener *LimitListener

@@ -13,7 +13,6 @@ import (
 	"time"
 )
 
-// If a new connection exceeds the limit, the listener closes the connection that has been idle for the longest time.
 // Connections with a request stay open.
 func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 	finish := make(chan struct{})
@@ -51,7 +50,7 @@ func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 	eventually(t, func() bool { return idleConnections(listener) == 2 })
 	dial("/once", "")
 	eventually(t, func() bool { return idleConnections(listener) == 3 })
-	dial("/once", "") // the fifth connection, one more than the limit
+	dial("/once", "") // one more than the limit
 	if b, err := first.ReadByte(); err == nil {
 		t.Errorf("longest idle connection: read %q, want it closed", b)
 	}
@@ -72,8 +71,7 @@ func idleConnections(d *LimitListener) int {
 	return d.idle.Len()
 }
 
-// If all connections have a request, a new connection is accepted as soon as a request ends, even if no client closes
-// its connection.
+// No client closes its connection.
 func TestFullListenerAcceptsWhenRequestEnds(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,7 +111,7 @@ func TestFullListenerAcceptsWhenRequestEnds(t *testing.T) {
 	}
 }
 
-// With three times as many clients as allowed connections, no request fails because the listener closes its connection.
+// There are three times as many clients as allowed connections.
 func TestFullListenerLosesNoRequest(t *testing.T) {
 	srv := httptest.NewUnstartedServer(nil)
 	listener := newLimitListener(srv.Listener, time.Now, 8, minIdleTime)
@@ -148,7 +146,7 @@ func TestFullListenerLosesNoRequest(t *testing.T) {
 	}
 }
 
-// eventually waits until ok returns true, and fails the test after a minute.
+// eventually fails the test after a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {

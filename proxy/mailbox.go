@@ -13,15 +13,13 @@ import (
 	"precept/store"
 )
 
-// Bounds of the wait for answers to /lesson commands.
 const (
 	maxAnswerWait = 40 * time.Millisecond // maximum time that a turn waits for the answers to the previous reply's commands
 	maxAnswers    = 8                     // maximum number of answers that the next turn of a session inserts
-	maxPending    = 4                     // maximum number of replies of a session whose answers may come from a different replica
+	maxPending    = 4                     // replies of a session whose answers may come from a different replica
 	answerRetry   = 8 * time.Millisecond  // pause before a missing answer is looked up again
 )
 
-// mailbox holds the answers to the /lesson commands of one session.
 type mailbox struct {
 	opts    *Options
 	pending *pendingReplies
@@ -29,14 +27,14 @@ type mailbox struct {
 	ses     *store.Session
 }
 
-// addAnswers adds answers to the record of a session, for the next turn. The caller holds rec.Mutex.
+// addAnswers adds answers for the next turn. The caller holds rec.Mutex.
 func addAnswers(rec *session.Record, answers []string) {
 	rec.Mailbox.Answers = append(rec.Mailbox.Answers, answers...)
 	rec.Mailbox.Answers = rec.Mailbox.Answers[max(0, len(rec.Mailbox.Answers)-maxAnswers):]
 	rec.State.Dirty = true
 }
 
-// setPending records whether the answers to the commands of a reply will come through the shared store.
+// setPending records whether the answers will come through the shared store.
 func (m mailbox) setPending(request string, pending bool) {
 	if m.opts.Pending == nil {
 		return
@@ -51,9 +49,8 @@ func (m mailbox) setPending(request string, pending bool) {
 	m.ses.Record.State.Dirty = true
 }
 
-// collect waits up to maxAnswerWait for the answers to the commands of the previous reply, and adds the answers to the
-// record. Another replica may write the answers. For answers that come later, each of the next maxLooks turns looks
-// again.
+// collect waits up to maxAnswerWait for the answers to the previous reply's commands. A different replica may write the
+// answers. Each of the next maxLooks turns looks again for late answers.
 func (m mailbox) collect(ctx context.Context) {
 	local := m.pending.get(m.ses.Record.Identity.ID) // commands that this replica executes
 	m.ses.Record.Mutex.Lock()
@@ -67,7 +64,7 @@ func (m mailbox) collect(ctx context.Context) {
 	if local != nil {
 		select {
 		case <-local.done:
-		case <-ctx.Done(): // later answers belong to the turn after this one
+		case <-ctx.Done(): // later answers belong to a later turn
 		}
 	}
 	if m.opts.Pending == nil {
@@ -89,17 +86,15 @@ func (m mailbox) collect(ctx context.Context) {
 	}
 }
 
-// Each turn that finds no answer to the commands of a reply prepends lateMark to the id of the request in
-// Mailbox.Pending. For a marked id, a turn looks for the answers only once, and does not wait. After maxLooks marks,
-// the answers are considered lost.
+// Each turn without an answer prepends lateMark to the id in Mailbox.Pending. For a marked id, a turn looks only once
+// and does not wait. After maxLooks marks, the answers are considered lost.
 const (
 	lateMark = "-"
 	maxLooks = 16
 )
 
-// readAnswers reads the answers to the commands of one reply from the store, and then deletes the answers in a second
-// call of the store. A single call that times out could lose the answers. If there is no answer, late is the entry to
-// keep in Mailbox.Pending, or "" after maxLooks.
+// readAnswers reads the answers and deletes them in a second call, because a single call that times out could lose
+// them. Without an answer, late is the entry to keep in Mailbox.Pending, or "" after maxLooks.
 func (m mailbox) readAnswers(ctx context.Context, request string) (text, late string) {
 	name := strings.TrimLeft(request, lateMark)
 	looks := len(request) - len(name)
@@ -133,13 +128,12 @@ type pendingReplies struct {
 	bySession map[session.ID]*pendingCommands
 }
 
-// pendingCommands counts the replies of one session.
 type pendingCommands struct {
 	replies int
 	done    chan struct{} // closed when replies is zero
 }
 
-// add counts a reply. Call add before the client can send the next turn.
+// add counts a reply. Call it before the client can send the next turn.
 func (p *pendingReplies) add(id session.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +145,6 @@ func (p *pendingReplies) add(id session.ID) {
 	e.replies++
 }
 
-// end removes one reply of a session from the count, and closes done when the count is zero.
 func (p *pendingReplies) end(id session.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +158,6 @@ func (p *pendingReplies) end(id session.ID) {
 	}
 }
 
-// get returns the count of a session, nil for zero.
 func (p *pendingReplies) get(id session.ID) *pendingCommands {
 	p.mu.Lock()
 	defer p.mu.Unlock()

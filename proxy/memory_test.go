@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// limits.capture_total_bytes limits the total size of the captured copies of replies. A copy that exceeds the limit is
-// cut, and its stream continues.
+// A copy beyond limits.capture_total_bytes is cut, and its stream continues.
 func TestTotalSizeOfCapturedRepliesIsBounded(t *testing.T) {
 	const streams, events, total = 8, 300, 1 << 20
 	next := make(chan struct{})
@@ -29,7 +28,7 @@ func TestTotalSizeOfCapturedRepliesIsBounded(t *testing.T) {
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	})
 	f := newFixture(t, up, "", nil, map[string]string{"limits.capture_total_bytes": "1MiB"})
-	ends := make(chan string, streams) // whether each stream ends with [DONE], and its read error
+	ends := make(chan string, streams) // [DONE] at the end, and the read error
 	began := make(chan struct{}, streams)
 	for i := range streams {
 		go func() {
@@ -71,7 +70,6 @@ func TestTotalSizeOfCapturedRepliesIsBounded(t *testing.T) {
 	}
 }
 
-// The memory of a request body is released when the response begins, not when it ends.
 func TestRequestBodyIsReleasedWhenResponseBegins(t *testing.T) {
 	next := make(chan struct{})
 	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

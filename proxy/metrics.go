@@ -16,8 +16,7 @@ import (
 	"precept/store"
 )
 
-// Metrics are the metrics of the data listener. No label holds a session, a tenant or a client's
-// text.
+// Metrics are the metrics of the data listener. Their labels hold no session, tenant or client's text.
 type Metrics struct {
 	requests    *prometheus.CounterVec
 	phases      *prometheus.HistogramVec
@@ -34,13 +33,10 @@ type Metrics struct {
 	hooks       *prometheus.CounterVec
 }
 
-// lessonCounters count matches, picks, injections and withheld picks.
 type lessonCounters struct{ matched, picked, injected, withheld prometheus.Counter }
 
-// sessionCounters count new sessions, sessions outside of the experiment, and side requests.
 type sessionCounters struct{ newSessions, excludedSessions, sideRequests *prometheus.CounterVec }
 
-// upstreamMetrics measure the answers of upstreams.
 type upstreamMetrics struct {
 	tokens   *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -87,8 +83,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// createSeries creates the series that alerts use. The function increase() of Prometheus misses the first event of a
-// series that did not exist before.
+// createSeries creates the series that alerts use, because increase() of Prometheus misses the first event of a new
+// series.
 func (m *Metrics) createSeries() {
 	for _, reason := range label.UninspectedReasons() {
 		m.uninspected.WithLabelValues(string(reason))
@@ -139,7 +135,7 @@ func (m *Metrics) createSeries() {
 	}
 }
 
-// observeOperation observes a reply of an upstream. rep is nil if precept did not read the reply.
+// observeOperation gets no reply if precept did not read it.
 func (m *Metrics) observeOperation(d wire.Dialect, duration time.Duration, rep *wire.Reply) {
 	m.upstream.duration.WithLabelValues("chat", vendor(d)).Observe(duration.Seconds())
 	if rep == nil {
@@ -150,13 +146,12 @@ func (m *Metrics) observeOperation(d wire.Dialect, duration time.Duration, rep *
 			continue
 		}
 		m.upstream.tokens.WithLabelValues(kind).Add(float64(n))
-		if kind != "cached" { // the OpenTelemetry conventions have no cached tokens
+		if kind != "cached" { // OpenTelemetry has no cached tokens
 			m.upstream.usage.WithLabelValues("chat", vendor(d), kind).Observe(float64(n))
 		}
 	}
 }
 
-// countDecision counts the decision of a turn.
 func (m *Metrics) countDecision(plan *inject.Plan) {
 	if plan.LimitExceeded {
 		m.FailedOpen(label.StepMatch)
@@ -176,8 +171,7 @@ func (m *Metrics) countDecision(plan *inject.Plan) {
 // FailedOpen counts a step that failed while the request continued.
 func (m *Metrics) FailedOpen(step label.Step) { m.failOpen.WithLabelValues(string(step)).Inc() }
 
-// observePhase observes the time of precept's own work in one phase of a request, which is read, decide or splice. The
-// trace of a sampled turn is the exemplar.
+// observePhase observes precept's own work in the phase read, decide or splice. A sampled turn's trace is the exemplar.
 func (m *Metrics) observePhase(name string, d time.Duration, trace string) {
 	o := m.phases.WithLabelValues(name)
 	if e, ok := o.(prometheus.ExemplarObserver); ok && trace != "" {
@@ -187,10 +181,9 @@ func (m *Metrics) observePhase(name string, d time.Duration, trace string) {
 	o.Observe(d.Seconds())
 }
 
-// ownDialect is the value of the label dialect for requests to precept's own endpoints.
+// ownDialect labels requests to precept's own endpoints.
 const ownDialect = "precept"
 
-// countRequest counts a request at its end.
 func (m *Metrics) countRequest(w *clientWriter) {
 	dialect := w.dialect.String()
 	if w.atEndpoint {
@@ -199,7 +192,7 @@ func (m *Metrics) countRequest(w *clientWriter) {
 	m.requests.WithLabelValues(dialect, statusClass(w.code)).Inc()
 }
 
-// statusClass returns the class of a status (2xx, 3xx, 4xx or 5xx), or none for a request without a final status.
+// statusClass returns 2xx, 3xx, 4xx or 5xx, or none without a final status.
 func statusClass(code int) string {
 	if code < 200 {
 		return "none"
@@ -207,7 +200,7 @@ func statusClass(code int) string {
 	return strconv.Itoa(min(code/100, 5)) + "xx"
 }
 
-// vendor returns the company that defines the API of a dialect. The upstream may belong to a different company.
+// vendor returns the company that defines the API. The upstream may belong to a different one.
 func vendor(d wire.Dialect) string {
 	if d == wire.Messages {
 		return "anthropic"
@@ -215,5 +208,4 @@ func vendor(d wire.Dialect) string {
 	return "openai"
 }
 
-// milliseconds returns a duration in milliseconds.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

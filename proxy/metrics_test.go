@@ -12,8 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// The series that alerts use exist before their first event, because increase() in Prometheus misses the first event of
-// a series that starts at 1.
+// Prometheus's increase() misses the first event of a series that starts at 1.
 func TestAlertSeriesStartAtZero(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	proxy.NewMetrics(reg)
@@ -49,7 +48,6 @@ func TestEachStepHasSeriesAtStart(t *testing.T) {
 	}
 }
 
-// counterTotal returns the sum over all series of a counter.
 func counterTotal(c prometheus.Collector) (sum float64) {
 	series := make(chan prometheus.Metric)
 	go func() {
@@ -65,7 +63,6 @@ func counterTotal(c prometheus.Collector) (sum float64) {
 	return sum
 }
 
-// With debug_headers, the response names the reason why a body was not inspected.
 func TestDebugHeaderNamesSkipReason(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"], flags["limits.inspect_bytes"] = "true", "100"

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// newModel returns a handler that replies to each request on any of the three APIs with a tool call. The header X-Call
-// has the new id of the call. The handler fails the test if the result of a call does not directly follow the call,
-// because a real API refuses such a request.
+// newModel replies with a tool call, whose id is in X-Call. As in a real API, the result of a call must directly follow
+// the call.
 func newModel(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	var n atomic.Int64
@@ -36,7 +35,6 @@ func newModel(t *testing.T) http.HandlerFunc {
 	}
 }
 
-// jsonReply returns reply number i with one call, as a JSON object.
 func jsonReply(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
@@ -47,7 +45,7 @@ func jsonReply(path string, i int64, id string) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%024x","model":"vendor-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"make x\"}"}}]}}],"usage":{"prompt_tokens":7,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`, i, id)
 }
 
-// streamedReply returns reply number i, with a text and one call, as a stream with comments and unknown events.
+// The stream has a text, one call, comments and unknown events.
 func streamedReply(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
@@ -144,7 +142,7 @@ data: [DONE]
 `, i, id)
 }
 
-// orderProblem returns the fault in the order of calls and results in a body of the Chat or Messages API, "" for none.
+// The fault concerns the order of calls and results.
 func orderProblem(body []byte) string {
 	var b struct {
 		Messages []struct {

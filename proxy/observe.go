@@ -9,7 +9,7 @@ import (
 	"precept/proxy/trace"
 )
 
-// observe updates the metrics with a finished turn, and ends the span of the turn.
+// observe ends the span, too.
 func (t *turn) observe() {
 	now := t.p.opts.Now()
 	if t.reply.status != 0 {
@@ -24,8 +24,7 @@ func (t *turn) observe() {
 	})
 }
 
-// spanFacts returns the attributes of the span. If the turn has no session or opted out, the span has no attributes of
-// the conversation and no id of the reply.
+// spanFacts omits the conversation and the id of the reply without a session, or after an opt-out.
 func (t *turn) spanFacts() trace.Facts {
 	r, rep := &t.reply, t.reply.parsed
 	facts := trace.Facts{
@@ -56,23 +55,21 @@ func (t *turn) spanFacts() trace.Facts {
 	return facts
 }
 
-// failure returns the value of the span attribute error.type, which the conventions of OpenTelemetry define. The value
-// "" means that the turn succeeded.
+// failure returns error.type of the OpenTelemetry conventions, "" for a success.
 func (t *turn) failure() string {
 	status, outcome := t.reply.status, t.outcome()
 	switch {
 	case status >= 400:
 		return strconv.Itoa(status)
 	case status == 0 && !t.clientGone():
-		return "request" // the body could not be read
-	case t.session.Session == nil && status != 0, outcome == sample.Complete: // without a session the reply is not read
+		return "request" // no body was read
+	case t.session.Session == nil && status != 0, outcome == sample.Complete: // no reply is read without a session
 		return ""
 	default:
 		return outcome
 	}
 }
 
-// port returns the port of a URL, or the default port of its scheme.
 func port(u *url.URL) int {
 	if n, err := strconv.Atoi(u.Port()); err == nil {
 		return n

@@ -22,15 +22,13 @@ import (
 	"precept/proxy/trace"
 )
 
-// spans holds the spans that a tracer has sent.
 type spans struct {
 	mu  sync.Mutex
 	all []*otlp.Span
-	raw string // concatenated bodies of the requests to the collector
+	raw string // bodies of the requests to the collector
 }
 
-// addTracer adds a tracer with a collector to a fixture. The returned function stops the fixture, and returns the spans
-// of its turns.
+// addTracer returns a function that stops the fixture and returns the spans.
 func addTracer(t *testing.T, f *fixture, sample float64) func() []*otlp.Span {
 	t.Helper()
 	got := &spans{}
@@ -60,22 +58,22 @@ func addTracer(t *testing.T, f *fixture, sample float64) func() []*otlp.Span {
 	wg.Go(func() { _ = tr.Run(ctx) })
 	stop := sync.OnceFunc(func() { cancel(); wg.Wait() })
 	t.Cleanup(stop)
-	eventually(t, func() bool { // a span that ends before Run begins is dropped
+	eventually(t, func() bool { // no span may end before Run begins
 		dropped := tr.Dropped()
 		tr.Start(ctx, http.Header{"Traceparent": {tracedParent}}, time.Now()).End(time.Now(), &trace.Facts{})
 		return tr.Dropped() == dropped
 	})
 	return func() []*otlp.Span {
-		f.stop() // handlers end their spans after their clients have the answer
+		f.stop() // handlers end their spans last
 		stop()
 		if strings.Contains(got.raw, "canary") {
 			t.Errorf("spans contain content of the conversation: %q", got.raw)
 		}
-		return got.all[min(1, len(got.all)):] // without the span that waited for Run
+		return got.all[min(1, len(got.all)):] // without the span for Run
 	}
 }
 
-// spanAttributes returns the attributes of a span as strings. In a list, each value ends with a semicolon.
+// In a list, each value ends with a semicolon.
 func spanAttributes(s *otlp.Span) map[string]string {
 	out := map[string]string{}
 	for _, kv := range s.GetAttributes() {
@@ -93,7 +91,7 @@ func spanAttributes(s *otlp.Span) map[string]string {
 
 const tracedParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// The span of a turn has a parent, the lessons and the token counts, but no text of the conversation.
+// The span has a parent, the lessons and the token counts.
 func TestSpanOfTurnHasNoContent(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -135,7 +133,7 @@ func TestSpanOfTurnHasNoContent(t *testing.T) {
 	}
 }
 
-// The span of an opted-out turn has no ids, agent or lessons. If the client sends no traceparent, none is forwarded.
+// Without a traceparent of the client, none is forwarded.
 func TestSpanOfOptedOutTurnIsMinimal(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, injectAll())
@@ -159,8 +157,7 @@ func TestSpanOfOptedOutTurnIsMinimal(t *testing.T) {
 	}
 }
 
-// The span of a failed turn has the failure as error.type. A request that is not JSON is forwarded, and is not a
-// failure if the upstream responds.
+// A request that is not JSON is no failure if the upstream responds.
 func TestSpanOfFailedTurnHasErrorType(t *testing.T) {
 	for _, tc := range []struct {
 		name, body, want string
@@ -194,8 +191,7 @@ func TestSpanOfFailedTurnHasErrorType(t *testing.T) {
 	}
 }
 
-// The token usage that the upstream reports is counted. The ids of sampled traces are exemplars of
-// precept_overhead_seconds.
+// The exemplars are ids of sampled traces in precept_overhead_seconds.
 func TestMetricsHaveTokenUsageAndExemplars(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	reg := prometheus.NewRegistry()
@@ -241,7 +237,6 @@ func gatherMetrics(t *testing.T, reg *prometheus.Registry) map[string][]*dto.Met
 	return out
 }
 
-// exemplars returns the trace ids of the exemplars of precept_overhead_seconds.
 func exemplars(t *testing.T, reg *prometheus.Registry) (out []string) {
 	t.Helper()
 	for _, m := range gatherMetrics(t, reg)["precept_overhead_seconds"] {

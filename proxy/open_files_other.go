@@ -2,5 +2,5 @@
 
 package proxy
 
-// openFiles returns 0, because the limit of open files is unknown on this system.
+// openFiles returns 0, because the limit is unknown on this system.
 func openFiles() int { return 0 }

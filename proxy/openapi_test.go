@@ -12,7 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// openapi.yaml describes exactly the routes of the data listener.
+// No other routes are described.
 func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 	text, err := os.ReadFile("../admin/openapi.yaml")
 	if err != nil {
@@ -34,7 +34,7 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 		}
 	}
 	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
-	f.Options().Bank = struct{ proxy.Bank }{} // enables the routes of lessons; no request reads the bank
+	f.Options().Bank = struct{ proxy.Bank }{} // enables lessons; no request reads the bank
 	for _, route := range f.Routes() {
 		path := strings.TrimPrefix(route.Path, "/p/:names") // each route also exists after the path form
 		if route.Path != "/*" && route.Method != http.MethodHead {

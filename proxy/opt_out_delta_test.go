@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// A request with previous_response_id contains results without their calls. If the call of a result named a path that
-// is opted out, the turn is opted out, even if the call is too long for the record, or was made before a restart.
+// With previous_response_id, the call is in an earlier request. The call may be too long for the record, or precede a
+// restart.
 func TestResultWithoutItsCallOptsOut(t *testing.T) {
 	filler := strings.Repeat("echo step; ", 60)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

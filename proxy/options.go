@@ -24,11 +24,11 @@ import (
 	"precept/store"
 )
 
-// Options configure a Proxy, and hold the parts of the program that the proxy uses.
+// Options configure a Proxy.
 type Options struct {
 	Config  *configs.Config
 	Store   Store
-	Tally   *store.Metrics                      // counts turns that opted out and copies that were cut
+	Tally   *store.Metrics                      // turns that opted out and copies that were cut
 	Chooser func(tenant string) *bandit.Chooser // the chooser of a tenant, from memory
 	Book    func() *lesson.Book
 	Now     func() time.Time
@@ -39,17 +39,17 @@ type Options struct {
 	Tracer  *trace.Tracer // nil means no traces
 
 	Bank          Bank                                     // lessons that agents write for themselves; nil means /v1/lessons belongs to the upstream
-	Consultations *ConsultationCounter                     // number of matches of each lesson
-	Meaning       func(id session.ID) []lesson.Resemblance // lessons that match earlier words of a session by meaning; nil if none
-	Rules         func() *rules.Registry                   // sections of rules files under measurement; nil if none
-	Pending       PendingTexts                             // answers to /lesson commands for the next turn, shared by the replicas; nil means there is one replica
+	Consultations *ConsultationCounter                     // matches of each lesson
+	Meaning       func(id session.ID) []lesson.Resemblance // lessons that match earlier words by meaning; may be nil
+	Rules         func() *rules.Registry                   // sections of rules files under measurement; may be nil
+	Pending       PendingTexts                             // answers to /lesson commands; nil means one replica
 }
 
-// FleetKeys are the keys that all replicas on one store share.
+// FleetKeys are keys that all replicas share.
 type FleetKeys struct {
-	Salt        string // salt of the coins (random choices) if the configuration has none
-	Secret      []byte // key of the hash that names tenants under tenancy by-credential
-	Unconfirmed bool   // the store was unreachable, so the keys may differ from the keys in Redis until Rekey is called
+	Salt        string // salt of the random choices if the configuration has none
+	Secret      []byte // hash key for tenants under tenancy by-credential
+	Unconfirmed bool   // the store was unreachable, so the keys may differ from Redis until Rekey
 }
 
 // Store holds the methods of the store that the data listener uses.
@@ -62,38 +62,37 @@ type Store interface {
 // Sessions is the memory of sessions.
 type Sessions interface {
 	resolve.Store
-	// HoldKeys holds keys of a session until ReleaseKeys. Feedback finds held keys.
+	// HoldKeys holds keys of a session, which feedback finds, until ReleaseKeys.
 	HoldKeys(request string, keys ...session.Echo)
 	// ReleaseKeys keeps or drops the keys that a request held.
 	ReleaseKeys(request string, keep bool)
-	// Publish writes a session for the other replicas. waited is the time for which the request has already waited for
-	// the store.
+	// Publish writes a session for the other replicas. The request has already waited for the store for the time
+	// waited.
 	Publish(ses, unit *store.Session, x *sample.Exchange, answered []string, waited time.Duration)
-	// PublishCounts starts to write a session after a turn without decisions, and does not wait.
+	// PublishCounts writes a session after a turn without decisions, in the background.
 	PublishCounts(ses *store.Session, x *sample.Exchange, answered []string)
-	// PublishOptOut publishes the opt-out of the newest turn for the other replicas.
+	// PublishOptOut publishes the opt-out of the newest turn.
 	PublishOptOut(ses *store.Session, waited time.Duration)
 }
 
 // Recorder stores exchanges. No method blocks.
 type Recorder interface {
-	// BeginTurn admits an exchange before its request is sent. Offer or Abandon ends the admission.
+	// BeginTurn admits an exchange before its request is sent, until Offer or Abandon.
 	BeginTurn(x *sample.Exchange) *store.TurnStart
-	// Abandon ends the admission of an exchange that is not offered. After Offer, Abandon has no effect.
+	// Abandon ends an admission without an exchange. After Offer, it has no effect.
 	Abandon(b *store.TurnStart)
-	// Offer passes a turn to the recorder. Offer returns false if the recorder has no room.
+	// Offer passes a turn to the recorder. The result is false if there is no room.
 	Offer(t store.Turn) bool
 	// OptedOut reports whether the exchange names a path that opted out.
 	OptedOut(x *sample.Exchange, answered []string) bool
-	// Problem names the part of the store that does not work; "" means all parts work.
+	// Problem names a failing part of the store; "" means none.
 	Problem() string
 }
 
 // Feedback stores the feedback of clients about sessions.
 type Feedback interface {
 	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
-	// RateWork stores feedback on the sessions that worked on a commit, a branch or a pull request of the
-	// first known group.
+	// RateWork stores feedback on the sessions of the first known group of commits, branches and pull requests.
 	RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (store.Posted, error)
 }
 
@@ -106,17 +105,14 @@ type Bank interface {
 	Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error
 }
 
-// PendingTexts stores texts, such as the answers to /lesson commands, for the replica that serves the next
-// turn of a session.
+// PendingTexts stores answers to /lesson commands for the replica with the next turn.
 type PendingTexts interface {
 	PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error
-	// Answer returns the text stored under a name. ok is false if no text is stored.
+	// Answer returns a stored text. ok is false for none.
 	Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
-	// DeleteAnswer deletes the text stored under a name.
 	DeleteAnswer(ctx context.Context, tenant string, id session.ID, name string) error
 }
 
-// rules returns the sections under measurement, nil for none.
 func (o *Options) rules() *rules.Registry {
 	if o.Rules == nil {
 		return nil
@@ -124,24 +120,22 @@ func (o *Options) rules() *rules.Registry {
 	return o.Rules()
 }
 
-// newID returns an id, which is a prefix and 12 random bytes in hexadecimal digits.
+// newID returns the prefix and 12 random bytes in hexadecimal digits.
 func (o *Options) newID(prefix string) string {
 	b := o.entropy()
 	return prefix + hex.EncodeToString(b[:12])
 }
 
-// entropy returns 16 random bytes.
 func (o *Options) entropy() (b [16]byte) {
 	if _, err := io.ReadFull(o.Rand, b[:]); err != nil {
-		// The random source of the system does not fail. If it did, ids made from the time would still differ.
+		// The random source does not fail. Otherwise, ids made from the time would still differ.
 		sum := sha256.Sum256([]byte(o.Now().String()))
 		copy(b[:], sum[:])
 	}
 	return b
 }
 
-// log returns the logger of a request. Every line has the Precept-Request-Id. No line quotes a
-// request or a reply.
+// log adds the Precept-Request-Id to every line. No line quotes a request or a reply.
 func (o *Options) log(w *clientWriter) *slog.Logger {
 	if w.id == "" {
 		w.id = o.newID("req_")
@@ -149,11 +143,9 @@ func (o *Options) log(w *clientWriter) *slog.Logger {
 	return o.logOf(w.id)
 }
 
-// logOf returns the logger of work that follows from a request.
 func (o *Options) logOf(request string) *slog.Logger { return o.Log.With("request", request) }
 
-// runStep runs one step of learning, and reports whether the step did not panic. runStep counts and logs a
-// panic, and the request continues without the step.
+// runStep runs one step of learning. A panic is counted and logged, and the request continues without the step.
 func (o *Options) runStep(step label.Step, log func() *slog.Logger, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// If precept panics, the client gets an error response, or a broken one if the response had started.
+// A response that has started is broken off.
 func TestPanicCausesErrorOrCutsResponse(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
 	srv := httptest.NewUnstartedServer(f.WithMiddleware(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -83,7 +83,7 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 	}
 }
 
-// If the upstream refuses a request with lessons, the retry sends the client's bytes, with their encoding and length.
+// The retry keeps the encoding and the length.
 func TestRetryAfterRefusalSendsClientBytes(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
 		if b, _ := io.ReadAll(q.Body); bytes.Contains(b, []byte("[one]")) {
@@ -115,7 +115,7 @@ func TestRetryAfterRefusalSendsClientBytes(t *testing.T) {
 	}
 }
 
-// The log of a panic contains the id of the request. All production files log through the function that adds the id.
+// All production files log through the function that adds the id.
 func TestPanicLogContainsRequestID(t *testing.T) {
 	var log bytes.Buffer
 	f := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())
@@ -141,7 +141,7 @@ func TestPanicLogContainsRequestID(t *testing.T) {
 	}
 }
 
-// An unknown key of the path form is logged once, redacted. The number of logged keys is limited.
+// Logged keys are redacted, and their number is limited.
 func TestUnknownKeyOfPathFormIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	f := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())

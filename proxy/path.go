@@ -12,15 +12,13 @@ import (
 	"precept/internal/wire"
 )
 
-// paths normalises the paths of requests.
 type paths struct {
 	bases   []string // escaped paths of the upstreams, which the base URL of a client may contain
 	lessons bool     // precept answers /v1/lessons
 }
 
-// normalise replaces the path of a request by its normal form, which all later steps read. The normal form of a path of
-// a known API has no doubled or trailing slashes. Each endpoint of precept has one normal form. Other paths keep their
-// bytes after the base URL.
+// normalise gives a request its normal path, which all later steps read. The path of a known API has no doubled or
+// trailing slashes, and each endpoint of precept has one path. Other paths keep their bytes after the base URL.
 func (p paths) normalise(r *http.Request) {
 	escaped := r.URL.EscapedPath()
 	path := p.normal(escaped)
@@ -33,7 +31,6 @@ func (p paths) normalise(r *http.Request) {
 	r.URL = &u
 }
 
-// normal returns the normal form of an escaped path.
 func (p paths) normal(escaped string) string {
 	if !strings.HasPrefix(escaped, "/") {
 		return escaped
@@ -61,11 +58,9 @@ func (p paths) normal(escaped string) string {
 	return form + path
 }
 
-// oneLeadingSlash returns the path with exactly one slash at its beginning.
 func oneLeadingSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
-// withoutEmptySegments returns the path without empty segments, except the empty segment after the scheme of a URL in
-// the path.
+// withoutEmptySegments keeps the empty segment after the scheme of a URL in the path.
 func withoutEmptySegments(path string) string {
 	if !strings.Contains(path, "//") {
 		return strings.TrimRight(path, "/")
@@ -80,8 +75,7 @@ func withoutEmptySegments(path string) string {
 	return strings.TrimRight(b.String(), "/")
 }
 
-// endpoint returns the canonical path of an endpoint of precept, such as /v1/feedback, /v1/lessons/ID or /healthz. ok
-// is false for any other path.
+// endpoint matches /v1/feedback, /v1/lessons/ID and /healthz.
 func (p paths) endpoint(path string) (canonical string, ok bool) {
 	if !mayBeEndpoint(path) {
 		return "", false
@@ -107,8 +101,7 @@ func (p paths) endpoint(path string) (canonical string, ok bool) {
 	return "", false
 }
 
-// mayBeEndpoint reports whether a path can contain the name of an endpoint of precept. The check is cheap,
-// and saves most paths from the split into segments.
+// mayBeEndpoint is cheap, and saves most paths from the split into segments.
 func mayBeEndpoint(path string) bool {
 	for _, part := range [...]string{"feedback", "lessons", "hooks", "healthz", "readyz", "%"} {
 		if strings.Contains(path, part) {
@@ -118,18 +111,17 @@ func mayBeEndpoint(path string) bool {
 	return false
 }
 
-// isBase reports whether a path can be the path of a base URL. Such a path is empty, ends in a version, or is the path
-// of an upstream, of a deployment, or of an endpoint of the API that was copied with its base URL.
+// isBase accepts an empty path, a version at the end, and the path of an upstream, of a deployment, or of an endpoint
+// that was copied with its base URL.
 func (p paths) isBase(path string) bool {
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	return last == "" || isVersion(last) || wire.DialectOf(path) != wire.NoDialect || slices.Contains(p.bases, path) ||
 		isDeployment(path) && strings.Count(path, "/") == 3
 }
 
-// apiOf returns the API of a request, whether or not precept inspects the request. Token counts and batches of messages
-// belong to the Messages API, and stored responses to the Responses API. If the path itself names no API, as for models
-// and files, a request with the header Anthropic-Version belongs to the Messages API, because every client of the
-// Messages API must send this header. The messages of a thread belong to no inspected API.
+// apiOf returns the API even of a request that is not inspected. Token counts and batches belong to the Messages API,
+// and stored responses to the Responses API. Other paths, such as models and files, belong to the Messages API if they
+// have its mandatory header Anthropic-Version. Messages of a thread belong to no inspected API.
 func apiOf(path string, h http.Header) wire.Dialect {
 	switch d := wire.DialectOf(path); {
 	case strings.Contains(path, "/threads/"):
@@ -145,7 +137,7 @@ func apiOf(path string, h http.Header) wire.Dialect {
 	}
 }
 
-// withoutEndpoint returns the path of a base URL without the endpoint of an API that was copied with the base URL.
+// withoutEndpoint removes an endpoint that was copied with the base URL.
 func withoutEndpoint(path string) string {
 	for _, e := range []string{"/chat/completions", "/responses", "/messages"} {
 		if base, ok := strings.CutSuffix(path, e); ok {
@@ -155,9 +147,8 @@ func withoutEndpoint(path string) string {
 	return path
 }
 
-// withoutRepetition removes a repeated version (/v1/v1/models) or a repeated endpoint
-// (/v1/chat/completions/chat/completions) from the path of a request. The base URL of the client contains the version
-// or the endpoint although the client appends it. No API has such paths.
+// withoutRepetition removes a repeated version (/v1/v1/models) or endpoint (/v1/chat/completions/chat/completions). The
+// client appends it although the base URL contains it. No API has such paths.
 func withoutRepetition(p string) string {
 	for rest, ok := cutVersion(p); ok && strings.HasPrefix(rest, p[:len(p)-len(rest)]+"/"); rest, ok = cutVersion(p) {
 		p = rest
@@ -170,12 +161,12 @@ func withoutRepetition(p string) string {
 	return p
 }
 
-// isVersion reports whether a path segment is a version (v1, v2, v1beta).
+// isVersion matches v1, v2 and v1beta.
 func isVersion(seg string) bool {
 	return len(seg) >= 2 && seg[0] == 'v' && seg[1] >= '0' && seg[1] <= '9'
 }
 
-// cutVersion removes a leading version segment: /v1/models gives /models.
+// cutVersion returns /models for /v1/models.
 func cutVersion(p string) (string, bool) {
 	if len(p) < 3 || p[0] != '/' {
 		return p, false
@@ -187,7 +178,7 @@ func cutVersion(p string) (string, bool) {
 	return p[1+len(seg):], true
 }
 
-// redactForLog returns a text of a client for the log, without secrets and personal data.
+// redactForLog removes secrets and personal data.
 func redactForLog(text string) string {
 	if plain, err := url.PathUnescape(text); err == nil {
 		text = plain
@@ -195,8 +186,8 @@ func redactForLog(text string) string {
 	return redact.New(true).Text(text)
 }
 
-// unknownTexts holds unknown texts of clients that were logged, such as unknown keys of the path form. Each text is
-// logged once. Any client can send many texts, so only the first maxUnknown texts are logged.
+// unknownTexts are unknown texts of clients, such as keys of the path form. Each is logged once, up to maxUnknown
+// texts, because any client can send many.
 type unknownTexts struct {
 	mu     sync.Mutex
 	logged []string
@@ -204,7 +195,7 @@ type unknownTexts struct {
 
 const maxUnknown = 16
 
-// add returns the text without secrets and personal data. isNew is true if the text is to be logged.
+// add reports in isNew whether the text is to be logged.
 func (u *unknownTexts) add(text string) (cleaned string, isNew bool) {
 	text = redactForLog(text)
 	u.mu.Lock()
@@ -216,7 +207,7 @@ func (u *unknownTexts) add(text string) (cleaned string, isNew bool) {
 	return text, true
 }
 
-// warnUnknown logs an unknown key of the path form and an unknown value of Precept-Learn.
+// warnUnknown logs keys of the path form and values of Precept-Learn.
 func (p *Proxy) warnUnknown(w *clientWriter, r *http.Request) {
 	if w.unknownKey != "" {
 		if key, isNew := p.unknownKeys.add(w.unknownKey); isNew {

@@ -11,7 +11,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// endpoint is a request to one of precept's own endpoints, with the expected status.
 type endpoint struct {
 	method, path, body string
 	want               int
@@ -19,7 +18,6 @@ type endpoint struct {
 
 const feedbackBody = `{"session_id":"s","source":"user","type":"rejection","comment":"a private comment"}`
 
-// endpoints returns requests to the endpoints of the data listener.
 func endpoints() []endpoint {
 	return []endpoint{
 		{"POST", "/v1/feedback", feedbackBody, 202},
@@ -35,7 +33,7 @@ func endpoints() []endpoint {
 		{"HEAD", "/healthz", "", 200},
 		{"GET", "/readyz", "", 200},
 		{"HEAD", "/readyz", "", 200},
-		// Invalid requests must not be forwarded either, because they may contain feedback.
+		// Invalid requests may contain feedback, and are not forwarded.
 		{"PUT", "/v1/feedback", feedbackBody, 405},
 		{"GET", "/v1/feedback", "", 405},
 		{"POST", "/v1/feedback/s", feedbackBody, 404},
@@ -47,7 +45,7 @@ func endpoints() []endpoint {
 	}
 }
 
-// baseForms returns the paths that agents with different base URLs request for an endpoint.
+// Agents with different base URLs request these paths.
 func baseForms(path string) map[string]string {
 	bare := strings.TrimPrefix(path, "/v1")
 	slashed, query, _ := strings.Cut(path, "?")
@@ -70,8 +68,7 @@ func baseForms(path string) map[string]string {
 	}
 }
 
-// agentForms returns a path with and without the path form, a prefix /p/KEY=VALUE,... that names the agent and the
-// session of a request.
+// The path form is a prefix /p/KEY=VALUE,... with the agent and the session.
 func agentForms(path string) map[string]string {
 	return map[string]string{
 		"plain":             path,
@@ -82,7 +79,6 @@ func agentForms(path string) map[string]string {
 	}
 }
 
-// precept serves each of its endpoints under every form of base URL, and forwards none of these requests.
 func TestPreceptEndpointsAreServedUnderEveryBaseURL(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, map[string]string{"upstream": up.URL + "/gateway/openai"})
@@ -105,7 +101,7 @@ func TestPreceptEndpointsAreServedUnderEveryBaseURL(t *testing.T) {
 	}
 }
 
-// oneLessonBank is a bank with one lesson of the agent coder. It accepts every write and stores nothing.
+// oneLessonBank has one lesson of the agent coder, and drops all writes.
 type oneLessonBank struct{ lesson *lesson.Lesson }
 
 func newOneLessonBank() oneLessonBank {
@@ -133,7 +129,7 @@ func (o oneLessonBank) Record(context.Context, bank.Proposal) (bank.Result, bank
 
 func (o oneLessonBank) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
 
-// The path form may name the agent of feedback. Feedback of an opted-out agent is ignored.
+// The path form may name the agent.
 func TestFeedbackOfOptedOutAgentIsIgnored(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
 	for path, want := range map[string]string{"/p/agent=coder/v1/feedback": "ignored", "/p/agent=other/v1/feedback": "parked", "/v1/feedback": "parked"} {
@@ -143,8 +139,7 @@ func TestFeedbackOfOptedOutAgentIsIgnored(t *testing.T) {
 	}
 }
 
-// A request to a path that is not an endpoint of precept is forwarded. Repeated slashes are removed from the paths of
-// the known APIs and next to the version, and are kept elsewhere.
+// Repeated slashes are removed in the paths of known APIs and next to the version.
 func TestOtherPathsAreForwarded(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, nil)

@@ -8,19 +8,17 @@ import (
 	"sync"
 )
 
-// Sizes of the smallest and the largest pooled buffers, 4 KiB and 16 MiB, as exponents of 2. The garbage collector
-// frees larger buffers.
+// Exponents of 2 of the pooled buffers, from 4 KiB to 16 MiB. The garbage collector frees larger buffers.
 const (
 	minClass = 12
 	maxClass = 24
 )
 
-// pool holds byte buffers by size class, so that a request of 1 KB does not use a buffer of 1 MB.
+// pool holds buffers by size class, so that a request of 1 KB does not use a buffer of 1 MB.
 type pool struct {
 	classes [maxClass - minClass + 1]sync.Pool
 }
 
-// get returns an empty buffer with a capacity of at least n bytes.
 func (p *pool) get(n int) []byte {
 	c := max(bits.Len(uint(max(n-1, 0))), minClass)
 	if c > maxClass {
@@ -32,7 +30,6 @@ func (p *pool) get(n int) []byte {
 	return make([]byte, 0, 1<<c)
 }
 
-// put returns a buffer to the pool.
 func (p *pool) put(b []byte) {
 	c := bits.Len(uint(cap(b))) - 1
 	if c < minClass || cap(b) > 1<<maxClass {
@@ -42,8 +39,7 @@ func (p *pool) put(b []byte) {
 	p.classes[c-minClass].Put(&b)
 }
 
-// grow returns b with room for at least one more byte. A full b moves to a buffer of the next
-// class.
+// grow moves a full buffer to the next class.
 func (p *pool) grow(b []byte) []byte {
 	if len(b) < cap(b) {
 		return b
@@ -53,8 +49,8 @@ func (p *pool) grow(b []byte) []byte {
 	return larger
 }
 
-// readBody appends bytes from r to the pooled buffer b, until b has limit+1 bytes or tryCharge refuses the memory for a
-// larger buffer. more is true if r may have more bytes.
+// readBody appends to the pooled buffer b, until b has limit+1 bytes or tryCharge refuses the memory. more is true if r
+// may have more bytes.
 func (p *pool) readBody(b []byte, r io.Reader, limit int64, tryCharge func(n int) bool) (body []byte, more bool, err error) {
 	for {
 		if len(b) == cap(b) && !tryCharge(cap(b)) {
@@ -78,25 +74,23 @@ func (p *pool) readBody(b []byte, r io.Reader, limit int64, tryCharge func(n int
 	}
 }
 
-// firstBufferSize returns the capacity of the first buffer for a body. size is the announced size in bytes, -1 if
-// unknown.
+// firstBufferSize gets the announced size, -1 if unknown.
 func firstBufferSize(size, limit int64) int {
-	hint := size + 1 // one more byte, so that the read at the end of the body needs no larger buffer
+	hint := size + 1 // one more byte, for the read at the end
 	if hint <= 0 || hint > limit+1 {
 		hint = min(limit+1, 8<<10)
 	}
 	return int(hint)
 }
 
-// payload is a request body. It consists of the bytes in memory and, for a long body, a reader of the rest.
+// payload is a request body: the bytes in memory and, for a long body, a reader of the rest.
 type payload struct {
-	data    []byte          // the inspected part, in a pooled buffer
-	tail    io.Reader       // the rest, streamed from the client; nil means data is the whole body
+	data    []byte          // inspected part, in a pooled buffer
+	tail    io.Reader       // rest of the client's stream; nil means data is the whole body
 	readers []*bytes.Reader // readers of data that the method reader has returned
 }
 
-// reader returns a reader of the whole payload. The bytes in memory are read from a bytes.Reader. net/http knows that a
-// bytes.Reader never blocks, and sends the headers and a short body in one write.
+// reader uses a bytes.Reader, which never blocks, so that net/http sends the headers and a short body in one write.
 func (p *payload) reader() io.ReadCloser {
 	r := bytes.NewReader(p.data)
 	p.readers = append(p.readers, r)
@@ -106,8 +100,8 @@ func (p *payload) reader() io.ReadCloser {
 	return io.NopCloser(io.MultiReader(r, p.tail))
 }
 
-// release returns the buffer of the payload to the pool. Call release when no goroutine reads the payload. net/http
-// keeps the readers until the response ends, so release empties the readers.
+// release returns the buffer to the pool. Call it when no goroutine reads the payload. net/http keeps the readers until
+// the response ends, so they are emptied.
 func (p *payload) release(buffers *pool) {
 	for _, r := range p.readers {
 		r.Reset(nil)

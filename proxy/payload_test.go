@@ -2,8 +2,7 @@ package proxy
 
 import "testing"
 
-// A buffer from the pool has at least the requested capacity, whichever buffers were returned to the pool. It has at
-// most four times as much, so that a small request does not hold a large buffer.
+// A buffer has at most four times the requested capacity, so that a small request does not hold a large buffer.
 func TestPoolBufferFitsRequestedSize(t *testing.T) {
 	var p pool
 	p.put(nil)

@@ -10,7 +10,7 @@ import (
 	"precept/proxy"
 )
 
-// provider describes a provider: the path of the configured upstream URL, and the paths of requests.
+// provider has the path of the upstream URL and the paths of requests.
 type provider struct {
 	name, upstream string
 	requests       map[string]string // path at the provider, by path that the agent requests
@@ -60,7 +60,7 @@ func providers() []provider {
 	}
 }
 
-// A request reaches the right path at the provider. On inspected paths it has a lesson.
+// A request on an inspected path has a lesson at the provider.
 func TestRequestReachesPathOfProvider(t *testing.T) {
 	for _, p := range providers() {
 		t.Run(p.name, func(t *testing.T) {
@@ -94,8 +94,7 @@ func TestRequestReachesPathOfProvider(t *testing.T) {
 	}
 }
 
-// If a base URL repeats a base path or an API path that precept knows, the path is sent once. Other repetitions are
-// kept.
+// Only known base paths and API paths are reduced.
 func TestRepeatedBasePathIsSentOnce(t *testing.T) {
 	for _, tc := range []struct{ upstream, requested, want string }{
 		{"https://a/v1", "/v1/v1/models", "/v1/models"},

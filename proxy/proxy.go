@@ -1,21 +1,18 @@
-// Package proxy is the data listener. It receives the requests of agents, inserts lessons, and forwards the requests
-// with httputil.ReverseProxy.
+// Package proxy is the data listener: it receives agents' requests, inserts lessons, and forwards with
+// httputil.ReverseProxy.
 //
-// A request to the Chat, Responses or Messages API has an inspected path. precept reads the body of such a request and
-// may change the body. Requests on other paths are only forwarded.
+// Requests to the Chat, Responses and Messages APIs have an inspected path, and their bodies may change. Requests on
+// other paths are only forwarded.
 //
-// Contract: bytes that precept does not understand are forwarded unchanged. A change of a request is a splice of text.
-// Response bytes never change. No fault of precept changes the status, the body or the time of a request. Therefore
-// each step of learning runs in runStep. If the step panics, runStep counts and logs the panic, and the request is
-// forwarded without the step.
+// Contract: a request changes only by a splice of text, and response bytes never change. No fault of precept changes
+// the status, the body or the time of a request. Therefore each step of learning runs in runStep, which survives a
+// panic.
 //
-// serveTurn in turn.go has all steps of a request in order. Each step is in the file of its name: read.go, the package
-// resolve, decide.go, forward.go with tap.go (the reply), record.go and observe.go. lessons.go and commands.go serve
-// the lessons that agents write, mailbox.go collects the answers to /lesson commands, feedback.go serves POST
-// /v1/feedback, and path.go normalises paths.
+// serveTurn in turn.go has all steps of a request in order, each in the file of its name: read.go, the package resolve,
+// decide.go, forward.go with tap.go (the reply), record.go and observe.go.
 //
 // Hazard: the transport of net/http may read a request body after RoundTrip has returned. Only payload.release returns
-// the pooled buffer of a body to the pool. Every later read of the body gets no bytes.
+// its pooled buffer, and every later read gets no bytes.
 package proxy
 
 import (
@@ -32,14 +29,14 @@ import (
 	"precept/proxy/resolve"
 )
 
-// Proxy is the handler of the data listener. A Proxy holds the state that all requests share.
+// Proxy is the handler of the data listener, with the state that all requests share.
 type Proxy struct {
 	opts       Options
-	settingsMu sync.Mutex // guards fleet, and changes of set
+	settingsMu sync.Mutex // guards fleet, and changes of settings
 	fleet      FleetKeys
-	settings   atomic.Pointer[settings] // the current configuration
+	settings   atomic.Pointer[settings]
 	draining   atomic.Bool
-	unlogged   *log.Logger // discards the log of ReverseProxy, whose errors forward.go reports
+	unlogged   *log.Logger // discards the log of ReverseProxy; forward.go reports its errors
 
 	pool     pool
 	inFlight inFlight
@@ -48,11 +45,11 @@ type Proxy struct {
 	lessons  agentLessons
 	commands *commandQueue
 
-	deliveries    deliveries          // newest deliveries of webhooks
-	unknownKeys   unknownTexts        // keys of the path form that were logged
-	unknownLearns unknownTexts        // values of Precept-Learn that were logged
-	unsupported   unsupportedRequests // counts requests of an unsupported API
-	refusedHooks  refusedHooks        // counts deliveries of webhooks that no configured secret signed
+	deliveries    deliveries   // newest deliveries of webhooks
+	unknownKeys   unknownTexts // keys of the path form that were logged
+	unknownLearns unknownTexts // values of Precept-Learn that were logged
+	unsupported   unsupportedRequests
+	refusedHooks  refusedHooks // webhooks that no configured secret signed
 }
 
 // New returns the handler of a data listener. New starts no goroutine.
@@ -71,7 +68,7 @@ func (p *Proxy) Configure(c *configs.Config) error {
 	return p.configure(c)
 }
 
-// Rekey replaces the salt and the secret of the fleet for later requests.
+// Rekey replaces the fleet's salt and secret for later requests.
 func (p *Proxy) Rekey(salt string, secret []byte) error {
 	p.settingsMu.Lock()
 	defer p.settingsMu.Unlock()
@@ -79,8 +76,7 @@ func (p *Proxy) Rekey(salt string, secret []byte) error {
 	return p.configure(p.settings.Load().cfg)
 }
 
-// configure applies a configuration to new requests, and closes the idle connections of transports that the new
-// settings do not use. After an error, the old settings stay in effect.
+// configure also closes the idle connections of unused transports. After an error, the old settings stay in effect.
 func (p *Proxy) configure(c *configs.Config) error {
 	old := p.settings.Load()
 	s, err := newSettings(c, p.fleet, old)
@@ -96,11 +92,10 @@ func (p *Proxy) configure(c *configs.Config) error {
 	return nil
 }
 
-// ExecuteCommands executes the /lesson commands of agents until ctx is done. It then executes the commands that are
-// still queued.
+// ExecuteCommands executes the /lesson commands of agents until ctx is done, and then those that are still queued.
 func (p *Proxy) ExecuteCommands(ctx context.Context) error { return p.commands.run(ctx) }
 
-// ChooserConfig returns the configuration of the chooser, for the report.
+// ChooserConfig returns the chooser's configuration for the report.
 func (p *Proxy) ChooserConfig() bandit.Config { return p.settings.Load().injector.Config().Bandit }
 
 // InjectionConfig returns the configuration that presents lessons.
@@ -109,7 +104,7 @@ func (p *Proxy) InjectionConfig() inject.Config { return p.settings.Load().injec
 // Guardrails returns the outcomes that the report guards.
 func (p *Proxy) Guardrails() []string { return p.settings.Load().cfg.Report.Guardrails }
 
-// Close closes the idle connections to the upstreams, after the server has stopped.
+// Close closes idle upstream connections after the server has stopped.
 func (p *Proxy) Close() {
 	for _, t := range p.settings.Load().transports {
 		t.CloseIdleConnections()

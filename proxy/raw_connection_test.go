@@ -32,10 +32,10 @@ import (
 	"precept/store"
 )
 
-// chatRequestFormat is the body of a chat request. The verb %d makes it unique.
+// The verb %d makes the request unique.
 const chatRequestFormat = `{"model":"m","messages":[{"role":"user","content":"number %d"}]}`
 
-// newHandler returns the handler of the data listener in front of an upstream, with a store in memory.
+// newHandler keeps the store in memory.
 func newHandler(t *testing.T, upstream string, flags ...string) http.Handler {
 	t.Helper()
 	all := map[string]string{"upstream": upstream + "/v1"}
@@ -71,7 +71,6 @@ func newHandler(t *testing.T, upstream string, flags ...string) http.Handler {
 	return p.Handler()
 }
 
-// startProxy serves handler and returns the URL.
 func startProxy(t *testing.T, upstream string, flags ...string) string {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(newHandler(t, upstream, flags...))
@@ -81,7 +80,7 @@ func startProxy(t *testing.T, upstream string, flags ...string) string {
 	return srv.URL
 }
 
-// startPlainProxy serves Go's ReverseProxy in front of an upstream, for comparison with precept.
+// startPlainProxy serves Go's ReverseProxy, for comparison with precept.
 func startPlainProxy(t *testing.T, upstream string) string {
 	t.Helper()
 	u, err := url.Parse(upstream)
@@ -99,14 +98,13 @@ func startPlainProxy(t *testing.T, upstream string) string {
 	return srv.URL
 }
 
-// rawUpstream is an upstream that writes to raw connections.
 type rawUpstream struct {
 	url      string
 	requests atomic.Int64
-	open     atomic.Int64 // number of open connections
+	open     atomic.Int64
 }
 
-// waitClosed waits until the upstream has no open connection, so that the next request opens one.
+// waitClosed waits for the upstream's last connection, so that the next request opens one.
 func (u *rawUpstream) waitClosed(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); u.open.Load() > 0; runtime.Gosched() {
@@ -116,8 +114,8 @@ func (u *rawUpstream) waitClosed(t *testing.T) {
 	}
 }
 
-// newRawUpstream starts an upstream. For each request n, counted from 1, it calls serve after the headers have arrived.
-// serve reports whether the connection stays open.
+// newRawUpstream calls serve after the headers of request n, counted from 1. serve reports whether the connection stays
+// open.
 func newRawUpstream(t *testing.T, secure bool, serve func(n int, c net.Conn, r *http.Request) (keepOpen bool)) *rawUpstream {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -166,7 +164,6 @@ func newRawUpstream(t *testing.T, secure bool, serve func(n int, c net.Conn, r *
 	return u
 }
 
-// certificates returns the certificates that httptest's servers use.
 func certificates(t *testing.T) []tls.Certificate {
 	t.Helper()
 	srv := httptest.NewTLSServer(nil)
@@ -174,17 +171,15 @@ func certificates(t *testing.T) []tls.Certificate {
 	return srv.TLS.Certificates
 }
 
-// clientReply is a response as a client receives it.
 type clientReply struct {
 	interim []string
 	status  int
 	header  string
 	body    string
 	trailer string
-	end     string // "whole", "cut" within the body, or "none": no response
+	end     string // "whole", "cut" in the body, or "none"
 }
 
-// sendRaw sends a request on a new connection and reads the whole response.
 func sendRaw(t *testing.T, base, head, body string) clientReply {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
@@ -219,7 +214,7 @@ func readReply(br *bufio.Reader, method string) (s clientReply) {
 	}
 }
 
-// headerLines returns sorted header lines, without Date and the headers that precept adds.
+// The lines are sorted, without Date and the headers of precept.
 func headerLines(h http.Header) string {
 	var out []string
 	for k, vv := range h {
@@ -234,8 +229,8 @@ func headerLines(h http.Header) string {
 	return strings.Join(out, "\n")
 }
 
-// serveReply returns a serve function for newRawUpstream that reads the whole request and then writes wire. If more is
-// false, the upstream then closes its side, and waits until the other side closes the connection.
+// serveReply reads the whole request and then writes wire. Without keepOpen, the upstream closes its side and waits for
+// the other.
 func serveReply(wire string, keepOpen bool) func(int, net.Conn, *http.Request) bool {
 	return func(_ int, c net.Conn, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)

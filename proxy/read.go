@@ -16,63 +16,58 @@ import (
 	"precept/proxy/trace"
 )
 
-// incoming is the client's request.
 type incoming struct {
 	// Set by accept.
 	r        *http.Request // the request with a bounded body
 	identity identity
-	dialect  wire.Dialect // wire.NoDialect means the request is forwarded without inspection
+	dialect  wire.Dialect // wire.NoDialect means no inspection
 	started  time.Time
 
 	body  inspectedBody // set by read
 	req   *wire.Request // set by parse; nil means the body is not understood, or release has dropped the request
-	model string        // set by parse; name of the model in the request
+	model string        // set by parse
 }
 
-// inspectedBody is the part of the request's body that is in memory.
+// inspectedBody is the part of a body in memory.
 type inspectedBody struct {
 	received *payload // the bytes as the client sent them
-	plain    []byte   // the bytes of received, decoded if received is compressed
-	unpacked *payload // the buffer of plain if received is compressed; nil otherwise
-	charge   charge   // memory of the body that counts for limits.inspect_total_bytes
+	plain    []byte   // received, decoded if compressed
+	unpacked *payload // buffer of plain if received is compressed
+	charge   charge   // counts for limits.inspect_total_bytes
 
-	// exceededLimit names the limit that the body exceeds, which is limits.inspect_bytes or limits.items. The value ""
-	// means neither. Set by read and parse. In a body beyond a limit, only the blocks of a known session are inserted
-	// again.
+	// exceededLimit names limits.inspect_bytes or limits.items, "" for neither. Set by read and parse. Beyond a limit,
+	// only the blocks of a known session are inserted again.
 	exceededLimit label.Reason
 }
 
-// outgoing is the request to the upstream.
 type outgoing struct {
 	// Set by accept, except span.
 	url          *url.URL      // URL at the upstream
 	target       *target       // the configured upstream
 	client       identity      // identity of the client, whose configured key is replaced by the upstream's key
-	inbound      *http.Request // the request that net/http made; only this request gets unannounced trailers
-	uncompressed bool          // ask the upstream for a reply without Content-Encoding
+	inbound      *http.Request // made by net/http; only this request gets unannounced trailers
+	uncompressed bool          // ask for a reply without Content-Encoding
 	idle         time.Duration // limits.stream_idle_timeout
-	span         *trace.Span   // set by serveTurn; nil means the client's trace headers are forwarded unchanged
+	span         *trace.Span   // set by serveTurn; nil means the client's trace headers stay
 
-	body     *payload // set by read and splice; nil means the body of the client is streamed
+	body     *payload // set by read and splice; nil means the body is streamed
 	length   int64    // Content-Length for body; -1 when the client announced trailers
-	spliced  *payload // set by splice; the body with insertions
-	decoded  bool     // set by splice; body is decoded, although the client's body has a Content-Encoding
-	original *payload // set by splice; the body for a second attempt if the upstream rejects body
+	spliced  *payload // set by splice
+	decoded  bool     // set by splice; the client's Content-Encoding no longer applies
+	original *payload // set by splice; for a second attempt if the upstream rejects body
 }
 
-// undoSplice undoes splice.
 func (o *outgoing) undoSplice(sent *payload) {
 	o.body, o.length, o.decoded, o.original = sent, int64(len(sent.data)), false, nil
 }
 
-// accept finds the API, the tenant and the upstream of a request, and adds the request to the requests in progress. For
-// a refused request, accept returns the error for the client. The caller calls finish at the end of an accepted
-// request.
+// accept finds the API, the tenant and the upstream of a request, or returns the refusal. The caller calls endAccepted
+// at the end of an accepted request.
 func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in incoming, out outgoing, err error) {
 	form, path, _ := session.ParsePath(r.URL.EscapedPath())
 	w.unknownKey = form.Unknown
 	api := apiOf(path, r.Header)
-	if d := wire.DialectOf(path); r.Method == http.MethodPost && d == api { // the messages of a thread are not the Messages API
+	if d := wire.DialectOf(path); r.Method == http.MethodPost && d == api { // messages of a thread are a different API
 		in.dialect = d
 		w.dialect = d
 	}
@@ -108,15 +103,15 @@ func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in inco
 	}, nil
 }
 
-// endAccepted removes an accepted request from the requests in progress. If a reload has removed the upstream, finish
-// closes the idle connections of the upstream.
+// endAccepted removes a request from those in progress, and closes the idle connections of an upstream that a reload
+// has removed.
 func (p *Proxy) endAccepted(upstream *target) {
 	p.settings.Load().closeIdle(upstream.transport)
 	p.inFlight.leave()
 }
 
-// read reads the body up to limits.inspect_bytes, and the body of a conversation in progress up to
-// limits.body_bytes. The rest of a longer body is streamed to the upstream.
+// read reads up to limits.inspect_bytes, or limits.body_bytes for a conversation in progress. The rest is streamed to
+// the upstream.
 func (t *turn) read() error {
 	body := &t.in.body
 	body.charge = charge{all: &t.p.inFlight.bodies, limit: int64(t.settings.cfg.Limits.InspectTotalBytes)}
@@ -143,9 +138,8 @@ func (t *turn) read() error {
 	return nil
 }
 
-// readInspected reads the part of a body that precept inspects, and charges its memory against
-// limits.inspect_total_bytes. size is the announced length, or -1. why is the reason for an incomplete read. The value
-// "" means that the body is complete.
+// readInspected reads the inspected part of a body, and charges its memory against limits.inspect_total_bytes. size is
+// the announced length, or -1. The reason why is "" for a complete body.
 func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Reason, err error) {
 	body, limits := &t.in.body, &t.settings.cfg.Limits
 	busy := false
@@ -171,15 +165,13 @@ func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Rea
 	return b, label.UninspectedSize, err
 }
 
-// hasEarlierTurns reports whether a body may contain a conversation with earlier turns. The session of such a
-// conversation may have blocks, so the whole body is read. Any other long body is streamed, and the upstream may answer
-// while the client still sends.
+// hasEarlierTurns finds conversations whose session may have blocks, so that the whole body must be read. Other long
+// bodies are streamed, and the upstream may answer early.
 func hasEarlierTurns(head []byte) bool {
 	return bytes.Contains(head, []byte(`"assistant"`)) || bytes.Contains(head, []byte(`"function_call`))
 }
 
-// inspectable reports whether the body may be parsed. The whole body must be in memory, the tenant of the client must
-// be known, and the body must have no digest and no signature.
+// inspectable needs the whole body in memory, without a digest or a signature, and a known tenant.
 func (t *turn) inspectable() bool {
 	if t.in.body.received.tail != nil {
 		return false
@@ -196,7 +188,7 @@ func (t *turn) inspectable() bool {
 	return true
 }
 
-// parse finds the messages in the body. parse decodes a compressed body into a bounded copy.
+// parse finds the messages in the body. A compressed body is decoded into a bounded copy.
 func (t *turn) parse() {
 	body := &t.in.body
 	body.plain = body.received.data
@@ -227,8 +219,8 @@ func (t *turn) parse() {
 	}
 }
 
-// unpack decodes a compressed body, or returns the reason why the body stays compressed. The memory of the decoded
-// bytes is charged as well, because a few hundred bytes may decode to megabytes.
+// unpack decodes a compressed body, or returns why it stays compressed. The decoded bytes are charged, too, because a
+// few hundred bytes may decode to megabytes.
 func (t *turn) unpack(encoding string) label.Reason {
 	body := &t.in.body
 	decoded, err := wire.Decode(encoding, body.received.data)

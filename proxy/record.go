@@ -15,18 +15,18 @@ import (
 	"precept/store"
 )
 
-// draft holds the exchange of a turn and its facts until the recorder gets them.
+// draft holds the exchange of a turn until the recorder gets it.
 type draft struct {
 	exchange     *sample.Exchange
 	start        *store.TurnStart // admission of the turn by the store
-	size         int64            // number of bytes in the exchange
+	size         int64            // bytes in the exchange
 	signals      []detect.Signal  // signals in the request, such as the outcome of a test run
-	hasNewWork   bool             // a tool result has a new commit, branch or pull request
+	hasNewWork   bool             // commit, branch or pull request in a tool result
 	answeredArgs []string         // arguments of the calls that the request or the provider answers, for the opt-out by path
 }
 
-// draftExchange makes the draft of the turn, and registers the turn at the store, before the request is sent. A side
-// request, an opted-out turn and a turn with disabled capture get no draft and no record.
+// draftExchange makes the draft of the turn, and registers the turn at the store before the request is sent. A side
+// request, an opted-out turn and a turn without capture get no draft.
 func (t *turn) draftExchange() {
 	if !t.isMain() || !t.query.Learn || t.settings.cfg.Limits.CaptureBytes <= 0 {
 		return
@@ -44,8 +44,7 @@ func (t *turn) draftExchange() {
 	t.draft.start = t.p.opts.Store.BeginTurn(t.draft.exchange)
 }
 
-// discard drops the draft of a turn in which a step failed, because the recorder cannot find an opt-out in an
-// incomplete draft.
+// discard drops a draft that is incomplete, because the recorder cannot find an opt-out in it.
 func (t *turn) discard() {
 	if t.draft != nil {
 		t.p.opts.Store.Abandon(t.draft.start)
@@ -53,7 +52,7 @@ func (t *turn) discard() {
 	}
 }
 
-// copyRequest copies data of the request into the draft, before the buffer of the request returns to the pool.
+// copyRequest runs before the buffer of the request returns to the pool.
 func (t *turn) copyRequest() {
 	if t.draft == nil {
 		return
@@ -74,8 +73,8 @@ func (t *turn) copyRequest() {
 	t.addWork()
 }
 
-// addWork adds the commits, branches and pull requests in the tool results to the session, so that feedback on
-// a commit finds the session. The store holds the keys until the recorder has searched the turn for an opt-out.
+// addWork adds the commits, branches and pull requests in the tool results to the session, so that feedback finds it.
+// The store holds the keys until the recorder has searched for an opt-out.
 func (t *turn) addWork() {
 	refs := t.plan.results.WorkRefs(t.in.req, t.earlierCall)
 	if len(refs) == 0 {
@@ -93,13 +92,12 @@ func (t *turn) addWork() {
 	t.holdKeys(echoes)
 }
 
-// copyNewItems copies the items that no earlier turn has sent, up to learning.capture_limit, and returns their size in
-// bytes.
+// copyNewItems copies the items that no earlier turn has sent, up to learning.capture_limit.
 func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	req, from := t.in.req, t.plan.earlierItems
 	if t.plan.number <= 1 {
 		from = 0
-	} else if n := req.FirstNew(); n < from && req.End() == req.Len() { // in a cut or rewritten history, the items after the last reply are new
+	} else if n := req.FirstNew(); n < from && req.End() == req.Len() { // in a rewritten history, items after the last reply are new
 		from = n
 	}
 	if req.Delta || from > req.Len() {
@@ -127,8 +125,8 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	return size
 }
 
-// copyPrompt copies the system prompt and the tools, which every turn of the session sends again, and returns their
-// size in bytes. Both count for learning.capture_limit. used is the number of bytes that are already counted.
+// copyPrompt copies the system prompt and the tools, which every turn sends again. They count for
+// learning.capture_limit, of which used bytes are already counted.
 func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 	limit := int(t.settings.cfg.Learning.CaptureLimit) - used
 	keep := func(raw []byte) json.RawMessage {
@@ -144,8 +142,8 @@ func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 	return size
 }
 
-// answeredArguments returns the arguments of the calls whose results are new. The recorder drops a result whose call
-// named a path that opted out. sample.UnknownArgs stands for the arguments of a call that only the provider has.
+// answeredArguments returns the arguments of the calls whose results are new, so that the recorder can drop a result
+// whose call named an opted-out path. sample.UnknownArgs stands for arguments that only the provider has.
 func (t *turn) answeredArguments() []string {
 	var args []string
 	req := t.in.req
@@ -163,7 +161,7 @@ func (t *turn) answeredArguments() []string {
 	return args
 }
 
-// earlierCall returns a call that an earlier reply of the session made.
+// earlierCall returns a call of an earlier reply of the session.
 func (t *turn) earlierCall(id string) (wire.Call, bool) {
 	ses := t.session.Session
 	ses.Record.Mutex.Lock()
@@ -172,10 +170,9 @@ func (t *turn) earlierCall(id string) (wire.Call, bool) {
 	return c, ok
 }
 
-// publish writes the session for other replicas before the client has the whole reply, because the next
-// turn may reach another replica. The reply waits for the write if the turn has decisions, an opt-out or
-// /lesson commands, or if the session moves between replicas. Other turns change only counts, and their replies
-// do not wait.
+// publish writes the session for other replicas before the client has the whole reply, because the next turn may reach
+// one of them. The reply waits for the write after decisions, an opt-out or /lesson commands, or if the session moves
+// between replicas.
 func (t *turn) publish() {
 	st := t.p.opts.Store
 	if !st.IsShared() {
@@ -202,15 +199,15 @@ func (t *turn) publish() {
 func (t *turn) record() {
 	t.release()
 	if t.reply.reader != nil {
-		t.resolveReply() // a reply that was cut is resolved with the received part
+		t.resolveReply() // a cut reply is resolved as received
 	}
 	t.runStep(label.StepWritCommand, t.queueCommands)
 	t.runStep(label.StepRecord, t.offer)
 	t.p.inFlight.copies.Add(-t.reply.copied)
 }
 
-// offer passes the draft to the recorder, and releases the session. If the recorder has no room,
-// Store.OptedOut still searches the turn for an opt-out, because the row of the session depends on the result.
+// offer passes the draft to the recorder. If the recorder has no room, the turn is still searched for an opt-out,
+// because the row of the session needs the result.
 func (t *turn) offer() {
 	st := t.p.opts.Store
 	if t.session.Session == nil {
@@ -243,7 +240,7 @@ func (t *turn) offer() {
 	}
 }
 
-// completeDraft adds the reply and the outcome of the turn to the draft. Only the first call has an effect.
+// completeDraft has an effect only at the first call.
 func (t *turn) completeDraft() {
 	if !t.advanceTo(phaseComplete) {
 		return
@@ -279,8 +276,7 @@ func (t *turn) hasDecided() bool {
 	return t.session.IsNew || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.draft != nil && t.draft.hasNewWork
 }
 
-// storeChange returns how the turn changes the row of the session. An opt-out is a change, because an existing row must
-// show the opt-out.
+// storeChange counts an opt-out as a change, because an existing row must show it.
 func (t *turn) storeChange() store.Change {
 	switch {
 	case t.query.Learn && t.hasDecided():
@@ -291,10 +287,9 @@ func (t *turn) storeChange() store.Change {
 	return store.Unchanged
 }
 
-// handleUnoffered decides about a request that was not offered to the recorder. For a turn, handleUnoffered records
-// whether the turn opted out. If limits.capture_bytes is 0, the turn did not opt out. Otherwise a step failed, and the
-// turn counts as opted out, because no step searched the turn for an opt-out. The held keys of an opted-out turn are
-// dropped. The keys of a side request are dropped if any turn of the session opted out. All other keys are kept.
+// handleUnoffered decides whether a turn that the recorder did not get opted out. After a failed step it did, because
+// nothing searched the turn for an opt-out. Its keys are dropped, and so are the keys of a side request of a session
+// with an opt-out.
 func (t *turn) handleUnoffered() {
 	if !t.query.Learn || t.phase >= phaseOffered {
 		return
@@ -311,16 +306,15 @@ func (t *turn) handleUnoffered() {
 	t.p.opts.Store.ReleaseKeys(t.w.id, keep)
 }
 
-// abandonUnoffered ends the admission of a turn that was not offered because a step failed. After an offer,
-// Store.Abandon has no effect.
+// abandonUnoffered has no effect after an offer.
 func (t *turn) abandonUnoffered() {
 	if t.draft != nil {
 		t.p.opts.Store.Abandon(t.draft.start)
 	}
 }
 
-// findCommands returns the /lesson commands in the reply, and marks their answers as pending, so that the
-// next turn of the session waits for the answers.
+// findCommands returns the /lesson commands in the reply, and marks their answers as pending, so that the next turn of
+// the session waits for them.
 func (t *turn) findCommands() []writ.Command {
 	rep, ses := t.reply.parsed, t.session.Session
 	if !t.settings.cfg.Writ.Enabled || t.p.opts.Bank == nil || t.draft == nil || !rep.Complete || t.reply.reader.Dropped() {
@@ -334,7 +328,7 @@ func (t *turn) findCommands() []writ.Command {
 	return found
 }
 
-// queueCommands queues the commands of the reply. Commands of a turn that opted out are not executed.
+// queueCommands drops the commands of a turn that opted out.
 func (t *turn) queueCommands() {
 	if len(t.reply.commands) == 0 {
 		return

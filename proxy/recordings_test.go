@@ -20,11 +20,10 @@ import (
 	"precept/store/sqlite"
 )
 
-// recordedRequest is a request of an agent with the response of the model. The content of the recordings is invented,
-// in the format of each agent.
+// The recorded content is invented, in the format of each agent.
 type recordedRequest struct {
-	// Kind is main (a turn whose list extends the previous list), edited (a turn whose list was edited before its new
-	// part), replaced (a turn after a compaction), delta (a turn with new items only), or side.
+	// Kind is main (the list extends the previous one), edited (the list was edited before its new part), replaced (a
+	// compaction), delta (new items only), or side.
 	Kind   string
 	Method string
 	Path   string
@@ -60,8 +59,7 @@ func readRecording(t *testing.T, path string) []recordedRequest {
 	return all
 }
 
-// The recorded requests of each agent belong to one session, and each list extends the previous one. The lesson and the
-// loop warning are inserted once, and side requests are forwarded unchanged. A second run restarts the proxy halfway.
+// The lesson and the loop warning occur once, and side requests are unchanged. A second run restarts the proxy halfway.
 func TestRecordedAgentHasOneSession(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {
@@ -78,11 +76,10 @@ func TestRecordedAgentHasOneSession(t *testing.T) {
 	}
 }
 
-// replayer replays a recording.
 type replayer struct {
-	restartAt int // the proxy restarts before this request; -1 means never
+	restartAt int // request before which the proxy restarts; -1 means never
 	session   string
-	previous  string // list of messages of the previous turn
+	previous  string // messages of the previous turn
 	turns     int
 	dir       string // data directory of the proxy
 }
@@ -131,8 +128,7 @@ func (r *replayer) replay(t *testing.T, all []recordedRequest) {
 	f.stop()
 }
 
-// A stored exchange has verdicts: which of its tool results are errors. Samples built from the stored verdicts equal
-// samples for which the results are classified again.
+// Stored verdicts are the errors among the tool results of an exchange.
 func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {
@@ -167,7 +163,6 @@ func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
 	}
 }
 
-// storedExchanges returns the exchanges of each session in the store.
 func (r *replayer) storedExchanges(t *testing.T) (all [][]sample.Exchange) {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(r.dir, "precept.db"), Now: time.Now})
@@ -193,14 +188,13 @@ func (r *replayer) storedExchanges(t *testing.T) (all [][]sample.Exchange) {
 	return all
 }
 
-// buildSamples builds the samples of a session. Results without a stored verdict are classified.
+// Results without a stored verdict are classified.
 func buildSamples(list []sample.Exchange) []sample.Sample {
 	return sample.Build(sample.Session{Tenant: "default", ID: "x", Exchanges: list, IsFailure: func(tool, args, text string, isError int8) bool {
 		return detect.Classify(tool, args, text, isError).Outcome == detect.Error
 	}})
 }
 
-// checkTurn fails the test unless a turn has the expected session, list of messages and inserted texts.
 func (r *replayer) checkTurn(t *testing.T, i int, rec *recordedRequest, session, sent string) {
 	t.Helper()
 	if r.session == "" {
@@ -221,7 +215,7 @@ func (r *replayer) checkTurn(t *testing.T, i int, rec *recordedRequest, session,
 	if rec.Loop {
 		loops = 1
 	}
-	if r.turns++; rec.Kind == "delta" && r.turns > 1 { // the provider keeps the history, which has the lesson
+	if r.turns++; rec.Kind == "delta" && r.turns > 1 { // the provider's history has the lesson
 		lessons = 0
 	}
 	for text, want := range map[string]int{"[build]": lessons, "End of lessons.": lessons, "[LOOP DETECTED]": loops, "[END LOOP DETECTED]": loops} {
@@ -234,7 +228,6 @@ func (r *replayer) checkTurn(t *testing.T, i int, rec *recordedRequest, session,
 	}
 }
 
-// withoutBlocks returns a body without inserted blocks, and without parts that only contained blocks.
 func withoutBlocks(t *testing.T, body string) string {
 	t.Helper()
 	for _, marks := range [][2]string{{"Lessons from past experience:", `End of lessons.\n\n`}, {"[LOOP DETECTED]", `[END LOOP DETECTED]\n\n`}} {

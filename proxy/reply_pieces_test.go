@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// The part of a reply with a Content-Length that has arrived is forwarded before the rest arrives.
 func TestReplyWithContentLengthIsForwardedInPieces(t *testing.T) {
 	sendRest := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {

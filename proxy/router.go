@@ -17,11 +17,10 @@ import (
 	"precept/internal/wire"
 )
 
-// Handler returns the handler of the data listener. It answers requests to precept's own paths, and forwards all other
-// requests to an upstream.
+// Handler answers requests to precept's own paths, and forwards all others to an upstream.
 func (p *Proxy) Handler() http.Handler { return p.front(p.router()) }
 
-// router returns the routes of precept's own endpoints. Requests to other paths are forwarded.
+// router forwards requests to all other paths.
 func (p *Proxy) router() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
@@ -31,7 +30,7 @@ func (p *Proxy) router() *echo.Echo {
 		for method, h := range methods {
 			h := ownEndpoint(h)
 			e.Add(method, path, h)
-			e.Add(method, "/p/:names"+path, h) // an agent that can set only a base URL has its names in the path
+			e.Add(method, "/p/:names"+path, h) // an agent that can set only a base URL sends names in the path
 		}
 	}
 	e.RouteNotFound("/*", func(c echo.Context) error {
@@ -43,7 +42,7 @@ func (p *Proxy) router() *echo.Echo {
 	return e
 }
 
-// endpoints returns the handlers of precept's own endpoints, by path and method.
+// endpoints returns handlers by path and method.
 func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 	healthy := func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") }
 	all := map[string]map[string]echo.HandlerFunc{
@@ -62,8 +61,7 @@ func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 	return all
 }
 
-// ownEndpoint returns a handler that marks its requests as requests to precept itself. The metrics count such requests
-// under ownDialect.
+// ownEndpoint marks requests to precept itself, which the metrics count under ownDialect.
 func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		clientOf(c.Response()).atEndpoint = true
@@ -71,9 +69,8 @@ func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// misdirectedError returns the error for a request to an endpoint of precept with a wrong method, or to an unknown path
-// below an endpoint. The error is nil for a request to the upstream. A misdirected request is not forwarded, because
-// its body may contain feedback.
+// misdirectedError refuses a wrong method, and an unknown path below an endpoint of precept. Such a request is not
+// forwarded, because its body may contain feedback.
 func misdirectedError(endpoints map[string]map[string]echo.HandlerFunc, c echo.Context) error {
 	path := c.Request().URL.EscapedPath()
 	if after, ok := strings.CutPrefix(path, "/p/"); ok {
@@ -100,8 +97,8 @@ func misdirectedError(endpoints map[string]map[string]echo.HandlerFunc, c echo.C
 	return nil
 }
 
-// withOwnLessons returns a handler of requests of agents for their own lessons. The credential of a request determines
-// the tenant, and the request names the agent.
+// withOwnLessons serves agents' requests for their own lessons. The credential determines the tenant, and the request
+// names the agent.
 func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, set := c.Request(), p.settings.Load()
@@ -119,8 +116,8 @@ func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) 
 	}
 }
 
-// front wraps next in a middleware that counts every request, normalises the path, answers after a panic, and refuses
-// CONNECT, whose target is not a path.
+// front counts every request, normalises the path, answers after a panic, and refuses CONNECT, whose target is not a
+// path.
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{
@@ -140,8 +137,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 	})
 }
 
-// endRequest ends every request. After a panic, the client gets an error. A client that already received a part of the
-// response gets a closed connection.
+// endRequest answers with an error after a panic, or closes the connection if a part of the response was sent.
 func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // net/http compares the value in the same way
@@ -162,7 +158,6 @@ func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 	}
 }
 
-// writeError writes the error of a handler.
 func (p *Proxy) writeError(err error, c echo.Context) {
 	w, r := c.Response(), c.Request()
 	if w.Committed {
@@ -182,7 +177,6 @@ func (p *Proxy) writeError(err error, c echo.Context) {
 	answer.write(w)
 }
 
-// internalError returns the answer to a request that failed because of a fault of precept.
 func internalError(r *http.Request) *apiError {
 	return newAPIError(errorDialect(r), http.StatusServiceUnavailable, "precept could not handle the request; try again")
 }
@@ -190,8 +184,8 @@ func internalError(r *http.Request) *apiError {
 // Drain makes /readyz answer 503, so that a load balancer uses other replicas while streams end.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-// Ready returns the state of precept in one line. An error is the reason why a load balancer must use a different
-// replica. A failing store is not an error, because agents can work without the store.
+// Ready returns the state of precept in one line. An error means that a load balancer must use a different replica.
+// Agents can work without the store, so a failing store is not an error.
 func (p *Proxy) Ready() (string, error) {
 	if p.draining.Load() {
 		return "", errors.New("draining")
@@ -202,7 +196,6 @@ func (p *Proxy) Ready() (string, error) {
 	return "ok", nil
 }
 
-// ready serves /readyz.
 func (p *Proxy) ready(c echo.Context) error {
 	state, err := p.Ready()
 	if err != nil {
@@ -220,12 +213,10 @@ type apiError struct {
 
 func (p *apiError) Error() string { return p.message }
 
-// newAPIError returns the error of a request that precept answers itself.
 func newAPIError(d wire.Dialect, status int, message string) *apiError {
 	return &apiError{dialect: d, status: status, message: message}
 }
 
-// write writes the error in the shape of the dialect.
 func (p *apiError) write(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
@@ -236,7 +227,6 @@ func (p *apiError) write(w http.ResponseWriter) {
 	_, _ = w.Write(wire.ErrorBody(p.dialect, p.status, p.message)) //nolint:gosec // the body is JSON and not HTML, and the Content-Type is application/json
 }
 
-// errorDialect returns the dialect in which the client of a request reads errors.
 func errorDialect(r *http.Request) wire.Dialect {
 	_, path, _ := session.ParsePath(r.URL.EscapedPath())
 	return apiOf(path, r.Header)

@@ -17,10 +17,9 @@ import (
 	"precept/internal/wire"
 )
 
-// hiRequest is a request body that is valid on every API.
+// hiRequest is valid on every API.
 const hiRequest = `{"messages":[{"role":"user","content":"hi"}],"input":"hi"}`
 
-// newRoutedFixture starts a proxy in front of named upstreams.
 func newRoutedFixture(t *testing.T, ups map[string]*upstream, flags map[string]string) *fixture {
 	t.Helper()
 	all := map[string]string{"upstream": ""}
@@ -35,8 +34,7 @@ func newRoutedFixture(t *testing.T, ups map[string]*upstream, flags map[string]s
 	return newFixture(t, last, "", nil, all)
 }
 
-// newlyUsedUpstreams returns the names of the upstreams that got requests since the previous call, joined by "+".
-// before holds the number of requests of each upstream at the previous call.
+// The names are joined by "+". The map before holds the earlier numbers of requests.
 func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string {
 	var names []string
 	for name, up := range ups {
@@ -48,8 +46,7 @@ func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string 
 	return strings.Join(names, "+")
 }
 
-// Without configured routes, requests to the Messages API and from its clients go to the upstream anthropic, all others
-// to openai.
+// The Messages API and its clients use anthropic, all others openai.
 func TestDefaultRoutesFollowTheDialect(t *testing.T) {
 	ups := map[string]*upstream{"openai": newUpstream(t, nil), "anthropic": newUpstream(t, nil)}
 	f := newRoutedFixture(t, ups, nil)
@@ -101,7 +98,7 @@ func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 		{"/v1/embeddings", "d-1", "/v1/embeddings"},
 		{"/p/upstream=b" + chatPath, "b", chatPath},
 		{"/p/upstream=d-1,agent=x" + chatPath, "d-1", chatPath},
-		{"/p/agent=x,upstream%3Dc/v1/embeddings", "d-1", "/v1/embeddings"}, // the escaped = is part of the agent's name
+		{"/p/agent=x,upstream%3Dc/v1/embeddings", "d-1", "/v1/embeddings"}, // the escaped = belongs to the agent's name
 		{"/p/upstream%3Dc/v1/embeddings?x=%2F", "c", "/v1/embeddings?x=%2F"},
 		{"/p/upstream=a,upstream=b" + chatPath, "a", chatPath},
 		{"/p/upstream=" + chatPath, "a", chatPath},
@@ -126,7 +123,7 @@ func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 	}
 }
 
-// hostSpellings returns different spellings of the address of this host with the port.
+// The spellings are addresses of this host.
 func hostSpellings(port string) []string {
 	var out []string
 	for _, h := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.1.nip.io", "x@127.0.0.1"} {
@@ -135,8 +132,7 @@ func hostSpellings(port string) []string {
 	return out
 }
 
-// A client cannot make precept connect to a different host, whatever its headers, query, body or path. A redirect of
-// the upstream cannot do so either.
+// Headers, query, body, path and redirects have no effect.
 func TestClientCannotChooseUpstreamAddress(t *testing.T) {
 	var connections atomic.Int64
 	internal := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -187,7 +183,6 @@ func TestClientCannotChooseUpstreamAddress(t *testing.T) {
 	}
 }
 
-// rawRequest sends a request with the given request line and Host.
 func rawRequest(t *testing.T, base, line, host string) {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
@@ -199,8 +194,7 @@ func rawRequest(t *testing.T, base, line, host string) {
 	_, _ = io.Copy(io.Discard, bufio.NewReader(c))
 }
 
-// An error from precept has the format of the requested API, even on subpaths and with a path prefix such as
-// /p/agent=x.
+// Subpaths and a prefix such as /p/agent=x do not matter.
 func TestErrorsUseTheFormatOfTheRequestedAPI(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	unresponsive := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})

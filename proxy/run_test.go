@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// countingModel returns a handler that replies to each request with a new tool call, and counts the requests in n.
+// The requests are counted in n.
 func countingModel(n *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*n++
@@ -21,7 +21,6 @@ func countingModel(n *int) http.HandlerFunc {
 	}
 }
 
-// agentConversation is the conversation of an agent on the Chat API.
 type agentConversation struct {
 	system string
 	tools  []string
@@ -37,15 +36,13 @@ func (c *agentConversation) body() string {
 	return string(b)
 }
 
-// addCall appends call n of the model and its result.
 func (c *agentConversation) addCall(n int, args, output string) {
 	id := fmt.Sprintf("call_%024x", uint64(n)*0x9e3779b97f4a7c15)
 	c.list = append(c.list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args}}}},
 		obj{"role": "tool", "tool_call_id": id, "content": output})
 }
 
-// waitForUnit waits until the randomization unit with the id has the given number of members, and returns a copy of its
-// record. A unit is a run, or a named session with its sub-agents.
+// A unit is a run, or a named session with its sub-agents. waitForUnit returns a copy of its record.
 func waitForUnit(t *testing.T, f *fixture, id session.ID, members int) *session.Record {
 	t.Helper()
 	var rec *session.Record
@@ -62,9 +59,7 @@ func waitForUnit(t *testing.T, f *fixture, id session.ID, members int) *session.
 	return rec
 }
 
-// A sub-agent that sends the session name of its parent gets its own session, with its own lessons and warnings, before
-// and after a restart. The parent session is the randomization unit of both. Side requests under the same name are
-// recognized.
+// The sub-agent keeps its own session after a restart. Side requests under the name are recognized.
 func TestSubAgentWithSessionNameOfParentSharesUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, countingModel(&n))
@@ -101,7 +96,7 @@ func TestSubAgentWithSessionNameOfParentSharesUnit(t *testing.T) {
 	if skip, _ := send(memoryLibrary.body()); skip != "side:other_tools" {
 		t.Errorf("request of a memory library: Precept-Skip = %q, want \"side:other_tools\"", skip)
 	}
-	for i := range 4 { // the sub-agent repeats its call
+	for i := range 4 {
 		skip, sent := send(sub.body())
 		if strings.Count(sent, "[two]") != 1 || (i > 0) != strings.Contains(sent, "[LOOP DETECTED]") || strings.Contains(sent, "[one]") {
 			t.Errorf("repeated turn %d of the sub-agent (Precept-Skip %q): the upstream got %s, want [two] exactly once, no [one], and a loop warning after turn 0", i, skip, sent)
@@ -116,7 +111,7 @@ func TestSubAgentWithSessionNameOfParentSharesUnit(t *testing.T) {
 		t.Errorf("third turn of the parent: the upstream got %s, want [one] exactly once and no [two]", sent)
 	}
 	unit := waitForUnit(t, f, session.IDOf("default", session.NamespaceClaude, "uuid-1"), 1)
-	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // picks of two lessons and of the loop warning
+	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // two lessons and the loop warning
 		t.Errorf("assignment of the parent = %+v, want 3 picks and 2 matched lessons", a)
 	}
 	if x := storedExchangesIn(t, f, session.NamespaceClaude, "uuid-1")["default"]; len(x) != 3 {
@@ -124,8 +119,7 @@ func TestSubAgentWithSessionNameOfParentSharesUnit(t *testing.T) {
 	}
 }
 
-// Any text may be the name of a run. Requests of a tenant with equal names belong to one run, and no name reaches the
-// upstream or a header of the reply.
+// No name reaches the upstream or a reply.
 func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
@@ -180,8 +174,7 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 	}
 }
 
-// Agents with equal names in two runs have two sessions. A conversation that continues in a different run starts a new
-// session in that run. A request in one run is not a retry of a failed request in a different run.
+// Two runs stay separate for equal names, for a continued conversation and for a retry.
 func TestRunsDoNotShareSessions(t *testing.T) {
 	n, fail := 0, true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -229,7 +222,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 	waitForUnit(t, f, session.RunID("default", "c"), 1)
 }
 
-// A run is not stored if all its members opted out. Otherwise the run is stored with the picks of the other members.
+// Otherwise, the run has the picks of the members that did not opt out.
 func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	dir := t.TempDir()
@@ -266,8 +259,7 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	}
 }
 
-// If the upstream refuses a member's request with lessons, but accepts the request without lessons, the assignment of
-// the run is marked as refused. The other members still get their lessons.
+// The upstream accepts the request without lessons. The other members still get lessons.
 func TestRefusedRequestOfMemberMarksRunAsRefused(t *testing.T) {
 	strict := true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -291,7 +283,7 @@ func TestRefusedRequestOfMemberMarksRunAsRefused(t *testing.T) {
 	}
 }
 
-// Each lesson is either injected or withheld for all concurrent agents and sub-agents of a run.
+// Each lesson is either injected or withheld for all agents and sub-agents of a run.
 func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -306,11 +298,11 @@ func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
 	f := newFixture(t, up, "", newBook(t, lessons...), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	outcomes := map[string]map[string]bool{} // "given" or "withheld", by run and lesson
+	outcomes := map[string]map[string]bool{} // "given" or "withheld"
 	for g := range 12 {
 		all.Go(func() {
 			h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {fmt.Sprint("run-", g%2)}}
-			if g%3 > 0 { // sub-agents of one named session, and the session
+			if g%3 > 0 { // sub-agents of one named session
 				h.Set("Precept-Session", "lead")
 			}
 			c := &agentConversation{system: fmt.Sprint("You are agent ", g), tools: []string{fmt.Sprint("tool", g)}}

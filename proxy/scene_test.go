@@ -10,18 +10,17 @@ import (
 	"testing"
 )
 
-// scene sends an agent's requests to a scripted model, and records the request that reaches the upstream.
+// scene records the request at the upstream.
 type scene struct {
 	*fixture
 	t       *testing.T
 	path    string
-	reply   string            // body of the model's next response
+	reply   string            // model's next response
 	session string            // session name in the last response
 	sent    []json.RawMessage // messages of the last request at the upstream
 }
 
-// newScene returns a scene with lessons that are always injected. The upstream sends the reply of the scene. extra
-// holds further settings.
+// newScene starts a scene whose lessons are always injected. The map extra holds further settings.
 func newScene(t *testing.T, lessons []string, extra map[string]string) *scene {
 	t.Helper()
 	s := &scene{t: t, path: chatPath}
@@ -35,7 +34,7 @@ func newScene(t *testing.T, lessons []string, extra map[string]string) *scene {
 	return s
 }
 
-// ask sends a list of messages, to which the model responds with reply, and returns the list that the upstream got.
+// ask sends the messages and returns the list at the upstream.
 func (s *scene) ask(reply string, list []obj, members ...obj) []string {
 	s.t.Helper()
 	s.reply = reply
@@ -64,7 +63,7 @@ func (s *scene) ask(reply string, list []obj, members ...obj) []string {
 	return out
 }
 
-// callReply returns a reply with calls of the tool f. The parameters are the id and the arguments of each call.
+// The parameters are pairs of an id and arguments.
 func callReply(idsAndArgs ...string) string {
 	var list []obj
 	for i := 0; i+1 < len(idsAndArgs); i += 2 {
@@ -76,7 +75,6 @@ func callReply(idsAndArgs ...string) string {
 	return string(text)
 }
 
-// callMessage returns a message of the model with one call of the tool f.
 func callMessage(id, args string) obj {
 	return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "f", "arguments": args}}}}
 }
@@ -93,8 +91,7 @@ func tools(names ...string) obj {
 	return obj{"tools": out}
 }
 
-// checkText fails the test unless text occurs in the items of the list whose indices are in want, and in no other
-// items.
+// checkText fails the test unless exactly the items in want contain the text.
 func (s *scene) checkText(name string, list []string, text string, want ...int) {
 	s.t.Helper()
 	var got []int
@@ -108,7 +105,6 @@ func (s *scene) checkText(name string, list []string, text string, want ...int) 
 	}
 }
 
-// checkPrefix fails the test unless the current list begins with all items of the previous list.
 func (s *scene) checkPrefix(name string, previous, current []string) {
 	s.t.Helper()
 	for i, m := range previous {
@@ -119,8 +115,7 @@ func (s *scene) checkPrefix(name string, previous, current []string) {
 	}
 }
 
-// A client may send the start of the answer as the last message, with the role assistant. The session continues and
-// blocks keep their positions, whether or not the client joins that start and the answer in the next turn.
+// The last message of the client is the start of the answer. In the next turn, the client may join both parts.
 func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 	for _, merged := range []bool{true, false} {
 		t.Run(fmt.Sprint("merged ", merged), func(t *testing.T) {
@@ -143,8 +138,7 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 	}
 }
 
-// The first request of a session may already contain a tool call and its result after the task. The block is inserted
-// at the newest item, not at the task.
+// A tool call and its result follow the task.
 func TestFirstRequestWithHistoryGetsBlockAtNewestItem(t *testing.T) {
 	s := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
 	list := []obj{newMessage("system", "S"), newMessage("user", "Shown before."), newMessage("assistant", "Yes."), newMessage("user", "Please mend the build"), callMessage("call_4a5b6c7d8e9fa0", `{"n":1}`), toolResult("call_4a5b6c7d8e9fa0", "a file")}
@@ -159,12 +153,12 @@ func TestFirstRequestWithHistoryGetsBlockAtNewestItem(t *testing.T) {
 		t.Errorf("second turn: session = %q, want %q", s.session, name)
 	}
 
-	// An example conversation before the last user message is not matched.
+	// An example before the last user message is not matched.
 	exampleList := s.ask(chatReply("c3", "Fine."), []obj{newMessage("user", "Please mend the build"), newMessage("assistant", "I did."), newMessage("user", "Which day is it?")})
 	s.checkText("request with an example conversation", exampleList, "[one]")
 }
 
-// smolagents inserts a plan and a further user message after the task. The task is still matched.
+// The framework smolagents inserts a plan and a further user message after the task.
 func TestTaskBeforePlanIsMatched(t *testing.T) {
 	s := newScene(t, []string{"one: mend the build"}, nil)
 	part := func(role, text string) obj {
@@ -182,7 +176,7 @@ func TestTaskBeforePlanIsMatched(t *testing.T) {
 	}
 }
 
-// If only the system prompt contains the task, match.system determines whether the prompt is matched.
+// Only the system prompt contains the task.
 func TestMatchSystemSettingEnablesMatchesInSystemPrompt(t *testing.T) {
 	list := []obj{newMessage("system", "You are a builder. Your task: mend the build of the shop."), newMessage("user", "Begin!")}
 	for setting, want := range map[string][]int{"false": nil, "true": {1}, "crew-*": {1}, "other": nil} {
@@ -202,9 +196,9 @@ func TestMatchSystemSettingEnablesMatchesInSystemPrompt(t *testing.T) {
 	s.checkPrefix("only a system prompt", firstList, secondList)
 }
 
-// Some model servers send tool calls without ids. The conversation still has one session.
+// Some model servers send tool calls without ids.
 func TestCallsWithoutIDsKeepSession(t *testing.T) {
-	for _, agentID := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends empty ids or generates ids itself
+	for _, agentID := range []string{"", "call_%d_0f1e2d3c4b5a"} { // empty or generated by the agent
 		t.Run("ids "+agentID, func(t *testing.T) {
 			s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 			list := []obj{newMessage("system", "S"), newMessage("user", "Please mend the build")}
@@ -226,13 +220,12 @@ func TestCallsWithoutIDsKeepSession(t *testing.T) {
 				list = append(list, callMessage(id, strings.ReplaceAll(args, `":"`, `": "`)), toolResult(id, "Error: no such module: shop\nexit code 1"))
 			}
 			s.checkText("last turn", before, "[two]", 3)
-			s.checkText("last turn", before, "[LOOP DETECTED]", 5, 9) // the warning, and a second warning after two more equal results
+			s.checkText("last turn", before, "[LOOP DETECTED]", 5, 9) // the second after two more equal results
 		})
 	}
 }
 
-// A program that puts retrieved documents into its first message rewrites that message in every turn. The later
-// messages identify the session, and the block keeps its position.
+// A program may rewrite its first message with retrieved documents in every turn.
 func TestRewrittenFirstMessageKeepsSession(t *testing.T) {
 	answerText := func(i int) string {
 		return fmt.Sprintf("The answer to question number %d is a long text that is written for this conversation alone.", i)

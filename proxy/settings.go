@@ -12,24 +12,24 @@ import (
 	"precept/internal/wire"
 )
 
-// settings holds one configuration in the form that requests use. A reload replaces all settings at once. A request
-// uses the settings at its start until its end.
+// settings holds one configuration. A reload replaces all settings at once, and a request uses the settings at its
+// start.
 type settings struct {
 	optOut         *sample.OptOut
 	cfg            *configs.Config
 	transports     map[transportKey]*http.Transport
 	targets        map[string]*target
 	routes         map[string]*target // targets by the name of the dialect, or by "other"
-	bases          []string           // escaped paths of the targets
+	bases          []string           // escaped paths
 	injector       *inject.Injector
 	keys           map[string]*configs.Key // configured keys by the SHA-256 of the key
 	secret         []byte                  // see FleetKeys.Secret
-	excluded       bool                    // new sessions are excluded from the experiment, because the salt of the other replicas is unknown
-	tenantsUnknown bool                    // requests are forwarded unchanged, because their tenant cannot be computed yet
+	excluded       bool                    // the salt of the replicas is unknown, so new sessions are excluded
+	tenantsUnknown bool                    // tenants cannot be computed yet, so requests are forwarded unchanged
 	hash           string                  // hash of the configuration, recorded with exchanges
 }
 
-// newSettings returns the settings of a configuration. An upstream that is also in old keeps its transport.
+// newSettings keeps the transport of an upstream that is also in old.
 func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, error) {
 	s := &settings{
 		cfg: c, transports: map[transportKey]*http.Transport{}, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
@@ -54,14 +54,12 @@ func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, 
 	return s, err
 }
 
-// transportKey identifies a transport. Upstreams with the same host and the same limit share the connections of one
-// transport.
+// transportKey identifies a transport. Upstreams with the same host and limit share its connections.
 type transportKey struct {
 	scheme, host  string
-	headerTimeout time.Duration // limits.upstream_header_timeout, a property of the transport
+	headerTimeout time.Duration // limits.upstream_header_timeout
 }
 
-// setUpstreams sets the fields targets, transports and bases.
 func (s *settings) setUpstreams(old *settings) error {
 	for name, u := range s.cfg.AllUpstreams() {
 		t, err := newTarget(name, u)
@@ -82,8 +80,7 @@ func (s *settings) setUpstreams(old *settings) error {
 	return nil
 }
 
-// target returns the upstream of a request. If the path form names an upstream (named), target returns this upstream,
-// nil if it is not configured. Otherwise target returns the upstream of the API.
+// target returns the upstream that the path form names, nil if not configured, or else the upstream of the API.
 func (s *settings) target(d wire.Dialect, named string) *target {
 	if named != "" {
 		return s.targets[named]
@@ -94,9 +91,8 @@ func (s *settings) target(d wire.Dialect, named string) *target {
 	return s.routes[d.String()]
 }
 
-// closeIdle closes the idle connections of a transport that these settings do not use. Call closeIdle when other
-// settings take effect, and at the end of each request. IdleConnTimeout closes a connection that returns to the pool
-// after the last call.
+// closeIdle closes the idle connections of a transport that these settings do not use. Call it when other settings take
+// effect, and at the end of each request. IdleConnTimeout closes the rest.
 func (s *settings) closeIdle(t *http.Transport) {
 	for _, used := range s.transports {
 		if t == used {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// Words that a user repeats in a conversation object of the Responses API stay in the session, because the API appends
-// them to the conversation. The lesson, which the provider keeps, is inserted once.
+// The API appends repeated words to the conversation object, and keeps the lesson.
 func TestRepeatedMessageInConversationObjectKeepsSession(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: continue"), injectAll())
@@ -29,8 +28,7 @@ func TestRepeatedMessageInConversationObjectKeepsSession(t *testing.T) {
 	}
 }
 
-// If an application sends the same prompt_cache_key in all its conversations, each conversation has a separate session
-// with a lesson, even after a restart.
+// An application may send one prompt_cache_key in all conversations.
 func TestConversationsWithSharedCacheKeyHaveSeparateSessions(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	dir, book := t.TempDir(), newBook(t, "one: mend the build")

@@ -12,15 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// The parts of the conversation that the side requests in these tests quote.
+// The conversation that the side requests quote.
 const (
 	quotedTask   = "Please mend the failing parser test."
 	quotedResult = "--- FAIL: TestParse (0.00s) parse_test.go:12"
 	quotedAnswer = "The parser test passes now: a comma was missing, and \"go test\" is green."
 )
 
-// sideRequests returns requests about the quoted conversation in the formats of several frameworks. None of them states
-// its purpose in a phrase that precept knows.
+// No request states its purpose in a phrase that precept knows.
 func sideRequests() map[string][]obj {
 	turns := []obj{{"role": "user", "content": quotedTask}, {"role": "assistant", "content": quotedAnswer}}
 	dumped, _ := json.Marshal(turns)
@@ -52,8 +51,7 @@ func sideRequests() map[string][]obj {
 	}
 }
 
-// sendConversation sends the two turns of the quoted conversation, and returns the session name of the first turn. With
-// tools, it fails the test if the second turn is in a different session.
+// sendConversation returns the session name of the first turn. With tools, the second turn must have the same session.
 func sendConversation(t *testing.T, f *fixture, key http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
@@ -78,8 +76,7 @@ func sendConversation(t *testing.T, f *fixture, key http.Header, tools bool) (na
 	return first
 }
 
-// newAnsweringUpstream returns an upstream that replies to the task with a tool call, and to every other request with
-// text.
+// newAnsweringUpstream replies to the task with a tool call, and to all else with text.
 func newAnsweringUpstream(t *testing.T) *upstream {
 	t.Helper()
 	var n atomic.Int64
@@ -95,7 +92,7 @@ func newAnsweringUpstream(t *testing.T) *upstream {
 	return up
 }
 
-// Side requests of frameworks are forwarded unchanged, start no session, and are counted.
+// Side requests start no session, and are counted.
 func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
 	for name, call := range sideRequests() {
 		t.Run(name, func(t *testing.T) {
@@ -120,8 +117,7 @@ func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// To store facts of a conversation, frameworks ask for JSON or a call of their own tool. A further side request may
-// quote only the reply to the previous side request, and no part of the conversation.
+// Frameworks ask for JSON or a call to store facts. A further side request may quote only the previous side reply.
 func TestSideRequestsForJSONOrToolCallAreForwardedUnchanged(t *testing.T) {
 	buffer := "==== Human Message ====\n\n" + quotedTask + "\n\n==== Tool Message ====\n\n" + quotedResult + "\n\n===== Ai Message =====\n\n" + quotedAnswer
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
@@ -163,7 +159,7 @@ func TestSideRequestsForJSONOrToolCallAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// The side request of a memory library about a chat without tools is recognized by the dialogue that it quotes.
+// A memory library quotes the dialogue in its side request.
 func TestSideRequestAboutChatWithoutToolsIsRecognized(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
@@ -176,7 +172,6 @@ func TestSideRequestAboutChatWithoutToolsIsRecognized(t *testing.T) {
 	}
 }
 
-// A session continues if its messages are replaced by the summary that a side request produced.
 func TestSessionContinuesFromSummaryOfSideRequest(t *testing.T) {
 	up := newAnsweringUpstream(t)
 	f := newFixture(t, up, "", newBook(t, "one: parser test"), injectAll())
@@ -204,8 +199,7 @@ func TestSessionContinuesFromSummaryOfSideRequest(t *testing.T) {
 	}
 }
 
-// After a restart, side requests about a session are recognized again from its next turn on, even if they quote earlier
-// turns.
+// After the restart, side requests are recognized from the next turn on, even about earlier turns.
 func TestSideRequestIsRecognizedAfterRestart(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
@@ -229,7 +223,6 @@ func TestSideRequestIsRecognizedAfterRestart(t *testing.T) {
 	}
 }
 
-// A request that resembles a side request, but may come from an agent, gets its lessons.
 func TestAgentRequestsSimilarToSideRequestsGetLessons(t *testing.T) {
 	judge := sideRequests()["judge"]
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
@@ -237,9 +230,9 @@ func TestAgentRequestsSimilarToSideRequestsGetLessons(t *testing.T) {
 		return append([]obj{{"role": "system", "content": text}}, list...)
 	}
 	for name, tc := range map[string]struct {
-		chat  bool // whether the quoted conversation has no tools
+		chat  bool // the conversation has no tools
 		key   string
-		head  http.Header // further headers
+		head  http.Header
 		list  []obj
 		tools bool // whether the request has tools
 	}{

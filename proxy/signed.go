@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// bodyHeaders are the headers and trailers with a digest of the body.
+// bodyHeaders contain a digest of the body.
 //
 //nolint:gochecknoglobals // immutable
 var bodyHeaders = [...]string{"Content-Digest", "Repr-Digest", "Digest", "Content-Md5"}
 
-// hasBodyDigest reports whether headers or trailers contain a digest or a signature of the body. An upstream that
-// checks the digest refuses a changed body, so such a body is forwarded unchanged.
+// hasBodyDigest finds a digest or a signature. An upstream that checks one refuses a changed body, so the body is
+// forwarded unchanged.
 func hasBodyDigest(h http.Header) bool {
 	for _, name := range bodyHeaders {
 		if _, ok := h[name]; ok {

@@ -12,9 +12,8 @@ import (
 	"precept/internal/session"
 )
 
-// If the task of a sub-agent comes from a tool call of a live session, that session is the randomization unit of the
-// sub-agent, and both have the same lessons. The sub-agent has no such unit if two sessions made a tool call with this
-// task, or if the session opted out.
+// The task comes from a tool call of a live session. Two such calls, or an opt-out, leave the sub-agent without the
+// unit.
 func TestSubAgentSharesUnitOfCallingSession(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

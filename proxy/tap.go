@@ -14,20 +14,19 @@ import (
 	"precept/internal/wire"
 )
 
-// reply holds the facts about the upstream's reply that a turn records.
+// reply holds the facts about the upstream's reply.
 type reply struct {
 	status    int               // status of the reply, or of precept's answer in its place; 0 before both
-	headersAt time.Time         // time at which the headers arrived
+	headersAt time.Time         // arrival of the headers
 	reader    *wire.ReplyReader // reads a copy of the reply; nil means the reply is forwarded unread
 	length    int64             // Content-Length; -1 means unknown
 	received  int64             // number of received bytes
 	complete  bool              // the last byte was received
-	copied    int64             // number of bytes charged to limits.capture_total_bytes
+	copied    int64             // bytes charged to limits.capture_total_bytes
 	parsed    *wire.Reply       // set by resolveReply
-	commands  []writ.Command    // the /lesson commands in the reply
+	commands  []writ.Command    // /lesson commands in the reply
 }
 
-// isComplete reports whether a complete reply was read.
 func (r *reply) isComplete() bool { return r.parsed != nil && r.parsed.Complete }
 
 // onResponse implements observer.
@@ -49,7 +48,7 @@ func (t *turn) onResponse(res *http.Response, original bool) {
 	t.reply.status, t.reply.headersAt, t.reply.length = res.StatusCode, t.p.opts.Now(), res.ContentLength
 	if t.session.Session != nil || t.session.QuotesSession {
 		t.reply.reader = wire.NewReplyReader(t.in.dialect, res.ContentLength, int(t.settings.cfg.Limits.CaptureBytes))
-		t.reply.reader.SetEncoding(res.Header.Get("Content-Encoding")) // some servers compress although the request accepts only identity
+		t.reply.reader.SetEncoding(res.Header.Get("Content-Encoding")) // some servers compress uninvited
 	}
 	t.release()
 	if res.StatusCode >= 400 || res.ContentLength == 0 {
@@ -65,15 +64,15 @@ func (t *turn) onFailure(h http.Header, status int) {
 	t.showSession(h)
 }
 
-// showSession adds the name of the session to the headers, so that the client can send feedback on the session.
+// showSession lets the client send feedback on the session.
 func (t *turn) showSession(h http.Header) {
 	if t.session.Session != nil || t.session.Side != "" {
 		h.Set("Precept-Session", t.session.Name)
 	}
 }
 
-// onBody implements observer. The resolver gets the reply before the client gets the last part, because the client may
-// send its next request at once, and this request must find the session.
+// onBody implements observer. The resolver gets the reply before the client gets the last part, because the next
+// request may follow at once, and must find the session.
 func (t *turn) onBody(b []byte, err error) {
 	r := &t.reply
 	if r.reader == nil || t.phase >= phaseResolved {
@@ -95,8 +94,7 @@ func (t *turn) onBody(b []byte, err error) {
 	}
 }
 
-// chargeCopy charges the memory of the copy of the reply. If all copies together exceed limits.capture_total_bytes,
-// this copy is cut. The reader still finds the end of the reply.
+// chargeCopy cuts the copy beyond limits.capture_total_bytes, but the reader still finds the end of the reply.
 func (t *turn) chargeCopy() {
 	r := &t.reply
 	n := int64(r.reader.MemoryBytes()) - r.copied
@@ -113,8 +111,8 @@ func (t *turn) chargeCopy() {
 	t.p.opts.Tally.CopiesCut.Add(1)
 }
 
-// release returns the request's buffers to the pool, after the headers of the response have arrived or the request has
-// failed. Before that, gather copies the data for the draft.
+// release returns the request's buffers to the pool, after the headers have arrived or the request has failed. The
+// draft has its data already.
 func (t *turn) release() {
 	if !t.advanceTo(phaseReleased) {
 		return
@@ -135,7 +133,6 @@ func (t *turn) release() {
 	t.plan.insert.Edits, t.plan.results = nil, detect.Results{}
 }
 
-// resolveReply passes the reply to the resolver.
 func (t *turn) resolveReply() {
 	if t.phase >= phaseResolved {
 		return
@@ -156,8 +153,8 @@ func (t *turn) resolveReply() {
 	t.advanceTo(phaseResolved)
 }
 
-// end records the end of the request in the resolver. Call end before the client sees the end of the response, because
-// the client may retry at once, and the resolver recognises a retry only after the end of the first request.
+// end runs before the client sees the end of the response, because a retry may follow at once, and is recognised only
+// after the end of the first request.
 func (t *turn) end() {
 	if t.advanceTo(phaseEnded) && t.session.Session != nil {
 		if s := t.reply.status; s == http.StatusUnauthorized || s == http.StatusForbidden {
@@ -167,7 +164,6 @@ func (t *turn) end() {
 	}
 }
 
-// outcome returns the outcome of the turn for the exchange.
 func (t *turn) outcome() string {
 	switch {
 	case t.reply.status >= 400:

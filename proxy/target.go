@@ -11,19 +11,18 @@ import (
 	"precept/internal/wire"
 )
 
-// target is a configured upstream. Its URL has the form of OPENAI_BASE_URL.
+// target is a configured upstream with a URL like OPENAI_BASE_URL.
 type target struct {
 	name      string
 	base      *url.URL
 	path      string // escaped path of base without a trailing slash
-	versioned bool   // path has a version segment (/v1, /v1beta/openai)
+	versioned bool   // path has a version (/v1, /v1beta/openai)
 	transport *http.Transport
 
-	unknown sync.Once // logs the warning about an unknown path
+	unknown sync.Once // warning about an unknown path
 	outages outageLog
 }
 
-// newTarget returns the target of the upstream with the given name and URL.
 func newTarget(name, raw string) (*target, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -36,14 +35,13 @@ func newTarget(name, raw string) (*target, error) {
 	for seg := range strings.SplitSeq(t.path, "/") {
 		t.versioned = t.versioned || isVersion(seg)
 	}
-	// The version of a gateway (/v1/ID/NAME/anthropic) is not the version of the Messages API, which follows it.
+	// The version of a gateway (/v1/ID/NAME/anthropic) is not that of the Messages API, which follows.
 	t.versioned = t.versioned && !strings.HasSuffix(t.path, "/anthropic")
 	return t, nil
 }
 
-// upstreamPath returns the path at the upstream for the path of a client's request. A path that begins with the whole
-// path of the upstream stays unchanged. Any other path is appended to the path of the upstream. If the path of the
-// upstream has a version, the version of the client's path is removed first.
+// upstreamPath returns the path at the upstream. A path that begins with the upstream's whole path stays unchanged.
+// Other paths are appended, without their version if the upstream's path has one.
 func (t *target) upstreamPath(p string) string {
 	p = withoutRepetition(p)
 	rest, ok := cutVersion(p)
@@ -63,17 +61,15 @@ func (t *target) upstreamPath(p string) string {
 	return t.path + p
 }
 
-// covers reports whether the path of a client's request contains the path of the upstream at its start. If the client's
-// path is not inspected, the path of the upstream must have a version, because a client may repeat a path without a
-// version on purpose.
+// covers reports whether a client's path begins with the upstream's path. A path that is not inspected must begin with
+// a version, because a client may repeat other paths on purpose.
 func (t *target) covers(p string) bool {
 	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectOf(p) != wire.NoDialect)
 }
 
-// isDeployment reports whether the path belongs to a deployment of Azure OpenAI.
 func isDeployment(p string) bool { return strings.HasPrefix(p, "/openai/deployments/") }
 
-// warnUnknown warns once in the log that the upstream does not know a path.
+// warnUnknown logs one warning per upstream.
 func (t *target) warnUnknown(log func() *slog.Logger, requestedPath, sentPath string) {
 	t.unknown.Do(func() {
 		log().Warn("the upstream answers 404; if the upstream does not know this path, correct the agent's base URL (with or without /v1) or the upstream's URL",
@@ -81,7 +77,6 @@ func (t *target) warnUnknown(log func() *slog.Logger, requestedPath, sentPath st
 	})
 }
 
-// cutPath returns a path for the log, cut to 200 bytes.
 func cutPath(path string) string {
 	const maxBytes = 200
 	if len(path) > maxBytes {

@@ -16,7 +16,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// bearerHeader returns an Authorization header with the key, and further headers given as pairs of a name and a value.
+// Further headers are pairs of a name and a value.
 func bearerHeader(key string, pairs ...string) http.Header {
 	h := http.Header{"Authorization": {"Bearer " + key}}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -25,14 +25,13 @@ func bearerHeader(key string, pairs ...string) http.Header {
 	return h
 }
 
-// storedExchanges stops the fixture, and returns the stored exchanges of a named session, by tenant.
+// storedExchanges stops the fixture, and returns the exchanges of a named session by tenant.
 func storedExchanges(t *testing.T, f *fixture, name string) map[string][]sample.Exchange {
 	t.Helper()
 	return storedExchangesIn(t, f, session.NamespaceSession, name)
 }
 
-// storedExchangesIn is like storedExchanges, for a session name from a different source, such as the header of an
-// agent.
+// storedExchangesIn is for a name from a different source, such as the header of an agent.
 func storedExchangesIn(t *testing.T, f *fixture, space session.Namespace, name string) map[string][]sample.Exchange {
 	t.Helper()
 	f.stop()
@@ -56,8 +55,7 @@ func storedExchangesIn(t *testing.T, f *fixture, space session.Namespace, name s
 	return out
 }
 
-// sequentialCallsModel replies to each request with a tool call whose id is derived from the number of messages in the
-// request, so that all clients get the same sequential ids, as from some model servers.
+// The id of a call is the number of messages, so all clients get the same sequential ids, as from some model servers.
 func sequentialCallsModel(w http.ResponseWriter, r *http.Request) {
 	var b struct{ Messages []json.RawMessage }
 	_ = json.NewDecoder(r.Body).Decode(&b)
@@ -65,8 +63,7 @@ func sequentialCallsModel(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":"chatcmpl-%[1]d","model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}}]}`, len(b.Messages))
 }
 
-// With tenancy single, all clients share one tenant. A sequential call id does not identify a session for a client with
-// a different key.
+// Clients with different keys may have the same sequential call id.
 func TestSingleTenancyHasOneTenant(t *testing.T) {
 	up := newUpstream(t, sequentialCallsModel)
 	f := newFixture(t, up, "", nil, nil)
@@ -90,8 +87,6 @@ func TestSingleTenancyHasOneTenant(t *testing.T) {
 	}
 }
 
-// With tenancy by-credential, the same session name under two keys refers to two sessions, with separate loop detection
-// and feedback.
 func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	up := newUpstream(t, sequentialCallsModel)
 	f := newFixture(t, up, "", nil, map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
@@ -115,7 +110,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 		t.Errorf("two requests have the same id %s", secondResponse.Header.Get("Precept-Request-Id"))
 	}
 
-	requestID := res.Header.Get("Precept-Request-Id") // the id of the response is chatcmpl-6, see sequentialCallsModel
+	requestID := res.Header.Get("Precept-Request-Id") // see sequentialCallsModel
 	for _, subject := range []string{`"session_id":"build"`, `"request_id":"` + requestID + `"`, `"response_id":"chatcmpl-6"`} {
 		for key, want := range map[string]string{"k-one": "joined", "k-three": "parked"} {
 			if status := postApproval(t, f, bearerHeader(key), subject); status != want {
@@ -145,8 +140,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	checkNotOnDisk(t, f, "k-one", "k-two", "k-three")
 }
 
-// postApproval posts an approval, and returns the status of the feedback. subject is the JSON member that identifies
-// the session, such as "session_id":"build".
+// postApproval identifies the session by the JSON member subject, such as "session_id":"build".
 func postApproval(t *testing.T, f *fixture, h http.Header, subject string) string {
 	t.Helper()
 	res, body := f.send(t, "POST", "/v1/feedback", h, `{`+subject+`,"source":"user","type":"approval"}`)
@@ -157,8 +151,7 @@ func postApproval(t *testing.T, f *fixture, h http.Header, subject string) strin
 	return a.Status
 }
 
-// Fifty concurrent tenants use the same session names, call ids and texts, except for a canary that identifies the
-// tenant. The requests at the upstream and the stored exchanges of a tenant contain no canary of a different tenant.
+// Fifty tenants use the same names, call ids and texts, except for a canary.
 func TestConcurrentTenantsDoNotMix(t *testing.T) {
 	up := newUpstream(t, sequentialCallsModel)
 	f := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
@@ -213,7 +206,7 @@ func TestConcurrentTenantsDoNotMix(t *testing.T) {
 	}
 }
 
-// converse sends the turns of an agent. It returns an error, because a goroutine must not call t.Fatal.
+// A goroutine must not call t.Fatal, so converse returns an error.
 func converse(t *testing.T, f *fixture, c *http.Client, h http.Header, a *agent, turns int) error {
 	t.Helper()
 	session := ""

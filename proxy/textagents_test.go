@@ -7,18 +7,17 @@ import (
 	"testing"
 )
 
-// textAgent describes an agent that writes its calls and results as text, without tools in the request.
+// textAgent writes calls and results as text, without tools in the request.
 type textAgent struct {
 	name   string
 	task   string
-	answer func(step int) string                              // returns the model's answer, which contains the call
-	turn   func(step int, answerText, result string) []obj    // returns the messages that the agent appends
-	result func(step int) string                              // returns the result of the call
-	list   func(task string, answers, results []string) []obj // returns all messages, if the agent rewrites its list
+	answer func(step int) string                           // model's answer with the call
+	turn   func(step int, answerText, result string) []obj // messages to append
+	result func(step int) string
+	list   func(task string, answers, results []string) []obj // all messages of a rewritten list
 }
 
-// textAgents returns agents that have the same conversation: the same failing call in steps 0, 2 and 3, and a different
-// call in step 1.
+// The same call fails in steps 0, 2 and 3, and step 1 has a different call.
 func textAgents() []textAgent {
 	part := func(role, text string) obj {
 		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
@@ -35,8 +34,7 @@ func textAgents() []textAgent {
 		}
 		return "make shop"
 	}
-	// newAgent returns an agent that writes a command in the format ask and its result in the format result. Step 1
-	// succeeds: its result has the text passed in place of the text failed.
+	// A command has the format ask, and its result the format result. In step 1, passed replaces failed.
 	newAgent := func(name, ask, result, failed, passed string) textAgent {
 		return textAgent{
 			name: name, task: "Please mend the build",
@@ -140,8 +138,7 @@ func textAgents() []textAgent {
 	}
 }
 
-// An agent that writes calls and results as text gets loop warnings, and lessons on errors. The list of messages at the
-// upstream begins with the list of the previous step, unless the agent rewrites its list.
+// Each list extends the previous one, unless the agent rewrites its list.
 func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	for _, a := range textAgents() {
 		t.Run(a.name, func(t *testing.T) {
@@ -179,7 +176,7 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	}
 }
 
-// dspy's ReAct writes all earlier steps into one message. Each block stays at its position in that message.
+// dspy's ReAct writes all earlier steps into one message.
 func TestBlocksKeepTheirPositionsInTrajectory(t *testing.T) {
 	s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 	const tail = "\n\nRespond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`, and then ending with the marker for `[[ ## completed ## ]]`."
@@ -215,8 +212,7 @@ func TestBlocksKeepTheirPositionsInTrajectory(t *testing.T) {
 	}
 }
 
-// The oldest agents send one growing message, which they build from a template. Each conversation is one session. Its
-// blocks keep their positions: lessons on errors, and loop warnings, are at the top of the observations.
+// The oldest agents send one growing message from a template. Lessons and warnings are at the top of the observations.
 func TestScratchpadAgentHasOneSession(t *testing.T) {
 	templates := map[string]func(steps []string) string{
 		"ReAct": func(steps []string) string {
@@ -266,7 +262,6 @@ func TestScratchpadAgentHasOneSession(t *testing.T) {
 	}
 }
 
-// Conversations that only resemble those of a text agent get no loop warning.
 func TestConversationsSimilarToTextAgentsGetNoWarning(t *testing.T) {
 	shown := "Run this:\n\n```bash\nmake shop\n```"
 	for name, list := range map[string][]obj{

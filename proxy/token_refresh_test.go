@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// jwt returns a JWT with an invented signature. Two tokens with different issue times differ in the signature and in
-// all claims except the issuer and the subject.
+// The signature is invented. Tokens with different issue times share only the issuer and the subject.
 func jwt(issuer, subject string, issued int) string {
 	part := func(v any) string { b, _ := json.Marshal(v); return base64.RawURLEncoding.EncodeToString(b) }
 	return part(obj{"alg": "RS256", "kid": fmt.Sprint("k", issued)}) + "." +
@@ -20,7 +19,6 @@ func jwt(issuer, subject string, issued int) string {
 		part(fmt.Sprint("signature ", issued))
 }
 
-// parseMessages returns the messages of a request body.
 func parseMessages(t *testing.T, body []byte) []json.RawMessage {
 	t.Helper()
 	var v struct{ Messages []json.RawMessage }
@@ -30,8 +28,7 @@ func parseMessages(t *testing.T, body []byte) []json.RawMessage {
 	return v.Messages
 }
 
-// Forty agents without a session header change their token in the middle of the conversation. Each conversation keeps
-// its session, with the same lessons at the same positions.
+// Forty agents without a session header change their token. Lessons keep their positions.
 func TestRefreshedTokenKeepsSession(t *testing.T) {
 	const conversations, turns, refresh = 40, 5, 3
 	opaque := func(owner, issued int) string { return fmt.Sprintf("ya29.a0AfH6SM-%d-%d", owner, issued) }
@@ -41,7 +38,7 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer  http.HandlerFunc
 		tenancy string
-		shared  bool // whether all agents have the same token
+		shared  bool // one token for all agents
 		token   func(owner, issued int) string
 	}{
 		"opaque tokens, random call ids":                      {callingModel(), "single", false, opaque},
@@ -99,8 +96,7 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 	}
 }
 
-// The text of an answer identifies a session only if the credential is the same, because a model may give the same
-// answer to a different user.
+// A model may give the same answer to a different user.
 func TestAnswerTextIdentifiesSessionOnlyForSameCredential(t *testing.T) {
 	bodyOf := func(list ...string) string {
 		var messages []obj
@@ -136,8 +132,7 @@ func TestAnswerTextIdentifiesSessionOnlyForSameCredential(t *testing.T) {
 	}
 }
 
-// If the upstream refuses an expired token, and the agent repeats its first request with a new token, the session
-// continues.
+// The first token has expired.
 func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 	up := newUpstream(t, nil)
 	var refused atomic.Int64
@@ -168,8 +163,7 @@ func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 	}
 }
 
-// On the Messages and Responses APIs, a request that sends back the random id of a call, an item or a response
-// continues its session, even with a different credential.
+// The id belongs to a call, an item or a response.
 func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 	input := `{"type":"message","role":"user","content":"Fix it."}`
 	for name, tc := range map[string]struct {
@@ -209,7 +203,7 @@ func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 	}
 }
 
-// The tenant of a JWT is determined by its issuer and subject, the tenant of an opaque key by its bytes.
+// The tenant of an opaque key is determined by its bytes.
 func TestTenantOfTokenIsIssuerAndSubject(t *testing.T) {
 	up := newUpstream(t, callingModel())
 	f := newFixture(t, up, "", nil, map[string]string{"tenancy": "by-credential"})

@@ -61,8 +61,7 @@ func TestUnmodifiedBodyIsForwardedByteForByte(t *testing.T) {
 	})
 }
 
-// The body of a request with a digest or a signature of the body is forwarded byte for byte, because an upstream that
-// checks the digest would refuse a changed body. Accept-Encoding, which a signature may cover, stays as well.
+// The upstream may check a digest or a signature, which may also cover Accept-Encoding.
 func TestSignedBodyIsForwardedUnchanged(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":"alpha"}]}`
 	up := newUpstream(t, newModel(t))
@@ -220,8 +219,7 @@ func TestUpstreamStatusIsForwarded(t *testing.T) {
 	}
 }
 
-// A gzip response and a gzip request without a match are forwarded unchanged. A gzip request with a match is sent
-// uncompressed.
+// A gzip request with a match is sent uncompressed.
 func TestCompressedBodiesAreForwarded(t *testing.T) {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
@@ -322,7 +320,6 @@ func TestStreamLineOfFiveMegabytesIsForwarded(t *testing.T) {
 	}
 }
 
-// If the upstream breaks off a stream, the client sees a broken stream without an added end.
 func TestStreamCutByUpstreamIsCutForClient(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -346,8 +343,7 @@ func TestStreamCutByUpstreamIsCutForClient(t *testing.T) {
 	}
 }
 
-// When the client disconnects before or after the upstream's first byte, the upstream request is canceled. Otherwise
-// the test hangs.
+// The test hangs otherwise.
 func TestClientDisconnectCancelsUpstreamRequest(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		cancelled := make(chan struct{})
@@ -422,7 +418,7 @@ func TestExpectChunkedBodyAndTrailersAreForwarded(t *testing.T) {
 	}
 }
 
-// Unannounced trailers are forwarded, except those that net/http refuses to send and those of precept.
+// net/http refuses some trailers, and others are precept's.
 func TestForbiddenTrailersAreDropped(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
@@ -477,8 +473,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
-// precept itself refuses a body above limits.body_bytes, a websocket and CONNECT. If the upstream is down, a request to
-// /v1/messages gets an error in the format of the Messages API.
+// Without the upstream, /v1/messages has errors in the format of the Messages API.
 func TestLargeBodyWebsocketAndConnectAreRefused(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})

@@ -10,16 +10,15 @@ import (
 	"time"
 )
 
-// Limits of memory and connections for one upstream.
 const (
 	maxHeaderBytes    = 1 << 20  // number of bytes of a response's headers
 	streamWindowBytes = 64 << 10 // number of bytes of one HTTP/2 stream that are in memory while the client does not read
 	maxIdleConns      = 4096     // number of idle connections to one upstream
 )
 
-// newTransport returns the transport of upstreams. Compression is off, because a transport that
-// requests and decodes gzip changes the bytes of a response. A stream may last for hours, so there is no
-// overall timeout. The pings detect a dead HTTP/2 connection, which all requests to an upstream share.
+// newTransport turns compression off, because a transport that decodes gzip changes the bytes of a response. A stream
+// may last for hours, so there is no overall timeout. The pings detect a dead HTTP/2 connection, which all requests to
+// an upstream share.
 func newTransport(headerTimeout time.Duration) *http.Transport {
 	return &http.Transport{
 		Proxy:                  proxyOf,
@@ -44,16 +43,14 @@ func newTransport(headerTimeout time.Duration) *http.Transport {
 }
 
 // upstreamConn counts the bytes that are read from an HTTP/1 connection, to find surplus bytes after a response.
-// net/http makes a connection available for the next request before it looks for surplus bytes. The next request, of
-// another client, would get the surplus bytes as its response. If net/http reports the first byte of a response
-// although no byte was read since the write of the request began, the byte is surplus.
+// net/http offers the connection to the next request before it looks for them, and a different client would get them as
+// its response. A response is surplus if no byte was read since the write of its request began.
 type upstreamConn struct {
 	net.Conn
-	bytesRead        atomic.Int64 // number of bytes read
-	bytesReadAtWrite atomic.Int64 // value of bytesRead when the write of the request began; -1 means no write yet
+	bytesRead        atomic.Int64
+	bytesReadAtWrite atomic.Int64 // bytesRead when the write of the request began; -1 means no write yet
 }
 
-// dial opens a counted connection.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	c, err := d.DialContext(ctx, network, address)
@@ -63,7 +60,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return &upstreamConn{Conn: c}, nil
 }
 
-// countedConn returns the upstreamConn that c wraps. The result is nil for HTTP/2, whose frames name their request.
+// countedConn returns nil for HTTP/2, whose frames name their request.
 func countedConn(c net.Conn) *upstreamConn {
 	if t, ok := c.(*tls.Conn); ok {
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
@@ -94,26 +91,26 @@ func (c *upstreamConn) hasAnswer() bool {
 	return asked >= 0 && c.bytesRead.Load() > asked
 }
 
-// attempts counts the attempts of net/http to send one request. Several attempts may read the body of the request at
-// the same time, even after RoundTrip has returned.
+// attempts counts net/http's attempts to send one request. Several may read the body at the same time, even after
+// RoundTrip has returned.
 type attempts struct {
-	unfinished atomic.Int32 // number of attempts that may still read the body
+	unfinished atomic.Int32 // may still read the body
 	bodies     []*payload   // returned to the pool when no attempt may read them
 	pool       *pool
-	hasBodies  atomic.Bool                  // bodies is set
+	hasBodies  atomic.Bool
 	conn       atomic.Pointer[upstreamConn] // connection of the newest attempt; nil for HTTP/2
-	isEarly    atomic.Bool                  // the upstream sent a response before the request
+	isEarly    atomic.Bool                  // the response came before the request
 	stage      atomic.Int32                 // stage of the newest attempt
 }
 
-// follow returns the request with hooks by which net/http reports the attempts.
+// follow adds hooks by which net/http reports its attempts.
 func (a *attempts) follow(r *http.Request) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		ConnectStart:      func(string, string) { a.stage.Store(int32(stageDial)) },
 		ConnectDone:       func(string, string, error) { a.stage.Store(int32(stageConnected)) },
 		TLSHandshakeStart: func() { a.stage.Store(int32(stageTLS)) },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
-			if err == nil { // stageTLS stays after a failed handshake; after TLS to an HTTPS proxy, CONNECT follows
+			if err == nil { // stageTLS stays after a failed handshake; CONNECT follows TLS to an HTTPS proxy
 				a.stage.Store(int32(stageConnected))
 			}
 		},
@@ -136,8 +133,8 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 	}))
 }
 
-// recycle returns the bodies to the pool as soon as no attempt reads them. If an attempt never reports its end, the
-// bodies do not return to the pool, and the garbage collector frees them. No attempt may begin after recycle.
+// recycle returns the bodies to the pool as soon as no attempt reads them. If an attempt never ends, the garbage
+// collector frees them. No attempt may begin after recycle.
 func (a *attempts) recycle(p *pool, bodies ...*payload) {
 	a.unfinished.Add(1)
 	a.pool, a.bodies = p, bodies
@@ -145,7 +142,7 @@ func (a *attempts) recycle(p *pool, bodies ...*payload) {
 	a.close()
 }
 
-// close ends an attempt, and returns the bodies to the pool if no other attempt may read them.
+// close returns the bodies to the pool at the end of the last attempt.
 func (a *attempts) close() {
 	if a.unfinished.Add(-1) > 0 || !a.hasBodies.CompareAndSwap(true, false) {
 		return

@@ -14,12 +14,11 @@ import (
 	"precept/configs"
 )
 
-// countingUpstream is an upstream that counts its open connections.
 type countingUpstream struct {
 	*httptest.Server
 	mu      sync.Mutex
 	open    map[net.Conn]bool
-	release chan struct{} // the rest of the response to a request that contains "wait" is sent when release is closed
+	release chan struct{} // ends the response to a request with "wait"
 }
 
 func newCountingUpstream(t *testing.T, http2 bool) *countingUpstream {
@@ -75,9 +74,7 @@ func parseSettings(t *testing.T, upstream string, extraFlags ...string) *configs
 	return cfg
 }
 
-// A reload closes the connections to an upstream that is no longer configured: idle connections at once, others after
-// their last request, and HTTP/2 connections at their idle limit at the latest. Connections that both configurations
-// use are kept.
+// Idle connections close at once, others after their last request, and HTTP/2 connections at their idle limit.
 func TestReloadClosesUnneededConnections(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +92,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			}
 			sendRequest(f)
 			old.waitForOpen(t, 1)
-			if err := f.Configure(parseSettings(t, old.URL, "inject.k", "1")); err != nil { // the same upstream
+			if err := f.Configure(parseSettings(t, old.URL, "inject.k", "1")); err != nil { // unchanged
 				t.Fatal(err)
 			}
 			sendRequest(f)
@@ -124,7 +121,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			}
 			old.waitForOpen(t, 0)
 
-			if err := f.Configure(parseSettings(t, old.URL)); err != nil { // the connection to next is idle
+			if err := f.Configure(parseSettings(t, old.URL)); err != nil { // idle
 				t.Fatal(err)
 			}
 			next.waitForOpen(t, 0)
@@ -133,7 +130,6 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 	}
 }
 
-// A changed limits.upstream_header_timeout applies to requests after the reload.
 func TestReloadAppliesHeaderTimeout(t *testing.T) {
 	end := make(chan struct{})
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -152,8 +148,7 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 	}
 }
 
-// If an upstream accepts the connection but does not answer the TLS handshake, the error mentions the handshake,
-// because the URL may have the scheme https for an HTTP server.
+// The URL may have the scheme https for an HTTP server.
 func TestTLSHandshakeTimeoutNamesHandshake(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, nil)
@@ -172,6 +167,5 @@ func TestTLSHandshakeTimeoutNamesHandshake(t *testing.T) {
 	}
 }
 
-// transport returns the transport of the fixture's only configured upstream. The default upstreams of the vendors have
-// other transports.
+// The default upstreams of the vendors have other transports.
 func (f *fixture) transport() *http.Transport { return f.Transport("127.0.0.1:") }

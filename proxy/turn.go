@@ -13,40 +13,39 @@ import (
 	"precept/proxy/resolve"
 )
 
-// turn is one request on an inspected path and its reply. A turn belongs to the goroutine that serves
-// the request.
+// turn is one request on an inspected path and its reply. It belongs to the goroutine that serves the request.
 type turn struct {
 	p           *Proxy
 	settings    *settings // the configuration at the start of the turn
 	book        *lesson.Book
 	w           *clientWriter  // writes the response; holds the id of the request
 	in          incoming       // set by accept, read and parse
-	forwarder   forwarder      // sends the request and reads the reply; uses the buffers of the request until release
+	forwarder   forwarder      // uses the buffers of the request until release
 	out         outgoing       // set by accept and read; splice replaces the body
-	skip        string         // reason why nothing is inserted, for the header Precept-Skip; set by the step that found the reason
+	skip        string         // why nothing is inserted (Precept-Skip)
 	pendingKeys []session.Echo // echo keys that holdKeys passes to the store as soon as the request has an id
 
-	query   resolve.Query  // set by resolve; the names and switches of the request
+	query   resolve.Query  // set by resolve
 	session resolve.Result // set by resolve; decide adds Side
 	plan    plan           // set by decide
-	draft   *draft         // set by draftExchange; nil means the turn leaves no record
-	reply   reply          // set by the methods of tap.go
+	draft   *draft         // set by draftExchange; nil means no record
+	reply   reply          // set in tap.go
 	phase   phase
 }
 
-// phase is the progress of a turn. A turn never returns to an earlier phase.
+// phase is the progress of a turn, which never goes back.
 type phase uint8
 
 const (
-	phaseOpen     phase = iota // the request may be sent, or sent again, so its buffers are in use
-	phaseReleased              // the upstream answered, the draft has the request, and the buffers are in the pool
-	phaseEnded                 // the resolver knows that the request ended
+	phaseOpen     phase = iota // the request may be sent again, so its buffers are in use
+	phaseReleased              // the upstream answered, and the buffers are in the pool
+	phaseEnded                 // the resolver knows the end of the request
 	phaseResolved              // the resolver knows the reply, so the next request finds its session
-	phaseComplete              // the draft records how the turn ended
-	phaseOffered               // the recorder has the turn, or has refused the turn
+	phaseComplete              // the draft has the outcome
+	phaseOffered               // the recorder has got or refused the turn
 )
 
-// advanceTo moves the turn to the phase next. enter returns false if the turn has already reached that phase.
+// advanceTo returns false if the turn has already reached that phase.
 func (t *turn) advanceTo(next phase) bool {
 	if t.phase >= next {
 		return false
@@ -55,12 +54,12 @@ func (t *turn) advanceTo(next phase) bool {
 	return true
 }
 
-// serveTurn serves a request for the upstream, from the first byte of the request to the record of
-// the turn. The function is long on purpose: no other place shows the order of the steps.
+// serveTurn serves a request for the upstream. The function is long on purpose: no other place shows the order of the
+// steps.
 //
-// A request on an inspected path passes through all steps. A fault between read and forward changes nothing for the
-// client: runStep counts a panic, and the client's own bytes are forwarded. When the upstream cuts its stream,
-// serveTurn panics with http.ErrAbortHandler, so that the client sees a cut as well.
+// A fault between read and forward changes nothing for the client: runStep counts a panic, and the client's own bytes
+// are forwarded. When the upstream cuts its stream, serveTurn panics with http.ErrAbortHandler, so that the client sees
+// a cut as well.
 func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	set := p.settings.Load()
 	in, out, err := p.accept(set, w, r)
@@ -107,18 +106,15 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 		t.out.undoSplice(t.in.body.received)
 	}
 
-	// Begin: the request gets its id, and the turn is admitted before the upstream sees the
-	// request.
+	// Begin: the turn is admitted before the upstream sees the request.
 	t.assignID()
 	t.runStep(label.StepBegin, t.draftExchange)
 
-	// Forward: the turn is the observer of the forwarding (tap.go), and sees the reply before the client
-	// does.
+	// Forward: the turn observes the reply before the client does (tap.go).
 	t.forwarder.serve()
 	return nil
 }
 
-// resolve finds the session of the request, and counts the result in the metrics.
 func (t *turn) resolve() {
 	claim := session.Identify(t.in.r.Header, t.in.r.URL.EscapedPath(), t.in.req)
 	t.in.identity.restrict(&claim)
@@ -130,7 +126,7 @@ func (t *turn) resolve() {
 	if exceeds != "" {
 		t.countUninspected(exceeds)
 		if t.session.Session != nil {
-			t.session.Side = exceeds // the request is not a turn, so it gets no match and no record
+			t.session.Side = exceeds // not a turn, so no match and no record
 		}
 		return
 	}
@@ -150,14 +146,13 @@ func (t *turn) resolve() {
 	t.holdKeys(t.session.EchoKeys)
 }
 
-// markSide records and counts that the request is a side request.
 func (t *turn) markSide(why label.Reason) {
 	t.session.Side, t.skip = why, "side:"+string(why)
 	t.p.opts.Metrics.sessions.sideRequests.WithLabelValues(string(why)).Inc()
 }
 
-// assignID sets the id of the request, unless a log line has already set it. The id contains the id of the session, so
-// that feedback by request id needs no index.
+// assignID puts the id of the session into the request's id, so that feedback by request id needs no index. A log line
+// may have set the id already.
 func (t *turn) assignID() {
 	switch {
 	case t.w.id != "":
@@ -170,9 +165,8 @@ func (t *turn) assignID() {
 	t.holdKeys(nil)
 }
 
-// holdKeys passes keys to the store under the id of the request, or stores the keys in pendingKeys while
-// the request has no id. The store writes the keys only after the recorder has judged the turn, so that
-// no key of an opted-out turn is written.
+// holdKeys passes keys to the store under the request's id, or keeps them while the request has none. The store writes
+// them only after the recorder has judged the turn, so that no key of an opted-out turn is written.
 func (t *turn) holdKeys(keys []session.Echo) {
 	if len(t.pendingKeys) > 0 {
 		keys = append(t.pendingKeys, keys...)
@@ -185,21 +179,16 @@ func (t *turn) holdKeys(keys []session.Echo) {
 	t.pendingKeys = nil
 }
 
-// countUninspected counts an uninspected body by its reason.
 func (t *turn) countUninspected(why label.Reason) {
 	t.skip = string(why)
 	t.p.opts.Metrics.uninspected.WithLabelValues(string(why)).Inc()
 }
 
-// isMain reports whether the request is a turn of a session, and not a side request.
 func (t *turn) isMain() bool { return t.session.Session != nil && t.session.Side == "" }
 
-// clientGone reports whether the client has closed the connection. Further work on the request is
-// then useless.
+// clientGone reports whether further work on the request is useless.
 func (t *turn) clientGone() bool { return t.in.r.Context().Err() != nil }
 
-// runStep is Options.runStep with the logger of the turn.
 func (t *turn) runStep(step label.Step, f func()) (ok bool) { return t.p.opts.runStep(step, t.log, f) }
 
-// log returns the logger of the request.
 func (t *turn) log() *slog.Logger { return t.p.opts.log(t.w) }

@@ -15,8 +15,6 @@ import (
 	"precept/internal/session"
 )
 
-// When the agent replaces its history with a summary, the lesson is inserted again before the user's newest message,
-// and keeps that position.
 func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages"} {
 		t.Run(api, func(t *testing.T) {
@@ -54,8 +52,7 @@ func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 	}
 }
 
-// Side requests under the name of a session are forwarded without a lesson. Side requests are not turns, so no exchange
-// is stored.
+// Side requests are not turns, so no exchange is stored.
 func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 	user := func(text string) obj { return obj{"role": "user", "content": text} }
 	tools := func(names ...string) []obj {
@@ -105,7 +102,7 @@ func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// A request for a title or a commit message without a session name starts no session.
+// The request is for a title or a commit message.
 func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	flags := injectAll()
@@ -133,8 +130,7 @@ func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
 	}
 }
 
-// A retry after an error or a truncated response belongs to the same turn: the upstream gets the same bytes, a loop is
-// counted once, and each turn has one complete exchange.
+// The upstream gets the same bytes, a loop is counted once, and each turn has one exchange.
 func TestRetryBelongsToSameTurn(t *testing.T) {
 	for name, failingReply := range map[string]http.HandlerFunc{
 		"429": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
@@ -156,7 +152,7 @@ func TestRetryBelongsToSameTurn(t *testing.T) {
 	}
 }
 
-// sendWithRetries sends three turns. The first two tries of each turn fail.
+// Each turn has two failing tries.
 func sendWithRetries(t *testing.T, failingReply http.HandlerFunc, named bool) {
 	t.Helper()
 	var failing atomic.Bool
@@ -220,8 +216,7 @@ func sendWithRetries(t *testing.T, failingReply http.HandlerFunc, named bool) {
 	}
 }
 
-// If the upstream refuses a request with lessons, precept sends the client's bytes, and the client gets the response to
-// them. If the upstream refuses both, the client gets the refusal.
+// If the upstream refuses both, the client gets the refusal.
 func TestRefusedRequestIsRetriedWithoutLessons(t *testing.T) {
 	for _, status := range []int{400, 413, 422} {
 		for _, api := range []string{"chat", "responses", "messages"} {

@@ -7,18 +7,16 @@ import (
 	"time"
 )
 
-// unsupportedLogInterval is the minimum time between two log lines about an unsupported API.
 const unsupportedLogInterval = time.Hour
 
-// unsupportedRequests counts forwarded POST requests of an unsupported API, and logs one line an hour at
-// most. Otherwise the traffic of an agent that uses only such an API would be invisible.
+// unsupportedRequests counts forwarded POST requests of an unsupported API, and logs one line an hour. Otherwise an
+// agent that uses only such an API would be invisible.
 type unsupportedRequests struct {
 	mu      sync.Mutex
 	lastLog time.Time
 	count   int64
 }
 
-// add counts a request, and logs its path if the last line is older than unsupportedLogInterval.
 func (u *unsupportedRequests) add(log func() *slog.Logger, path string, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -39,8 +37,7 @@ func (p *Proxy) UnsupportedRequests() int64 {
 	return p.unsupported.count
 }
 
-// isAuxiliary reports whether a path belongs to an endpoint without a conversation, such as embeddings, which agents
-// use beside a conversation.
+// isAuxiliary finds endpoints without a conversation, such as embeddings.
 func isAuxiliary(path string) bool {
 	for segment := range strings.SplitSeq(path, "/") {
 		switch segment {

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// The log names the first request of an unsupported API, and then one request an hour at most.
 func TestRequestsToUnsupportedAPIAreLoggedOnceAnHour(t *testing.T) {
 	var out bytes.Buffer
 	log := func() *slog.Logger { return slog.New(slog.NewTextHandler(&out, nil)) }

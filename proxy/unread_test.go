@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// POST requests of an unsupported API are counted. Inspected requests and embeddings are not counted.
+// Inspected requests and embeddings do not count.
 func TestRequestsToUnsupportedAPIAreCounted(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
 	f.chat(t, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// echoRequest is a serve function for newRawUpstream that replies with the received request: request line, headers,
-// body and trailers.
+// echoRequest replies with the received request line, headers, body and trailers.
 func echoRequest(_ int, c net.Conn, r *http.Request) bool {
 	b, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -29,7 +28,6 @@ func echoRequest(_ int, c net.Conn, r *http.Request) bool {
 	return err == nil
 }
 
-// sendBytes writes bytes to a new connection and reads one response.
 func sendBytes(t *testing.T, base, method, bytes string) clientReply {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
@@ -41,18 +39,17 @@ func sendBytes(t *testing.T, base, method, bytes string) clientReply {
 	return readReply(bufio.NewReader(c), method)
 }
 
-// For each of these requests, the upstream gets the request that Go's ReverseProxy sends, or the client's bytes where
-// ReverseProxy changes them.
+// Where ReverseProxy changes a request, the client's bytes are expected.
 func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 	up := newRawUpstream(t, false, echoRequest)
 	preceptURL, plainURL := startProxy(t, up.url), startPlainProxy(t, up.url)
 	hi := fmt.Sprintf(chatRequestFormat, 1)
 	chunks := fmt.Sprintf("%x;a=b\r\n%s\r\n%x\r\n%s\r\n0\r\n", 10, hi[:10], len(hi)-10, hi[10:])
 	for name, tc := range map[string]struct {
-		head string // the request line without HTTP/1.1, and headers
+		head string // request line without HTTP/1.1, and headers
 		body string
-		want string // expected request line, if it differs from that of ReverseProxy
-		part string // expected part of the status and the body, if the response differs from that of ReverseProxy
+		want string // request line, if not ReverseProxy's
+		part string // part of the status and the body, if not ReverseProxy's
 	}{
 		"repeated slashes":        {head: "GET /v1/files//models///x/"},
 		"escaped slash":           {head: "GET /v1/files/a%2fb%2F..%2Fc"},

@@ -15,8 +15,7 @@ import (
 
 const eventStreamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
-// unusualResponses holds unusual responses of upstreams. If want is empty, precept must respond as Go's ReverseProxy
-// does. Otherwise the status and the body must begin with want.
+// If want is empty, the response must be that of Go's ReverseProxy. Otherwise its status and body begin with want.
 var unusualResponses = map[string]struct{ wire, want string }{ //nolint:gochecknoglobals // a table
 	"Content-Length":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
 	"chunked":                       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
@@ -80,8 +79,6 @@ var unusualResponses = map[string]struct{ wire, want string }{ //nolint:gocheckn
 	"surplus after chunks":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 }
 
-// For each response in unusualResponses, over TCP and TLS, the client gets the response in want or, if want is empty,
-// the response of Go's ReverseProxy.
 func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 	requestLines := map[string]string{"chat": "POST /v1/chat/completions HTTP/1.1", "models": "GET /v1/models HTTP/1.1", "old": "POST /v1/chat/completions HTTP/1.0"}
 	for name, k := range unusualResponses {
@@ -106,8 +103,7 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 	}
 }
 
-// checkSameReply fails the test unless the response of precept begins with want or, if want is empty, equals the
-// response of the plain proxy.
+// checkSameReply compares with the plain proxy if want is empty.
 func checkSameReply(t *testing.T, name, want string, got clientReply, sendPlain func() clientReply) {
 	t.Helper()
 	if want != "" {
@@ -126,7 +122,7 @@ func checkSameReply(t *testing.T, name, want string, got clientReply, sendPlain 
 	if got.body == "" && ref.body == "" { // the header is optional for an empty body
 		got.header, ref.header = strings.Replace(got.header, "Content-Length: 0", "", 1), strings.Replace(ref.header, "Content-Length: 0", "", 1)
 	}
-	if strings.HasPrefix(name, "old") { // HTTP/1.0 clients get no interim responses
+	if strings.HasPrefix(name, "old") { // HTTP/1.0 has no interim responses
 		ref.interim = nil
 	}
 	if fmt.Sprintf("%.2000q", fmt.Sprint(got)) != fmt.Sprintf("%.2000q", fmt.Sprint(ref)) {
@@ -134,7 +130,6 @@ func checkSameReply(t *testing.T, name, want string, got clientReply, sendPlain 
 	}
 }
 
-// For each of these HTTP/2 upstreams, the client gets the response of Go's ReverseProxy.
 func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 	flush := func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 	for name, handler := range map[string]http.HandlerFunc{
@@ -170,7 +165,7 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 			var proto atomic.Value
 			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				proto.Store(r.Proto)
-				_, _ = io.Copy(io.Discard, r.Body) // net/http may truncate a response if the handler leaves the request unread
+				_, _ = io.Copy(io.Discard, r.Body) // otherwise net/http may truncate the response
 				w.Header().Set("Content-Type", "a/b")
 				handler(w, r)
 			}))
@@ -192,8 +187,7 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 	}
 }
 
-// Surplus bytes after a response never become the response to a different request. A request on a connection with such
-// bytes may fail, more often on machines with many cores.
+// A request on a connection with such bytes may fail, often on machines with many cores.
 func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRawUpstream(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
@@ -224,7 +218,7 @@ func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 	}
 }
 
-// If a connection fails, a request that the upstream may have read is not sent again.
+// The upstream may have read the request.
 func TestRequestOnBrokenConnectionIsSentOnce(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRawUpstream(t, secure, func(n int, c net.Conn, r *http.Request) bool {

@@ -18,31 +18,29 @@ import (
 	"time"
 )
 
-// stage is the last stage that a request to an upstream has reached.
+// stage is the last stage of a request to an upstream.
 type stage int32
 
 const (
-	stageDial      stage = iota // no connection is open, neither to the upstream nor to a proxy before the upstream
+	stageDial      stage = iota // no connection to the upstream, or to a proxy before it
 	stageConnected              // the connection is open; the tunnel of a proxy may not be open yet
 	stageTLS                    // the TLS handshake has begun
 	stageSent                   // the connection is ready, and the request is being sent or was sent
 )
 
-// badResponse is the error of a response that precept does not forward.
+// badResponse is a response that precept does not forward.
 type badResponse string
 
 func (e badResponse) Error() string { return string(e) }
 
-// errEarlyResponse is the error of a response that the upstream sent before the request.
 const errEarlyResponse = badResponse("sent bytes before the request; precept closed the connection; try again")
 
-// refusedTunnel is the error of a proxy that refuses CONNECT. The error of net/http has no status, and only quotes the
-// text of the proxy.
+// refusedTunnel means that a proxy refuses CONNECT. The error of net/http has no status, and only quotes the proxy.
 type refusedTunnel struct{ status int }
 
 func (e *refusedTunnel) Error() string { return fmt.Sprintf("CONNECT: status %d", e.status) }
 
-// checkTunnel implements http.Transport.OnProxyConnectResponse. res is the answer of the proxy to CONNECT.
+// checkTunnel implements http.Transport.OnProxyConnectResponse.
 func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
 	if res.StatusCode == http.StatusOK {
 		return nil
@@ -50,11 +48,9 @@ func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Respo
 	return &refusedTunnel{res.StatusCode}
 }
 
-// errProxy is the error of an invalid HTTPS_PROXY or HTTP_PROXY. It does not quote the variable, which may hold a
-// password.
+// errProxy does not quote HTTPS_PROXY or HTTP_PROXY, which may hold a password.
 var errProxy = errors.New("invalid proxy in the environment")
 
-// proxyOf returns the proxy for a request, from HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
 func proxyOf(r *http.Request) (*url.URL, error) {
 	u, err := http.ProxyFromEnvironment(r)
 	if err != nil {
@@ -63,13 +59,13 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// hop describes the upstream, or the proxy before the upstream, in an error message.
+// hop is the upstream, or the proxy before it, in an error message.
 type hop struct {
-	name    string // name and host, without a credential
-	setting string // configuration key or environment variable with the address
+	name    string // and host, without a credential
+	setting string // key or variable with the address
 }
 
-// hops returns the upstream (up) and the proxy before the upstream (via). via is nil if there is no proxy.
+// hops returns nil for via if there is no proxy.
 func (t *target) hops() (up hop, via *hop) {
 	up = hop{"the upstream " + t.name + " (" + t.base.Host + ")", "upstreams." + t.name + ".url"}
 	if t.name == "default" {
@@ -81,9 +77,8 @@ func (t *target) hops() (up hop, via *hop) {
 	return up, via
 }
 
-// failureAnswer returns the status and the message of precept for a request without a usable response. reached is the
-// last stage of the request. The message names the hop, the fact and the remedy, and quotes no bytes of a hop. Agents
-// retry after a 502, 503 or 504.
+// failureAnswer returns precept's answer to a request without a usable response. reached is the last stage. The message
+// names the hop, the fact and the remedy, and quotes no bytes of a hop. Agents retry after a 502, 503 or 504.
 func (t *target) failureAnswer(err error, reached stage) (status int, message string) {
 	up, via := t.hops()
 	var bad badResponse
@@ -113,7 +108,6 @@ func (t *target) failureAnswer(err error, reached stage) (status int, message st
 	return http.StatusBadGateway, up.name + " " + responseFailure(err, reached, &up, via)
 }
 
-// viaText returns the part of an error message that names the proxy of a connection, "" without a proxy.
 func viaText(via *hop) string {
 	if via == nil {
 		return ""
@@ -121,7 +115,6 @@ func viaText(via *hop) string {
 	return " (" + via.name + " carries the connection)"
 }
 
-// failureAnswer returns the answer for a tunnel that the proxy refused.
 func (e *refusedTunnel) failureAnswer(t *target, via *hop) (int, string) {
 	host, status := t.base.Hostname(), http.StatusBadGateway
 	remedy := "ask the operator of the proxy to allow this host, or list the host in NO_PROXY"
@@ -138,8 +131,7 @@ func (e *refusedTunnel) failureAnswer(t *target, via *hop) (int, string) {
 	return status, strings.TrimSpace(fmt.Sprintf("%s refused the connection to %s with status %d %s", via.name, host, e.status, http.StatusText(e.status))) + "; " + remedy
 }
 
-// noTunnel returns the status and the message for a proxy that accepted the connection and sent no usable response to
-// CONNECT.
+// noTunnel answers for a proxy that accepted the connection and sent no usable response to CONNECT.
 func (h *hop) noTunnel(err error) (int, string) {
 	if isTimeout(err) {
 		return http.StatusGatewayTimeout, h.name + " did not answer CONNECT; check " + h.setting
@@ -150,7 +142,7 @@ func (h *hop) noTunnel(err error) (int, string) {
 	return http.StatusBadGateway, h.name + " did not answer CONNECT with HTTP; check that " + h.setting + " names the port of a proxy"
 }
 
-// dialFailure returns the status and the message for a hop to which no connection can be opened.
+// dialFailure answers for a hop to which no connection can be opened.
 func dialFailure(h *hop, err error) (int, string) {
 	var dns *net.DNSError
 	isErrno := func(numbers ...syscall.Errno) bool {
@@ -191,7 +183,7 @@ func dialFailure(h *hop, err error) (int, string) {
 	return answer(http.StatusBadGateway, "the connection failed", "check "+h.setting)
 }
 
-// tlsFailure returns the fault in the TLS handshake with a hop and the remedy, "" for any other error.
+// tlsFailure returns "" for an error outside of the TLS handshake.
 func tlsFailure(err error, h *hop) (fact, remedy string) {
 	var verify *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
@@ -216,8 +208,7 @@ func tlsFailure(err error, h *hop) (fact, remedy string) {
 	return "", ""
 }
 
-// responseFailure returns the end of an error message about a failure before the response. It contains the fact and the
-// remedy.
+// responseFailure returns the fact and the remedy of a failure before the response.
 func responseFailure(err error, reached stage, up *hop, via *hop) string {
 	text := err.Error()
 	switch {
@@ -237,21 +228,18 @@ func responseFailure(err error, reached stage, up *hop, via *hop) string {
 	return "sent a malformed HTTP response; check that " + up.setting + " names the port of an HTTP server" + viaText(via)
 }
 
-// isClosed reports whether the other end closed or reset the connection.
 func isClosed(err error) bool {
 	var op *net.OpError
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &op) && !op.Timeout() ||
 		err.Error() == "http: server closed idle connection"
 }
 
-// isTimeout reports whether a limit of time ended the attempt.
 func isTimeout(err error) bool {
 	var ne net.Error
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// endReason returns the reason why a reply ended early. The error err may quote the upstream, so the reason contains
-// only the kind of the error.
+// endReason returns only the kind of the error, which may quote the upstream.
 func endReason(err error, clientLeft bool) string {
 	var op *net.OpError
 	switch {
@@ -267,8 +255,8 @@ func endReason(err error, clientLeft bool) string {
 	return "malformed HTTP"
 }
 
-// checkResponse returns an error for a response that precept must not forward: an unrequested switch of
-// protocols, an invalid status, or the request of a proxy for credentials.
+// checkResponse refuses an unrequested switch of protocols, an invalid status, and the request of a proxy for
+// credentials.
 func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 	switch {
 	case res.StatusCode == http.StatusProxyAuthRequired && t.base.Scheme == "http":
@@ -283,35 +271,32 @@ func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 	return nil
 }
 
-// warningInterval is the minimum time between two warnings about one upstream, or about refused webhooks.
+// warningInterval is the time between two warnings about one upstream, or about refused webhooks.
 const warningInterval = time.Minute
 
 const (
-	minOutageFailures = 3 // successive failures that make a further outage within warningInterval
-	maxLoggedOutages  = 5 // maximum number of outages within warningInterval that are logged
+	minOutageFailures = 3 // successive failures of a further outage within warningInterval
+	maxLoggedOutages  = 5 // outages within warningInterval
 )
 
-// outageLog logs the outages of one upstream. An outage gets a warning at the start, a warning every minute with the
-// number of failures, and a line when the upstream answers again. An upstream that alternates between failures and
-// answers would fill the log. Therefore a further outage within warningInterval is logged only after minOutageFailures
-// failures, and at most maxLoggedOutages outages are logged within warningInterval. The next line has the number of
-// outages that were not logged.
+// outageLog logs the outages of one upstream: a warning at the start and every minute, and a line when the upstream
+// answers again. An alternating upstream would fill the log. Therefore a further outage within warningInterval is
+// logged only after minOutageFailures failures, and at most maxLoggedOutages are logged.
 type outageLog struct {
 	warned        atomic.Bool  // set by a warning, cleared by logRecovery
 	failureStreak atomic.Int32 // failures since the last answer
 
 	mu                   sync.Mutex
 	firstFailure         time.Time // the first failure since logRecovery, or since a pause of warningInterval without a failure
-	lastFailure          time.Time // the last failure
+	lastFailure          time.Time
 	lastWarning          time.Time
-	failuresSinceWarning int       // number of failures since the last warning
+	failuresSinceWarning int
 	failures             int       // number of failures since firstFailure
 	windowStart          time.Time // start of the count loggedOutages
 	loggedOutages        int       // number of outages with a warning since windowStart
 	suppressedOutages    int       // number of outages without a warning that ended since the last line
 }
 
-// isDue reports whether a failure is logged as a warning.
 func (l *outageLog) isDue(now time.Time, streak int32) bool {
 	if now.Sub(l.windowStart) >= warningInterval {
 		l.windowStart, l.loggedOutages = now, 0
@@ -322,7 +307,6 @@ func (l *outageLog) isDue(now time.Time, streak int32) bool {
 	return !l.warned.Load() && streak >= minOutageFailures && l.loggedOutages < maxLoggedOutages
 }
 
-// appendSuppressed appends the number of outages that were not logged to the arguments of a log line.
 func (l *outageLog) appendSuppressed(args []any) []any {
 	if l.suppressedOutages > 0 {
 		args = append(args, "suppressed_outages", l.suppressedOutages)
@@ -331,8 +315,7 @@ func (l *outageLog) appendSuppressed(args []any) []any {
 	return args
 }
 
-// logFailure logs a failed request, as a warning if isDue returns true, and otherwise at level debug. why has the cause
-// and the remedy.
+// logFailure logs a warning if isDue returns true, and otherwise at level debug. why has the cause and the remedy.
 func (l *outageLog) logFailure(log *slog.Logger, t *target, now time.Time, status int, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -354,7 +337,7 @@ func (l *outageLog) logFailure(log *slog.Logger, t *target, now time.Time, statu
 	log.Warn("requests to the upstream fail", l.appendSuppressed(args)...)
 }
 
-// logRecovery logs the end of an outage. If the outage was not logged, logRecovery only counts the outage.
+// logRecovery only counts an outage without a warning.
 func (l *outageLog) logRecovery(log func() *slog.Logger, t *target, clock func() time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -367,12 +350,11 @@ func (l *outageLog) logRecovery(log func() *slog.Logger, t *target, clock func()
 	l.failures = 0
 }
 
-// logAnswer logs an error status of the upstream, and the first usable answer after failures.
 func (t *target) logAnswer(log func() *slog.Logger, now func() time.Time, status int) {
 	switch {
 	case status >= http.StatusInternalServerError:
 		t.outages.logFailure(log(), t, now(), status, "the upstream answered with this status; precept forwards its answers")
-	case status == http.StatusTooManyRequests: // a refusal neither continues nor ends an outage
+	case status == http.StatusTooManyRequests: // neither continues nor ends an outage
 	case t.outages.failureStreak.Load() > 0 && t.outages.failureStreak.Swap(0) > 0: // only one of two concurrent answers ends the outage
 		t.outages.logRecovery(log, t, now)
 	}

@@ -11,8 +11,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// A loop warning quotes a call of the agent, and is stored with the session. The stored session contains neither the
-// secret nor the e-mail address of the call.
+// The warning quotes a call with a secret and an e-mail address.
 func TestStoredLoopWarningIsRedacted(t *testing.T) {
 	const secret, email = "sk-" + "proj-abcdEFGH1234ijklMNOP5678qrstUVWX9012yzAB", "jane.doe@corp.example"
 	up := newUpstream(t, callingModel())

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// In these tests, a work item is a commit, a branch or a pull request that occurs in a tool result of a session.
+// A work item is a commit, a branch or a pull request in a tool result.
 
-// sendCommandTurns sends two turns of a session. The second one has a command and its result.
+// sendCommandTurns sends two turns. The second has the command and its result.
 func (f *fixture) sendCommandTurns(t *testing.T, header http.Header, command, result string) {
 	t.Helper()
 	a := newAgent("Please fix the build of " + header.Get("Precept-Session"))
@@ -19,7 +19,7 @@ func (f *fixture) sendCommandTurns(t *testing.T, header http.Header, command, re
 	f.chat(t, header, a.body())
 }
 
-// sessionHeader returns a Precept-Session header, and further headers given as pairs of a name and a value.
+// Further headers are pairs of a name and a value.
 func sessionHeader(session string, pairs ...string) http.Header {
 	h := http.Header{"Precept-Session": {session}}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -28,7 +28,6 @@ func sessionHeader(session string, pairs ...string) http.Header {
 	return h
 }
 
-// feedbackResponse is the response to feedback.
 type feedbackResponse struct {
 	code           int
 	Status         string
@@ -38,7 +37,7 @@ type feedbackResponse struct {
 	Error          struct{ Message string }
 }
 
-// postScore posts a score. subject is the member of the JSON body that identifies the rated session or work item.
+// postScore identifies the rated session or work item by the JSON member subject.
 func (f *fixture) postScore(t *testing.T, header http.Header, subject string) (got feedbackResponse) {
 	t.Helper()
 	res, body := f.send(t, "POST", "/v1/feedback", header, `{`+subject+`,"source":"system","type":"score","score":1}`)
@@ -51,7 +50,7 @@ func (f *fixture) postScore(t *testing.T, header http.Header, subject string) (g
 
 const commitHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
-// Feedback is joined to a session by each spelling of its commit, branch and pull request.
+// All spellings of a commit, a branch or a pull request count.
 func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	f.sendCommandTurns(t, sessionHeader("a"), "git commit -am x && git push && gh pr create --fill",
@@ -77,7 +76,7 @@ func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 	}
 }
 
-// Feedback on a short hash that matches two commits is refused. A longer hash identifies one commit.
+// A short hash may match two commits.
 func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	f.sendCommandTurns(t, sessionHeader("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
@@ -94,8 +93,7 @@ func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 	}
 }
 
-// Feedback on a work item is joined to the newest twenty sessions of the item. If the sessions belong to a run, it is
-// joined to the run once.
+// Feedback joins the newest twenty sessions of the item, or their run once.
 func TestFeedbackOnWorkItemIsJoinedToNewestSessionsAndRuns(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	for i := range 24 {

@@ -12,7 +12,6 @@ import (
 	"precept/internal/work"
 )
 
-// githubPayload holds the fields of GitHub's events that precept reads.
 type githubPayload struct {
 	Action      string            `json:"action"`
 	Repository  githubRepository  `json:"repository"`
@@ -50,7 +49,7 @@ type githubPullRequest struct {
 	Head      struct {
 		Ref        string           `json:"ref"`
 		SHA        string           `json:"sha"`
-		Repository githubRepository `json:"repo"` // null if the fork is deleted
+		Repository githubRepository `json:"repo"` // null for a deleted fork
 	} `json:"head"`
 }
 
@@ -75,10 +74,9 @@ type githubCheck struct {
 	} `json:"pull_requests"`
 }
 
-// parseGitHub returns the events in a delivery of GitHub. If precept uses no event of the delivery,
-// ignored holds the reason.
+// parseGitHub returns in ignored why precept uses no event.
 func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, err error) {
-	if bytes.HasPrefix(body, []byte("payload=")) { // the content type application/x-www-form-urlencoded
+	if bytes.HasPrefix(body, []byte("payload=")) { // content type application/x-www-form-urlencoded
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
 			return nil, "", fmt.Errorf("the form does not decode: %w", err)
@@ -121,8 +119,7 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " does not show the outcome of work", nil
 }
 
-// closedEvents returns the event of a closed pull request. If the pull request was merged and reverts an earlier pull
-// request, closedEvents also returns the event of the reverted pull request.
+// closedEvents returns a second event for a pull request that a merged one reverts.
 func (p *githubPayload) closedEvents() []Event {
 	pr, repository := &p.PullRequest, p.Repository.FullName
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(pr.ClosedAt, pr.UpdatedAt)}
@@ -141,8 +138,8 @@ func (p *githubPayload) closedEvents() []Event {
 	return events
 }
 
-// checkEvents returns the event of a completed check. The event rates the sessions that worked on the commit. If no
-// such session is known, it rates the sessions of the pull requests, or else the sessions of the branch.
+// checkEvents rates the sessions that worked on the commit of a completed check, or else the sessions of the pull
+// requests, or else of the branch.
 func (p *githubPayload) checkEvents(c *githubCheck) ([]Event, string, error) {
 	e := Event{Repository: p.Repository.FullName, Check: c.Name, At: parseTime(c.CompletedAt, c.UpdatedAt)}
 	switch c.Conclusion {

@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// gitlabPayload holds the fields of GitLab's events that precept reads.
 type gitlabPayload struct {
 	Project      gitlabProject  `json:"project"`
 	Ref          string         `json:"ref"`
@@ -22,7 +21,7 @@ type gitlabPayload struct {
 		Title        string          `json:"title"`
 		Description  string          `json:"description"`
 		SourceBranch string          `json:"source_branch"`
-		Source       json.RawMessage `json:"source"` // in a merge request event, the source project; in a pipeline event, a string
+		Source       json.RawMessage `json:"source"` // source project of a merge request; a string for a pipeline
 		UpdatedAt    string          `json:"updated_at"`
 		LastCommit   struct {
 			ID string `json:"id"`
@@ -42,8 +41,7 @@ type gitlabProject struct {
 	DefaultBranch string `json:"default_branch"`
 }
 
-// parseGitLab returns the events in a delivery of GitLab. If precept uses no event of the delivery,
-// ignored holds the reason.
+// parseGitLab returns in ignored why precept uses no event.
 func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, err error) {
 	var p gitlabPayload
 	var head struct {
@@ -69,8 +67,7 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+head.Kind) + " does not show the outcome of work", nil
 }
 
-// mergeRequestEvents returns the event of a closed merge request. If the merge request was merged and reverts an
-// earlier merge request, mergeRequestEvents also returns the event of the reverted merge request.
+// mergeRequestEvents returns a second event for a merge request that a merged one reverts.
 func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 	o, repository := &p.Object, p.Project.Path
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(o.UpdatedAt)}
@@ -82,7 +79,7 @@ func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 		return nil, "the merge request is neither merged nor closed", nil
 	}
 	var from gitlabProject
-	_ = json.Unmarshal(o.Source, &from) // without a project, the event has no branch
+	_ = json.Unmarshal(o.Source, &from) // no project means no branch
 	sha := o.LastCommit.ID
 	if from.Path != repository && e.Outcome != Merged {
 		sha = "" // anyone can open and close a merge request for a public commit
@@ -95,7 +92,6 @@ func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 	return events, "", nil
 }
 
-// pipelineEvents returns the event of a pipeline that passed or failed.
 func (p *gitlabPayload) pipelineEvents() ([]Event, string, error) {
 	o, repository := &p.Object, p.Project.Path
 	e := Event{Repository: repository, Check: "pipeline", At: parseTime(o.FinishedAt)}

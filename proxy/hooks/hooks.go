@@ -1,5 +1,5 @@
-// Package hooks reads the webhooks of GitHub and GitLab. It checks the signature of a delivery, and finds the events in
-// the payload that rate the work of an agent. The package has no clock and no I/O.
+// Package hooks checks and reads the webhooks of GitHub and GitLab, and finds the events that rate the work of an
+// agent. It has no clock and no I/O.
 package hooks
 
 import (
@@ -51,12 +51,12 @@ type Event struct {
 	Outcome    Outcome
 	Repository string
 	Check      string // name of the check
-	// RefGroups are groups of references. The event rates the sessions of the first known group.
+	// The event rates the sessions of the first known group.
 	RefGroups [][]work.Ref
 	At        time.Time // as the service states it; zero if unknown
 }
 
-// ID returns an id of the event. A repetition of the event has the same id.
+// ID returns the same id for a repetition of the event.
 func (e *Event) ID(service Service) string {
 	h := sha256.New()
 	parts := []string{string(service), string(e.Outcome), e.Repository, e.Check, e.At.UTC().Format(time.RFC3339Nano)}
@@ -71,11 +71,11 @@ func (e *Event) ID(service Service) string {
 	return "hook_" + hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// maxAge is the maximum difference between the timestamp of a signed delivery of GitLab and the current time.
+// maxAge is the maximum age of a signed delivery of GitLab.
 const maxAge = 5 * time.Minute
 
-// HasSignature reports whether a delivery has a signature or a token, valid or not. The caller refuses other
-// deliveries without reading the body.
+// HasSignature reports whether a delivery has a signature or a token, valid or not. The caller refuses other deliveries
+// unread.
 func HasSignature(service Service, h http.Header) bool {
 	if service == GitHub {
 		_, ok := signatureOfGitHub(h)
@@ -84,7 +84,6 @@ func HasSignature(service Service, h http.Header) bool {
 	return h.Get("Webhook-Signature") != "" || h.Get("X-Gitlab-Token") != ""
 }
 
-// signatureOfGitHub returns the signature of a delivery. ok is false if there is no signature.
 func signatureOfGitHub(h http.Header) (signature []byte, ok bool) {
 	text, ok := strings.CutPrefix(h.Get("X-Hub-Signature-256"), "sha256=")
 	if !ok {
@@ -94,8 +93,8 @@ func signatureOfGitHub(h http.Header) (signature []byte, ok bool) {
 	return signature, err == nil && len(signature) == sha256.Size
 }
 
-// IsSigned reports whether the owner of the secret sent a delivery. GitHub signs a delivery in X-Hub-Signature-256.
-// GitLab signs a delivery in Webhook-Signature, or sends the secret in X-Gitlab-Token.
+// IsSigned reports whether the owner of the secret sent a delivery. GitHub signs in X-Hub-Signature-256. GitLab signs
+// in Webhook-Signature, or sends the secret in X-Gitlab-Token.
 func IsSigned(service Service, h http.Header, body []byte, secret string, now time.Time) bool {
 	if secret == "" {
 		return false
@@ -107,12 +106,11 @@ func IsSigned(service Service, h http.Header, body []byte, secret string, now ti
 	if signatures := h.Get("Webhook-Signature"); signatures != "" {
 		return isSignedByGitLab(h, signatures, body, secret, now)
 	}
-	given, want := sha256.Sum256([]byte(h.Get("X-Gitlab-Token"))), sha256.Sum256([]byte(secret)) // equal lengths, for a comparison in constant time
+	given, want := sha256.Sum256([]byte(h.Get("X-Gitlab-Token"))), sha256.Sum256([]byte(secret)) // equal lengths for a constant-time comparison
 	return subtle.ConstantTimeCompare(given[:], want[:]) == 1
 }
 
-// isSignedByGitLab reports whether one of the signatures is valid. The signatures have the form of
-// standardwebhooks.com.
+// isSignedByGitLab needs one valid signature in the form of standardwebhooks.com.
 func isSignedByGitLab(h http.Header, signatures string, body []byte, secret string, now time.Time) bool {
 	at, err := strconv.ParseInt(h.Get("Webhook-Timestamp"), 10, 64)
 	if err != nil || now.Sub(time.Unix(at, 0)).Abs() > maxAge {
@@ -136,14 +134,13 @@ func isSignedByGitLab(h http.Header, signatures string, body []byte, secret stri
 	return false
 }
 
-// digest returns the HMAC-SHA256 of a text.
 func digest(key, text []byte) []byte {
 	m := hmac.New(sha256.New, key)
 	m.Write(text)
 	return m.Sum(nil)
 }
 
-// DeliveryID returns the id of a delivery, "" if the service sent none. A repeated delivery keeps its id.
+// DeliveryID returns the id of a delivery, also of a repetition, "" for none.
 func DeliveryID(h http.Header) string {
 	for _, name := range [...]string{"X-GitHub-Delivery", "Webhook-Id", "Idempotency-Key", "X-Gitlab-Event-UUID"} {
 		if id := h.Get(name); id != "" {
@@ -153,8 +150,8 @@ func DeliveryID(h http.Header) string {
 	return ""
 }
 
-// Parse returns the events of a delivery, or the reason for ignoring the delivery. Parse returns an
-// error for a body that is not an event of the service.
+// Parse returns the events of a delivery, or the reason for ignoring it. A body without an event of the service is an
+// error.
 func Parse(service Service, h http.Header, body []byte) (events []Event, ignored string, err error) {
 	if service == GitHub {
 		return parseGitHub(h, body)
@@ -162,7 +159,7 @@ func Parse(service Service, h http.Header, body []byte) (events []Event, ignored
 	return parseGitLab(h, body)
 }
 
-// validRefs returns the valid references of a list.
+// validRefs calls the functions of commitRef, branchRef and requestRef.
 func validRefs(refs ...func() (work.Ref, bool)) (list []work.Ref) {
 	for _, f := range refs {
 		if ref, ok := f(); ok {
@@ -172,13 +169,11 @@ func validRefs(refs ...func() (work.Ref, bool)) (list []work.Ref) {
 	return list
 }
 
-// commitRef returns a function, for validRefs, that returns the reference of a commit.
 func commitRef(hash, repository string) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) { return work.CommitRef(hash, work.CleanPath(repository)) }
 }
 
-// branchRef returns a function, for validRefs, that returns the reference of a branch. The default branch of a
-// repository has no reference, because many sessions work on the default branch.
+// branchRef refuses the default branch, because many sessions work on it.
 func branchRef(name, defaultName, repository string) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) {
 		ref, ok := work.BranchRef(name, work.CleanPath(repository))
@@ -186,14 +181,13 @@ func branchRef(name, defaultName, repository string) func() (work.Ref, bool) {
 	}
 }
 
-// requestRef returns a function, for validRefs, that returns the reference of a pull request or a merge request.
 func requestRef(repository string, number int) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) {
 		return work.PullRequestRef(work.CleanPath(repository), strconv.Itoa(number))
 	}
 }
 
-// subjects returns the groups that are not empty.
+// subjects drops empty groups.
 func subjects(groups ...[]work.Ref) (list [][]work.Ref) {
 	for _, g := range groups {
 		if len(g) > 0 {
@@ -203,16 +197,14 @@ func subjects(groups ...[]work.Ref) (list [][]work.Ref) {
 	return list
 }
 
-// maxReverts is the maximum number of reverts that are read from one push.
+// maxReverts bounds the reverts of one push.
 const maxReverts = 20
 
-// pushedCommit is a commit of a push event.
 type pushedCommit struct {
 	Message   string `json:"message"`
 	Timestamp string `json:"timestamp"`
 }
 
-// revertsOfPush returns an event for each commit and pull request that a push to the default branch reverts.
 func revertsOfPush(ref, defaultBranch, repository string, commits []pushedCommit) ([]Event, string, error) {
 	if ref != "refs/heads/"+defaultBranch {
 		return nil, "the push is not to the default branch", nil
@@ -228,7 +220,7 @@ func revertsOfPush(ref, defaultBranch, repository string, commits []pushedCommit
 	return nil, "the push reverts nothing", nil
 }
 
-// revertsOf returns an event for each commit and pull request that the messages of commits revert, at most maxReverts.
+// revertsOf returns at most maxReverts events.
 func revertsOf(messages []string, repository string, at time.Time) (events []Event) {
 	for _, message := range messages {
 		if !strings.HasPrefix(message, "Revert ") {
@@ -245,9 +237,8 @@ func revertsOf(messages []string, repository string, at time.Time) (events []Eve
 	return events
 }
 
-// revertedCommit returns the hash of the commit that a message reverts, or a text that is not a hash. The forms are:
-// This reverts commit HASH. This reverts commit HASH, reversing changes made to HASH. Quotes and brackets around the
-// hash are omitted.
+// revertedCommit reads "This reverts commit HASH." and "This reverts commit HASH, reversing changes made to HASH.",
+// also with quotes or brackets around the hash. The result may not be a hash.
 func revertedCommit(message string) string {
 	rest := strings.TrimLeft(textAfter(message, "This reverts commit "), " \t\r\n\"'`([<")
 	end := strings.IndexFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
@@ -257,8 +248,8 @@ func revertedCommit(message string) string {
 	return rest
 }
 
-// revertedRequest returns the number of the pull request that a text reverts, 0 for none. The forms are: Reverts
-// acme/shop#12, This reverts merge request !12, Revert "Title (#12)", Revert "Merge pull request #12 from ...".
+// revertedRequest reads Reverts acme/shop#12, This reverts merge request !12, Revert "Title (#12)" and Revert "Merge
+// pull request #12 from ...". The result is 0 for other texts.
 func revertedRequest(text string) int {
 	title, _, _ := strings.Cut(text, "\n")
 	places := []string{textAfter(text, "Reverts "), textAfter(text, "This reverts merge request ")}
@@ -283,10 +274,8 @@ func revertedRequest(text string) int {
 	return 0
 }
 
-// textAfter returns the text after the first occurrence of begin, "" if there is none.
 func textAfter(text, begin string) string { _, rest, _ := strings.Cut(text, begin); return rest }
 
-// parseTime returns the first valid time among texts of GitHub or GitLab, the zero time for none.
 func parseTime(texts ...string) time.Time {
 	for _, text := range texts {
 		for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05 MST", "2006-01-02 15:04:05 -0700"} {

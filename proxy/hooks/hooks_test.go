@@ -21,7 +21,6 @@ import (
 
 const commitHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
-// payload returns the content of a file in testdata.
 func payload(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name)
@@ -31,7 +30,7 @@ func payload(t testing.TB, name string) string {
 	return string(text)
 }
 
-// describe returns one line per event: its outcome, its score, and each group of references after a semicolon.
+// describe returns one line per event: outcome, score, and each group of references after a semicolon.
 func describe(events []hooks.Event) string {
 	var lines []string
 	for _, e := range events {
@@ -47,7 +46,7 @@ func describe(events []hooks.Event) string {
 	return strings.Join(lines, "\n")
 }
 
-// The event of a merge on GitHub refers to the pull request, its last commit and its branch.
+// The event refers to the pull request, its last commit and its branch.
 func ExampleParse() {
 	body, _ := os.ReadFile("testdata/github_pull_request_merged.json")
 	events, _, _ := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"pull_request"}}, body)
@@ -64,13 +63,13 @@ func TestParseReturnsEventsOfPayload(t *testing.T) {
 	merged, check := payload(t, "github_pull_request_merged.json"), payload(t, "github_check_run.json")
 	request, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
 	replace := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
-	// oneGroup has the pull request, the commit and the branch in one group of references, separateGroups in three.
+	// The pull request, the commit and the branch are in one group or in three groups.
 	const oneGroup = "; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@acme/shop"
 	const separateGroups = "; commit " + commitHash + "@acme/shop; pull_request 12@acme/shop; branch fix/x@acme/shop"
 	for name, tc := range map[string]struct {
 		service     hooks.Service
 		event, body string
-		want        string // result of describe, or "ignored"
+		want        string // see describe, or "ignored"
 	}{
 		"closed without a merge":               {hooks.GitHub, "pull_request", replace(merged, `"merged":true`, `"merged":false`), "closed 0" + oneGroup},
 		"pull request opened":                  {hooks.GitHub, "pull_request", replace(merged, `"closed","number"`, `"opened","number"`), "ignored"},
@@ -158,7 +157,7 @@ func TestParseReturnsEventsOfPayload(t *testing.T) {
 	}
 }
 
-// pushEvent returns a GitHub push event with these commit messages, oldest first.
+// The messages are sorted from the oldest to the newest.
 func pushEvent(messages ...string) []byte {
 	var commits []map[string]string
 	for _, message := range messages {
@@ -170,8 +169,7 @@ func pushEvent(messages ...string) []byte {
 	return body
 }
 
-// The message of a revert names the reverted commit. The hash may be in quotes or brackets, further text may follow the
-// hash, and the revert of a merge names a second commit.
+// The hash may be in quotes or brackets, text may follow, and the revert of a merge names a second commit.
 func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 	const found = "reverted 0; commit " + commitHash + "@acme/shop"
 	for text, want := range map[string]string{
@@ -196,7 +194,7 @@ func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 	}
 }
 
-// Parse reads at most 20 reverts of a push. Any number of other commits may precede a revert.
+// At most 20 reverts are read, but any number of commits may precede one.
 func TestParseLimitsRevertsOfPush(t *testing.T) {
 	const revert = "Revert \"Fix the door\"\n\nThis reverts commit " + commitHash + "."
 	for _, tc := range []struct{ others, reverts, want int }{{200, 1, 1}, {0, 20, 20}, {30, 21, 20}} {
@@ -208,15 +206,13 @@ func TestParseLimitsRevertsOfPush(t *testing.T) {
 	}
 }
 
-// hmacSum returns the HMAC-SHA256 of a text.
 func hmacSum(key, text string) []byte {
 	m := hmac.New(sha256.New, []byte(key))
 	m.Write([]byte(text))
 	return m.Sum(nil)
 }
 
-// A delivery needs a signature of its body with the configured secret or, from GitLab, the secret as a token. A GitLab
-// signature must be recent.
+// From GitLab, the secret itself is valid as a token, and a signature must be recent.
 func TestIsSignedVerifiesSignatureOrToken(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	const body, secret = `{"a":1}`, "It's a Secret to Everybody"
@@ -258,13 +254,12 @@ func TestIsSignedVerifiesSignatureOrToken(t *testing.T) {
 		"GitLab, wrong secret":         {hooks.GitLab, gitlab("other", now), body, secret, false},
 	} {
 		if got := hooks.IsSigned(tc.service, tc.header, []byte(tc.body), tc.secret, now); got != tc.want {
-			t.Errorf("%s: Signed = %v, want %v", name, got, tc.want)
+			t.Errorf("%s: IsSigned = %v, want %v", name, got, tc.want)
 		}
 	}
 }
 
-// FuzzParse checks that no payload makes Parse panic, return more than 20 events, or return a reference with a space, a
-// newline or a NUL.
+// FuzzParse finds panics, more than 20 events, and references with a space, a newline or a NUL.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"github_pull_request_merged.json", "github_check_run.json", "gitlab_merge_request.json", "gitlab_pipeline.json"} {
 		f.Add(payload(f, name))

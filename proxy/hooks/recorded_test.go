@@ -7,12 +7,12 @@ import (
 	"precept/proxy/hooks"
 )
 
-// Recorded deliveries of the services have many fields that precept does not read.
+// The deliveries have many fields that precept does not read.
 func TestParseReadsRecordedDeliveries(t *testing.T) {
 	for _, tc := range []struct {
 		service     hooks.Service
 		event, file string
-		want        string // events, or the reason for ignoring the delivery
+		want        string // or the reason for ignoring the delivery
 	}{
 		{
 			hooks.GitHub, "pull_request", "github_pull_request",

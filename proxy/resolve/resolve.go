@@ -1,13 +1,12 @@
-// Package resolve finds the session of a request, and the unit of the session, which is a run or the parent session of
-// a sub-agent. It also recognises side requests.
+// Package resolve finds the session of a request and its unit, which is a run or the parent session of a sub-agent. It
+// also recognises side requests.
 //
-// Contract: Resolve pins the session and the unit of its result, and the caller releases both. The caller calls
-// RecordEnd once for a result with a session. Resolve asks the backend at most once per kind of question, within the
-// lookup time of the store, and holds no lock while it waits.
+// Contract: Resolve pins the session and the unit of its result, and the caller releases both, after one call of
+// RecordEnd. Resolve asks the backend at most once per kind of question, within the lookup time of the store, and holds
+// no lock while it waits.
 //
-// Hazard: a request in the session of another conversation mixes two experiments and empties the provider's prompt
-// cache. Therefore a request without a certain session gets a new session, and indistinguishable sessions leave the
-// experiment.
+// Hazard: a request in the wrong session mixes two experiments and empties the provider's prompt cache. Therefore a
+// request without a certain session gets a new session, and indistinguishable sessions leave the experiment.
 package resolve
 
 import (
@@ -22,45 +21,44 @@ import (
 	"precept/store"
 )
 
-// Pins pins and releases sessions. A pinned session stays in memory until Release.
+// Pins keeps sessions in memory until Release.
 type Pins interface {
-	// AcquireInMemory pins a session. AcquireInMemory returns nil if the session is not in memory.
+	// AcquireInMemory pins a session, or returns nil.
 	AcquireInMemory(id session.ID) *store.Session
-	// Acquire looks for the session in memory, then in the backend, and pins the session. uncertain reports that the
-	// session may exist although ses is nil.
+	// Acquire looks for the session in memory, then in the backend. uncertain reports that it may exist although ses is
+	// nil.
 	Acquire(ctx context.Context, tenant string, id session.ID) (ses *store.Session, uncertain bool)
 	Release(ses *store.Session, c store.Change)
 }
 
 // Additions adds new sessions.
 type Additions interface {
-	// FullReason returns the reason why no session of a tenant may begin, or "" if a session may begin.
+	// FullReason returns the reason why no session of a tenant may begin, "" for none.
 	FullReason(tenant string) label.Reason
-	// Add pins a new record. If another request has added the ID already, Add returns the session
-	// of the other request. Add returns nil if memory is full.
+	// Add pins a new record. If a different request has added the ID, Add returns its session. The result is nil if
+	// memory is full.
 	Add(rec *session.Record) *store.Session
-	// AddMember counts the session of rec among the sessions of a unit.
+	// AddMember counts the session of rec for a unit.
 	AddMember(unit *store.Session, rec *session.Record)
-	// ApplyOptOut hides the turns of rec that opted out at another replica. items is the number of items of
-	// earlier turns. uncertain reports that an earlier read of this request got no answer in time.
+	// ApplyOptOut hides the turns of rec that opted out at a different replica. items is the number of items of earlier
+	// turns. uncertain reports that an earlier read got no answer in time.
 	ApplyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool)
 }
 
 // Replicas reads the writes of other replicas.
 type Replicas interface {
-	// IsShared reports whether other replicas may serve the sessions of this store.
+	// IsShared reports whether the store has other replicas.
 	IsShared() bool
-	// Refresh reads a session again after the session has continued at another replica.
+	// Refresh reads a session again after turns at a different replica.
 	Refresh(ctx context.Context, ses *store.Session)
-	// RefreshUnit reads a unit again, because sessions at other replicas share its coins (random choices).
+	// RefreshUnit reads a unit again, because other replicas share its random choices.
 	RefreshUnit(ctx context.Context, unit *store.Session)
 }
 
-// Index looks up sessions by echo keys. An echo key is the hash of an id or of a text in a reply. The agent sends the
-// id or the text back in later requests.
+// Index looks up sessions by echo keys. An echo key is the hash of an id or a text in a reply that the agent sends
+// back.
 type Index interface {
-	// FindByEchoes returns the sessions in which keys occurred. uncertain reports that the keys may have occurred in
-	// sessions that are missing from found.
+	// FindByEchoes returns the sessions in which keys occurred. uncertain reports that sessions may be missing.
 	FindByEchoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool)
 }
 
@@ -72,17 +70,17 @@ type Store interface {
 	Index
 }
 
-// Query describes a request whose session is not known yet.
+// Query is a request whose session is not known yet.
 type Query struct {
-	Scope         session.Scope // without the run; the claim names the run
+	Scope         session.Scope // without the run, which the claim names
 	Claim         session.Claim
 	Request       *wire.Request
-	Learn         bool // content of the turn may be stored
-	SaltUncertain bool // the salt of the coins may differ from the salt in Redis
+	Learn         bool // the turn may be stored
+	SaltUncertain bool // the salt of the random choices may differ from Redis
 	KnownOnly     bool // Resolve begins no session
 }
 
-// scope returns the scope in which names and echoes of the request are looked up.
+// scope returns the scope in which names and echoes are looked up.
 func (q *Query) scope() session.Scope {
 	s := q.Scope
 	s.Run = q.Claim.Run
@@ -91,21 +89,21 @@ func (q *Query) scope() session.Scope {
 
 // Result is the session of a request.
 type Result struct {
-	Thread        session.Resolved // set by the threader; passed back to the threader with the reply
-	Session       *store.Session   // pinned; nil means the request belongs to no known conversation
-	Unit          *store.Session   // pinned; the session has the coins of the unit; nil means the session has its own coins
+	Thread        session.Resolved // result of the threader, which gets it back with the reply
+	Session       *store.Session   // pinned; nil means no known conversation
+	Unit          *store.Session   // pinned; its random choices apply; nil means the session's own
 	Name          string           // name under which feedback finds the session
 	IsNew         bool             // the request begins the session
-	MayHaveMoved  bool             // another replica may have served the previous turn
-	Side          label.Reason     // why the request is a side request; "" means a turn of the conversation
+	MayHaveMoved  bool             // a different replica may have served the previous turn
+	Side          label.Reason     // reason of a side request; "" means a turn of the conversation
 	AboutSession  session.ID       // the session that a side request without a session is about
-	QuotesSession bool             // the request quotes the conversation of About
+	QuotesSession bool             // the request quotes the conversation of AboutSession
 	EchoKeys      []session.Echo   // keys under which later requests and feedback find the session
 	Waited        time.Duration    // time spent on finding the session
-	Excluded      []label.Reason   // one reason for each session excluded from the experiment by the request
+	Excluded      []label.Reason   // one per session that leaves the experiment
 }
 
-// UnitRecord returns the record of the unit, or nil if the session has its own coins.
+// UnitRecord returns the unit's record, or nil if the session makes its own random choices.
 func (r *Result) UnitRecord() *session.Record {
 	if r.Unit == nil {
 		return nil
@@ -113,8 +111,7 @@ func (r *Result) UnitRecord() *session.Record {
 	return r.Unit.Record
 }
 
-// ChangeUnit calls change with the locked record of the unit, if there is a unit. The lock of the
-// unit is taken after the lock of the session.
+// ChangeUnit calls change with the locked record of the unit, if any. The unit is locked after the session.
 func (r *Result) ChangeUnit(change func(unit *session.Record)) {
 	if r.Unit == nil {
 		return
@@ -124,8 +121,7 @@ func (r *Result) ChangeUnit(change func(unit *session.Record)) {
 	change(r.Unit.Record)
 }
 
-// isFoundByEcho reports whether requests find the session by echo keys. A named session is found by its name, so echo
-// keys of its items would only use memory.
+// isFoundByEcho is false for a named session, because echo keys would only use memory.
 func (r *Result) isFoundByEcho() bool {
 	m := r.Thread.Method
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
@@ -140,7 +136,7 @@ type Resolver struct {
 	signs   session.SideDetector
 }
 
-// New returns a Resolver that uses the store. entropy returns the random names of new sessions.
+// New returns a Resolver. entropy makes the random names of new sessions.
 func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
 	return &Resolver{
 		store: s, now: now, threads: session.NewThreader(entropy), quotes: session.NewQuotes(),
@@ -148,8 +144,8 @@ func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
 	}
 }
 
-// Resolve finds the session of a request, or begins a session. When a step panics, Resolve releases all pinned
-// sessions, because the caller gets no result.
+// Resolve finds the session of a request, or begins one. After a panic, Resolve releases all pinned sessions, because
+// the caller gets no result.
 func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	s := &search{r: r, ctx: ctx, q: q, res: &res, startedAt: r.now()}
 	finished := false
@@ -180,7 +176,7 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	switch {
 	case res.Session == nil:
 		res.Name = res.Thread.Name
-	case s.parent != nil: // a sub-agent's client knows the name of the parent session
+	case s.parent != nil: // a sub-agent's client knows the parent's name
 		res.Name = s.parent.Record.MemberNow().Name
 	default:
 		res.Name = res.Session.Record.MemberNow().Name
@@ -189,21 +185,19 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	return res
 }
 
-// SideOf reports whether a request is a side request of the session, and why. The caller holds the lock
-// of rec.
+// SideOf reports whether and why a request is a side request of the session. The caller holds the lock of rec.
 func (r *Resolver) SideOf(rec *session.Record, q *Query) (reason label.Reason, side bool) {
 	return rec.SideReason(q.Request, q.Claim, r.signs)
 }
 
-// AddTurn records a turn of the conversation, so that a later side request that quotes the turn is recognised. The
-// caller holds the lock of rec.
+// AddTurn records a turn, so that a later side request that quotes it is recognised. The caller holds the lock of rec.
 func (r *Resolver) AddTurn(rec *session.Record, q *Query) {
 	r.quotes.AddTurn(q.Scope, rec.Identity.ID, q.Request, r.now())
 }
 
-// RecordReply records the reply to a request, and returns keys under which later requests and feedback find the
-// session. ok is true if the upstream answered successfully. Call RecordReply before the client gets the end of the
-// reply, because the client may send its next request at once.
+// RecordReply records a reply, and returns keys under which later requests and feedback find the session. ok is true if
+// the upstream succeeded. Call it before the client gets the end of the reply, because the next request may follow at
+// once.
 func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) []session.Echo {
 	if res.Session == nil {
 		r.quotes.AddSideReply(q.Scope, res.AboutSession, rep, r.now())
@@ -232,16 +226,16 @@ func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) 
 	return echoes(q, res.Session.Record.Identity.ID, r.now(), keys)
 }
 
-// RecordRefusal records that the upstream refused the credential of a request. Call RecordRefusal before RecordEnd.
+// RecordRefusal records that the upstream refused the credential. Call it before RecordEnd.
 func (r *Resolver) RecordRefusal(res *Result) { r.threads.RecordRefusal(res.Thread) }
 
-// RecordEnd records that a request has ended. Call RecordEnd before the client gets the end of the response, because
-// the client may retry at once, and a retry is recognised only after the first request has ended.
+// RecordEnd records that a request has ended. Call it before the client gets the end of the response, because a retry
+// may follow at once, and is recognised only after the first request has ended.
 func (r *Resolver) RecordEnd(res *Result, complete bool) {
 	r.threads.RecordEnd(res.Thread, complete, r.now())
 }
 
-// echoes returns an Echo of the session for each key, or nil if no content of the turn may be stored.
+// echoes returns nil if no content of the turn may be stored.
 func echoes(q *Query, id session.ID, now time.Time, keys []session.EchoKey) []session.Echo {
 	if !q.Learn || len(keys) == 0 {
 		return nil

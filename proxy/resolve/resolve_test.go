@@ -15,16 +15,15 @@ import (
 	"precept/store"
 )
 
-// fakeStore is an in-memory store. It counts the pins of each session, so that a test can find a pin that is never
-// released. AcquireInMemory, Acquire and Add pin a session, Release unpins it.
+// fakeStore counts the pins of each session, to find a missing release.
 type fakeStore struct {
 	live            map[session.ID]*store.Session
 	pins            map[*store.Session]int
-	unreachable     bool // whether lookups in the backend time out
-	shared          bool // whether other replicas use the backend
-	addMemberPanics bool // whether AddMember panics
-	full            bool // whether memory has no room for a new session
-	refreshCount    int  // number of calls of Refresh and Rejoin
+	unreachable     bool // lookups time out
+	shared          bool
+	addMemberPanics bool
+	full            bool
+	refreshCount    int // calls of Refresh and RefreshUnit
 	echoes          map[session.EchoKey][]session.ID
 }
 
@@ -82,7 +81,6 @@ func (f *fakeStore) FindByEchoes(_ context.Context, _ string, keys []session.Ech
 	return found, f.unreachable
 }
 
-// pinCount returns the number of pins that have not been released.
 func (f *fakeStore) pinCount() (n int) {
 	for _, pins := range f.pins {
 		n += pins
@@ -90,12 +88,11 @@ func (f *fakeStore) pinCount() (n int) {
 	return n
 }
 
-// client sends requests to a resolver.
 type client struct {
 	t             *testing.T
 	store         *fakeStore
 	resolver      *resolve.Resolver
-	ids           byte // number of generated ids
+	ids           byte
 	saltMayDiffer bool // whether the salt may differ from that of other replicas
 }
 
@@ -107,7 +104,7 @@ func newClient(t *testing.T) *client {
 	return c
 }
 
-// resolveChat resolves a chat request with headers, which are given as pairs of a name and a value.
+// resolveChat gets headers as pairs of a name and a value.
 func (c *client) resolveChat(body string, headers ...string) (*resolve.Query, resolve.Result) {
 	c.t.Helper()
 	req, err := wire.Parse(wire.Chat, []byte(body))
@@ -123,7 +120,7 @@ func (c *client) resolveChat(body string, headers ...string) (*resolve.Query, re
 	return q, c.resolver.Resolve(c.t.Context(), q)
 }
 
-// sendTurn resolves a request and records the reply. It fails the test if the request gets no session.
+// sendTurn fails the test if the request gets no session.
 func (c *client) sendTurn(body, reply string, headers ...string) resolve.Result {
 	c.t.Helper()
 	q, res := c.resolveChat(body, headers...)
@@ -161,7 +158,7 @@ func TestSessionNameSelectsSession(t *testing.T) {
 	}
 }
 
-// A request without a session name belongs to the session whose earlier reply (an id or text) it contains.
+// The request contains an id or a text of the earlier reply.
 func TestReplayedReplySelectsSession(t *testing.T) {
 	c := newClient(t)
 	first := c.sendTurn(firstRequest, firstAnswer)
@@ -186,8 +183,7 @@ func TestSessionsOfRunShareRandomizationUnit(t *testing.T) {
 	}
 }
 
-// A sub-agent that sends the session name of its parent, but other tools, gets a separate session in the randomization
-// unit of its parent. The result carries the name of the parent.
+// The sub-agent sends its parent's session name, but other tools.
 func TestSubAgentSharesRandomizationUnitOfParent(t *testing.T) {
 	c := newClient(t)
 	parent := c.sendTurn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, firstAnswer, "Precept-Session", "mine")
@@ -221,7 +217,6 @@ func TestUnreachableStoreExcludesSession(t *testing.T) {
 	}
 }
 
-// The records of an excluded session and of its run name the reason of the exclusion.
 func TestExcludedRecordNamesReason(t *testing.T) {
 	check := func(name string, rec *session.Record, want label.Reason) {
 		t.Helper()
@@ -251,7 +246,7 @@ func TestExcludedRecordNamesReason(t *testing.T) {
 	check("second of two identical conversations", second.Session.Record, label.ExcludedTwin)
 }
 
-// If the store does not answer in time, a request that continues an unnamed conversation gets a new, excluded session.
+// The request continues an unnamed conversation.
 func TestFailedEchoLookupExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.store.unreachable = true
@@ -273,8 +268,7 @@ func TestSessionInMemoryIsFoundWithoutBackend(t *testing.T) {
 	}
 }
 
-// A replica whose salt may differ from that of other replicas may make different random assignments. Its new sessions
-// are excluded from the experiment.
+// Replicas with different salts make different random assignments.
 func TestUncertainSaltExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.saltMayDiffer = true
@@ -284,7 +278,7 @@ func TestUncertainSaltExcludesSession(t *testing.T) {
 	}
 }
 
-// If replicas share the store, and a request has messages that this replica has not seen, the session is read again.
+// The request has messages that this replica has not seen.
 func TestSessionChangedByAnotherReplicaIsReadAgain(t *testing.T) {
 	c := newClient(t)
 	c.store.shared = true
@@ -296,8 +290,7 @@ func TestSessionChangedByAnotherReplicaIsReadAgain(t *testing.T) {
 	}
 }
 
-// If memory is full, a request that starts a conversation gets a name and the reason ExcludedBusy, but no session.
-// Existing sessions continue.
+// A new conversation gets a name and the reason ExcludedBusy, and existing sessions continue.
 func TestFullMemoryExcludesNewSessions(t *testing.T) {
 	for name, headers := range map[string][]string{
 		"unnamed": nil, "named": {"Precept-Session", "mine"}, "in a run": {"Precept-Run", "ci-1"},
@@ -340,7 +333,7 @@ func TestPanicLeavesNoPin(t *testing.T) {
 	}
 }
 
-// A result pins its session and its unit once, and no other session.
+// The session and its unit are pinned once.
 func TestResultPinsSessionAndUnit(t *testing.T) {
 	c := newClient(t)
 	res := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "ci-1")

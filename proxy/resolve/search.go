@@ -17,15 +17,14 @@ type search struct {
 	ctx         context.Context
 	q           *Query
 	res         *Result
-	startedAt   time.Time      // start of Resolve
-	parent      *store.Session // pinned; the named session whose sub-agent sends the request; nil if there is none
+	startedAt   time.Time
+	parent      *store.Session // pinned; named session whose sub-agent sends the request, or nil
 	askedEchoes bool           // the backend was asked for echo keys, because this replica does not know the items
-	uncertain   bool           // Store.Acquire returned no session, but the session may exist
-	fullReason  label.Reason   // why Store.FullReason refused a new session; "" if it did not
-	incomplete  bool           // Store.Echoes may have missed sessions, so the items may belong to a stored session
+	uncertain   bool           // Store.Acquire found nothing, but the session may exist
+	fullReason  label.Reason   // see Store.FullReason
+	incomplete  bool           // Store.FindByEchoes may have missed the owner of the items
 }
 
-// lookUp returns the sessions in which keys occurred.
 func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	s.askedEchoes = true
 	found, uncertain := s.r.store.FindByEchoes(s.ctx, s.q.Scope.Tenant, keys)
@@ -44,9 +43,9 @@ func (s *search) pin() {
 	}
 }
 
-// refreshIfMoved reads a session in memory again if another replica may have served the session in the meantime. In
-// this case, the request sends back items that this replica does not know, or more items than this replica answered.
-// refreshIfMoved also reads a session that began while the store was unreachable.
+// refreshIfMoved reads a session again that a different replica may have served: the request has items that this
+// replica does not know, or more items than it answered. A session that began while the store was unreachable is read
+// again, too.
 func (s *search) refreshIfMoved() {
 	ses := s.res.Session
 	if ses.MayHaveOlderRecord() {
@@ -66,11 +65,9 @@ func (s *search) refreshIfMoved() {
 	}
 }
 
-// findLost replaces a provisional session with the stored session of the conversation. A provisional session began
-// because the backend did not answer in time. As soon as the backend returns the session that owns the items of the
-// request, the stored session continues. The stored session leaves the experiment, because the turns of the
-// provisional session did not get the lessons of the stored session. findLost returns true if the session was
-// replaced or if the backend has not answered yet.
+// findLost replaces a provisional session, which began because the backend did not answer in time, by the stored
+// session that owns the items. The stored session leaves the experiment, because the turns in between did not get its
+// lessons. The result is also true while the backend has not answered.
 func (s *search) findLost() bool {
 	provisional := s.res.Session
 	provisional.Record.Mutex.Lock()
@@ -81,7 +78,7 @@ func (s *search) findLost() bool {
 	}
 	thread, ok := s.r.threads.FindLostSession(s.res.Thread, s.q.Claim, s.startedAt, s.lookUp)
 	if !ok {
-		return s.incomplete // the backend has not answered yet
+		return s.incomplete // no answer of the backend yet
 	}
 	s.r.store.Release(provisional, store.Unchanged)
 	s.res.Thread = thread
@@ -100,9 +97,9 @@ func (s *search) findLost() bool {
 	return true
 }
 
-// split starts a new session when the stored session belongs to a different conversation or to a different run. The
-// first case occurs if a client uses one name for all its sessions, and a restart has emptied the threader. In the
-// second case, a session with the coins (random choices) of one run must not count for a different run.
+// split starts a new session when the stored session belongs to a different conversation or run. A client may use one
+// name for all its sessions, and a restart empties the threader. A session with the random choices of one run must not
+// count for a different run.
 func (s *search) split() {
 	ses := s.res.Session
 	if ses == nil || !s.res.Thread.SharedName && !s.inAnotherRun() {
@@ -121,16 +118,15 @@ func (s *search) split() {
 	s.res.Thread = s.r.threads.SplitSession(s.res.Thread, s.q.Claim, s.startedAt)
 }
 
-// inAnotherRun reports whether the session belongs to a run other than the run that the request names.
+// inAnotherRun reports whether the request names a different run.
 func (s *search) inAnotherRun() bool {
 	run, unit := s.q.Claim.Run, s.res.Session.Record.MemberNow().Unit
 	return run != "" && unit != session.ID{} && unit != session.RunID(s.q.Scope.Tenant, run)
 }
 
-// switchToSubAgent moves the search to the session of a sub-agent. A request with the name of a conversation
-// comes from a sub-agent if the tools of the request differ from the tools of the conversation, and the
-// request neither continues the conversation nor is a side request of the conversation. The session of
-// the conversation stays pinned as the parent.
+// switchToSubAgent moves the search to the session of a sub-agent, whose request has the name of a conversation but
+// other tools, and neither continues the conversation nor is a side request. The conversation stays pinned as the
+// parent.
 func (s *search) switchToSubAgent() bool {
 	ses := s.res.Session
 	if ses == nil || s.res.Thread.New || !s.q.Claim.HasUniqueName() {
@@ -153,8 +149,7 @@ func (s *search) switchToSubAgent() bool {
 	return true
 }
 
-// begin starts a session, unless the request is a side request of an unknown conversation. begin returns
-// false if memory has no room for the session or its unit.
+// begin starts a session, except for a side request of an unknown conversation. It returns false if memory has no room.
 func (s *search) begin() bool {
 	st, res := s.r.store, s.res
 	rec := session.NewRecord(s.q.Scope.Tenant, s.q.Claim, res.Thread, s.startedAt)
@@ -189,8 +184,7 @@ func (s *search) begin() bool {
 	return true
 }
 
-// passWithoutSession ends the search without a session, because memory has no room for the session or its unit, or
-// because the query is KnownOnly and the session is unknown.
+// passWithoutSession is for a full memory, and for an unknown session under KnownOnly.
 func (s *search) passWithoutSession() {
 	res := s.res
 	if res.Session != nil {
@@ -201,15 +195,14 @@ func (s *search) passWithoutSession() {
 		s.r.store.Release(res.Unit, store.Unchanged)
 	}
 	res.Session, res.Unit, res.Thread.Echoes = nil, nil, nil
-	res.Excluded = []label.Reason{cmp.Or(s.fullReason, label.ExcludedBusy)} // other reasons belong to a session that does not exist
+	res.Excluded = []label.Reason{cmp.Or(s.fullReason, label.ExcludedBusy)} // other reasons belong to a missing session
 	s.r.threads.RecordEnd(res.Thread, true, s.startedAt)
 }
 
-// isSide reports whether a request without a known session is a side request. A side request asks for a title, a
-// summary or a compaction, or quotes a current conversation.
+// isSide finds requests for a title, a summary or a compaction, and quotations of a current conversation.
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.res, s.res.Thread.Method
-	if !s.uncertain && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // the request has no name
+	if !s.uncertain && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // no name in the request
 		res.AboutSession, res.QuotesSession = s.r.quotes.QuotedSession(s.q.Scope, s.q.Request, s.startedAt)
 	}
 	if reason, side := s.r.SideOf(rec, s.q); side {
@@ -222,11 +215,9 @@ func (s *search) isSide(rec *session.Record) bool {
 	return res.QuotesSession
 }
 
-// excludeTwins removes sessions with equal histories from the experiment. The request may belong to any of these
-// sessions, so the lessons of one session may have reached a different session. The sessions keep their blocks and get
-// lessons as before, but are not counted. Closed sessions, named sessions and the sessions of a run stay in the
-// experiment. A closed session is already counted, a name identifies its session, and the sessions of a run share their
-// coins.
+// excludeTwins removes sessions with equal histories from the experiment, because the lessons of one may have reached a
+// different one. They still get lessons. Closed sessions are already counted, a name identifies its session, and the
+// sessions of a run share their random choices, so all of these stay.
 func (s *search) excludeTwins() {
 	for _, id := range s.res.Thread.EqualSessions {
 		ses := s.r.store.AcquireInMemory(id)
@@ -245,8 +236,7 @@ func (s *search) excludeTwins() {
 	}
 }
 
-// exclusion returns the reason why a new session or unit is not part of the experiment, "" for none. uncertain is true
-// if the store may have an earlier record.
+// exclusion returns "" for none. With uncertain, the store may have an earlier record.
 func (s *search) exclusion(uncertain bool) label.Reason {
 	switch {
 	case uncertain:
@@ -257,37 +247,33 @@ func (s *search) exclusion(uncertain bool) label.Reason {
 	return ""
 }
 
-// exclude takes a session out of the experiment, and counts the reason for the metric. The caller locks a shared
-// record.
+// exclude counts the reason for the metric. The caller locks a shared record.
 func (s *search) exclude(rec *session.Record, why label.Reason) {
 	rec.Assignment.Exclude(trial.ExclusionReason(why))
 	s.res.Excluded = append(s.res.Excluded, why)
 }
 
-// optedOut reports whether a turn of the session opted out. The echo keys of such a session include keys of the
-// opted-out turn, which must not be kept.
+// optedOut reports whether a turn opted out, because the echo keys of such a session must not be kept.
 func (s *search) optedOut() bool {
 	s.res.Session.Record.Mutex.Lock()
 	defer s.res.Session.Record.Mutex.Unlock()
 	return len(s.res.Session.Record.OptOut.Turns) > 0
 }
 
-// addKeys adds keys of a session to the result.
 func (s *search) addKeys(id session.ID, keys ...session.EchoKey) {
 	s.res.EchoKeys = append(s.res.EchoKeys, echoes(s.q, id, s.startedAt, keys)...)
 }
 
-// releaseParent releases the parent session.
 func (s *search) releaseParent() { s.releaseUnlessUnit(s.parent) }
 
-// releaseUnlessUnit releases a session, unless the result pins the session as the unit.
+// releaseUnlessUnit keeps a session that the result pins as the unit.
 func (s *search) releaseUnlessUnit(ses *store.Session) {
 	if ses != nil && ses != s.res.Unit {
 		s.r.store.Release(ses, store.Unchanged)
 	}
 }
 
-// abandon releases the sessions that the result pins, and ends the request at the threader.
+// abandon also ends the request at the threader.
 func (s *search) abandon() {
 	for _, ses := range []*store.Session{s.res.Session, s.res.Unit} {
 		if ses != nil {

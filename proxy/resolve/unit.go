@@ -9,11 +9,10 @@ import (
 	"precept/store"
 )
 
-// A session may share the coins (random choices) of a different record, which is called the unit of the session. The
-// unit is the record of a run, or of the parent session of a sub-agent. A sub-agent sends the name of its parent
-// session, or was started by a tool call of its parent session.
+// A session may share the random choices of its unit, which is the record of a run, or of the parent session of a
+// sub-agent. A sub-agent sends the name of its parent session, or was started by a tool call of it.
 
-// joinUnit pins the unit of a known session, and returns false if memory has no room for the unit.
+// joinUnit returns false if memory has no room for the unit.
 func (s *search) joinUnit() bool {
 	member := s.res.Session.Record.MemberNow()
 	switch {
@@ -27,8 +26,7 @@ func (s *search) joinUnit() bool {
 	}
 }
 
-// joinNew makes a new session a member of its unit, if the session has a unit. joinNew returns false if memory has no
-// room for the unit.
+// joinNew returns false if memory has no room for the unit.
 func (s *search) joinNew(rec *session.Record) bool {
 	parent := s.parent
 	if parent == nil {
@@ -59,9 +57,8 @@ func (s *search) joinNew(rec *session.Record) bool {
 	return true
 }
 
-// callingSession pins the session whose tool call started the new conversation, because the call may carry advice of
-// the session's lessons into the conversation. callingSession returns nil if no session made the call. If several
-// sessions made an equal call, the new session leaves the experiment.
+// callingSession pins the session whose tool call started the conversation, because the call may carry its lessons'
+// advice. If several sessions made an equal call, the new session leaves the experiment.
 func (s *search) callingSession(rec *session.Record) *store.Session {
 	if s.q.Claim.Run != "" {
 		return nil
@@ -80,8 +77,7 @@ func (s *search) callingSession(rec *session.Record) *store.Session {
 	return nil
 }
 
-// pinUnlessOptedOut pins a session, unless the session or one of its turns opted out. Such a session cannot be a unit,
-// because its row would have to name its members.
+// pinUnlessOptedOut refuses an opted-out session as a unit, because its row would have to name its members.
 func (s *search) pinUnlessOptedOut(id session.ID) *store.Session {
 	ses := s.r.store.AcquireInMemory(id)
 	if ses == nil {
@@ -97,9 +93,8 @@ func (s *search) pinUnlessOptedOut(id session.ID) *store.Session {
 	return ses
 }
 
-// pinUnit pins the record of a unit. If the backend has no record, pinUnit adds a new record. If the backend does not
-// answer in time, the new record is excluded from the experiment. pinUnit returns false if memory has no room for the
-// unit.
+// pinUnit adds a record if the backend has none, or excludes it from the experiment if the backend does not answer in
+// time. It returns false if memory has no room.
 func (s *search) pinUnit(id session.ID, name string) bool {
 	st, res := s.r.store, s.res
 	if res.Unit = st.AcquireInMemory(id); res.Unit != nil {
@@ -119,7 +114,7 @@ func (s *search) pinUnit(id session.ID, name string) bool {
 	return res.Unit != nil
 }
 
-// addMemberKeys adds the key by which the unit finds this session, and the key by which feedback finds the run.
+// addMemberKeys adds a key by which the unit finds this session, and a key by which feedback finds the run.
 func (s *search) addMemberKeys() {
 	unit := s.res.Unit
 	if unit == nil {

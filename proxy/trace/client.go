@@ -18,23 +18,21 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Limits of sending a batch to the collector.
 const (
-	attempts        = 4           // number of attempts to send a batch, including the first
+	attempts        = 4           // including the first attempt
 	firstPause      = time.Second // pause before the second attempt; each further pause is twice as long
 	maxAnswerBytes  = 64 << 10    // number of bytes of a response that are read
 	maxMessageBytes = 200         // number of bytes of an error text of the collector that are logged
 )
 
-// client sends batches of spans. It replaces the SDK's HTTP client, which imports gRPC (1.8 MB of unused code). The SDK
-// makes and encodes the batches.
+// client sends batches of spans. It replaces the SDK's HTTP client, which imports gRPC (1.8 MB of unused code).
 type client struct {
 	url         string
 	headers     http.Header
 	http        *http.Client
-	lifetime    context.Context    // ends when no more batches may be sent
-	endLifetime context.CancelFunc // ends lifetime
-	noRetries   chan struct{}      // closed when batches are no longer retried
+	lifetime    context.Context // ends when no more batches may be sent
+	endLifetime context.CancelFunc
+	noRetries   chan struct{} // closed when batches are no longer retried
 }
 
 func newClient(endpoint string, headers http.Header) (*client, error) {
@@ -56,10 +54,9 @@ func newClient(endpoint string, headers http.Header) (*client, error) {
 	}, nil
 }
 
-// stopRetries ends the current pauses, and prevents further retries. Call stopRetries when precept stops.
+// stopRetries also ends the current pauses, when precept stops.
 func (c *client) stopRetries() { close(c.noRetries) }
 
-// close cancels the requests in progress and closes the idle connections.
 func (c *client) close() {
 	c.endLifetime()
 	c.http.CloseIdleConnections()
@@ -93,7 +90,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*wire.ResourceSpans) 
 	}
 }
 
-// pause waits before the next attempt and reports whether the next attempt may start.
+// pause reports whether the next attempt may start.
 func (c *client) pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -106,7 +103,7 @@ func (c *client) pause(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// retryableError is the error of a batch that a later attempt may deliver.
+// retryableError means that a later attempt may succeed.
 type retryableError struct {
 	err   error
 	after time.Duration // wait that the collector asks for, or 0
@@ -115,7 +112,6 @@ type retryableError struct {
 func (b *retryableError) Error() string { return b.err.Error() }
 func (b *retryableError) Unwrap() error { return b.err }
 
-// partialRejection is the error of a batch that the collector accepted in part.
 type partialRejection struct {
 	spans   int64
 	message string
@@ -125,7 +121,6 @@ func (r *partialRejection) Error() string {
 	return fmt.Sprintf("the collector rejected %d spans: %s", r.spans, r.message)
 }
 
-// post makes one attempt to send a batch.
 func (c *client) post(ctx context.Context, body []byte) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
 	if err != nil {
@@ -144,7 +139,7 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	case res.StatusCode/100 == 2 && err == nil:
 		return parseRejection(answer)
 	case res.StatusCode/100 == 2:
-		return nil // accepted; only the details of the response were cut
+		return nil // accepted, with cut details
 	}
 	err = fmt.Errorf("the collector answers %s; check otel.endpoint and otel.headers", res.Status)
 	switch res.StatusCode {
@@ -155,9 +150,8 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	return err
 }
 
-// parseRejection returns the rejection in an ExportTraceServiceResponse, nil for none. The field 1 (partial_success) of
-// the response has the fields 1 (rejected_spans) and 2 (error_message). A response that cannot be decoded rejects no
-// span.
+// parseRejection reads field 1 (partial_success), which has the fields 1 (rejected_spans) and 2 (error_message). An
+// unreadable response rejects no span.
 func parseRejection(answer []byte) error {
 	r := &partialRejection{}
 	for _, inner := range fieldsOf(answer, 1) {
@@ -174,13 +168,12 @@ func parseRejection(answer []byte) error {
 	return r
 }
 
-// value is the value of one field of a protobuf message. The type of the field decides whether bytes or number is set.
+// value is one field of a protobuf message: bytes or number.
 type value struct {
 	bytes  []byte
 	number uint64
 }
 
-// fieldsOf returns the values of the field with the wanted number in a message.
 func fieldsOf(b []byte, want protowire.Number) (out []value) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)

@@ -17,7 +17,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fakeCollector is an HTTP transport that responds without a network.
 type fakeCollector struct {
 	times  []time.Duration                     // times of the requests after the first request
 	start  time.Time                           // time of the first request
@@ -38,7 +37,6 @@ func newResponse(code int, header http.Header, body io.Reader) (*http.Response, 
 	return &http.Response{StatusCode: code, Status: http.StatusText(code), Header: header, Body: io.NopCloser(body)}, nil
 }
 
-// newTestClient returns a client with a fake collector.
 func newTestClient(t *testing.T, answer func(n int) (*http.Response, error)) (*client, *fakeCollector) {
 	t.Helper()
 	c, err := newClient("http://collector:4318", nil)
@@ -51,8 +49,7 @@ func newTestClient(t *testing.T, answer func(n int) (*http.Response, error)) (*c
 	return c, f
 }
 
-// A batch is sent up to four times. Each pause is twice the previous one, or the time in Retry-After if that is longer.
-// After a permanent error, a batch is not retried.
+// A batch is sent up to four times. Each pause doubles, or lasts until Retry-After. A permanent error is final.
 func TestBatchIsRetriedWithBackoff(t *testing.T) {
 	const s = time.Second
 	for name, tc := range map[string]struct {
@@ -111,13 +108,11 @@ func TestBatchIsRetriedWithBackoff(t *testing.T) {
 	}
 }
 
-// brokenBody is a response body whose connection breaks.
 type brokenBody struct{}
 
 func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// A pause between attempts ends when precept stops, when the time limit of the stop is reached, or when the context of
-// the batch is canceled.
+// The time limit of the stop or a canceled context ends it, too.
 func TestStopEndsRetryPause(t *testing.T) {
 	for name, end := range map[string]func(c *client, cancel func()){
 		"stop":             func(c *client, _ func()) { c.stopRetries() },
@@ -144,14 +139,13 @@ func TestStopEndsRetryPause(t *testing.T) {
 	}
 }
 
-// partialResponse returns the body of a response that rejects a number of spans for a reason.
 func partialResponse(spans uint64, reason string) []byte {
 	inner := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), spans)
 	inner = protowire.AppendString(protowire.AppendTag(inner, 2, protowire.BytesType), reason)
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), inner)
 }
 
-// Unknown fields of a response are skipped. A truncated or invalid response rejects no spans.
+// Unknown fields are skipped, and an invalid response rejects nothing.
 func TestParseRejectionReturnsRejectedSpans(t *testing.T) {
 	later := protowire.AppendFixed64(protowire.AppendTag(nil, 9, protowire.Fixed64Type), 7)
 	later = protowire.AppendString(protowire.AppendTag(later, 8, protowire.BytesType), "news")
@@ -173,31 +167,29 @@ func TestParseRejectionReturnsRejectedSpans(t *testing.T) {
 			got = err.Error()
 		}
 		if got != tc.want {
-			t.Errorf("%s: partial = %q, want %q", name, got, tc.want)
+			t.Errorf("%s: parseRejection = %q, want %q", name, got, tc.want)
 		}
 	}
 }
 
-// For any response, partial does not panic, and returns no error or a rejection of at least one span.
 func TestParseRejectionAcceptsAnyResponse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		answer := rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "answer")
 		if r, ok := errors.AsType[*partialRejection](parseRejection(answer)); ok && r.spans <= 0 {
-			t.Fatalf("partial(%q) rejects %d spans, want at least 1", answer, r.spans)
+			t.Fatalf("parseRejection(%q) rejects %d spans, want at least 1", answer, r.spans)
 		}
 	})
 }
 
-// bounded cuts a text of more than maxTextBytes bytes after the last character that fits into that limit.
 func TestCutTextReturnsValidPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[aä€😀]{250,300}`)).Draw(t, "text")
 		got := cutText(text)
 		if len(got) > maxTextBytes || !utf8.ValidString(got) || !strings.HasPrefix(text, got) {
-			t.Fatalf("bounded(%q) = %q, want a valid prefix of at most %d bytes", text, got, maxTextBytes)
+			t.Fatalf("cutText(%q) = %q, want a valid prefix of at most %d bytes", text, got, maxTextBytes)
 		}
 		if len(text)-len(got) > 0 && len(got) <= maxTextBytes-utf8.UTFMax {
-			t.Fatalf("bounded cut %d bytes to %d, want more than %d", len(text), len(got), maxTextBytes-utf8.UTFMax)
+			t.Fatalf("cutText cut %d bytes to %d, want more than %d", len(text), len(got), maxTextBytes-utf8.UTFMax)
 		}
 	})
 }

@@ -13,14 +13,13 @@ import (
 	api "go.opentelemetry.io/otel/trace"
 )
 
-// maxTextBytes is the maximum size, in bytes, of a text of a client or upstream in a span, such as the name of a model
-// or a finish reason.
+// maxTextBytes is the size of a client's or upstream's text in a span.
 const maxTextBytes = 256
 
 // Span is the span of one turn. A Span belongs to the goroutine of the turn.
 type Span struct {
 	span      api.Span
-	hasParent bool // the client's headers name a parent span
+	hasParent bool // named by the client's headers
 }
 
 // TraceID returns the id of the trace in hexadecimal digits, "" for a nil span.
@@ -31,8 +30,8 @@ func (s *Span) TraceID() string {
 	return s.span.SpanContext().TraceID().String()
 }
 
-// Forward replaces the client's span by this span in the headers for the upstream. If the client named no span, the
-// headers stay unchanged.
+// Forward replaces the client's span by this span in the headers for the upstream. Without a client's span, nothing
+// changes.
 func (s *Span) Forward(ctx context.Context, h http.Header) {
 	if s == nil || !s.hasParent {
 		return
@@ -40,13 +39,13 @@ func (s *Span) Forward(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(api.ContextWithSpan(ctx, s.span), propagation.HeaderCarrier(h))
 }
 
-// Facts are the attributes of the span of a turn. An attribute with a zero value is omitted. Exceptions are the lists
-// of lessons, which are never omitted, and numbers of tokens, which are omitted if they are -1 (unknown).
+// Facts are the attributes of a turn's span. Zero values are omitted, except for lists of lessons. Numbers of tokens
+// are omitted if they are -1 (unknown).
 type Facts struct {
 	Request      Request
 	Reply        Reply
-	Conversation *Conversation // nil means the turn has no session, or opted out of learning
-	Skip         string        // reason why nothing was inserted
+	Conversation *Conversation // nil without a session, or after an opt-out
+	Skip         string        // why nothing was inserted
 }
 
 // Request describes the request to the upstream.
@@ -61,16 +60,16 @@ type Request struct {
 // Reply describes the reply of the upstream.
 type Reply struct {
 	Status                int
-	Failure               string  // value of error.type; "" for a turn without an error
+	Failure               string  // error.type; "" without an error
 	FirstMS               float64 // milliseconds until the headers of the reply
 	Model, ID, Finish     string  // Finish is the finish reason
-	Input, Cached, Output int     // numbers of tokens; -1 means unknown
+	Input, Cached, Output int     // tokens; -1 means unknown
 }
 
 // Conversation holds the facts that belong to the session.
 type Conversation struct {
 	RequestID string // Precept-Request-Id
-	Session   string // hash of the name of the session
+	Session   string // hash of the session's name
 	Agent     string
 	Turn      int // number of the turn in the session
 	Injected  []string
@@ -93,8 +92,7 @@ func (s *Span) End(at time.Time, f *Facts) {
 	s.span.End(api.WithTimestamp(at))
 }
 
-// attributes returns the attributes of the span. Their names are the names of the OpenTelemetry conventions. An
-// attribute without such a name begins with "precept.".
+// attributes have names of the OpenTelemetry conventions, or names that begin with "precept.".
 func (f *Facts) attributes() []attribute.KeyValue {
 	a := &list{make([]attribute.KeyValue, 0, 24)}
 	a.text("gen_ai.operation.name", "chat")
@@ -131,17 +129,14 @@ func (f *Facts) attributes() []attribute.KeyValue {
 	return a.all
 }
 
-// list collects attributes.
 type list struct{ all []attribute.KeyValue }
 
-// text adds a text that is not empty.
 func (l *list) text(key, v string) {
 	if v = cutText(v); v != "" {
 		l.all = append(l.all, attribute.String(key, v))
 	}
 }
 
-// texts adds a list of texts.
 func (l *list) texts(key string, v []string) {
 	out := make([]string, len(v))
 	for i := range v {
@@ -150,22 +145,19 @@ func (l *list) texts(key string, v []string) {
 	l.all = append(l.all, attribute.StringSlice(key, out))
 }
 
-// number adds a number other than 0.
 func (l *list) number(key string, n int) {
 	if n != 0 {
 		l.all = append(l.all, attribute.Int(key, n))
 	}
 }
 
-// tokens adds a number of tokens, unless the number is unknown.
 func (l *list) tokens(key string, n int) {
 	if n >= 0 {
 		l.all = append(l.all, attribute.Int(key, n))
 	}
 }
 
-// cutText returns a text that is cut to maxTextBytes between two characters. A text that is not valid UTF-8 is quoted
-// first, because the encoding of a batch fails at an invalid string.
+// cutText cuts between two characters. It quotes invalid UTF-8, because the encoding of a batch would fail.
 func cutText(s string) string {
 	if !utf8.ValidString(s) {
 		s = strconv.QuoteToASCII(s)

@@ -21,7 +21,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// collector receives spans over OTLP/HTTP, as an OpenTelemetry collector does.
 type collector struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -71,7 +70,6 @@ func newCollector(t *testing.T, answer func(n int, w http.ResponseWriter)) *coll
 	return c
 }
 
-// statusRecorder records the status of a response.
 type statusRecorder struct {
 	http.ResponseWriter
 	code int
@@ -82,7 +80,7 @@ func (s *statusRecorder) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// eventually waits until ok returns true, and fails the test after a minute.
+// eventually fails the test after a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
@@ -92,7 +90,7 @@ func eventually(t *testing.T, ok func() bool) {
 	}
 }
 
-// startTracer starts a tracer. stop stops it after it has sent the remaining spans.
+// startTracer returns stop, which waits for the remaining spans.
 func startTracer(t *testing.T, o Options) (tr *Tracer, stop func()) {
 	t.Helper()
 	tr, err := New(o)
@@ -130,7 +128,6 @@ func attributes(all []*common.KeyValue) map[string]string {
 
 const parentHeader = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// The collector receives a span with the attributes of the OpenTelemetry conventions, as a child of the client's span.
 // The request to the collector has the configured headers.
 func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	c := newCollector(t, nil)
@@ -180,7 +177,7 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	}
 }
 
-// The side that starts a trace, the client or the tracer, decides whether the trace is sampled.
+// The client or the tracer decides, whichever starts the trace.
 func TestSamplingFollowsTheParent(t *testing.T) {
 	never, err := New(Options{Endpoint: "http://127.0.0.1:1", Sample: 0})
 	if err != nil {
@@ -224,8 +221,7 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 	}
 }
 
-// A collector that does not respond does not delay the proxy: spans that exceed the queue are dropped and counted, and
-// stop returns after a bounded time.
+// Spans beyond the queue are dropped and counted, and the stop is bounded.
 func TestHangingCollectorDoesNotBlock(t *testing.T) {
 	release := make(chan struct{})
 	c := newCollector(t, func(int, http.ResponseWriter) { <-release })
@@ -265,8 +261,7 @@ func TestSpansAreDroppedWithoutCollectorAndAfterStop(t *testing.T) {
 	}
 }
 
-// A batch is sent again if the collector is busy, but not if it refuses the batch. If the collector accepts only a part
-// of a batch, the rejected spans are counted as dropped.
+// A busy collector gets the batch again. Spans of a partial rejection count as dropped.
 func TestSpansAreCountedByCollectorResponse(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -274,7 +269,7 @@ func TestSpansAreCountedByCollectorResponse(t *testing.T) {
 		requests      int
 		sent, dropped int64
 		reports       string
-		wait          bool // whether to stop only after the spans are sent or dropped
+		wait          bool // stop after the spans are sent or dropped
 	}{
 		{name: "busy at first", requests: 2, sent: 3, wait: true, answer: func(n int, w http.ResponseWriter) {
 			if n == 1 {
@@ -313,8 +308,7 @@ func TestSpansAreCountedByCollectorResponse(t *testing.T) {
 	}
 }
 
-// Long or invalid texts from the client or the upstream are shortened or escaped, so that the collector accepts the
-// batch.
+// Otherwise the collector would refuse the batch.
 func TestLongAndInvalidTextsAreSanitized(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := startTracer(t, Options{Endpoint: c.URL, Sample: 1})
@@ -346,7 +340,7 @@ func TestInvalidEndpointIsRefused(t *testing.T) {
 	}
 }
 
-// Each fact that is set becomes an attribute. Without a Conversation, the facts about the conversation are left out.
+// Without a Conversation, its facts are left out.
 func TestFactsBecomeAttributes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		facts Facts

@@ -16,9 +16,8 @@ import (
 	api "go.opentelemetry.io/otel/trace"
 )
 
-// Bounds of the queue of spans for the collector.
 const (
-	maxSpans     = 2048             // number of spans that are neither sent nor dropped
+	maxSpans     = 2048             // neither sent nor dropped
 	sendInterval = 2 * time.Second  // maximum time before a batch is sent
 	sendTimeout  = 20 * time.Second // maximum time to send one batch, including retries
 	stopTimeout  = 3 * time.Second  // maximum time to send all batches at a stop
@@ -30,10 +29,10 @@ type Options struct {
 	Headers   http.Header // for authentication
 	Sample    float64     // share of the sampled traces, from 0 to 1; for a trace of the client, the client decides
 	Version   string      // version of precept
-	OnFailure func(error) // gets the errors of sending spans
+	OnFailure func(error) // gets errors of sending
 }
 
-// Tracer makes spans. A Tracer is safe for concurrent use.
+// Tracer makes spans, and is safe for concurrent use.
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   api.Tracer
@@ -48,7 +47,7 @@ func New(o Options) (*Tracer, error) {
 		return nil, err
 	}
 	if o.OnFailure != nil {
-		otel.SetErrorHandler(otel.ErrorHandlerFunc(o.OnFailure)) // the handler of the SDK prints to standard error
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(o.OnFailure)) // the SDK's handler prints to standard error
 	}
 	t := &Tracer{client: c, queue: &queue{inner: otlptrace.NewUnstarted(c), failed: o.OnFailure}}
 	t.provider = sdk.NewTracerProvider(
@@ -62,7 +61,7 @@ func New(o Options) (*Tracer, error) {
 	return t, nil
 }
 
-// Run sends spans until ctx ends. It then sends the remaining spans within stopTimeout.
+// Run sends spans until ctx ends, and then the rest within stopTimeout.
 func (t *Tracer) Run(ctx context.Context) error {
 	batches := sdk.NewBatchSpanProcessor(t.queue,
 		sdk.WithMaxQueueSize(maxSpans), sdk.WithBatchTimeout(sendInterval), sdk.WithExportTimeout(sendTimeout))
@@ -70,7 +69,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 	<-ctx.Done()
 	t.queue.setProcessor(nil)
 	t.client.stopRetries()
-	cutTimer := time.AfterFunc(stopTimeout, t.client.endLifetime) // after stopTimeout, sends fail at once, and their spans are dropped
+	cutTimer := time.AfterFunc(stopTimeout, t.client.endLifetime) // later sends fail at once
 	defer cutTimer.Stop()
 	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*stopTimeout)
 	defer cancel()
@@ -82,12 +81,11 @@ func (t *Tracer) Run(ctx context.Context) error {
 // Sent returns the number of spans accepted by the collector.
 func (t *Tracer) Sent() int64 { return t.queue.sent.Load() }
 
-// Dropped returns the number of dropped spans. A span is dropped if the queue is full, if Run is not running, or if the
-// collector does not accept the span.
+// Dropped returns the number of spans that found a full queue, found no running Run, or were rejected by the collector.
 func (t *Tracer) Dropped() int64 { return t.queue.dropped.Load() }
 
-// Start starts the span of a turn. The client's headers may name a parent span. Start returns nil for a
-// turn that is not sampled.
+// Start starts the span of a turn, whose parent the client's headers may name. The span is nil for a turn that is not
+// sampled.
 func (t *Tracer) Start(ctx context.Context, h http.Header, at time.Time) *Span {
 	if t == nil {
 		return nil
@@ -101,19 +99,18 @@ func (t *Tracer) Start(ctx context.Context, h http.Header, at time.Time) *Span {
 	return &Span{span: span, hasParent: parent.IsValid()}
 }
 
-// queue is the processor that passes spans to the SDK's batches, and the exporter that gets the batches. queue counts
-// the spans in between.
+// queue passes spans to the SDK's batches, exports the batches, and counts the spans in between.
 type queue struct {
 	inner  sdk.SpanExporter
 	failed func(error)
 
 	batches    atomic.Pointer[sdk.SpanProcessor]
-	unfinished atomic.Int64 // number of spans that are neither sent nor dropped
+	unfinished atomic.Int64 // neither sent nor dropped
 	sent       atomic.Int64
 	dropped    atomic.Int64
 }
 
-// setProcessor sets the processor of the SDK that gets the spans. If p is nil, every span is dropped.
+// setProcessor drops every span if p is nil.
 func (q *queue) setProcessor(p sdk.SpanProcessor) {
 	if p == nil {
 		q.batches.Store(nil)
@@ -125,8 +122,8 @@ func (q *queue) setProcessor(p sdk.SpanProcessor) {
 // OnStart implements sdk.SpanProcessor.
 func (q *queue) OnStart(context.Context, sdk.ReadWriteSpan) {}
 
-// OnEnd implements sdk.SpanProcessor. OnEnd drops and counts the spans for which the queue of the SDK has no room,
-// because the SDK would drop them without counting.
+// OnEnd implements sdk.SpanProcessor. It counts the spans for which the SDK has no room, because the SDK would drop
+// them silently.
 func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	batches := q.batches.Load()
 	if batches == nil || q.unfinished.Add(1) > maxSpans {
@@ -139,8 +136,7 @@ func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	(*batches).OnEnd(s)
 }
 
-// ExportSpans implements sdk.SpanExporter. ExportSpans reports failures through failed, because the
-// SDK prints them.
+// ExportSpans implements sdk.SpanExporter. The function failed gets the failures, because the SDK prints them.
 func (q *queue) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := q.inner.ExportSpans(ctx, spans)
 	n := int64(len(spans))
