@@ -13,22 +13,21 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// access holds the validated access rules: the digests of the tokens, and the host names of this server.
+// access holds the digests of the tokens and the host names of this server.
 type access struct {
 	holders       []holder
 	hosts         map[string]bool // lower case, without port
-	anyIP         bool            // accept any IP address in a Host header, because the server listens on every address
+	anyIP         bool            // accept every IP address in a Host header, because the server listens on every address
 	publicMetrics bool
 }
 
-// parseAccess validates the access rules a and digests their tokens. listen is the address of the admin listener. The
-// host name in listen is also accepted in a Host header.
+// parseAccess validates the rules and digests their tokens. The host name in listen is also accepted in a Host header.
 func parseAccess(a Access, listen string) (*access, error) {
 	out := &access{publicMetrics: a.PublicMetrics, hosts: map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}}
 	if len(a.Tokens) == 0 {
 		return nil, errNoToken
 	}
-	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) { // viewers first: byDigest returns the last match, so that operator wins
+	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) { // viewers first: byDigest returns the last match, so operator wins
 		sum, err := digestToken(t)
 		if err != nil {
 			return nil, err
@@ -54,7 +53,7 @@ func parseAccess(a Access, listen string) (*access, error) {
 	return out, nil
 }
 
-// digestToken returns the SHA-256 of a configured token, given as plain text or as sha256:<hex>.
+// digestToken returns the SHA-256 of a token given as plain text or as sha256:<hex>.
 func digestToken(t string) (sum [sha256.Size]byte, err error) {
 	hexSum, isHash := strings.CutPrefix(t, "sha256:")
 	if !isHash {
@@ -71,14 +70,12 @@ func digestToken(t string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// byToken returns the holder of a plain-text token; ok is false for an unknown or an empty token.
 func (a *access) byToken(token string) (found holder, ok bool) {
 	found, ok = a.byDigest(sha256.Sum256([]byte(token)))
 	return found, ok && token != ""
 }
 
-// byDigest returns the holder whose token has the digest sum; ok is false for an unknown or removed token. Every token
-// is compared in constant time, so that the duration does not reveal a token.
+// byDigest returns the holder of a token. It compares every token in constant time, so that the duration reveals none.
 func (a *access) byDigest(sum [sha256.Size]byte) (found holder, ok bool) {
 	for i := range a.holders {
 		if subtle.ConstantTimeCompare(sum[:], a.holders[i].sum[:]) == 1 {
@@ -88,8 +85,7 @@ func (a *access) byDigest(sum [sha256.Size]byte) (found holder, ok bool) {
 	return found, ok
 }
 
-// byLogin returns the holder whose token started the login with this cookie and proof; ok is false if the token has
-// since been removed.
+// byLogin returns the holder whose token started a login; ok is false if the token has been removed since.
 func (a *access) byLogin(cookie string, proof [sha256.Size]byte) (found holder, ok bool) {
 	for i := range a.holders {
 		if want := proofOf(cookie, a.holders[i].sum); subtle.ConstantTimeCompare(want[:], proof[:]) == 1 {
@@ -99,8 +95,8 @@ func (a *access) byLogin(cookie string, proof [sha256.Size]byte) (found holder, 
 	return found, ok
 }
 
-// isOwnHost reports whether a Host header names this server. The port is ignored, because containers map ports, and a
-// DNS-rebinding attacker controls the name, not the port.
+// isOwnHost reports whether a Host header names this server. It ignores the port: containers map ports, and a
+// DNS-rebinding attacker controls only the name.
 func (a *access) isOwnHost(host string) bool {
 	name := hostName(host)
 	if a.hosts[name] {
@@ -119,15 +115,13 @@ func hostName(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// role is the set of permissions of a token.
 type role int
 
 const (
 	operator role = iota // changes and reads everything
-	viewer               // reads lessons and statistics; changes nothing, and reads no conversations
+	viewer               // reads lessons and statistics, but no conversations
 )
 
-// String returns the name of the role as shown in the audit log and on pages.
 func (r role) String() string {
 	if r == viewer {
 		return "viewer"
@@ -135,20 +129,17 @@ func (r role) String() string {
 	return "operator"
 }
 
-const holderKey = "holder" // key of the echo context: the holder of the request's token
+const holderKey = "holder" // echo context key: holder of the request's token
 
-// holder identifies the holder of a token by the digest of the token, and has the role of the token.
 type holder struct {
 	sum  [sha256.Size]byte
 	role role
 }
 
-// String returns a name of the holder that does not reveal the token: the role, and the first 8 hexadecimal digits
-// that `printf %s "$TOKEN" | sha256sum` prints.
+// String returns the role and the first 8 hexadecimal digits that `printf %s "$TOKEN" | sha256sum` prints.
 func (h holder) String() string { return h.role.String() + " " + hex.EncodeToString(h.sum[:4]) }
 
-// holderOf returns the holder of the request's token. A request for public metrics has no token; its holder
-// is a viewer.
+// holderOf returns the holder of the request's token. Public metrics need no token; their holder is a viewer.
 func holderOf(c echo.Context) holder {
 	if h, ok := c.Get(holderKey).(holder); ok {
 		return h
@@ -156,8 +147,8 @@ func holderOf(c echo.Context) holder {
 	return holder{role: viewer}
 }
 
-// isViewable reports whether a viewer may read a route. Unlisted routes are for operators only, because conversations,
-// samples, exports and profiles contain the words of people and models.
+// isViewable reports whether a viewer may read a route. Conversations, samples, exports and profiles contain the words
+// of people and models, so unlisted routes are for operators only.
 func isViewable(path string) bool {
 	switch path {
 	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/rules", "/queue", "/sessions", "/views", "/traffic", "/compare", "/health", "/help", "/help/*",

@@ -12,7 +12,6 @@ import (
 	"precept/admin"
 )
 
-// attr returns the value of an attribute of an element; "" if the attribute is absent.
 func attr(n *html.Node, key string) string {
 	for _, a := range n.Attr {
 		if a.Key == key {
@@ -22,7 +21,6 @@ func attr(n *html.Node, key string) string {
 	return ""
 }
 
-// nodeText returns the text of an element.
 func nodeText(n *html.Node) string {
 	var b strings.Builder
 	for d := range n.Descendants() {
@@ -33,7 +31,6 @@ func nodeText(n *html.Node) string {
 	return strings.TrimSpace(b.String())
 }
 
-// elements returns the elements of a page in order.
 func elements(t *testing.T, res *http.Response) (out []*html.Node) {
 	t.Helper()
 	defer res.Body.Close()
@@ -49,7 +46,7 @@ func elements(t *testing.T, res *http.Response) (out []*html.Node) {
 	return out
 }
 
-// barriers returns the faults of a page that hinder the users of screen readers and of the keyboard.
+// barriers returns the faults that hinder users of screen readers and of the keyboard.
 func barriers(page []*html.Node) (out []string) {
 	ids, labels := map[string]bool{}, map[string]bool{}
 	for _, n := range page {
@@ -63,7 +60,7 @@ func barriers(page []*html.Node) (out []string) {
 			labels[attr(n, "for")] = true
 		}
 	}
-	level, h1s := 0, 0 // level of the previous heading, number of h1 elements
+	level, h1s := 0, 0 // level of the previous heading, and number of h1 elements
 	for _, n := range page {
 		for _, key := range []string{"aria-labelledby", "aria-describedby", "for", "popovertarget", "list"} {
 			if id := attr(n, key); id != "" && !ids[id] {
@@ -124,7 +121,7 @@ func barriers(page []*html.Node) (out []string) {
 	return out
 }
 
-// pageAddresses returns the address of at least one page of each kind.
+// pageAddresses returns at least one page of each kind.
 func pageAddresses() []string {
 	return []string{
 		"/", "/lessons", "/lessons?sort=-rewarded", "/lessons/word?backtest=1", "/breakdown", "/queue", "/queue?backtest=word-b", "/sessions", "/views", "/traffic", "/compare",
@@ -132,7 +129,6 @@ func pageAddresses() []string {
 	}
 }
 
-// No kind of page has a barrier for screen readers, with data, without data or with an unavailable store.
 func TestPagesAreAccessible(t *testing.T) {
 	for name, change := range map[string]func(*wordSource){
 		"with data":         func(*wordSource) {},
@@ -159,7 +155,6 @@ func TestPagesAreAccessible(t *testing.T) {
 	}
 }
 
-// The accessibility check finds each planted fault.
 func TestAccessibilityCheckFindsPlantedFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		`<h1>a</h1><h3>b</h3>`:                                    "follows a heading of level 1",
@@ -201,7 +196,6 @@ func TestAccessibilityCheckFindsPlantedFaults(t *testing.T) {
 	}
 }
 
-// A filter with a value shows the value and a link that clears the filter. Without a value, the link is absent.
 func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 	h, err := admin.New(newWordSource("word").options())
 	if err != nil {
@@ -255,7 +249,6 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 	}
 }
 
-// The session list without sessions names the address to which agents send requests.
 func TestEmptySessionListNamesProxyAddress(t *testing.T) {
 	page := mainText(t, "/sessions", func(f *wordSource, o *admin.Options) {
 		o.Address.DataURL = "http://10.0.0.7:9999"

@@ -14,7 +14,6 @@ import (
 	"precept/inject/lesson"
 )
 
-// fakeLessonService records its newest call and the number of calls.
 type fakeLessonService struct {
 	lastCall string // arguments of the newest call
 	count    int
@@ -32,7 +31,6 @@ func (f *fakeLessonService) Act(_ context.Context, slug string, seen lesson.Seen
 	return &lesson.Lesson{Slug: slug, State: lesson.Trial, ContentHash: "abc"}, f.err
 }
 
-// noDataReporter reports one lesson without any data.
 type noDataReporter struct{}
 
 func (noDataReporter) Report(context.Context, ReportQuery) (report.Report, error) {
@@ -72,7 +70,7 @@ func TestActionRequestCallsLessonServiceOrFails(t *testing.T) {
 			res := f.do(t, "POST", "/api/lessons/"+tc.path, func(r *http.Request) {
 				bearer(token)(r)
 				r.Body = io.NopCloser(strings.NewReader(tc.body))
-				r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // curl -d sends any body with this type
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d sends every body
 			})
 			call := strings.Replace(tc.call, "WHO", tokenAuthor(), 1)
 			if text := body(t, res); res.StatusCode != tc.status || lessonService.lastCall != call {
@@ -82,8 +80,7 @@ func TestActionRequestCallsLessonServiceOrFails(t *testing.T) {
 	}
 }
 
-// tokenAuthor returns the name of the author of actions with the token of the tests: the role and the start of the
-// token's digest.
+// tokenAuthor returns the author of actions with the test token: the role and the start of the token's digest.
 func tokenAuthor() string { return fmt.Sprintf("operator %x", sha256.Sum256([]byte(token)))[:17] }
 
 func TestActionRequiresTokenAndCSRF(t *testing.T) {

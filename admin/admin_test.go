@@ -26,11 +26,10 @@ import (
 
 const token = "correct-horse-battery-staple"
 
-// fakeReports returns the same report for each query, and records the newest query.
 type fakeReports struct {
 	report    report.Report
 	err       error
-	lastQuery ReportQuery // newest query
+	lastQuery ReportQuery
 }
 
 func (f *fakeReports) Report(_ context.Context, q ReportQuery) (report.Report, error) {
@@ -62,7 +61,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	return f
 }
 
-// newOptions returns the options of a server with reports; its other sources are empty.
+// newOptions returns options with reports and otherwise empty sources.
 func newOptions(reports *fakeReports, now func() time.Time) Options {
 	return Options{
 		Access: Access{Tokens: []string{token}}, Address: Address{Listen: "127.0.0.1:8081"},
@@ -79,7 +78,6 @@ func newOptions(reports *fakeReports, now func() time.Time) Options {
 	}
 }
 
-// emptySource has no lessons, sessions or samples.
 type emptySource struct{}
 
 func (emptySource) Book() *lesson.Book { return lesson.NewBook(nil) }
@@ -136,8 +134,7 @@ func (emptySource) Rate(context.Context, string, feedback.Post) (store.Posted, e
 	return store.Posted{}, store.ErrNoSession
 }
 
-// emptyLibrary and emptyArchive are separate types, because a library and an archive have methods of the
-// same name.
+// emptyLibrary and emptyArchive are separate types because they have different methods of the same name.
 type (
 	emptyLibrary struct{ emptySource }
 	emptyArchive struct{ emptySource }
@@ -165,7 +162,7 @@ func sampleReport() report.Report {
 	return r
 }
 
-// do sends one request. change alters the request before it is sent, unless change is nil.
+// do sends one request, which change may alter before.
 func (f *fixture) do(t *testing.T, method, target string, change func(*http.Request)) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(method, target, nil)
@@ -183,7 +180,6 @@ func bearer(token string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
 }
 
-// body returns the text of a response.
 func body(t *testing.T, r *http.Response) string {
 	t.Helper()
 	b, err := io.ReadAll(r.Body)
@@ -193,7 +189,7 @@ func body(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
-// browser logs a browser in, and returns its session cookie and its CSRF token.
+// browser logs in, and returns the session cookie and the CSRF token.
 func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
 	t.Helper()
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(token), nil)
@@ -210,7 +206,6 @@ func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
 	return c, csrf
 }
 
-// A request without a token, with a wrong, empty or unusual token, or with the token in the query is refused.
 // Neither the response nor the log contains the token.
 func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 	f := newFixture(t, nil)
@@ -252,7 +247,6 @@ func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 	}
 }
 
-// The error for a wrong token differs from the error for a missing token.
 func TestErrorDistinguishesWrongFromMissingToken(t *testing.T) {
 	f := newFixture(t, nil)
 	if text := body(t, f.do(t, "GET", "/api/report", bearer("wrong"))); !strings.Contains(text, "the admin token is wrong") {
@@ -263,8 +257,7 @@ func TestErrorDistinguishesWrongFromMissingToken(t *testing.T) {
 	}
 }
 
-// An agent with the base URL of the admin listener gets the base URL of the data listener, not an error about the admin
-// token. A foreign host gets no address.
+// An error about the admin token would lead people to put it into the agent. A foreign host gets no address.
 func TestAgentOnAdminListenerGetsAddressOfDataListener(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Address.DataURL = "http://127.0.0.1:9080" })
 	for _, request := range []string{
@@ -294,7 +287,6 @@ func TestAgentOnAdminListenerGetsAddressOfDataListener(t *testing.T) {
 	}
 }
 
-// A figure with a section of the help links to this section, on the overview and on the page Health.
 func TestFigureLinksToItsHelp(t *testing.T) {
 	unread := []Figure{{Name: "Unsupported API", Value: "3 POST requests were forwarded", Help: "AGENTS#known-limits"}}
 	f := newFixture(t, func(o *Options) {
@@ -356,7 +348,6 @@ func TestPublicMetricsNeedNoToken(t *testing.T) {
 	}
 }
 
-// New fails without a token, and with a token that is an incomplete digest.
 func TestNewRequiresValidTokens(t *testing.T) {
 	for _, tokens := range [][]string{nil, {""}, {" \n"}, {"x", ""}} {
 		if _, err := New(Options{Access: Access{Tokens: tokens}, Now: time.Now}); !errors.Is(err, errNoToken) {
@@ -368,8 +359,6 @@ func TestNewRequiresValidTokens(t *testing.T) {
 	}
 }
 
-// After maxFailuresPerIP requests with a wrong token, further requests with a wrong token get status 429, and the log
-// has one line about all of them. Meanwhile, requests with a valid token succeed.
 func TestWrongTokensAreThrottledAndValidTokenWorks(t *testing.T) {
 	f := newFixture(t, nil)
 	throttled := 0
@@ -403,7 +392,6 @@ func TestWrongTokensAreThrottledAndValidTokenWorks(t *testing.T) {
 	}
 }
 
-// Unknown host names, cross-site writes and preflight requests are refused.
 func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Access.Hosts = []string{"precept.example.org"} })
 	hosts := map[string]bool{
@@ -473,7 +461,6 @@ func TestListenerOnAllAddressesAcceptsAnyIPHost(t *testing.T) {
 	}
 }
 
-// Every response has the security headers, whatever its status.
 func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, path := range []string{"/", "/login", "/healthz", "/static/style.css", "/api/report", "/nowhere"} {
@@ -540,8 +527,6 @@ func TestLoginFormSetsTheCookie(t *testing.T) {
 	}
 }
 
-// A reload that removes a token ends the browser sessions that logged in with the token. An invalid reload leaves
-// access unchanged.
 func TestReloadedTokenRevokesBrowserSessions(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)

@@ -12,12 +12,12 @@ import (
 	"precept/internal/wire"
 )
 
-// versionedPath matches the paths under a version, such as /v1/models and /v1beta/models/NAME:generateContent.
+// versionedPath matches paths such as /v1/models and /v1beta/models/NAME:generateContent.
 var versionedPath = regexp.MustCompile(`^(/openai)?/v[0-9][^/]*(/|$)`)
 
-// refuseAgents answers a request of an agent with status 404 and the base URL of the data listener, whatever the
-// credential: an error about the admin token would lead a person to put the admin token into the agent. A foreign Host
-// header gets no address, because another site could rebind its name to this listener (see checkHost).
+// refuseAgents answers an agent with status 404 and the base URL of the data listener. An error about the admin token
+// would lead people to put it into the agent. A foreign Host header gets no address, because another site could rebind
+// its name to this listener (see checkHost).
 func (s *Server) refuseAgents(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -33,8 +33,7 @@ func (s *Server) refuseAgents(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// isModelPath reports whether an agent sends requests with this method to this path, and no page or route of the admin
-// listener has the path.
+// isModelPath reports whether agents, and not browsers, send requests to a path.
 func isModelPath(method, path string) bool {
 	bare := []string{"/chat/completions", "/responses", "/messages", "/models", "/completions", "/embeddings"}
 	return versionedPath.MatchString(path) || strings.HasPrefix(path, "/p/") || slices.Contains(bare, path) ||

@@ -1,7 +1,7 @@
 package admin
 
 import (
-	_ "embed" // embeds openapi.yaml
+	_ "embed" // for openapi.yaml
 	"errors"
 	"net/http"
 	"time"
@@ -9,19 +9,17 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// openAPIDocument is the OpenAPI document of the admin listener and the data listener. Tests compare the document with
-// the routes and the responses.
+// openAPIDocument describes both listeners. Tests compare it with routes and responses.
 //
 //go:embed openapi.yaml
 var openAPIDocument []byte //nolint:gochecknoglobals // embedded, never written
 
-// serveOpenAPI answers GET /api/openapi.yaml.
 func serveOpenAPI(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", openAPIDocument)
 }
 
-// sendJSON sends value as JSON with status 200. If err is not nil, answer sends nothing and returns err, and
-// Server.handleError answers the request. For errComputing, answer sets the header Retry-After.
+// sendJSON sends value as JSON. If err is not nil, it returns err for Server.handleError, and sets Retry-After for
+// errComputing.
 func sendJSON(c echo.Context, value any, err error) error {
 	if err != nil {
 		if errors.Is(err, errComputing) {
@@ -32,7 +30,7 @@ func sendJSON(c echo.Context, value any, err error) error {
 	return c.JSON(http.StatusOK, value)
 }
 
-// apiReport answers GET /api/report. Unlike pages, which share reports, each request computes a report.
+// apiReport computes a report per request, unlike pages, which share reports.
 func (s *Server) apiReport(c echo.Context) error {
 	q, err := reportQuery(c)
 	if err != nil {
@@ -42,11 +40,9 @@ func (s *Server) apiReport(c echo.Context) error {
 	return sendJSON(c, r, err)
 }
 
-// maxCountWait is the maximum time that GET /api/sessions waits for the total of a list, or for an order by cost or
-// duration.
+// maxCountWait is how long GET /api/sessions waits for a total, or for an order by cost or duration.
 const maxCountWait = 2 * time.Second
 
-// apiSessions answers GET /api/sessions.
 func (s *Server) apiSessions(c echo.Context) error {
 	q, err := s.sessionQuery(c)
 	if err != nil {
@@ -56,25 +52,21 @@ func (s *Server) apiSessions(c echo.Context) error {
 	return sendJSON(c, l, err)
 }
 
-// apiSession answers GET /api/sessions/{session}.
 func (s *Server) apiSession(c echo.Context) error {
 	t, err := s.transcript(c)
 	return sendJSON(c, t, err)
 }
 
-// apiSamples answers GET /api/samples.
 func (s *Server) apiSamples(c echo.Context) error {
 	_, l, err := s.browseSamples(c)
 	return sendJSON(c, l, err)
 }
 
-// apiHealth answers GET /api/health.
 func (s *Server) apiHealth(c echo.Context) error { return sendJSON(c, s.health(c), nil) }
 
-// apiExport answers GET /api/export with a file of the samples that the query selects. With format=experiment, the file
-// instead has the random assignments of the selected sessions. The file is sent while the samples are read. If the
-// store fails after the first byte was sent, the connection is aborted, so that the client does not take an incomplete
-// file for a complete one.
+// apiExport sends the selected samples or, with format=experiment, the random assignments, while they are read. If the
+// store fails after the first byte, the connection is aborted, so that the client does not take the file for a complete
+// one.
 func (s *Server) apiExport(c echo.Context) error {
 	p := params{c: c}
 	q := sampleQuery(&p, s.options.Now())
@@ -108,11 +100,10 @@ func (s *Server) apiExport(c echo.Context) error {
 	}
 }
 
-// lateHeader sends the response header with the first byte of the body, so that an error before the first byte can
-// still be answered with its own status.
+// lateHeader sends the response header with the first byte of the body, so that an earlier error gets its own status.
 type lateHeader struct {
 	*echo.Response
-	contentType, fileName string // content type and file name
+	contentType, fileName string
 }
 
 func (l *lateHeader) start() {

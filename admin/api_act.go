@@ -23,9 +23,8 @@ const (
 	importLimit   = 256 << 20
 )
 
-// decode decodes a JSON body into target and refuses unknown members. Any content type is accepted, because curl by
-// default sends a body with the content type of a form. A form of another site is refused before, because checkWrite
-// requires a CSRF token from a browser with a cookie.
+// decode decodes a JSON body and refuses unknown members. It accepts every content type, because curl by default sends
+// that of a form; checkWrite refuses forms of other sites.
 func decode(c echo.Context, limit int64, target any) error {
 	d := json.NewDecoder(io.LimitReader(c.Request().Body, limit))
 	d.DisallowUnknownFields()
@@ -34,8 +33,8 @@ func decode(c echo.Context, limit int64, target any) error {
 
 func badRequest(text string) error { return echo.NewHTTPError(http.StatusBadRequest, text) }
 
-// trialBody is the body of a request for a trial. A trial with picks or detect is planned. dry_run returns the cost of
-// a planned trial and starts nothing.
+// trialBody is the body of a request for a trial. A trial with picks or detect is planned; dry_run returns its cost and
+// starts nothing.
 type trialBody struct {
 	Epsilon float64 `json:"epsilon"`
 	Until   float64 `json:"until_halfwidth"`
@@ -49,7 +48,6 @@ type trialBody struct {
 const trialForm = `the body is empty, or for a trial {"epsilon":0.5,"until_halfwidth":0.03} or {"epsilon":0.5,"picks":800} or ` +
 	`{"epsilon":0.5,"detect":0.05,"power":0.8} or {"outcome":"recurrence","detect":0.25}, optionally with "dry_run":true`
 
-// apiAct answers POST /api/lessons/{slug}/{approve|reject|trial|pause|resume|retire|restore}.
 func (s *Server) apiAct(c echo.Context) error {
 	a := lesson.Action(c.Param("action"))
 	if !a.Valid() {
@@ -88,7 +86,7 @@ func (s *Server) apiAct(c echo.Context) error {
 	return sendJSON(c, response, nil)
 }
 
-// forecast returns the cost of a planned trial; nil for a trial without a plan.
+// forecast returns the cost of a planned trial, else nil.
 func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error) {
 	if b.Picks == 0 && b.Detect == 0 {
 		if b.Power != 0 || b.DryRun || b.Outcome != "" {
@@ -114,9 +112,8 @@ func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error
 	return &cost, nil
 }
 
-// apiForget handles POST /api/forget. The body is {"tenant","session"} or {"tenant","all":true}, and the response has
-// the number of deleted sessions in the member forgotten. Exactly one of session and all is required, because a
-// missing session must not delete the data of a tenant.
+// apiForget handles POST /api/forget with {"tenant","session"} or {"tenant","all":true}. One of session and all is
+// required, because a missing session must not delete the data of a tenant.
 func (s *Server) apiForget(c echo.Context) error {
 	var r struct {
 		Tenant  string `json:"tenant"`
@@ -142,8 +139,7 @@ func (s *Server) apiForget(c echo.Context) error {
 	return sendJSON(c, map[string]int{"forgotten": n}, err)
 }
 
-// apiImport handles POST /api/import. The body has transcripts in a form that detect.ReadTranscripts accepts. The query
-// has the tenant, the agent and the time.
+// apiImport handles POST /api/import. The body is in a form of detect.ReadTranscripts.
 func (s *Server) apiImport(c echo.Context) error {
 	p := params{c: c}
 	tenant, agent, at := p.tenant(), p.text("agent"), p.time("at")
@@ -162,8 +158,7 @@ func (s *Server) apiImport(c echo.Context) error {
 	return sendJSON(c, sum, err)
 }
 
-// apiFeedback handles POST /api/feedback. The body is one entry in the form of /v1/feedback of the data listener. The
-// query has the tenant.
+// apiFeedback handles POST /api/feedback. The body is one entry in the form of /v1/feedback.
 func (s *Server) apiFeedback(c echo.Context) error {
 	p := params{c: c}
 	tenant := p.tenant()

@@ -16,7 +16,6 @@ import (
 	"precept/store"
 )
 
-// sendAPI sends a request with an API token and returns the response.
 func sendAPI(h http.Handler, method, target, body string) *http.Response {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	r.Host = "127.0.0.1:8081"
@@ -26,7 +25,7 @@ func sendAPI(h http.Handler, method, target, body string) *http.Response {
 	return w.Result()
 }
 
-// sizedExport is an export of the given number of bytes, with one write for each byte.
+// sizedExport writes a number of bytes one by one.
 type sizedExport int
 
 func (s sizedExport) Export(_ context.Context, w io.Writer, _ admin.Export) error {
@@ -38,7 +37,6 @@ func (s sizedExport) Export(_ context.Context, w io.Writer, _ admin.Export) erro
 	return nil
 }
 
-// An export has a file name and a media type, even if the export is empty.
 func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	for n := range 3 {
 		w := newWordSource("word")
@@ -64,7 +62,7 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	}
 }
 
-// failingSource is a wordSource whose reads of sessions and samples and whose ratings return err.
+// failingSource is a wordSource whose reads and ratings return err.
 type failingSource struct {
 	*wordSource
 	err error
@@ -90,8 +88,7 @@ func (f failingSource) Rate(context.Context, string, feedback.Post) (store.Poste
 	return store.Posted{}, f.err
 }
 
-// An error of the store has the same text and status in the API and on the pages. A page with an error shows no part of
-// the list.
+// A page with an error shows no part of the list.
 func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 	for _, tc := range []struct {
 		err      error
@@ -129,7 +126,6 @@ func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 	}
 }
 
-// Feedback of 1 MiB is accepted. Feedback of one more byte, and a tenant of 257 bytes, are refused.
 func TestFeedbackAndTenantOverTheLimitAreRefused(t *testing.T) {
 	w := newWordSource("word")
 	o := w.options()
@@ -149,7 +145,6 @@ func TestFeedbackAndTenantOverTheLimitAreRefused(t *testing.T) {
 	}
 }
 
-// A query parameter with an invalid value is refused, and the error starts with the name of the parameter.
 func TestErrorNamesTheInvalidQueryParameter(t *testing.T) {
 	h, err := admin.New(newWordSource("word").options())
 	if err != nil {

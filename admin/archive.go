@@ -15,8 +15,8 @@ import (
 	"precept/store"
 )
 
-// transcript returns the part of a session's transcript that a request asks for. The query key from is the number of
-// exchanges before the part. The first part also has the lessons that nearly matched.
+// transcript returns a part of a session's transcript; the query key from is the number of exchanges before it. The
+// first part also has the lessons that nearly matched.
 func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	p := params{c: c}
 	tenant, from := p.tenant(), p.number("from")
@@ -33,7 +33,7 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 		return t, nil
 	}
 	near, err := s.options.Read.Survey.Nearest(c.Request().Context(), tenant, t.ID, t.Matched)
-	if err != nil { // the transcript is sent without the near lessons
+	if err != nil { // the transcript is sent without near lessons
 		s.log(c).Warn("the lessons near a session cannot be read; its page shows only the lessons that matched",
 			"session", t.ID, "error", err)
 	}
@@ -59,7 +59,6 @@ func Qualities() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, store.Unrated}
 }
 
-// sampleQuery returns the filters of a list of samples from the query of a request.
 func sampleQuery(p *params, now time.Time) *store.SampleQuery {
 	q := &store.SampleQuery{
 		Filter:  sample.Filter{Tenant: p.tenant(), Lesson: p.text("lesson")},
@@ -70,17 +69,16 @@ func sampleQuery(p *params, now time.Time) *store.SampleQuery {
 	return q
 }
 
-// appliesToExperiment reports whether every filter of a selection of samples also applies to an export with
-// format=experiment. The random assignments in such an export can be selected by tenant, lesson and time only.
+// appliesToExperiment reports whether all filters of a selection also apply to random assignments, which can be
+// selected by tenant, lesson and time only.
 func appliesToExperiment(q *store.SampleQuery) bool {
 	return len(q.Filter.Families)+len(q.Filter.Quality) == 0 && q.Agent+q.Session == ""
 }
 
-// browseSamples returns the samples that a request asks for.
 func (s *Server) browseSamples(c echo.Context) (*store.SampleQuery, store.SampleList, error) {
 	p := params{c: c}
 	q := sampleQuery(&p, s.options.Now())
-	if arm := c.QueryParam("arm"); arm != "" && arm != store.FateInjected { // a page with the filters of the list of sessions
+	if arm := c.QueryParam("arm"); arm != "" && arm != store.FateInjected { // from a page with the filters of the list of sessions
 		q.Filter.Lesson = ""
 	}
 	if p.err != nil {
@@ -90,17 +88,15 @@ func (s *Server) browseSamples(c echo.Context) (*store.SampleQuery, store.Sample
 	return q, l, storeError(err)
 }
 
-// rate stores one validated entry of feedback.
 func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Posted, error) {
 	done, err := s.options.Write.Rate.Rate(c.Request().Context(), tenant, p)
 	return done, storeError(err)
 }
 
-// erase deletes the stored data of a session, or of a tenant if session is empty. erase returns the number
-// of deleted sessions.
+// erase deletes the data of a session, or of a tenant if session is empty, and returns the number of deleted sessions.
 func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	n, err := s.options.Write.Forget.Forget(c.Request().Context(), tenant, session)
-	s.ClearCaches() // even after an error, because a part may be deleted
+	s.ClearCaches() // even after an error, which may follow a partial deletion
 	if err != nil {
 		err = echo.NewHTTPError(http.StatusServiceUnavailable,
 			"the data could not be deleted completely; try again: "+err.Error()).SetInternal(err)
@@ -108,24 +104,22 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	return n, err
 }
 
-// ClearCaches removes deleted data from the caches. The cache of recent sessions becomes empty. Surveys and scans of
-// rules files, which name sessions and sections, are computed again at the next request of a page. Every deletion calls
-// Erased, whether it comes from the dashboard, from another replica or from the retention.
+// ClearCaches removes deleted data from the caches. Every deletion calls it, whether by the dashboard, by another
+// replica or by the retention. Surveys and scans are computed again, because they name sessions and sections.
 func (s *Server) ClearCaches() {
 	s.recent.clear()
 	s.surveys.expire()
 	s.scans.expire()
 }
 
-// health returns the state of precept, for pages and programs.
 func (s *Server) health(c echo.Context) Health {
 	h := s.options.Program.Health(c.Request().Context())
 	h.Audit = s.audit.latest()
 	return h
 }
 
-// storeError converts an error of the store to an HTTP error with a remedy. storeError returns nil, context.Canceled
-// and HTTP errors, such as the error of an invalid parameter, unchanged.
+// storeError converts a store error to an HTTP error with a remedy. It returns nil, context.Canceled and HTTP errors
+// unchanged.
 func storeError(err error) error {
 	if _, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return err

@@ -22,10 +22,9 @@ import (
 	"precept/store/sqlite"
 )
 
-// hostile combines markup, a quote that ends an attribute, terminal escapes and right-to-left text.
+// hostile has markup, a quote that ends an attribute, terminal escapes and right-to-left text.
 const hostile = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> ');alert(1)// \x1b[31mred\x1b]0;owned\x07 \u202egnp.exe\u202c \u200bhidden"
 
-// sessionStore is a store in SQLite with its archive, to which tests add sessions.
 type sessionStore struct {
 	*store.Store
 	*store.Archive
@@ -57,8 +56,7 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 	return &sessionStore{Store: s, Archive: s.Archive(feedback.Definition{CloseAfter: time.Hour}), db: db, now: now}
 }
 
-// addSession writes a session with the given number of turns. change alters the record and the exchanges before they
-// are written, unless change is nil.
+// addSession writes a session, whose record and exchanges change may alter before.
 func (s *sessionStore) addSession(t *testing.T, name string, turns int, change func(r *sessionpkg.Record, ex []sample.Exchange)) sessionpkg.ID {
 	t.Helper()
 	id := sessionpkg.IDOf("default", sessionpkg.NamespaceSession, name)
@@ -107,7 +105,7 @@ func (s *sessionStore) write(t *testing.T, b sessionpkg.Batch) {
 	}
 }
 
-// closeRewarded adds feedback with a score to a session, and closes the session with the score as its reward.
+// closeRewarded closes a session with feedback of this score.
 func (s *sessionStore) closeRewarded(t *testing.T, id sessionpkg.ID, score float64, comment string) {
 	t.Helper()
 	e := feedback.Entry{ID: "f-" + id.String(), At: s.now, Source: feedback.SourceUser, Type: feedback.TypeScore, Score: score, Tier: 1, Rater: "kim", Comment: comment}
@@ -127,8 +125,7 @@ func messageJSON(role, text string) json.RawMessage {
 	return b
 }
 
-// addSessionWithMarkup writes a session with a block, a withheld lesson, a failed call, a loop, an error and hostile
-// text.
+// addSessionWithMarkup writes a session with hostile text and every kind of turn.
 func (s *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 	t.Helper()
 	id := s.addSession(t, "tale", 3, func(r *sessionpkg.Record, ex []sample.Exchange) {
@@ -155,11 +152,11 @@ func (s *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 	return id
 }
 
-// fakeExport writes one line. If err is set, Export returns err, before the line or after it.
+// fakeExport writes one line. If err is set, Export returns err before the line or after it.
 type fakeExport struct {
-	asked         Export // arguments of the newest export
+	asked         Export // of the newest export
 	err           error
-	failAfterLine bool // write the line before err is returned
+	failAfterLine bool
 }
 
 func (f *fakeExport) Export(_ context.Context, w io.Writer, e Export) error {
@@ -173,7 +170,6 @@ func (f *fakeExport) Export(_ context.Context, w io.Writer, e Export) error {
 	return f.err
 }
 
-// fakeRater stores feedback with the time now.
 type fakeRater struct{ *sessionStore }
 
 func (r fakeRater) Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error) {
@@ -181,7 +177,6 @@ func (r fakeRater) Rate(ctx context.Context, tenant string, p feedback.Post) (st
 	return r.sessionStore.Rate(ctx, tenant, p)
 }
 
-// sessionEraser deletes sessions in the database.
 type sessionEraser struct{ *sessionStore }
 
 func (e sessionEraser) Forget(ctx context.Context, tenant, session string) (int, error) {
@@ -193,7 +188,6 @@ func (e sessionEraser) Forget(ctx context.Context, tenant, session string) (int,
 	return 0, err
 }
 
-// newStoreFixture returns a fixture whose pages show the sessions of a store.
 func newStoreFixture(t *testing.T, sessions *sessionStore, change func(*Options)) *fixture {
 	t.Helper()
 	return newFixture(t, func(o *Options) {
@@ -205,7 +199,7 @@ func newStoreFixture(t *testing.T, sessions *sessionStore, change func(*Options)
 	})
 }
 
-// newHealth returns the health of a server that has lost exchanges and has a changed configuration.
+// newHealth returns the health of a server with lost exchanges and a changed configuration.
 func newHealth(t *testing.T, now time.Time) Health {
 	t.Helper()
 	c, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte("admin: {tokens: [s3cret-canary]}\nbandit: {epsilon: 0.25}\nlearning: {opt_out_agents: [\"<script>alert(1)</script>\"]}")})
@@ -222,8 +216,6 @@ func newHealth(t *testing.T, now time.Time) Health {
 	return h
 }
 
-// get requests a target with the token of an operator, and returns the body. The test fails if the response has a
-// different status.
 func get(t *testing.T, f *fixture, target string, status int) string {
 	t.Helper()
 	r := f.do(t, http.MethodGet, target, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })

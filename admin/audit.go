@@ -14,25 +14,25 @@ import (
 	"precept/internal/file"
 )
 
-// auditFile is the name of the audit log in the data directory, a file with one JSON line for each action.
+// auditFile is the audit log in the data directory: one JSON line per action.
 const auditFile = "audit.jsonl"
 
 const (
-	maxShownActions = 50        // maximum number of actions on the health page
-	auditTailBytes  = 256 << 10 // number of bytes that a start reads from the end of the file
-	detailKey       = "audit"   // key of the echo context: description of the action
+	maxShownActions = 50        // actions on the health page
+	auditTailBytes  = 256 << 10 // bytes that a start reads from the end of the file
+	detailKey       = "audit"   // echo context key: description of the action
 )
 
-// audit is the log of the actions of operators and viewers, in a file and, for the newest actions, in memory. If the
-// file cannot be written, the newest actions stay in memory, and the server's log reports the failure.
+// audit is the log of actions in a file, with the newest actions in memory. If the file cannot be written, the server's
+// log reports the failure.
 type audit struct {
-	path string // "" keeps the log in memory only
+	path string // "": memory only
 	mu   sync.Mutex
-	list []AuditEntry // newest actions, oldest first; at most 2*maxShownActions
+	list []AuditEntry // oldest first; at most 2*maxShownActions
 }
 
-// openAudit returns the audit log of a data directory with its newest actions. If openAudit also returns an error, the
-// log is usable, but some of the newest actions are missing from its list.
+// openAudit returns the audit log of a data directory. With an error, the log is usable, but some newest actions are
+// missing.
 func openAudit(dir string) (*audit, error) {
 	a := &audit{}
 	if dir == "" {
@@ -55,14 +55,13 @@ func openAudit(dir string) (*audit, error) {
 	tail, err := io.ReadAll(f)
 	for line := range bytes.Lines(tail) {
 		var n AuditEntry
-		if json.Unmarshal(line, &n) == nil && !n.At.IsZero() { // the first line and the last line before a crash may be incomplete
+		if json.Unmarshal(line, &n) == nil && !n.At.IsZero() { // the first line, and the last line before a crash, may be incomplete
 			a.addInMemory(n)
 		}
 	}
 	return a, err
 }
 
-// addInMemory adds an action to the list in memory.
 func (a *audit) addInMemory(n AuditEntry) {
 	a.list = append(a.list, n)
 	if len(a.list) > 2*maxShownActions {
@@ -70,7 +69,6 @@ func (a *audit) addInMemory(n AuditEntry) {
 	}
 }
 
-// add adds an action to the list in memory and appends it to the file.
 func (a *audit) add(n AuditEntry) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,7 +83,7 @@ func (a *audit) add(n AuditEntry) error {
 	return file.Append(a.path, 0o600, append(line, '\n'))
 }
 
-// latest returns the newest actions, at most maxShownActions, with the newest first.
+// latest returns at most maxShownActions actions, newest first.
 func (a *audit) latest() []AuditEntry {
 	a.mu.Lock()
 	defer a.mu.Unlock()

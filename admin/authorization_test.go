@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Each route, except the profiler routes that take seconds, refuses each kind of unauthorized request, with the common
-// headers and without a side effect. The probes /healthz and /readyz accept any host.
+// The profiler routes that take seconds are left out.
 func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	cookie, csrf := f.browser(t)
@@ -68,7 +67,6 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 	get(t, f, "/sessions/"+id, http.StatusOK) // the session still exists
 }
 
-// The next page after a rating, a deletion or an action on a lesson reports the result.
 func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 	f, _, id := newRoleFixture(t)
 	cookie, csrf := f.browser(t)

@@ -22,8 +22,7 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// axeScript returns the source of axe-core. If axe-core is not installed, the test fails in CI and is skipped
-// elsewhere.
+// axeScript returns the source of axe-core. Without it, the test fails in CI and is skipped elsewhere.
 func axeScript(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", ".cache", "node", "node_modules", "axe-core", "axe.min.js"))
@@ -36,7 +35,6 @@ func axeScript(t *testing.T) string {
 	return string(b)
 }
 
-// serverWithContent returns a server with content on every page, and the addresses of the pages.
 func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 	t.Helper()
 	k := newSessionStore(t, time.Now())
@@ -71,7 +69,7 @@ func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 	}
 }
 
-// findings runs axe-core over the open page, with the given rules, and returns the serious and critical findings.
+// findings returns the serious and critical findings of axe-core on the open page.
 func (tb *tab) findings(t *testing.T, script, rules string) (out []string) {
 	t.Helper()
 	tb.eval(t, "(() => {"+script+"; return 0})()")
@@ -87,8 +85,6 @@ func (tb *tab) findings(t *testing.T, script, rules string) (out []string) {
 	return out
 }
 
-// No page has a violation that axe-core rates serious or critical. All rules are checked in the light theme, the
-// contrast in the dark theme, and the rules of WCAG 2 A and AA at the width of a phone.
 func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	script := axeScript(t)
 	tb := newTab(t)
@@ -118,8 +114,7 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	}
 }
 
-// On a phone, on a tablet and on a desktop, no page and no table is wider than the screen. On narrow screens, the name
-// of a session takes most of its row. The tables of the help pages may scroll inside their box.
+// On narrow screens, the name of a session takes most of its row. Tables of the help may scroll inside their box.
 func TestBrowserPagesShowAllColumns(t *testing.T) {
 	tb := newTab(t)
 	server, pages := serverWithContent(t)
@@ -144,8 +139,7 @@ func TestBrowserPagesShowAllColumns(t *testing.T) {
 	}
 }
 
-// The first tab stop of a page is the link to the content, and each of the next 25 stops is visible with a
-// focus ring. Enter on the link moves the focus to the content.
+// The first tab stop is the link to the content, which Enter focuses.
 func TestBrowserTabStopsAreVisible(t *testing.T) {
 	tb := newTab(t)
 	server, pages := serverWithContent(t)
@@ -153,7 +147,7 @@ func TestBrowserTabStopsAreVisible(t *testing.T) {
 	for _, path := range pages {
 		tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 		tb.eval(t, `(() => { document.activeElement.blur(); getSelection().removeAllRanges(); return 0 })()`)
-		if strings.HasPrefix(path, "/queue") { // the first candidate has the focus
+		if strings.HasPrefix(path, "/queue") {
 			continue
 		}
 		tb.keys(t, "\t")
@@ -182,7 +176,6 @@ func TestBrowserTabStopsAreVisible(t *testing.T) {
 	}
 }
 
-// A printed page contains only its content, without navigation and forms, and nothing needs scrolling.
 func TestBrowserPrintShowsOnlyTheContent(t *testing.T) {
 	tb := newTab(t)
 	server, pages := serverWithContent(t)
@@ -209,7 +202,6 @@ func TestBrowserPrintShowsOnlyTheContent(t *testing.T) {
 	}
 }
 
-// On a phone, the overview without data and the page SAMPLES of the docs wrap long code.
 func TestBrowserLongCodeFitsAPhone(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })

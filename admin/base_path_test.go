@@ -12,8 +12,7 @@ import (
 	"testing"
 )
 
-// The dashboard is served under a base path, which another proxy strips or keeps. Every link that is reachable from the
-// overview has status 200, and a login redirects to the requested page.
+// A proxy in front strips or keeps the base path.
 func TestEveryLinkWorksUnderABasePath(t *testing.T) {
 	for _, stripsBase := range []bool{true, false} {
 		f, _, _ := withLessons(t, func(o *Options) { o.Address.BasePath = "/tools/precept" })
@@ -36,8 +35,7 @@ func TestEveryLinkWorksUnderABasePath(t *testing.T) {
 	}
 }
 
-// checkAllLinks logs in at a handler with the base path /tools/precept, and checks every link that is reachable from
-// the overview.
+// checkAllLinks logs in under /tools/precept, and follows every link from the overview.
 func checkAllLinks(t *testing.T, handler http.Handler) {
 	t.Helper()
 	do := func(method, address string, cookie *http.Cookie) *httptest.ResponseRecorder {

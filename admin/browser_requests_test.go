@@ -16,7 +16,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// postForm returns a function that turns a request into a form post of a browser, with the given values.
+// postForm makes a request a browser's form post.
 func postForm(cookie *http.Cookie, values url.Values) func(*http.Request) {
 	return func(r *http.Request) {
 		if cookie != nil {
@@ -28,7 +28,6 @@ func postForm(cookie *http.Cookie, values url.Values) func(*http.Request) {
 	}
 }
 
-// An error is a page for a browser, and JSON for other clients and on API routes.
 func TestErrorsArePagesForBrowsersAndJSONForOthers(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
@@ -62,7 +61,6 @@ func TestErrorsArePagesForBrowsersAndJSONForOthers(t *testing.T) {
 	}
 }
 
-// A login redirects to the requested page of the dashboard and to no other site.
 func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 	f := newFixture(t, nil)
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful?window=7d", postForm(nil, nil))))
@@ -88,15 +86,13 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 			t.Errorf("login page after a form of %s: got a return to that page = %v, want %v: %s", referer, !want, want, page)
 		}
 	}
-	// After a click on a link of another site, a browser omits the SameSite=Strict cookie. The login page therefore
-	// reloads the address.
+	// On a link from another site, browsers omit the SameSite=Strict cookie, so the login page reloads the address.
 	crossSite := func(r *http.Request) { postForm(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
 	if page := body(t, f.do(t, "GET", "/queue", crossSite)); !strings.Contains(page, `http-equiv="refresh" content="0"`) {
 		t.Error("the login page after a link on another site does not reload the address")
 	}
 }
 
-// If another proxy in front of the server terminates TLS, the cookie has the Secure attribute.
 func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 	f := newFixture(t, nil)
 	for proto, want := range map[string]bool{"": false, "http": false, "https": true} {
@@ -110,7 +106,6 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 	}
 }
 
-// A button sends the hash of the text and the state that the page showed.
 func TestLessonButtonSendsShownVersion(t *testing.T) {
 	f, lib, lessonService := withLessons(t, nil)
 	cookie, csrf := f.browser(t)
@@ -130,8 +125,7 @@ func TestLessonButtonSendsShownVersion(t *testing.T) {
 	}
 }
 
-// In page.js, inUse reports whether the user has changed a control, and refresh replaces the main part of the page. If
-// the login has expired or the server does not answer, the page states the reason.
+// If the login has expired or the server does not answer, the page says so.
 func TestBrowserRefreshReplacesMainAndReportsFailure(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -161,8 +155,7 @@ func TestBrowserRefreshReplacesMainAndReportsFailure(t *testing.T) {
 	}
 }
 
-// A refresh keeps the notice of the last action and the focus of the main part. A refresh does not consume the notice
-// of an action in another tab; the next page shows that notice.
+// The next page shows the notice of an action in another tab.
 func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -190,7 +183,6 @@ func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	}
 }
 
-// Escape closes the details element that contains the focus, and moves the focus to its summary.
 func TestBrowserEscapeClosesFocusedDetails(t *testing.T) {
 	tb := newTab(t)
 	f, _, _ := withLessons(t, func(o *Options) { o.Now = time.Now })
@@ -211,8 +203,6 @@ func TestBrowserEscapeClosesFocusedDetails(t *testing.T) {
 	}
 }
 
-// The Back button shows a page of the dashboard after a login, and the login form after a logout. Back does not repeat
-// an action.
 func TestBrowserBackButtonRepeatsNoActionAndRespectsLogout(t *testing.T) {
 	tb := newTab(t)
 	f, _, lessonService := withLessons(t, func(o *Options) { o.Now = time.Now })
@@ -243,7 +233,6 @@ func TestBrowserBackButtonRepeatsNoActionAndRespectsLogout(t *testing.T) {
 	}
 }
 
-// evalPromise evaluates a promise to a string.
 func evalPromise(t *testing.T, b *tab, expression string) string {
 	t.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](expression, chromedp.EvalAwaitPromise))

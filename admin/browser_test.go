@@ -17,8 +17,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// tab is a tab of a new browser, with the errors that the browser has reported, such as violations of the content
-// security policy.
+// tab is a tab of a new browser, with the errors that the browser reported, such as policy violations.
 type tab struct {
 	ctx      context.Context
 	mu       sync.Mutex
@@ -42,7 +41,7 @@ func newTab(t *testing.T) *tab {
 	t.Cleanup(cancel)
 	ctx, cancelTab := chromedp.NewContext(allocator)
 	t.Cleanup(cancelTab)
-	// chromedp waits without a limit for an element that does not become visible.
+	// chromedp waits forever for an element that does not become visible.
 	ctx, stop := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(stop)
 	b := &tab{ctx: ctx}
@@ -52,7 +51,6 @@ func newTab(t *testing.T) *tab {
 	return b
 }
 
-// listen records script errors and the log of the browser, except entries about /favicon.ico.
 func (tb *tab) listen(ev any) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -79,7 +77,6 @@ func (tb *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// eval evaluates an expression to a string.
 func (tb *tab) eval(t *testing.T, expression string) string {
 	t.Helper()
 	text, err := chromedp.Run(tb.ctx, chromedp.Evaluate[string]("String("+expression+")"))
@@ -89,7 +86,6 @@ func (tb *tab) eval(t *testing.T, expression string) string {
 	return text
 }
 
-// A login link opens the overview with its table in a browser, under the content security policy.
 func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) {
@@ -128,7 +124,6 @@ func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 	}
 }
 
-// An open page refreshes automatically, and the forms log a user in and out.
 func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) {
@@ -159,7 +154,6 @@ func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 	}
 }
 
-// A page names the time zone of the browser.
 func TestBrowserPageNamesTheTimeZone(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -190,7 +184,6 @@ func TestBrowserShowsTimesOfThisYearWithoutYear(t *testing.T) {
 	}
 }
 
-// On a phone the sidebar is folded, and Escape folds an unfolded sidebar. On a wide page the sidebar stays unfolded.
 func TestBrowserFoldsTheSidebarOnAPhone(t *testing.T) {
 	tb := newTab(t)
 	server := httptest.NewServer(newFixture(t, func(o *Options) { o.Now = time.Now }))
@@ -218,7 +211,6 @@ func TestBrowserFoldsTheSidebarOnAPhone(t *testing.T) {
 	}
 }
 
-// Each theme sets the text and the background colour.
 func TestBrowserThemesSetTextAndBackgroundColours(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -236,7 +228,6 @@ func TestBrowserThemesSetTextAndBackgroundColours(t *testing.T) {
 	}
 }
 
-// keys presses the keys of text.
 func (tb *tab) keys(t *testing.T, text string) {
 	t.Helper()
 	tb.do(t, chromedp.KeyEvent(text))

@@ -10,7 +10,7 @@ import (
 	"precept/bandit/report"
 )
 
-// chart is the input of chart.js, as JSON: lines of values over time, which may have intervals.
+// chart is the input of chart.js: lines of values over time, with or without intervals.
 type chart struct {
 	Label  string   `json:"label"`
 	Unit   string   `json:"unit"`
@@ -20,7 +20,7 @@ type chart struct {
 	Marks  []marker `json:"marks,omitempty"`
 }
 
-// series is one line of a chart, with a value for each of the chart's days. A null value leaves a gap in the line.
+// series is one line of a chart, with a value per day; null leaves a gap.
 type series struct {
 	Name   string     `json:"name"`
 	Colour string     `json:"colour"` // name of a CSS custom property in style.css
@@ -29,28 +29,26 @@ type series struct {
 	Hi     []*float64 `json:"hi,omitempty"`
 }
 
-// marker is a vertical line with a label in a chart, such as the evaluation of a planned trial.
+// marker is a labelled vertical line, such as the evaluation of a planned trial.
 type marker struct {
 	At   int64  `json:"at"` // Unix seconds
 	Text string `json:"text"`
 }
 
-// chartScripts returns the script and style elements that a page with charts needs.
 func chartScripts() g.Node {
 	return g.Group{h.Link(h.Rel("stylesheet"), h.Href("/static/uplot.css")), script("uplot.js"), script("chart.js")}
 }
 
-// node returns the element into which chart.js draws the chart; nil if the chart has fewer than two days. name labels
-// the element for screen readers.
+// node returns the element into which chart.js draws, or nil for fewer than two days. name is for screen readers.
 func (c chart) node(name string) g.Node {
 	b, err := json.Marshal(c)
-	if err != nil || len(c.Days) < 2 { // err is always nil for a chart
+	if err != nil || len(c.Days) < 2 { // err is always nil here
 		return nil
 	}
 	return h.Div(h.Class("chart"), h.Data("chart", string(b)), h.Role("img"), ariaLabel(name))
 }
 
-// unixDay returns the Unix time of the start of a UTC day such as 2026-01-31; 0 if date is not a day.
+// unixDay returns the Unix time of a UTC day such as 2026-01-31, or 0.
 func unixDay(date string) int64 {
 	at, err := time.Parse(time.DateOnly, date)
 	if err != nil {
@@ -59,7 +57,7 @@ func unixDay(date string) int64 {
 	return at.Unix()
 }
 
-// inPoints returns a value in points, where 1 point is 0.01 of reward.
+// inPoints converts reward to points; 1 point is 0.01 of reward.
 func inPoints(x *float64) *float64 {
 	if x == nil {
 		return nil
@@ -67,7 +65,6 @@ func inPoints(x *float64) *float64 {
 	return new(report.Points(*x))
 }
 
-// effectChart returns a chart of an effect over time, with its interval.
 func effectChart(label string, effects []effectAt) chart {
 	c, s := chart{Label: label, Unit: "points"}, series{Name: "Effect", Colour: "--mark"}
 	for _, l := range effects {
@@ -78,9 +75,8 @@ func effectChart(label string, effects []effectAt) chart {
 	return c
 }
 
-// effectOverTime returns a chart and a table of the effect at the end of each day. The chart marks the evaluations of
-// planned trials. For fewer than two days, effectOverTime instead returns a chart of since, which holds the effects
-// that the server has computed since its start. If since also has fewer than two effects, the result is nil.
+// effectOverTime returns a chart and a table of the effect at the end of each day, with the evaluations of planned
+// trials. With fewer than two days, it charts sinceStart, or returns nil.
 func effectOverTime(label, name string, days []report.Band, planned []report.PlannedTrial, sinceStart []effectAt) g.Node {
 	ends := make([]effectAt, len(days))
 	for i, d := range days {
@@ -110,7 +106,7 @@ func effectOverTime(label, name string, days []report.Band, planned []report.Pla
 		"the chart shows the counters, day by day."))}
 }
 
-// meansOverTime returns the mean rewards of treated and of control sessions by day, as a chart and as a table.
+// meansOverTime returns the daily mean rewards of treated and of control sessions, as chart and table.
 func meansOverTime(days []report.Day) g.Node {
 	if len(days) == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"precept/store"
 )
 
-// Comparison compares the sessions of two agents or of two models. Agents and models are not assigned at random, so the
-// differences may come from different tasks.
+// Comparison compares the sessions of two agents or of two models. These are not assigned at random, so differences may
+// come from different tasks.
 type Comparison struct {
 	By           string             `json:"by"` // agent or model
 	A            ComparedSide       `json:"a"`
@@ -38,17 +38,16 @@ type ComparedMeasure struct {
 	Difference Estimate `json:"difference"` // A minus B
 }
 
-// Estimate is a mean with its 95% interval, which is valid for one evaluation. With fewer than 10 sessions the
-// interval is null.
+// Estimate is a mean with its 95% interval, valid for one evaluation. The interval is null below 10 sessions.
 type Estimate struct {
 	Sessions int      `json:"sessions"` // number of sessions that have the value; for success, a run counts once
 	Mean     *float64 `json:"mean"`
 	Low      *float64 `json:"low"`
 	High     *float64 `json:"high"`
-	variance float64  // variance of the mean; +Inf for fewer than 10 sessions
+	variance float64  // of the mean; +Inf below 10 sessions
 }
 
-// ComparedLesson is a lesson with its injected sessions and their mean reward on both sides.
+// ComparedLesson is a lesson with its injected sessions on both sides.
 type ComparedLesson struct {
 	Slug string       `json:"slug"`
 	A    InjectedSide `json:"a"`
@@ -64,24 +63,21 @@ type InjectedSide struct {
 	sum float64
 }
 
-// minCompared is the smallest number of sessions for which an interval is computed.
 const minCompared = 10
 
-// t95 approximates the 97.5% quantile of Student's t distribution for a mean of n values. From 10 values on, the error
-// is at most 0.02.
+// t95 approximates the 97.5% quantile of Student's t distribution for a mean of n values. The error is at most 0.02
+// from n = 10 on.
 func t95(n int) float64 {
 	df := float64(n - 1)
 	return 1.96 + 2.37/df + 2.8/(df*df)
 }
 
-// sessionMeasure reads one number of a session, such as the number of turns.
 type sessionMeasure struct {
 	name    string
-	isShare bool                                            // the values are from 0 to 1
-	value   func(x *store.SessionItem) (v float64, ok bool) // ok is false for a session without the value
+	isShare bool                                            // values are from 0 to 1
+	value   func(x *store.SessionItem) (v float64, ok bool) // ok is false without the value
 }
 
-// sessionMeasures returns the measures of a comparison, in the order of the page.
 func sessionMeasures(p *Prices) []sessionMeasure {
 	costOf := p.costFunc()
 	return []sessionMeasure{
@@ -116,9 +112,8 @@ func sessionMeasures(p *Prices) []sessionMeasure {
 	}
 }
 
-// compare compares the sessions of two agents, or of two models if by is "model". a and b are the names of the agents
-// or models. If a is empty, compare takes the name with the most sessions. If b is empty, compare takes the name with
-// the most sessions among the others.
+// compare compares two agents, or two models if by is "model". An empty a or b stands for the name with the most
+// remaining sessions.
 func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string) Comparison {
 	facets := r.Facets(q)
 	valueOf, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents
@@ -158,14 +153,14 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 	return c
 }
 
-// estimate returns the mean of a measure over the sessions of list, with its interval. For a share, the sessions of a
-// run count once. The variance of a share is p(1-p), which is the largest variance of values from 0 to 1 with the mean
-// p. Here p is the mean, moved towards 0.5. Sessions with equal rewards therefore do not get an interval of width 0.
+// estimate returns the mean of a measure with its interval. For a share, a run counts once. The variance of a share is
+// p(1-p), the largest of values from 0 to 1 with the mean p. p is moved towards 0.5, so that equal rewards do not give
+// an interval of width 0.
 func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	var sum, squares float64
 	runs := map[string]bool{}
 	for _, x := range list {
-		if m.isShare && x.Run != "" { // the sessions of a run have one reward
+		if m.isShare && x.Run != "" { // a run has one reward
 			if runs[x.Run] {
 				continue
 			}
@@ -194,7 +189,6 @@ func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	return e
 }
 
-// setInterval sets Low and High from the mean and its variance. Low is at least 0. For a share, High is at most 1.
 func (e *Estimate) setInterval(isShare bool) {
 	half := t95(e.Sessions) * math.Sqrt(e.variance)
 	low, high := max(*e.Mean-half, 0), *e.Mean+half
@@ -204,7 +198,7 @@ func (e *Estimate) setInterval(isShare bool) {
 	e.Low, e.High = &low, &high
 }
 
-// subtract returns the difference a - b of two means. The difference has an interval if both means have an interval.
+// subtract returns a - b, with an interval if both means have one.
 func subtract(a, b *Estimate) (d Estimate) {
 	if a.Mean == nil || b.Mean == nil {
 		return d
@@ -219,8 +213,7 @@ func subtract(a, b *Estimate) (d Estimate) {
 	return d
 }
 
-// comparedLessons returns the lessons that were injected in a session of either side, ordered by the number of
-// sessions, largest first.
+// comparedLessons returns the lessons injected on either side, by number of sessions.
 func comparedLessons(sides *[2][]*store.SessionItem) []ComparedLesson {
 	found := map[string]*ComparedLesson{}
 	for i, list := range sides {

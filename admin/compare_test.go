@@ -9,8 +9,8 @@ import (
 	"precept/store"
 )
 
-// sessionsOfTwoAgents returns perAgent sessions of the agent coder, with reward 1, and perAgent sessions of the agent
-// tester, with reward 0. The first session of each agent has no duration.
+// sessionsOfTwoAgents returns sessions of coder with reward 1 and of tester with reward 0. The first of each has no
+// duration.
 func sessionsOfTwoAgents(perAgent int, run string) *store.Recent {
 	r := &store.Recent{}
 	for i := range perAgent {
@@ -22,7 +22,7 @@ func sessionsOfTwoAgents(perAgent int, run string) *store.Recent {
 	return r
 }
 
-// asJSON returns v as JSON, so that a message shows the values behind pointers.
+// asJSON shows values behind pointers in messages.
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
@@ -45,7 +45,6 @@ func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 	}
 }
 
-// The sessions of a run share one reward, and count as one session in the success measure.
 func TestComparisonCountsTheRewardOfARunOnce(t *testing.T) {
 	c := compare(sessionsOfTwoAgents(50, "nightly"), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[0]; got.A.Sessions != 1 || got.B.Sessions != 1 || got.Difference.Low != nil {
@@ -56,7 +55,7 @@ func TestComparisonCountsTheRewardOfARunOnce(t *testing.T) {
 	}
 }
 
-// A session without a duration, such as an imported one, is not counted in the duration measure.
+// Imported sessions, for example, have no duration.
 func TestComparisonOmitsUnknownDurations(t *testing.T) {
 	c := compare(sessionsOfTwoAgents(12, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[3]; got.Name != "seconds" || got.A.Sessions != 11 {
@@ -64,7 +63,6 @@ func TestComparisonOmitsUnknownDurations(t *testing.T) {
 	}
 }
 
-// A comparison needs two agents. The page without them says how many agents are stored.
 func TestComparisonWithoutTwoAgentsSaysHowManyAreStored(t *testing.T) {
 	for want, list := range map[string][]store.SessionItem{
 		"No agent yet":            nil,
@@ -77,7 +75,6 @@ func TestComparisonWithoutTwoAgentsSaysHowManyAreStored(t *testing.T) {
 	}
 }
 
-// An invalid parameter of GET /api/compare is an error of the client, with the name of the parameter.
 func TestCompareAPINamesInvalidParameter(t *testing.T) {
 	f, _, _ := newRoleFixture(t)
 	for target, want := range map[string]string{"/api/compare?by=agnet": "by: ", "/api/compare?limit=x": "limit: "} {

@@ -15,14 +15,13 @@ import (
 	"precept/inject/lesson"
 )
 
-// action is a possible action on a lesson, with the name of its button and a description of its consequence.
+// action is a possible action on a lesson, with its button and consequence.
 type action struct {
 	key               lesson.Action
 	name, consequence string
-	needsConfirmation bool // the action needs two clicks: the first opens the consequence and a second button
+	needsConfirmation bool // the first click opens the consequence and a second button
 }
 
-// actionsOf returns the actions that are possible on a lesson in this state.
 func actionsOf(state lesson.State) (out []action) {
 	approve := action{lesson.Approve, "Approve", "The text above is active from the next turn on: " +
 		"sessions that fire a trigger may get the lesson, and the lesson is still withheld from some at random, " +
@@ -55,8 +54,8 @@ func actionsOf(state lesson.State) (out []action) {
 	}
 }
 
-// actionForms returns a form for each possible action, with the consequence of the action. An action after which new
-// sessions do not get the lesson needs two clicks. The first click opens the consequence and the measured effect.
+// actionForms returns a form per possible action. An action after which new sessions lack the lesson needs two clicks.
+// The first click shows the consequence and the measured effect.
 func actionForms(f frame, l *lesson.Lesson, row *report.Row) g.Node {
 	return section("actions", "Actions", h.Div(h.Class("actions"), g.Map(actionsOf(l.State), func(a action) g.Node {
 		consequenceID := "does-" + string(a.key)
@@ -78,7 +77,7 @@ func actionForms(f frame, l *lesson.Lesson, row *report.Row) g.Node {
 	})))
 }
 
-// measurement returns a sentence about the measured effect of a lesson.
+// measurement describes the measured effect of a lesson in a sentence.
 func measurement(r *report.Row) string {
 	switch {
 	case r == nil || r.NInjected+r.NWithheld == 0:
@@ -96,8 +95,8 @@ func measurement(r *report.Row) string {
 	return text
 }
 
-// cautionNote explains that the counts turned advice into a caution; nil for other lessons. The note has the numbers
-// of the advice, because these numbers caused the change. The advice is measured as a separate arm.
+// cautionNote explains that the counts turned advice into a caution, or returns nil. It shows the numbers of the
+// advice, a separate arm, because they caused the change.
 func (v *lessonView) cautionNote() g.Node {
 	if !isCautionByCounts(v.row) {
 		return nil
@@ -113,13 +112,12 @@ func (v *lessonView) cautionNote() g.Node {
 		countNoun(advice.NInjected, "session"), decimalText(advice.MeanInjected, 3), countNoun(advice.NWithheld, "session"), decimalText(advice.MeanWithheld, 3)))
 }
 
-// isCautionByCounts reports whether the counts present an active lesson as a caution.
 func isCautionByCounts(r *report.Row) bool {
 	return r != nil && r.Caution && strings.Contains(r.Arm, ".caution") && lesson.State(r.State).IsActive() && r.State != string(lesson.Caution)
 }
 
-// newestDecision returns the newest event of the lesson's audit log, with the measured effect; nil without an event.
-// If the decision can be undone, newestDecision adds a button for this.
+// newestDecision returns the newest event of the lesson with its effect, and a button that undoes it if possible; nil
+// without an event.
 func (v *lessonView) newestDecision(f frame) g.Node {
 	if len(v.events) == 0 {
 		return nil
@@ -140,8 +138,7 @@ func (v *lessonView) newestDecision(f frame) g.Node {
 	)
 }
 
-// eventText describes an event of the audit log in words: the author, the action, the change of the state, and the
-// numbers of rewarded sessions with and without the lesson.
+// eventText describes an event of the lessons' audit log in words.
 func eventText(e *lesson.Event) g.Node {
 	author := cmp.Or(e.By, "precept")
 	hand, _ := e.Detail[lesson.DetailHand].(string)
@@ -158,7 +155,7 @@ func eventText(e *lesson.Event) g.Node {
 	case lesson.BecameAdvice:
 		text = " turned the lesson back into advice, by its counts"
 	}
-	if hand == lesson.HandFile && e.Action == "create" { // the author is not known, because a command or a person wrote the file
+	if hand == lesson.HandFile && e.Action == "create" { // a command or a person wrote the file
 		return g.Group{h.Strong(g.Text("precept")), g.Text(" found the file of the new lesson")}
 	}
 	switch hand {
@@ -181,7 +178,7 @@ func eventText(e *lesson.Event) g.Node {
 	return g.Group{h.Strong(untrustedText(author)), g.Text(text)}
 }
 
-// detailCount returns a count from the details of an event. A count that was read from JSON is a float64.
+// detailCount returns a count from an event's details. Counts read from JSON are float64.
 func detailCount(v any) (int64, bool) {
 	switch n := v.(type) {
 	case int64:
@@ -192,7 +189,7 @@ func detailCount(v any) (int64, bool) {
 	return 0, false
 }
 
-// pastTense returns an action of the audit log as a verb in the past tense, such as approved.
+// pastTense returns an action as a verb such as approved.
 func pastTense(a lesson.Action) string {
 	known := map[lesson.Action]string{
 		lesson.Approve: "approved", lesson.Reject: "rejected", lesson.StartTrial: "started a trial of", lesson.Pause: "paused",
@@ -204,13 +201,13 @@ func pastTense(a lesson.Action) string {
 	return cmp.Or(known[a], "changed ("+string(a)+")")
 }
 
-// actionName returns the text of the button that undoes a pause or a retirement.
+// actionName returns the button text for undoing a pause or a retirement.
 func actionName(a lesson.Action) string {
 	return map[lesson.Action]string{lesson.Resume: "Resume", lesson.Restore: "Restore"}[a]
 }
 
-// actOnPage handles POST /lessons/{slug}/{action}. The response redirects to the address in the field back, whose page
-// shows the result or the error as a notice.
+// actOnPage handles POST /lessons/{slug}/{action}. It redirects to the address in the field back, which shows the
+// result as a notice.
 func (s *Server) actOnPage(c echo.Context) error {
 	a, slug := lesson.Action(c.Param("action")), trial.LessonSlug(param(c, "slug"))
 	if !a.Valid() {

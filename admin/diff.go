@@ -8,14 +8,12 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// diffLimit is the maximum number of lines of each text that a diff compares. The work grows with the product of the
-// numbers of lines of both texts.
+// diffLimit bounds the lines of each text, because the work grows with their product.
 const diffLimit = 400
 
-// diffLine is a line of a diff: added, cut or kept.
 type diffLine struct{ mark, text, kind string }
 
-// diffLines returns the lines of a diff from a to b, by the longest common subsequence of their lines.
+// diffLines returns a diff from a to b by their longest common subsequence of lines.
 func diffLines(a, b string) (out []diffLine) {
 	lines := func(text string) []string {
 		all := strings.Split(strings.TrimSpace(truncateBytes(text, maxShownText)), "\n")
@@ -52,7 +50,6 @@ func diffLines(a, b string) (out []diffLine) {
 	return out
 }
 
-// diffOf returns the diff from a to b as HTML. Each line has a mark and a CSS class.
 func diffOf(a, b string) g.Node {
 	return h.Pre(h.Class("diff"), g.Map(diffLines(a, b), func(l diffLine) g.Node {
 		return h.Span(h.Class(l.kind), g.Text(l.mark+" "), untrustedText(l.text), g.Text("\n"))

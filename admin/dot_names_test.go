@@ -11,7 +11,7 @@ import (
 	"precept/store"
 )
 
-// dotNames is an archive with one session in the run "..". The archive records the names that requests ask for.
+// dotNames is an archive with the run "..", which records the requested names.
 type dotNames struct {
 	emptyArchive
 
@@ -32,8 +32,7 @@ func (d dotNames) Transcript(_ context.Context, _, name string, _ int) (store.Tr
 	return store.Transcript{SessionItem: store.SessionItem{ID: name}}, nil
 }
 
-// Browsers resolve the segments . and .. of a path even if the segments are escaped. The links and forms of a run or a
-// session with such a name therefore have the name in the query, and the pages and the API read the name there.
+// Browsers resolve . and .. in a path even if escaped, so these names are in the query.
 func TestLinksOfRunsAndSessionsNamedWithDotsWork(t *testing.T) {
 	var requested []string
 	forgetter := &fakeForgetter{}
@@ -65,6 +64,6 @@ func TestLinksOfRunsAndSessionsNamedWithDotsWork(t *testing.T) {
 		r.Body = io.NopCloser(strings.NewReader(url.Values{csrfField: {csrf}, "sure": {"yes"}}.Encode()))
 	})
 	if forgetter.lastCall != "acme|.." {
-		t.Errorf("the form for a deletion forgot %q, want acme|..", forgetter.lastCall)
+		t.Errorf("deletion form forgot %q, want \"acme|..\"", forgetter.lastCall)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"precept/store"
 )
 
-// After a server error, the log has the cause once, with the request id of the response. Only a browser gets a page.
 func TestServerErrorIsLoggedWithRequestID(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Write.Forget = &fakeForgetter{err: errors.New("disk canary")} })
 	cookie, csrf := f.browser(t)
@@ -39,7 +38,6 @@ func TestServerErrorIsLoggedWithRequestID(t *testing.T) {
 	}
 }
 
-// The log has no line about a client error.
 func TestClientErrorsAreNotLogged(t *testing.T) {
 	f := newFixture(t, nil)
 	for target, status := range map[string]int{
@@ -54,7 +52,6 @@ func TestClientErrorsAreNotLogged(t *testing.T) {
 	}
 }
 
-// failingReader returns an error for a report and for a list of sessions.
 type failingReader struct{ emptyArchive }
 
 func (failingReader) Report(context.Context, ReportQuery) (report.Report, error) {
@@ -65,7 +62,6 @@ func (failingReader) Browse(context.Context, store.SessionQuery) (store.SessionL
 	return store.SessionList{}, errors.New("browse canary")
 }
 
-// A page or an API route whose source fails does not show the cause, and logs it once.
 func TestFailedPageLogsItsCauseOnce(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Report, o.Read.Archive = failingReader{}, failingReader{} })
 	for target, tc := range map[string]struct {
@@ -83,7 +79,6 @@ func TestFailedPageLogsItsCauseOnce(t *testing.T) {
 	}
 }
 
-// The response to a HEAD request of an unknown path has status 404 and no body.
 func TestHeadOfUnknownPathHasNoBody(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, target := range []string{"/nowhere", "/api/nothing"} {
@@ -94,8 +89,7 @@ func TestHeadOfUnknownPathHasNoBody(t *testing.T) {
 	}
 }
 
-// At the start, the server reads the audit log and skips damaged lines. New entries are appended. If the file is
-// unreadable, the server still starts, and the log has the error.
+// The server starts even if the file is unreadable, and logs the error.
 func TestAuditSkipsDamagedLinesAndUnreadableFile(t *testing.T) {
 	dir := t.TempDir()
 	var b strings.Builder

@@ -9,8 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// errorResponse returns err if err is an HTTP error. For any other error, errorResponse returns status 500 with a
-// fixed text, and keeps err as Internal for the log.
+// errorResponse returns err if it is an HTTP error, else status 500 with a fixed text and err as Internal for the log.
 func errorResponse(err error) *echo.HTTPError {
 	if httpError, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return httpError
@@ -18,7 +17,7 @@ func errorResponse(err error) *echo.HTTPError {
 	return echo.NewHTTPError(http.StatusInternalServerError, "internal error; the log of precept has the reason").SetInternal(err)
 }
 
-// clientError returns the HTTP error for the client, without its cause. explain logs the cause, if there is one.
+// clientError returns the HTTP error for the client and logs its cause.
 func (s *Server) clientError(c echo.Context, err error) *echo.HTTPError {
 	response := errorResponse(err)
 	if response.Internal != nil {
@@ -27,7 +26,7 @@ func (s *Server) clientError(c echo.Context, err error) *echo.HTTPError {
 	return echo.NewHTTPError(response.Code, response.Message)
 }
 
-// errorSentence returns the message of an error as a sentence, with a capital letter and a full stop.
+// errorSentence returns the message with a capital letter and a full stop.
 func errorSentence(err *echo.HTTPError) string {
 	text := fmt.Sprint(err.Message)
 	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):] + "."

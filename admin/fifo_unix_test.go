@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A named pipe in place of the logins file is refused. Otherwise, the start would wait for a writer of the pipe.
+// Otherwise, the start would wait for a writer of the pipe.
 func TestNamedPipeAsLoginsFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), loginsFile)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -13,11 +13,10 @@ import (
 	"precept/bandit/report"
 )
 
-// effect is a measured effect with its 95% interval, in units of reward. A nil effect means that there is no effect to
-// show.
+// effect is a measured effect with its 95% interval, in units of reward; nil: none to show.
 type effect struct{ size, lo, hi float64 }
 
-// rowEffect returns the effect of a row; nil for a row without an effect yet, or with the verdict invalid.
+// rowEffect returns the effect of a row, or nil if the row has none or has the verdict invalid.
 func rowEffect(l *report.Row) *effect {
 	if l.Verdict == report.Invalid || l.Effect == nil || l.Lo == nil || l.Hi == nil {
 		return nil
@@ -25,12 +24,11 @@ func rowEffect(l *report.Row) *effect {
 	return &effect{*l.Effect, *l.Lo, *l.Hi}
 }
 
-// globalEffect returns the effect of all lessons together; nil under the same conditions as in rowEffect.
 func globalEffect(g *report.Global) *effect {
 	return rowEffect(&report.Row{Verdict: g.Verdict, Effect: g.Effect, Lo: g.Lo, Hi: g.Hi})
 }
 
-// stillCounting is the text in place of a figure for which there is too little data.
+// stillCounting stands for a figure with too little data.
 const stillCounting = "counting …"
 
 func (e *effect) points() string {
@@ -47,7 +45,7 @@ func (e *effect) interval() string {
 	return points(&e.lo) + " to " + points(&e.hi)
 }
 
-// tone returns good for an interval above 0, bad for an interval below 0, else an empty string.
+// tone returns good for an interval above 0, bad below 0, else "".
 func (e *effect) tone() string {
 	switch {
 	case e != nil && e.lo > 0:
@@ -59,21 +57,20 @@ func (e *effect) tone() string {
 	}
 }
 
-// Sizes of the forest plot, in units of its SVG.
+// Sizes in units of the SVG.
 const (
 	plotWidth  = 240.0
 	plotMargin = 10.0
 )
 
-// axis maps effects, in units of reward, to the width of the plot. All rows of a page share one axis, which contains
-// 0.
+// axis maps effects to the width of the plot. All rows of a page share one axis, which contains 0.
 type axis struct {
 	lo, hi, step float64
 }
 
-// fitAxis returns the axis for effects and true effects. A positive zoom is the distance from 0 to both ends of the
-// axis, in points. With zoom 0, the axis contains all effects, but cuts the widest intervals, which belong to lessons
-// with little data. With a negative zoom, the axis contains all intervals.
+// fitAxis returns the axis of a plot. A positive zoom is the distance from 0 to both ends, in points. With zoom 0, the
+// axis contains all effects but cuts the widest intervals, of lessons with little data; a negative zoom contains all
+// intervals.
 func fitAxis(effects []*effect, trueEffects []float64, zoom float64) axis {
 	if zoom > 0 {
 		return roundedAxis(-zoom/100, zoom/100)
@@ -82,7 +79,7 @@ func fitAxis(effects []*effect, trueEffects []float64, zoom float64) axis {
 	for _, x := range trueEffects {
 		lo, hi = min(lo, x), max(hi, x)
 	}
-	var below, above []float64 // distance of each bound from 0
+	var below, above []float64 // distances of the bounds from 0
 	for _, e := range effects {
 		if e != nil {
 			lo, hi = min(lo, e.size), max(hi, e.size)
@@ -92,13 +89,13 @@ func fitAxis(effects []*effect, trueEffects []float64, zoom float64) axis {
 	if zoom < 0 {
 		return roundedAxis(min(lo, -quantile(below, 1)), max(hi, quantile(above, 1)))
 	}
-	const medians = 1.75 // the axis ends at this multiple of the median distance; longer intervals get an arrowhead
+	const medians = 1.75 // multiple of the median distance at which the axis ends; longer intervals get an arrowhead
 	reach := medians * max(quantile(below, 0.5), quantile(above, 0.5))
 	return roundedAxis(min(lo, -min(reach, quantile(below, 0.9))), max(hi, min(reach, quantile(above, 0.9))))
 }
 
-// quantile returns the smallest of the values that is at least as large as the given share of the values; 0 without
-// values. quantile sorts values in place.
+// quantile returns the smallest value that is at least as large as a share of the values, or 0 without values. It sorts
+// values in place.
 func quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -107,8 +104,8 @@ func quantile(values []float64, share float64) float64 {
 	return values[max(0, int(math.Ceil(share*float64(len(values))))-1)]
 }
 
-// roundedAxis returns an axis that contains the interval from lo to hi, as far as it is between -1 and 1. The ends of
-// the axis are multiples of its step. The step is the smallest one with which the axis has at most six steps.
+// roundedAxis returns an axis that contains lo to hi within -1 to 1. Its ends are multiples of the smallest step that
+// gives at most six steps.
 func roundedAxis(lo, hi float64) axis {
 	lo, hi = max(lo, -1), min(hi, 1)
 	if hi-lo < 0.02 {
@@ -116,12 +113,11 @@ func roundedAxis(lo, hi float64) axis {
 	}
 	steps := []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5}
 	i := slices.IndexFunc(steps, func(s float64) bool { return math.Ceil(hi/s-1e-9)-math.Floor(lo/s+1e-9) <= 6 })
-	step := steps[i] // the maximum is 2, four of the largest steps
+	step := steps[i] // at most 2, four of the largest steps
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
 }
 
-// xCoordinate returns the x coordinate of an effect in the drawing. An effect beyond the axis gets the coordinate of
-// the nearer end of the axis.
+// xCoordinate returns the x coordinate of an effect. An effect beyond the axis gets the nearer end of the axis.
 func (a axis) xCoordinate(x float64) string {
 	shown := max(a.lo, min(a.hi, x))
 	return coordinate(plotMargin + (shown-a.lo)/(a.hi-a.lo)*(plotWidth-2*plotMargin))
@@ -129,7 +125,7 @@ func (a axis) xCoordinate(x float64) string {
 
 func coordinate(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
 
-// ticks returns the effects that the axis marks, which are the multiples of step from lo to hi.
+// ticks returns the marked effects: the multiples of step.
 func (a axis) ticks() (out []float64) {
 	for i := math.Round(a.lo / a.step); i <= math.Round(a.hi/a.step); i++ {
 		out = append(out, i*a.step)
@@ -137,20 +133,16 @@ func (a axis) ticks() (out []float64) {
 	return out
 }
 
-// text returns the range of the axis in words.
 func (a axis) text() string { return points(&a.lo) + " to " + points(&a.hi) + " points" }
 
-// stroke returns a path of the drawing.
 func stroke(class, d string) g.Node { return g.El("path", h.Class(class), g.Attr("d", d)) }
 
-// drawing returns an SVG with a label for screen readers. size is its width and height.
 func drawing(class, size, label string, children ...g.Node) g.Node {
 	return h.SVG(
 		h.Class(class), g.Attr("viewBox", "0 0 "+size), h.Role("img"), ariaLabel(label), g.Group(children),
 	)
 }
 
-// scale returns the drawing of the tick labels, which is shown above the forest plot.
 func (a axis) scale() g.Node {
 	return drawing("forest", "240 24", "scale in points", g.Map(a.ticks(), func(x float64) g.Node {
 		text := "0"
@@ -164,8 +156,8 @@ func (a axis) scale() g.Node {
 	}))
 }
 
-// plot draws one row of the forest plot: the interval, the effect and, if known, the true effect. An arrowhead marks
-// an end of the interval beyond the axis.
+// plot draws one row: the interval, the effect and the true effect if known. An arrowhead marks an interval beyond the
+// axis.
 func (a axis) plot(e *effect, trueEffect *float64) g.Node {
 	label := "no effect yet"
 	if e != nil {
@@ -177,7 +169,6 @@ func (a axis) plot(e *effect, trueEffect *float64) g.Node {
 	return a.row(e, trueEffect, label, e.tone())
 }
 
-// row draws one row as plot does, with the given label for screen readers and the given tone.
 func (a axis) row(e *effect, trueEffect *float64, label, tone string) g.Node {
 	marks := g.Map(a.ticks(), func(x float64) g.Node {
 		return stroke(ifElse(x == 0, "zero", "grid"), "M"+a.xCoordinate(x)+" -80v190")
@@ -205,7 +196,7 @@ const (
 	sparkHeight = 22.0
 )
 
-// sparkline returns a small line chart of the effect over the last 60 days; nil for fewer than two days.
+// sparkline returns a small chart of the effect over 60 days, or nil for fewer than two days.
 func sparkline(days []report.Band) g.Node {
 	const maxPoints = 60
 	days = days[max(0, len(days)-maxPoints):]
@@ -232,7 +223,6 @@ func sparkline(days []report.Band) g.Node {
 		stroke("zero", "M0 "+y(0)+"H84"), g.El("polyline", g.Attr("points", strings.TrimSpace(b.String()))))
 }
 
-// head returns the heading of the plot's column. name labels the column for screen readers.
 func (a axis) head(name string) g.Node {
 	return numberColumn(h.Class("plot"), h.Span(h.Class("hidden-text"), g.Text(name)), a.scale())
 }

@@ -14,13 +14,13 @@ import (
 	"precept/bandit/report"
 )
 
-// forestRow is a row of a forest plot, as the page draws it. The coordinate of a missing mark is NaN.
+// forestRow is a drawn row; missing marks are NaN.
 type forestRow struct {
 	lo, effect, hi, truth float64 // x coordinates
-	cutLow, cutHigh       bool    // the interval is clipped at this end
+	cutLow, cutHigh       bool    // clipped at this end
 }
 
-// forestPlot returns the rows of the forest plot on the page at target, and the number of ticks of its axis.
+// forestPlot returns the rows on a page, and the number of ticks.
 func forestPlot(
 	t interface {
 		Fatalf(format string, args ...any)
@@ -65,7 +65,6 @@ func newRow(n int, effect, lo, hi float64) report.Row {
 	}
 }
 
-// For any effects, the plot stays inside its picture, and each effect is between its bounds.
 func TestForestPlotStaysInsideItsPicture(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rows []report.Row
@@ -92,8 +91,6 @@ func TestForestPlotStaysInsideItsPicture(t *testing.T) {
 	})
 }
 
-// One lesson with a wide interval does not compress the other intervals. The scale fits most intervals, and the plot
-// marks the clipped ones.
 func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 	var rows []report.Row
 	for i := range 19 {
@@ -126,7 +123,6 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 	}
 }
 
-// A row with the verdict invalid has no interval in the plot and does not affect the axis.
 func TestInvalidRowsAreNotPlotted(t *testing.T) {
 	valid, invalid := newRow(0, 0.02, 0, 0.04), newRow(1, 0.9, 0.8, 1)
 	invalid.Verdict = report.Invalid

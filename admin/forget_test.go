@@ -9,10 +9,9 @@ import (
 	"testing"
 )
 
-// fakeForgetter records its newest call.
 type fakeForgetter struct {
-	lastCall string // tenant and session, separated by |
-	err      error  // returned by each call
+	lastCall string // TENANT|SESSION
+	err      error
 }
 
 func (f *fakeForgetter) Forget(_ context.Context, tenant, session string) (int, error) {
@@ -55,7 +54,6 @@ func TestForgetRequestMustNameOneSessionOrTenant(t *testing.T) {
 	}
 }
 
-// POST /api/forget requires a bearer token, or a cookie with a CSRF token.
 func TestForgetRequiresTokenAndCSRF(t *testing.T) {
 	forgetter := &fakeForgetter{}
 	f := newFixture(t, func(o *Options) { o.Write.Forget = forgetter })
@@ -81,7 +79,7 @@ func TestForgetRequiresTokenAndCSRF(t *testing.T) {
 	}
 }
 
-// The audit entry of a deletion names the tenant and the number of deleted sessions, and no name of a session.
+// Names of sessions are personal data and must not stay in the log.
 func TestAuditEntryOfDeletionNamesTenantAndNumber(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Write.Forget = &fakeForgetter{} })
 	f.do(t, "POST", "/api/forget", func(r *http.Request) {

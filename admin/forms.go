@@ -8,8 +8,7 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// filterForm returns the form with the filters of a page. clear is the address of the page without filters; empty if no
-// filter is set.
+// filterForm returns the filters of a page. clearHref is the page without filters, or empty if none is set.
 func filterForm(action, name, clearHref string, fields ...g.Node) g.Node {
 	return h.Form(
 		h.Method("get"), h.Action(action), h.Class("filters"), h.Role("search"), ariaLabel(name), g.Group(fields),
@@ -20,13 +19,11 @@ func filterForm(action, name, clearHref string, fields ...g.Node) g.Node {
 	)
 }
 
-// field returns a form field with its label. name is the HTML id of the input.
+// field returns a form field with its label; name is the HTML id of the input.
 func field(label, name string, input g.Node) g.Node {
 	return h.Div(h.Class("field"), h.Label(h.For(name), g.Text(label)), input)
 }
 
-// textInput returns a text input. size is the width of the input in characters. attributes are further attributes of
-// the input.
 func textInput(name, value, size string, attributes ...g.Node) g.Node {
 	return h.Input(
 		h.ID(name), h.Name(name), h.Value(escapeHidden(value)), h.MaxLength("256"), g.Attr("size", size), g.Group(attributes),
@@ -41,10 +38,10 @@ func dateField(label, name, value, example string) g.Node {
 	return textField(label, name, value, "11", h.Placeholder(example))
 }
 
-// choice is an option of a selection. Key is the value in the query, and Name is the text on the page.
+// choice is an option: Key in the query, Name on the page.
 type choice struct{ Key, Name string }
 
-// anyOf returns the options of a filter: the option any, which does not filter, and one option for each word.
+// anyOf returns the options of a filter, starting with any, which does not filter.
 func anyOf(words ...string) []choice {
 	out := []choice{{"", "any"}}
 	for _, w := range words {
@@ -63,19 +60,16 @@ func option(c choice, chosen bool) g.Node {
 	return h.Option(h.Value(c.Key), g.If(chosen, h.Selected()), untrustedText(c.Name))
 }
 
-// checkboxField returns a checkbox of a filter.
 func checkboxField(label, name, value string, checked bool) g.Node {
 	return checkbox(label, h.Name(name), h.Value(value), g.If(checked, h.Checked()))
 }
 
-// checkbox returns a labelled checkbox.
 func checkbox(label string, attributes ...g.Node) g.Node {
 	return h.Label(
 		h.Class("check"), h.Input(h.Type("checkbox"), g.Group(attributes)), g.Text(" "+label),
 	)
 }
 
-// windowField returns the field of a report's window, with common choices.
 func windowField(value string) g.Node {
 	return g.Group{
 		textField("Window", "window", value, "5", h.Placeholder("all"), h.List("windows")),
@@ -85,8 +79,7 @@ func windowField(value string) g.Node {
 	}
 }
 
-// hiddenQueryFields returns a hidden field for each of the keys that the query of the page has, so that a form keeps
-// their values.
+// hiddenQueryFields keeps the values of query keys in a form.
 func hiddenQueryFields(f frame, keys ...string) g.Node {
 	return g.Map(keys, func(key string) g.Node {
 		value := f.query.Get(key)
@@ -94,7 +87,6 @@ func hiddenQueryFields(f frame, keys ...string) g.Node {
 	})
 }
 
-// hiddenField returns a hidden field.
 func hiddenField(name, value string) g.Node {
 	return h.Input(h.Type("hidden"), h.Name(name), h.Value(value))
 }

@@ -9,7 +9,6 @@ import (
 	"precept/admin"
 )
 
-// The checkbox of a filter shows the value in the query. Only the overview has a row of all lessons together.
 func TestCheckboxesFollowQueryAndOnlyOverviewHasTotalRow(t *testing.T) {
 	h, err := admin.New(newWordSource("word").options())
 	if err != nil {

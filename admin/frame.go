@@ -17,18 +17,18 @@ import (
 	"precept/inject/lesson"
 )
 
-// pageContent is the part of a page that the handler of the page makes. Server.show adds the frame.
+// pageContent is what a handler makes; Server.show adds the frame.
 type pageContent struct {
 	Title   string
-	Main    func(frame) g.Node // the content of the page
-	Head    g.Node             // scripts and style sheets of this page alone; nil if none
-	Live    bool               // the page refreshes itself
+	Main    func(frame) g.Node
+	Head    g.Node // scripts and style sheets of this page alone, or nil
+	Live    bool   // the page refreshes itself
 	Counted countedAt
-	Problem string // reason why parts of the page are missing; empty: none
-	Err     error  // reason why the page is missing; sets the status of the response; nil: none
+	Problem string // why parts of the page are missing
+	Err     error  // why the page is missing; sets the status of the response
 }
 
-// countedAt holds the time at which the figures of a page were counted.
+// countedAt is when the figures of a page were counted.
 type countedAt struct {
 	At  time.Time
 	Old bool // newer figures are being computed
@@ -39,27 +39,25 @@ type frame struct {
 	page   pageContent
 	Nav    []link
 	Tenant string
-	CSRF   string // empty for a program that sends a token; its pages have no forms
-	MayAct bool   // the request comes from a browser whose user may change data; the page then has forms
-	Viewer bool   // true for a viewer, whose pages have no links to operators' pages
+	CSRF   string // empty for a program with a token, whose pages have no forms
+	MayAct bool   // the user of this browser may change data, so the page has forms
+	Viewer bool   // viewers get no links to operators' pages
 	Notice notice // result of the last action
 
 	path  string
 	query url.Values
 }
 
-// link is an entry of the navigation.
 type link struct {
 	Name, Href, Badge string
 	IsCurrent         bool
 }
 
-// frameOf returns a frame with the path and the query of a request, which is enough to make links.
+// frameOf returns a frame that can only make links.
 func frameOf(c echo.Context) frame {
 	return frame{Tenant: tenantOf(c), path: c.Request().URL.EscapedPath(), query: c.QueryParams()}
 }
 
-// address joins an escaped path and a query.
 func address(path string, q url.Values) string {
 	if len(q) == 0 {
 		return path
@@ -67,8 +65,7 @@ func address(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// Link returns the address of the page at path for the same tenant. query holds alternating keys and values; a pair
-// with an empty value is left out.
+// Link returns the address of a page for the same tenant. query alternates keys and values; empty values are left out.
 func (f frame) Link(path string, query ...string) string {
 	q := url.Values{}
 	if t := f.query.Get("tenant"); t != "" {
@@ -82,17 +79,17 @@ func (f frame) Link(path string, query ...string) string {
 	return address(path, q)
 }
 
-// linkInReport returns the address of another page whose figures count the same sessions as the figures of this page.
-// The address keeps the tenant, the window and the choice of open sessions.
+// linkInReport returns the address of a page whose figures count the same sessions: it keeps tenant, window and the
+// choice of open sessions.
 func (f frame) linkInReport(path string, query ...string) string {
 	return f.Link(path, append([]string{"window", f.query.Get("window"), "provisional", f.query.Get("provisional")}, query...)...)
 }
 
-// filteredPages returns the paths of the pages with the filters of the list of sessions.
+// filteredPages returns the pages with the filters of the list of sessions.
 func filteredPages() []string { return []string{"/sessions", "/traffic", "/compare", "/samples"} }
 
-// linkWithFilters returns the address of another page for the same tenant. Between two of filteredPages, the address
-// keeps the filters and the order of the list of sessions. A page keeps the filters that it does not apply, too.
+// linkWithFilters returns the address of another page. Between filteredPages, it keeps filters and order, even filters
+// that a page does not apply.
 func (f frame) linkWithFilters(path string) string {
 	var query []string
 	if pages := filteredPages(); path != f.path && slices.Contains(pages, path) && slices.Contains(pages, f.path) {
@@ -103,8 +100,7 @@ func (f frame) linkWithFilters(path string) string {
 	return f.Link(path, query...)
 }
 
-// unappliedNote returns a sentence that names the filters in the query with the given keys, and the reason why this
-// page does not apply these filters.
+// unappliedNote says which filters of the query this page does not apply, and why.
 func (f frame) unappliedNote(reason string, keys ...string) g.Node {
 	var names []string
 	for _, key := range keys {
@@ -118,7 +114,6 @@ func (f frame) unappliedNote(reason string, keys ...string) g.Node {
 	))
 }
 
-// filterName returns the name of a filter on the page.
 func filterName(key string) string { return strings.ReplaceAll(key, "_", " ") }
 
 // helpHref returns the address of a page of the docs, such as EXPERIMENT#outcomes.
@@ -127,14 +122,13 @@ func (f frame) helpHref(page string) string {
 	return f.Link("/help/"+name) + ifElse(found, "#"+anchor, "")
 }
 
-// WithQuery returns the address of this page with a changed query. query holds alternating keys and values; an empty
-// value removes its key. The address leads to the first page of rows, because a different order or filter changes the
-// rows of each page.
+// WithQuery returns the address of this page with a changed query; an empty value removes its key. It leads to the
+// first page of rows, because an order or filter changes the rows of each page.
 func (f frame) WithQuery(query ...string) string {
 	return f.onSamePage(append([]string{"page", "", "after", ""}, query...)...)
 }
 
-// onSamePage returns the address of this page with a changed query, as With does, but keeps the page of rows.
+// onSamePage is WithQuery, but keeps the page of rows.
 func (f frame) onSamePage(query ...string) string {
 	q := maps.Clone(f.query)
 	for i := 0; i+1 < len(query); i += 2 {
@@ -146,8 +140,8 @@ func (f frame) onSamePage(query ...string) string {
 	return address(f.path, q)
 }
 
-// lessonHref returns the address of a lesson's page, or of an action on the lesson, with the window of this page. A
-// section of a rules file has no page of its own, so lesson returns the address of its row on the page of rules files.
+// lessonHref returns the address of a lesson or an action on it. A section of a rules file has only a row on the page
+// of rules files.
 func (f frame) lessonHref(slug string, action ...string) string {
 	if trial.Arm(slug).IsRule() {
 		return f.linkInReport("/rules") + "#" + sectionAnchor(slug)
@@ -155,20 +149,18 @@ func (f frame) lessonHref(slug string, action ...string) string {
 	return f.linkInReport(joinPath("/lessons/", url.PathEscape(slug), action), listKey, f.currentList("/lessons"))
 }
 
-// sessionHref returns the address of a session's page.
 func (f frame) sessionHref(id string) string {
 	return f.linkByName("/sessions/", id, nil, listKey, f.currentList(sessionLists()...))
 }
 
-// rewardedSessions returns the address of the list of a lesson's rewarded sessions in an arm, such as injected or
-// withheld. The list covers the window of this page's report. An empty slug means any lesson. extraQuery holds further
-// keys and values of the query, alternating.
+// rewardedSessions returns the list of a lesson's rewarded sessions in an arm, such as injected, in the window of this
+// page. An empty slug means every lesson.
 func (f frame) rewardedSessions(slug, arm string, extraQuery ...string) string {
 	return f.sessionsInWindow(append([]string{"lesson", slug, "arm", arm, "min_reward", "0"}, extraQuery...)...)
 }
 
-// sessionsInWindow returns the address of the list of sessions with filters, which are alternating keys and values. The
-// list covers the window of this page's report.
+// sessionsInWindow returns the list of sessions with filters, in the window of this page's report. filters alternates
+// keys and values.
 func (f frame) sessionsInWindow(filters ...string) string {
 	var query []string
 	window := f.query.Get("window")
@@ -180,8 +172,7 @@ func (f frame) sessionsInWindow(filters ...string) string {
 	return f.Link("/sessions", append(query, filters...)...)
 }
 
-// armLink returns a link to the list of a lesson's rewarded sessions in an arm. The text of the link is n, the number
-// of these sessions. extraQuery holds further keys and values of the link's query, alternating.
+// armLink returns the number n as a link to rewardedSessions.
 func (f frame) armLink(n int64, slug, arm string, extraQuery ...string) g.Node {
 	if n == 0 {
 		return g.Text("0")
@@ -193,23 +184,21 @@ func (f frame) armLink(n int64, slug, arm string, extraQuery ...string) g.Node {
 	return h.A(h.Href(f.rewardedSessions(slug, arm, extraQuery...)), ariaLabel(about), g.Text(countText(n)))
 }
 
-// runHref returns the address of a run's page.
 func (f frame) runHref(name string) string {
 	return f.linkByName("/runs/", name, nil, listKey, f.currentList(sessionLists()...))
 }
 
-// sessionLists returns the paths of the lists with links to the pages of sessions and runs.
+// sessionLists returns the lists with links to sessions and runs.
 func sessionLists() []string { return []string{"/sessions", "/samples"} }
 
 const (
-	listKey     = "list"  // query key: address of the list from which the reader came to the page
+	listKey     = "list"  // query key: list from which the reader came
 	maxListSize = 1 << 10 // maximum length of this address in bytes
 )
 
-// currentList returns the address of the list to which a reader of this page can return. If the path of this page is
-// one of paths, this page is the list. Otherwise the query key list has the address. currentList returns an empty
-// string if the path of the list is not one of paths, if the list has no query, or if the address is longer than
-// maxListSize. The address contains neither the tenant nor the window, because every link has both.
+// currentList returns the address of the list to which a reader can return: this page, or the query key list. It
+// returns "" if the list is not at one of paths, has no query, or is longer than maxListSize. Tenant and window are
+// left out, because every link has both.
 func (f frame) currentList(paths ...string) string {
 	list := f.query.Get(listKey)
 	if slices.Contains(paths, f.path) {
@@ -226,11 +215,10 @@ func (f frame) currentList(paths ...string) string {
 	return list
 }
 
-// parentList returns the name and the address of the list to which a page belongs. This is the list of currentList, or
-// else the list at the first of paths, without filters.
+// parentList returns the name and the address of currentList, or else of the list at paths[0] without filters.
 func (f frame) parentList(paths ...string) (name, target string) {
 	path, query, _ := strings.Cut(cmp.Or(f.currentList(paths...), paths[0]), "?")
-	q, _ := url.ParseQuery(query) // an invalid part of an edited address is dropped
+	q, _ := url.ParseQuery(query) // invalid parts of an edited address are dropped
 	var pairs []string
 	for key := range q {
 		if key != "tenant" {
@@ -240,23 +228,23 @@ func (f frame) parentList(paths ...string) (name, target string) {
 	return map[string]string{"/sessions": "Sessions", "/samples": "Samples", "/lessons": "Lessons"}[path], f.linkInReport(path, pairs...)
 }
 
-// breadcrumb returns the link to the list of parentList, which is shown at the top of a page.
+// breadcrumb returns the link at the top of a page to parentList.
 func (f frame) breadcrumb(paths ...string) g.Node {
 	name, target := f.parentList(paths...)
 	return h.P(h.Class("crumb"), h.A(h.Href(target), g.Text(name)))
 }
 
-// linkByName returns the address of the page or the action of a session or a run, as Link does.
+// linkByName is Link for a page or an action of a session or run.
 func (f frame) linkByName(prefix, name string, action []string, query ...string) string {
 	segment, nameQuery := PathName(name)
 	return f.Link(joinPath(prefix, segment, action), append(query, nameQuery...)...)
 }
 
-// nameKey is the query key for the name of a session or a run whose path has - in place of the name.
+// nameKey is the query key for a name whose path has - in its place.
 const nameKey = "name"
 
-// PathName returns the segment of a path for the name of a session or a run, and the query key and value that the
-// address needs. Browsers resolve the segments . and .. even if the segments are escaped, so the query has these names.
+// PathName returns the path segment for the name of a session or run. Browsers resolve . and .. even if escaped, so
+// these names are in the query instead.
 func PathName(name string) (segment string, query []string) {
 	if name == "." || name == ".." {
 		return "-", []string{nameKey, name}
@@ -264,13 +252,12 @@ func PathName(name string) (segment string, query []string) {
 	return url.PathEscape(name), nil
 }
 
-// joinPath returns prefix with the segment, followed by the parts of action with slashes between them.
 func joinPath(prefix, segment string, action []string) string {
 	return strings.Join(append([]string{prefix + segment}, action...), "/")
 }
 
-// withoutFilters returns the address of this page without the filters in keys and without the saved view. If the query
-// has none of the keys, withoutFilters returns an empty string. The order, the tenant and other parameters stay.
+// withoutFilters returns this page without the filters in keys and without the saved view, or "" if the query has none
+// of keys.
 func (f frame) withoutFilters(keys ...string) string {
 	if !f.hasQuery(keys...) {
 		return ""
@@ -282,17 +269,15 @@ func (f frame) withoutFilters(keys ...string) string {
 	return f.WithQuery(query...)
 }
 
-// hasQuery reports whether the query has a value for at least one of the keys.
 func (f frame) hasQuery(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return f.query.Get(key) != "" })
 }
 
-// csrfInput returns the hidden field with the CSRF token, which every form that writes needs.
+// csrfInput returns the CSRF token, which every form that writes needs.
 func (f frame) csrfInput() g.Node { return hiddenField(csrfField, f.CSRF) }
 
-// decisionForm returns a form that applies action a to lesson l. After the action, the browser opens the address in
-// back. The form sends the hash and the state of l, so that the action fails if the lesson has changed since the page
-// was made.
+// decisionForm returns a form that applies an action and then opens back. It sends the lesson's hash and state, so that
+// the action fails if the lesson has changed since.
 func (f frame) decisionForm(l *lesson.Lesson, a lesson.Action, back string, children ...g.Node) g.Node {
 	return h.Form(
 		h.Method("post"), h.Action(f.lessonHref(l.Slug, string(a))), f.csrfInput(),
@@ -301,9 +286,8 @@ func (f frame) decisionForm(l *lesson.Lesson, a lesson.Action, back string, chil
 	)
 }
 
-// sortLink returns a link for a column heading that sorts the page by key. The first click sorts the largest first if
-// largestFirst is true, else the smallest first. The second click reverses the order. text is the visible text, and
-// name describes the column to screen readers.
+// sortLink returns a column heading that sorts the page by key. A second click reverses the order. name describes the
+// column to screen readers.
 func (f frame) sortLink(key, name, text string, largestFirst bool) g.Node {
 	keys, orders := [2]string{key, "-" + key}, [2]string{"smallest first", "largest first"}
 	first := ifElse(largestFirst, 1, 0)
@@ -319,15 +303,12 @@ func (f frame) sortLink(key, name, text string, largestFirst bool) g.Node {
 	)
 }
 
-// rowsPerPage is the number of table rows that a page shows.
 const rowsPerPage = 100
 
-// pager holds the page number, the rows that the page shows (from inclusive, to exclusive), and the total number of
-// rows.
+// pager holds the number of a page, its rows (from inclusive, to exclusive), and the number of all rows.
 type pager struct{ number, from, to, total int }
 
-// pageOf returns the pager of the page number in the query, with size rows on each page. A page number beyond the end
-// means the last page.
+// pageOf returns the pager for the query's page number. A number beyond the end means the last page.
 func (f frame) pageOf(total, size int) pager {
 	n, err := strconv.Atoi(f.query.Get("page"))
 	if err != nil || n < 1 {
@@ -337,7 +318,7 @@ func (f frame) pageOf(total, size int) pager {
 	return pager{n, (n - 1) * size, min(n*size, total), total}
 }
 
-// html returns the range of the shown rows, with links to the previous and the next page.
+// html returns the shown range, with links to the previous and the next page.
 func (p pager) html(f frame) g.Node {
 	to := func(page int, rel, text string) g.Node {
 		return h.A(h.Href(f.WithQuery("page", strconv.Itoa(page))), h.Rel(rel), g.Text(text))
@@ -353,9 +334,8 @@ func pagerNav(children ...g.Node) g.Node {
 	return h.Nav(h.Class("pager"), ariaLabel("Rows"), g.Group(children))
 }
 
-// olderPager returns the links of a list that begins with the newest entry. after is the position after which this
-// page begins; if after is not empty, a link leads to the start of the list. next is the position of the last entry of
-// this page; if next is not empty, a link leads to the older entries.
+// olderPager returns the links of a list with the newest entry first. If after is not empty, a link leads to the start
+// of the list; if next is not empty, a link leads to older entries.
 func (f frame) olderPager(shown g.Node, after, next string) g.Node {
 	return pagerNav(
 		shown,

@@ -10,8 +10,7 @@ import (
 
 const week = 7 * 24 * time.Hour
 
-// lastWeek returns the sum of the days of the last week, including today. A report with a shorter window has fewer
-// days.
+// lastWeek returns the sum of the last seven days, including today. A report with a shorter window has fewer.
 func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	from := now.Add(-week).UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	for _, d := range days {
@@ -26,8 +25,7 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	return sum
 }
 
-// sessionsOfWeek returns the address of the list of sessions of an arm in the last seven days, or in the window of the
-// query if the window is shorter. extraQuery holds further keys and values of the query, alternating.
+// sessionsOfWeek returns the list of an arm's sessions in the last seven days, or in a shorter window of the query.
 func (f frame) sessionsOfWeek(arm string, extraQuery ...string) string {
 	window := f.query.Get("window")
 	if d, err := ParseWindow(window); err == nil && d > 0 && d < week {
@@ -36,8 +34,7 @@ func (f frame) sessionsOfWeek(arm string, extraQuery ...string) string {
 	return f.Link("/sessions", append([]string{"arm", arm, "range", "7d"}, extraQuery...)...)
 }
 
-// gainStats returns the figures that the overview shows below the net result: the effect of all lessons together, the
-// treated and control sessions, the proven lessons and the costs.
+// gainStats returns the figures below the net result.
 func gainStats(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
 	e := globalEffect(&r.Global)
@@ -61,8 +58,7 @@ func gainStats(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 		weekCosts(f, &lately, p, m)...)
 }
 
-// weekCosts returns the costs of lessons in the last week: the inserted tokens, their price, and the input of a session
-// with the share from the provider's prompt cache.
+// weekCosts returns the costs of lessons in the last week.
 func weekCosts(f frame, weekSum *report.Day, p *Prices, m *meanPrice) []stat {
 	key, note := "session-input", "no price of the models is known"
 	session := func(s report.Spending) string { return countText(s.Input / s.Sessions) }

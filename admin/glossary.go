@@ -12,9 +12,9 @@ import (
 type term struct {
 	Key      string
 	Name     string
-	Unit     string // unit of the number; empty for words and for numbers without a unit
-	HelpPage string // help page and its section, in the form PAGE#anchor
-	Text     string // definition
+	Unit     string // empty for words and for numbers without a unit
+	HelpPage string // in the form PAGE#anchor
+	Text     string
 }
 
 // glossary defines every number and every technical word of the dashboard.
@@ -70,8 +70,7 @@ func glossary() []term {
 	}
 }
 
-// termOf returns the term with this key. If the glossary lacks the key, the key serves as the name; a test fails for
-// such a key.
+// termOf returns the term with this key. An unknown key, which fails a test, serves as the name.
 func termOf(key string) term {
 	terms := glossary()
 	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
@@ -81,7 +80,7 @@ func termOf(key string) term {
 	return terms[i]
 }
 
-// termButton returns a button with the name of a term. The button opens the definition of the term.
+// termButton returns a button that opens the definition of a term.
 func termButton(key string) g.Node { return buttonOf(termOf(key)) }
 
 func buttonOf(t term) g.Node {
@@ -90,7 +89,7 @@ func buttonOf(t term) g.Node {
 	)
 }
 
-// definition returns the box with the definition of a term, which the button of the term opens.
+// definition returns the box that the button of a term opens.
 func definition(f frame, t term) g.Node {
 	return h.Div(
 		g.Attr("popover"), h.Class("definition"), h.ID("def-"+t.Key),
@@ -100,30 +99,27 @@ func definition(f frame, t term) g.Node {
 	)
 }
 
-// stat is a figure with its term, which has the unit and the definition.
+// stat is a figure with its term.
 type stat struct {
 	term  term
 	value string
 	note  string // second line, such as the interval
 	tone  string // good, bad, warn or empty
-	href  string // page with the sessions or lessons behind the value; empty: no link
+	href  string // sessions or lessons behind the value
 }
 
-// statOf returns a figure. The no-break space before a currency becomes a plain space, so that a long amount can break
-// there.
+// statOf returns a figure. The no-break space before a currency becomes plain, so that a long amount can break there.
 func statOf(key, value, note, tone string) stat {
 	return stat{termOf(key), strings.ReplaceAll(value, "\u00a0", " "), note, tone, ""}
 }
 
-// withLink returns the figure with a link to the sessions or lessons behind its value. A value of 0 and a missing value
-// get no link.
+// withLink adds a link to the sessions or lessons behind the value, unless it is 0 or missing.
 func (s stat) withLink(href string) stat {
 	s.href = ifElse(s.value == "0" || s.value == noValue || s.value == stillCounting, "", href)
 	return s
 }
 
-// unit returns the unit of the value: in the singular for 1, else in the plural. A placeholder that is still being
-// counted has no unit.
+// unit returns the unit in singular or plural. A value still being counted has none.
 func (s stat) unit() string {
 	switch s.value {
 	case "1":
@@ -135,7 +131,6 @@ func (s stat) unit() string {
 	}
 }
 
-// statList returns a list of figures with their units and definitions.
 func statList(list []stat) g.Node {
 	return h.Dl(h.Class("stats"), g.Map(list, func(s stat) g.Node {
 		unit := s.unit()

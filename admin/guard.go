@@ -12,8 +12,8 @@ import (
 	"precept/internal/redact"
 )
 
-// securityHeaders sets the security headers of every response. Scripts and styles come only from this server. No
-// response may be stored or framed.
+// securityHeaders sets the security headers. Scripts and styles come only from this server; no response may be stored
+// or framed.
 func securityHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()
@@ -21,8 +21,8 @@ func securityHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 			"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
-		// The address of the login link contains the token, so other sites must not get the address as referrer. The
-		// policy no-referrer would make browsers send the forms of this server with Origin: null.
+		// The login link contains the token, so other sites must not get it as referrer. With no-referrer, browsers
+		// would send our forms with Origin: null.
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -31,8 +31,8 @@ func securityHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// recover converts a panic of a handler to an error with status 500. The error omits the text of the panic, which may
-// hold data of a session. A panic with http.ErrAbortHandler continues, and aborts the connection.
+// recover converts a panic to status 500, without its text, which may hold data of a session. http.ErrAbortHandler
+// still aborts the connection.
 func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
@@ -49,9 +49,8 @@ func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// checkHost refuses requests with a foreign Host header. Otherwise another site could rebind its name to this address
-// (DNS rebinding), and its scripts could read the dashboard. Probes are exempt, because platforms probe by any name,
-// and the response holds no data.
+// checkHost refuses foreign Host headers. Otherwise another site could rebind its name to this address (DNS rebinding)
+// and read the dashboard. Probes are exempt, because platforms probe by any name and the response holds no data.
 func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		switch c.Request().URL.Path {
@@ -65,8 +64,8 @@ func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// authorize admits requests with a valid token or with the cookie of a logged-in browser, and stores the token's
-// holder in the context. Public metrics need no token.
+// authorize admits valid tokens and cookies, and stores the token's holder in the context. Public metrics need no
+// token.
 func (s *Server) authorize(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		a := s.access.Load()
@@ -95,8 +94,8 @@ func bearerToken(header string) (string, bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// browserSession returns the session of the request's cookie, and the holder of the token that started the login. The
-// last result is false without a valid login, and if the token has since been removed.
+// browserSession returns the session of the request's cookie and the holder of its token. The last result is false
+// without a valid login, and if the token has been removed.
 func (s *Server) browserSession(c echo.Context, a *access) (*browserSession, holder, bool) {
 	cookie, err := c.Cookie(cookieName)
 	if err != nil {
@@ -113,9 +112,8 @@ func (s *Server) browserSession(c echo.Context, a *access) (*browserSession, hol
 	return sess, h, ok
 }
 
-// checkWrite refuses writes that a page of another site sends through a logged-in browser, because the browser adds
-// the cookie to such writes. A write with a cookie must come from this server's pages (see isOwnOrigin) and have the
-// CSRF token.
+// checkWrite refuses writes that another site sends through a logged-in browser, which adds the cookie. A write with a
+// cookie must come from this server's pages (see isOwnOrigin) and have the CSRF token.
 func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		sess, hasSession := c.Get(browserSessionKey).(*browserSession)
@@ -129,7 +127,7 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		token := r.Header.Get(csrfHeader)
 		if token == "" {
-			token = r.PostFormValue(csrfField) // the query is not read, because logs and histories keep addresses
+			token = r.PostFormValue(csrfField) // not from the query, which logs and histories keep
 		}
 		if !sess.hasCSRF(token) {
 			return echo.NewHTTPError(http.StatusForbidden, "the CSRF token is missing or wrong; load the page again")
@@ -138,8 +136,8 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// isOwnOrigin reports whether a request comes from this server's pages, according to its headers Sec-Fetch-Site and
-// Origin. A missing header is not checked, because programs send neither.
+// isOwnOrigin reports whether Sec-Fetch-Site and Origin name this server's pages. Programs send neither, so a missing
+// header passes.
 func isOwnOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return false
@@ -152,7 +150,7 @@ func isOwnOrigin(r *http.Request) bool {
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }
 
-// stripBase removes the base path from the address of a request. A proxy may already have removed the base path.
+// stripBase removes the base path, which a proxy may already have removed.
 func (s *Server) stripBase(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Request().URL = s.withoutBase(c.Request().URL)
@@ -160,8 +158,7 @@ func (s *Server) stripBase(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// auditRequest runs the handler, and then adds each request that may change data to the audit log. A logout is not
-// logged.
+// auditRequest adds each request that may change data, except the logout, to the audit log.
 func (s *Server) auditRequest(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -192,7 +189,6 @@ func (s *Server) auditRequest(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Messages for a viewer without permission.
 const (
 	viewerCannotWrite = "a viewer's token cannot change anything; " +
 		"use an operator's token (admin.tokens)"
@@ -200,9 +196,9 @@ const (
 		"use an operator's token (admin.tokens)"
 )
 
-// checkPermission refuses requests that a viewer may not send: writes other than the logout, routes that are not
-// viewable (isViewable), and searches and backtests, whose results would reveal conversations. permit runs inside of
-// audited, so that the audit log contains refused writes.
+// checkPermission refuses what viewers may not do: writes other than the logout, routes that are not viewable, and
+// searches and backtests, which would reveal conversations. It runs inside of auditRequest, so that the audit log
+// contains refused writes.
 func (s *Server) checkPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if holderOf(c).role == operator || c.Path() == "/logout" {
@@ -222,7 +218,7 @@ func (s *Server) checkPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// handleError answers an error of a handler: with a page for a logged-in browser, else with JSON.
+// handleError answers with a page for a logged-in browser, else with JSON.
 func (s *Server) handleError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return

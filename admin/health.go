@@ -7,8 +7,8 @@ import (
 	"precept/store"
 )
 
-// Health is the state of precept. Account has counts since the creation of the data directory. Since has counts since
-// the start of the server.
+// Health is the state of precept. Account counts since the creation of the data directory, Since since the start of the
+// server.
 type Health struct {
 	Version     string            `json:"version"`
 	Revision    string            `json:"revision,omitempty"`
@@ -35,7 +35,7 @@ type Account struct {
 	Problem   string `json:"error,omitempty"` // reason for a missing or incomplete account
 }
 
-// Outbox is the outbox, the durable queue before the store.
+// Outbox is the durable queue before the store.
 type Outbox struct {
 	Dir     string  `json:"dir,omitempty"` // empty without a directory
 	Bytes   int64   `json:"bytes"`
@@ -67,8 +67,8 @@ type SinceStart struct {
 	InMemory    int              `json:"sessions_in_memory"`
 }
 
-// AuditEntry is one entry of the audit log. An entry names a session by its id, because a name that a client gave to
-// the session is personal data, and must not stay after the session is deleted.
+// AuditEntry is one entry of the audit log. It names sessions by id, because names from clients are personal data and
+// must not outlive the session.
 type AuditEntry struct {
 	At     time.Time `json:"at"`
 	Actor  string    `json:"who"` // address, with a browser's session or a program's token

@@ -21,7 +21,6 @@ import (
 	"precept/docs"
 )
 
-// guides returns the names of the pages of the docs, in reading order.
 func guides() []string {
 	return []string{
 		"DASHBOARD", "EXPERIMENT", "LESSONS", "RULES", "AGENTS", "FEEDBACK", "CI", "OPERATIONS", "SAMPLES", "DISTILL",
@@ -29,7 +28,7 @@ func guides() []string {
 	}
 }
 
-// help shows the list of the pages of the docs, and the results of a search in the guides.
+// help lists the pages of the docs, and the results of a search.
 func (s *Server) help(c echo.Context) error {
 	decisions, err := fs.Glob(docs.Pages, "decisions/*.md")
 	if err != nil {
@@ -52,19 +51,18 @@ func (s *Server) help(c echo.Context) error {
 	}})
 }
 
-// helpList returns a list of links to pages, with their titles.
 func helpList(f frame, names []string, attributes ...g.Node) g.Node {
 	return h.Ul(g.Group(attributes), g.Map(names, func(name string) g.Node {
 		name = strings.TrimSuffix(name, ".md")
-		raw, _ := docs.Pages.ReadFile(name + ".md") // a missing page has no title, which a test finds
+		raw, _ := docs.Pages.ReadFile(name + ".md") // a test finds missing pages
 		return h.Li(h.A(h.Href(f.helpHref(name)), g.Text(titleOf(raw))))
 	}))
 }
 
-// helpPart is the part of a page of the docs below one heading.
+// helpPart is a page below one heading.
 type helpPart struct{ name, anchor, text string }
 
-// partsOf returns the parts of a page. Each heading of the second or a lower level begins a part.
+// partsOf splits a page at headings below the first level.
 func partsOf(raw []byte) (out []helpPart) {
 	for chunk := range strings.SplitSeq("\n"+string(raw), "\n##") {
 		name, rest, _ := strings.Cut(strings.TrimLeft(chunk, "#"), "\n")

@@ -8,11 +8,9 @@ import (
 	"golang.org/x/net/html"
 )
 
-// On the help pages, which are the glossary and the docs, each internal link and each image resolves. Other paths below
-// /help have status 404.
 func TestGlossaryAndDocLinksResolve(t *testing.T) {
 	f := newFixture(t, nil)
-	pageIDs := map[string]map[string]bool{} // ids of the elements, by path of the page
+	pageIDs := map[string]map[string]bool{} // ids of the elements, by path
 	read := func(path string) *html.Node {
 		t.Helper()
 		res := f.do(t, "GET", path, bearer(token))

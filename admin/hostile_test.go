@@ -31,8 +31,7 @@ import (
 	"precept/store"
 )
 
-// Every field of lessons, agents, clients and queries has a hostile text. Each page has the same elements and
-// attributes as with a plain word, and each link leads to a page of the dashboard.
+// Each page must have the same elements and attributes as with a plain word, and link only to pages of the dashboard.
 func TestHostileInputAddsNoMarkup(t *testing.T) {
 	plain := readPages(t, "word")
 	for _, hostile := range []string{
@@ -59,25 +58,23 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 	}
 }
 
-// escapeHidden returns text with invisible characters replaced by their names, as a page shows them.
+// escapeHidden shows invisible characters as pages do.
 func escapeHidden(text string) string {
 	return strings.NewReplacer("\x00", "‹U+0000›", "\u2028", "‹U+2028›").Replace(text)
 }
 
-// threeElements returns at most three elements of a page, from the element with the index i.
 func threeElements(shape []string, i int) []string {
 	return shape[min(i, len(shape)):min(i+3, len(shape))]
 }
 
-// parsedPage is a parsed HTML page.
 type parsedPage struct {
-	shape  []string // elements in order, each with the names of its attributes
+	shape  []string // elements with the names of their attributes
 	links  []string
 	text   string
-	quotes bool // the page shows the text of users
+	quotes bool
 }
 
-// readPages reads every page in the browser of an operator. All texts in the data of the server are the given word.
+// readPages reads every page for an operator, with word in place of every text.
 func readPages(t *testing.T, word string) map[string]parsedPage {
 	t.Helper()
 	w := newWordSource(word)
@@ -158,12 +155,11 @@ func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 	return p
 }
 
-// wordSource holds the data of a server, in which every text is the same word. wordSource implements the interfaces
-// through which the server reads the data.
+// wordSource is a data source in which every text is the same word.
 type wordSource struct {
 	word         string
-	fail         bool   // the store is unavailable
-	askedSession string // name of the session in the newest query
+	fail         bool
+	askedSession string // in the newest query
 	report       report.Report
 	book         *lesson.Book
 	findings     []lesson.Finding
@@ -211,8 +207,8 @@ func newWordSource(word string) *wordSource {
 	return f
 }
 
-// fillTexts sets every string in a value to the given word, and every slice to two entries. Strings of a named type,
-// such as a state, keep their value, because no user writes them.
+// fillTexts sets every string in a value to word, and every slice to two entries. Named types, such as states, keep
+// their value, because no user writes them.
 func fillTexts(v reflect.Value, word string, depth int) {
 	switch v.Kind() {
 	case reflect.String:
@@ -300,7 +296,6 @@ func (w *wordSource) ScanRules(context.Context, string) (*rules.Scan, error) {
 	return &scan, w.err()
 }
 
-// err returns an error that contains the word if the store is unavailable, and nil otherwise.
 func (w *wordSource) err() error {
 	if w.fail {
 		return fmt.Errorf("no answer to %s", w.word)
@@ -334,8 +329,7 @@ func (w *wordSource) Backtest(context.Context, string, *lesson.Lesson) (backtest
 	return w.backtest, w.err()
 }
 
-// archive is a wordSource that implements Archive. The Block of an Archive has other parameters than the Block of a
-// Library.
+// archive is a separate type, because Block differs between Archive and Library.
 type archive struct{ *wordSource }
 
 func (a archive) Block(_ context.Context, _, _, slug string) (string, error) {
@@ -389,7 +383,7 @@ func (w *wordSource) Rate(context.Context, string, feedback.Post) (store.Posted,
 
 func (w *wordSource) Forget(context.Context, string, string) (int, error) { return 0, w.err() }
 
-// countingSource is a random source that returns the same sequence of distinct values in each run.
+// countingSource is a random source with the same distinct values in each run.
 type countingSource struct{ n uint64 }
 
 func (c *countingSource) Read(b []byte) (int, error) {
@@ -403,7 +397,6 @@ type fakeExports struct{}
 
 func (fakeExports) Export(context.Context, io.Writer, admin.Export) error { return nil }
 
-// readBody returns the body of a response.
 func readBody(res *http.Response) string {
 	b, _ := io.ReadAll(res.Body)
 	return string(b)

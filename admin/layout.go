@@ -9,10 +9,9 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-const refreshHeader = "Precept-Refresh" // request header with which page.js refreshes an open page
+const refreshHeader = "Precept-Refresh" // header with which page.js refreshes an open page
 
-// show sends a page inside the frame. If Err is set, the response has the status of Err, and the page shows the
-// message of Err as its problem.
+// show sends a page inside the frame, with the status of its Err.
 func (s *Server) show(c echo.Context, v pageContent) error {
 	status := http.StatusOK
 	if v.Err != nil {
@@ -23,7 +22,7 @@ func (s *Server) show(c echo.Context, v pageContent) error {
 	f.page, f.Viewer = v, holderOf(c).role == viewer
 	if sess, ok := c.Get(browserSessionKey).(*browserSession); ok {
 		f.CSRF, f.MayAct = sess.csrf, !f.Viewer
-		if c.Request().Header.Get(refreshHeader) == "" { // a refreshed page in another tab must not take the notice that belongs to a form
+		if c.Request().Header.Get(refreshHeader) == "" { // a refresh of another tab must not take the notice for a form
 			f.Notice = s.logins.takeNotice(sess)
 		}
 	}
@@ -43,7 +42,6 @@ func (s *Server) show(c echo.Context, v pageContent) error {
 	return s.render(c, status, layout(f))
 }
 
-// layout returns the document of a page with its frame.
 func layout(f frame) g.Node {
 	return document("precept: "+f.page.Title, g.Group{script("page.js"), f.page.Head},
 		h.A(h.Class("skip"), h.Href("#main"), g.Text("Skip to the content")),
@@ -58,13 +56,13 @@ func layout(f frame) g.Node {
 				g.Text("Counted at "), timeNode(f.page.Counted.At), g.Text("."),
 				g.If(f.page.Counted.Old, g.Text(" Newer figures are being counted and will appear here.")),
 			)),
-			h.P(h.ID("zone"), h.Class("quiet"), g.Text("Times are in UTC.")), // page.js shows the times and this line in the browser's zone
+			h.P(h.ID("zone"), h.Class("quiet"), g.Text("Times are in UTC.")), // page.js changes this line and all times to the browser's zone
 		),
 		g.Map(glossary(), func(t term) g.Node { return definition(f, t) }),
 	)
 }
 
-// html returns the notice. The notice links to its lesson, unless the page already is the page of the lesson.
+// html returns the notice, with a link to its lesson on other pages.
 func (n notice) html(f frame) g.Node {
 	return h.P(
 		h.Class("notice"), h.Role("status"), g.Text(n.text),
@@ -72,7 +70,7 @@ func (n notice) html(f frame) g.Node {
 	)
 }
 
-// document returns the HTML document of a page, including the login page.
+// document returns the HTML document of a page, or of the login page.
 func document(title string, head g.Node, body ...g.Node) g.Node {
 	return h.Doctype(h.HTML(
 		h.Lang("en"),
@@ -83,14 +81,13 @@ func document(title string, head g.Node, body ...g.Node) g.Node {
 			h.TitleEl(untrustedText(title)),
 			h.Link(h.Rel("icon"), h.Href("/static/icon.svg"), h.Type("image/svg+xml")),
 			h.Link(h.Rel("stylesheet"), h.Href("/static/style.css")),
-			h.Script(h.Src("/static/theme.js")), // before the body, so that no page flashes in the other theme
+			h.Script(h.Src("/static/theme.js")), // before the body, so that pages do not flash in the other theme
 			head,
 		),
 		h.Body(body...),
 	))
 }
 
-// topBar returns the top bar of a page: the navigation, the switches and the logout.
 func topBar(f frame) g.Node {
 	return h.Header(
 		h.Class("top"),
@@ -104,7 +101,7 @@ func topBar(f frame) g.Node {
 		h.Div(
 			h.Class("tools"),
 			g.If(f.page.Live, checkbox("Live", h.ID("refresh"), h.Checked())),
-			h.Select( // page.js shows this control, because the control has no effect without scripts
+			h.Select( // page.js shows this control, which needs scripts
 				h.ID("theme"), ariaLabel("Theme"), h.Title("Theme: system, light or dark"), g.Attr("hidden"),
 				option(choice{"auto", "Auto"}, false), option(choice{"light", "Light"}, false), option(choice{"dark", "Dark"}, false),
 			),
@@ -114,7 +111,6 @@ func topBar(f frame) g.Node {
 	)
 }
 
-// errorPage returns the content of a page for an error.
 func errorPage(f frame) g.Node {
 	return g.Group{
 		title(f.page.Title),
@@ -122,8 +118,7 @@ func errorPage(f frame) g.Node {
 	}
 }
 
-// noSessionPage returns the content of the page for a session or a run that cannot be read, for example because the
-// name is unknown.
+// noSessionPage is the page of a session or run that cannot be read, for example with an unknown name.
 func noSessionPage(f frame) g.Node {
 	return g.Group{
 		f.breadcrumb(sessionLists()...),
@@ -135,7 +130,6 @@ func noSessionPage(f frame) g.Node {
 	}
 }
 
-// refusedPage returns the content of a page that the role viewer does not permit.
 func refusedPage(frame) g.Node {
 	return g.Group{
 		title("For operators"),

@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// verdictLine returns the verdict of a row in words, and the next action for the user.
+// verdictLine returns a verdict in words with the next action.
 func verdictLine(r *report.Row) g.Node {
 	a := advise(r)
 	note := r.ZeroNote()
@@ -28,14 +28,12 @@ func verdictLine(r *report.Row) g.Node {
 	))
 }
 
-// effectStat returns the effect of a row as a figure. key is the term in the glossary.
 func effectStat(key string, r *report.Row) stat {
 	value, note := effectText(r)
 	return statOf(key, value, note, advise(r).Tone)
 }
 
-// effectText returns the effect of a row and its interval as texts. Without an effect, value is a placeholder, and
-// note is the reason.
+// effectText returns the effect and its interval, or a placeholder and the reason.
 func effectText(r *report.Row) (value, note string) {
 	switch e := rowEffect(r); {
 	case e != nil:
@@ -49,10 +47,10 @@ func effectText(r *report.Row) (value, note string) {
 	}
 }
 
-// lessonStats returns the figures of a row. truth is the true effect in the demo, else nil.
+// lessonStats returns the figures of a row; only the demo has a true effect.
 func lessonStats(f frame, r *report.Row, trueEffect *float64) []stat {
 	e := rowEffect(r)
-	mean := func(x *float64) string { // the mean is omitted while the row has no effect
+	mean := func(x *float64) string { // omitted while the row has no effect
 		return ifElse(e == nil, "", "mean reward "+decimalText(x, 3))
 	}
 	out := []stat{
@@ -73,7 +71,7 @@ func lessonStats(f frame, r *report.Row, trueEffect *float64) []stat {
 	return out
 }
 
-// lessonSessions returns links to the sessions of a lesson, by arm and by verdict.
+// lessonSessions returns links to the sessions of a lesson.
 func lessonSessions(f frame, slug string) g.Node {
 	to := func(name, arm, verdict string) g.Node {
 		return h.Li(h.A(h.Href(f.Link("/sessions", "lesson", slug, "arm", arm, "verdict", verdict)), g.Text(name)))
@@ -85,8 +83,7 @@ func lessonSessions(f frame, slug string) g.Node {
 	))
 }
 
-// lessonCosts returns the costs of a lesson in tokens, in money and in points, and, if known, the share of input
-// tokens from the provider's prompt cache and the input of a session.
+// lessonCosts returns the costs of a lesson in tokens, money and points.
 func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 	out := []stat{
 		statOf("tokens", countText(r.Tokens), countText(r.TokensTotal)+" in all", ""),
@@ -106,7 +103,6 @@ func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 	return out
 }
 
-// lessonMoney returns the cost of the inserted tokens at the mean price m.
 func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 	switch {
 	case m.known:
@@ -117,9 +113,8 @@ func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 	return statOf("lesson-money", noValue, "no price of the models is known", "")
 }
 
-// lessonOverTime returns the effect of a row over time, and the table of its planned trials. since holds the effects
-// that the server has computed since its start. If both the days of the row and since have fewer than two values, only
-// the current effect is drawn.
+// lessonOverTime returns the effect of a row over time and its planned trials. With fewer than two values in both the
+// row and sinceStart, it draws the current effect only.
 func lessonOverTime(r *report.Row, trueEffect *float64, sinceStart []effectAt) g.Node {
 	if r == nil {
 		return mutedText(g.Text("No data yet."))
@@ -148,7 +143,6 @@ func lessonOverTime(r *report.Row, trueEffect *float64, sinceStart []effectAt) g
 	return g.Group{drawn, g.If(len(r.PlannedTrials) > 0, plannedTable(r.PlannedTrials))}
 }
 
-// plannedTable returns the table of the planned trials of a lesson.
 func plannedTable(planned []report.PlannedTrial) g.Node {
 	return g.Group{
 		h.H3(g.Text("Planned looks")),
@@ -166,8 +160,7 @@ func plannedTable(planned []report.PlannedTrial) g.Node {
 	}
 }
 
-// differenceNote compares the measured effect with the plain difference between the mean rewards of sessions with and
-// without the lesson, in sentences. The plain difference is not an effect.
+// differenceNote compares the effect with the plain difference of mean rewards, which is not an effect.
 func differenceNote(r *report.Row) string {
 	const reason = "a lesson fires in tasks that are harder or easier than others"
 	text := fmt.Sprintf("The mean reward of sessions with the lesson differs by %s points from all other sessions.", points(r.LOODelta))
@@ -184,8 +177,7 @@ func differenceNote(r *report.Row) string {
 	return text + ": the difference is misleading, because " + reason + "."
 }
 
-// opinions returns the opinions of the judge on whether sessions followed the lesson. The judge is the model that
-// precept distill asks.
+// opinions returns what the judge, the model that precept distill asks, thinks of whether sessions followed the lesson.
 func opinions(r *report.Row) g.Node {
 	if r == nil || r.Opinions == nil {
 		return mutedText(

@@ -12,8 +12,7 @@ import (
 	"precept/store"
 )
 
-// outcomeTable returns the effects of a lesson on the outcomes, with explanations, as rows of a forest plot. A
-// negative effect on an outcome is good.
+// outcomeTable returns the effects on outcomes as a forest plot. A negative effect is good.
 func outcomeTable(f frame, r *report.Row) g.Node {
 	effects := make([]*effect, len(r.Outcomes))
 	for i := range r.Outcomes {
@@ -53,7 +52,7 @@ func outcomeTable(f frame, r *report.Row) g.Node {
 	}
 }
 
-// modelTable returns the effect of a lesson on the reward for each model, as rows of a forest plot.
+// modelTable returns the effect on the reward per model as a forest plot.
 func modelTable(f frame, r *report.Row) g.Node {
 	effects := make([]*effect, len(r.Models.Effects))
 	for i := range r.Models.Effects {
@@ -102,8 +101,7 @@ func modelTable(f frame, r *report.Row) g.Node {
 	}
 }
 
-// outcomeEffect returns the effect on an outcome in the scale of the plot, where 1 means 100 points or 100 per cent.
-// The result is nil if the effect is unknown or not reliable.
+// outcomeEffect returns the effect on an outcome, where 1 is 100 points or 100 per cent; nil if unknown or unreliable.
 func outcomeEffect(x *report.Outcome) *effect {
 	if x.Effect == nil || x.Verdict == report.InvalidAssignment {
 		return nil
@@ -115,7 +113,6 @@ func outcomeEffect(x *report.Outcome) *effect {
 	return &effect{scale * *x.Effect, scale * *x.Lo, scale * *x.Hi}
 }
 
-// outcomeHelp returns the explanations of the outcomes by their names.
 func outcomeHelp() map[string]string {
 	return map[string]string{
 		"recurrence":  "sessions in which the error of the lesson occurs again",
@@ -128,7 +125,7 @@ func outcomeHelp() map[string]string {
 	}
 }
 
-// verdictHelp returns an explanation of the verdict on an outcome, with the amounts of data in brackets.
+// verdictHelp explains the verdict on an outcome, with the amounts of data in brackets.
 func verdictHelp(x *report.Outcome) string {
 	var out string
 	switch x.Verdict {

@@ -9,8 +9,6 @@ import (
 	"precept/bandit/report"
 )
 
-// The page of a lesson shows each outcome: the verdict and its explanation, the change in the unit of the outcome, and
-// a plot. The list of lessons shows the guardrail and the proven outcomes.
 func TestLessonPageShowsOutcomes(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	row := &f.reports.report.Lessons[2]

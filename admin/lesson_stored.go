@@ -18,15 +18,14 @@ import (
 	"precept/store"
 )
 
-// storedFigures holds the figures of a lesson that are computed from the stored sessions, because the counters do not
-// have them.
+// storedFigures holds figures from the stored sessions, which the counters lack.
 type storedFigures struct {
-	survey *report.Survey // nil means the sessions were not read
-	old    bool           // newer sessions are being read, and the page will refresh itself
+	survey *report.Survey // nil: not read
+	old    bool           // newer sessions are being read; the page will refresh
 	err    error
 }
 
-// rewards returns the distribution of the rewards of both arms, in ten classes of equal width.
+// rewards returns the distribution of the rewards of both arms.
 func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	switch {
 	case errors.Is(s.err, errComputing):
@@ -55,8 +54,8 @@ func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	}
 }
 
-// rewardRows returns the rows of the table of rewards, one row for each tenth from 0 to 1. The bars and percentages are
-// shares of the sessions of an arm (injected or withheld), so that arms of different sizes are comparable.
+// rewardRows returns a row per tenth of the reward. Bars are shares of the sessions of an arm, so that arms of
+// different sizes are comparable.
 func rewardRows(f frame, slug string, arms *report.Rewards) g.Node {
 	share := func(arm [10]int64, i int) float64 {
 		total := int64(0)
@@ -66,7 +65,7 @@ func rewardRows(f frame, slug string, arms *report.Rewards) g.Node {
 		return float64(arm[i]) / max(1, float64(total))
 	}
 	bar := func(class, y string, share float64) g.Node {
-		const maxBar = 200 // maximum width of a bar in the drawing
+		const maxBar = 200 // in units of the drawing
 		return g.El("rect", h.Class(class), g.Attr("x", "0"), g.Attr("y", y), h.Width(coordinate(share*maxBar)), h.Height("7"))
 	}
 	number := func(share float64, n int64, arm string, tenth int) g.Node {
@@ -91,14 +90,12 @@ func rewardRows(f frame, slug string, arms *report.Rewards) g.Node {
 	return out
 }
 
-// backtestView holds the backtest of a lesson on captured sessions. The zero value means that no backtest was
-// requested.
+// backtestView holds the backtest of a lesson on captured sessions; the zero value: not requested.
 type backtestView struct {
 	result *backtest.Result // nil if not requested or failed
-	note   string           // reason for a failed backtest
+	note   string           // why the backtest failed
 }
 
-// runBacktest finds the captured sessions of a tenant in which the lesson would have fired.
 func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.Lesson) backtestView {
 	b, err := survey.Backtest(ctx, tenant, l)
 	if err != nil {
@@ -107,8 +104,7 @@ func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.
 	return backtestView{result: &b}
 }
 
-// summary returns the result of the backtest as a sentence. If no backtest was requested, summary returns a link to
-// href, which requests the backtest.
+// summary describes the result in a sentence, or links to href, which requests the backtest.
 func (view *backtestView) summary(href string) g.Node {
 	switch b := view.result; {
 	case b != nil:
@@ -123,8 +119,7 @@ func (view *backtestView) summary(href string) g.Node {
 	}
 }
 
-// details returns the result of the backtest in full: the words that fired, examples, and the sessions in which the
-// lesson nearly fired.
+// details returns the words that fired, examples, and near matches.
 func (view *backtestView) details(f frame) g.Node {
 	b := view.result
 	if b == nil {
@@ -149,8 +144,7 @@ func (view *backtestView) details(f frame) g.Node {
 	return g.Group{h.P(firedIn(b), g.Text(".")), wordsTable("Words that fired", "Words", fired), examples(f, b.Examples), likeness(f, &b.Likeness), near}
 }
 
-// likeness describes the sessions in which the lesson would have fired by likeness, which means that a sentence
-// resembles the lesson.
+// likeness describes the sessions in which a sentence resembles the lesson.
 func likeness(f frame, l *backtest.LikenessCounts) g.Node {
 	if l.Captured == 0 {
 		return nil
@@ -179,7 +173,6 @@ func likeness(f frame, l *backtest.LikenessCounts) g.Node {
 	}
 }
 
-// firedIn states the number of captured sessions in which a lesson would have fired.
 func firedIn(b *backtest.Result) g.Node {
 	return g.Group{
 		g.Text("The lesson would have fired in "), h.Strong(g.Text(countText(b.Matched))), g.Text(" of the "), h.Strong(g.Text(countText(b.Sessions))),
@@ -187,14 +180,12 @@ func firedIn(b *backtest.Result) g.Node {
 	}
 }
 
-// wordsTable returns a table with the number of sessions for each word or reason.
 func wordsTable(name, head string, list []backtest.SessionCount) g.Node {
 	return grid(ariaLabel(name), headingRow(wordColumns(head), numberColumns("Sessions")), limitedList(list, lastRow, func(w backtest.SessionCount) g.Node {
 		return h.Tr(rowHead(untrustedText(w.Text)), numberCells(countText(w.Sessions)))
 	}))
 }
 
-// examples returns links to the sessions in names.
 func examples(f frame, names []string) g.Node {
 	return g.If(len(names) > 0, mutedText(g.Text("Examples: "), g.Map(names, func(name string) g.Node {
 		return g.Group{h.A(h.Href(f.Link("/sessions", "session", name)), code(name)), space()}

@@ -15,20 +15,17 @@ import (
 	"precept/inject/lesson"
 )
 
-// oldText holds the measurements of an older text of a lesson, or of its text in another presentation, such as a
-// caution.
+// oldText holds the measurements of an older text of a lesson, or of another presentation, such as a caution.
 type oldText struct {
 	row     *report.Row
-	session report.LessonSession // a stored session in which the model saw the text
-	text    string               // the text that the model saw; empty if it cannot be read
+	session report.LessonSession // a session in which the model saw the text
+	text    string               // as the model saw it; empty if unreadable
 }
 
-// maxTextsRead is the maximum number of older texts that are read from stored sessions. The latest texts are read.
 const maxTextsRead = 10
 
-// readOlderTexts sets session in each element of older, and sorts older by the start of this session, newest first.
-// readOlderTexts also sets text in the first maxTextsRead elements. The texts come from stored sessions, because the
-// bank holds only the current text.
+// readOlderTexts sorts older by session, newest first, and sets the sessions and the first maxTextsRead texts. The
+// texts come from stored sessions, because the bank has only the current text.
 func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey, tenant string, older []oldText) {
 	for i := range older {
 		older[i].session, _ = survey.Example(older[i].row.Arm)
@@ -43,14 +40,13 @@ func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey,
 		}
 		block, err := archive.Block(ctx, tenant, old.session.Session, old.row.Slug)
 		if err != nil {
-			continue // the session was deleted; the page says that no stored session contains the text
+			continue // the session was deleted; the page says so
 		}
 		old.text = inject.LessonLines(block, trial.LessonSlug(old.row.Slug))
 	}
 }
 
-// olderTexts returns a table of the measurements of older texts, and the texts. block is the current block of the
-// lesson.
+// olderTexts returns the older texts with their measurements.
 func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	if len(older) == 0 {
 		return nil
@@ -74,8 +70,7 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	}
 }
 
-// html returns the older text, or if current is not empty, the difference from the older text to current. current is
-// the current text of the lesson.
+// html returns the older text, or its difference from current.
 func (o oldText) html(f frame, current string) g.Node {
 	summary := h.Summary(g.Text("The text of "), code(o.row.Arm))
 	if o.text == "" {
@@ -98,7 +93,6 @@ func (o oldText) html(f frame, current string) g.Node {
 	)
 }
 
-// eventsTable returns the audit log of the lesson.
 func eventsTable(events []lesson.Event) g.Node {
 	if len(events) == 0 {
 		return mutedText(g.Text("No action is logged."))
@@ -114,7 +108,7 @@ func eventsTable(events []lesson.Event) g.Node {
 	}
 }
 
-// triggerList returns the triggers of a lesson that are set. If no trigger is set, triggerList returns noTriggers.
+// triggerList returns the triggers that are set, or noTriggers.
 func triggerList(l *lesson.Lesson, noTriggers string) g.Node {
 	row := func(name string, values ...g.Node) g.Node {
 		return h.Div(h.Dt(g.Text(name)), h.Dd(values...))
@@ -146,7 +140,6 @@ func triggerList(l *lesson.Lesson, noTriggers string) g.Node {
 	return h.Dl(h.Class("facets"), out)
 }
 
-// targets describes each target of a lesson in words.
 func targets(list []lesson.Target) (out []string) {
 	for _, t := range list {
 		var parts []string
@@ -160,7 +153,6 @@ func targets(list []lesson.Target) (out []string) {
 	return out
 }
 
-// findingList returns the findings of the checks on a lesson as a list.
 func findingList(list []lesson.Finding) g.Node {
 	return h.Ul(h.Class("checks"), limitedList(list, h.Li, func(f lesson.Finding) g.Node {
 		return h.Li(h.Class(ifElse(f.Severity == lesson.Error, "bad", "warn")), g.Text(f.String()))

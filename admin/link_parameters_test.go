@@ -16,9 +16,8 @@ import (
 	"precept/store"
 )
 
-// linkAddresses returns the addresses of the links and forms in the main part of a page. The key of a link is its text.
-// The key of a GET form is "form " followed by the text of its button. The key of a POST form is "post " followed by
-// its action.
+// linkAddresses returns the addresses in the main part of a page by the text of a link, by "form TEXT" with the button
+// of a GET form, or by "post ACTION".
 func linkAddresses(t *testing.T, page string) map[string]*url.URL {
 	t.Helper()
 	_, main, _ := strings.Cut(page, "<main")
@@ -62,7 +61,6 @@ func linkAddresses(t *testing.T, page string) map[string]*url.URL {
 	return out
 }
 
-// attribute returns the value of an attribute of a node.
 func attribute(n *html.Node, key string) string {
 	for _, a := range n.Attr {
 		if a.Key == key {
@@ -72,7 +70,6 @@ func attribute(n *html.Node, key string) string {
 	return ""
 }
 
-// textIn returns the text of a node.
 func textIn(n *html.Node) string {
 	var b strings.Builder
 	for x := range n.Descendants() {
@@ -83,7 +80,6 @@ func textIn(n *html.Node) string {
 	return b.String()
 }
 
-// A link or a form that changes one query parameter keeps the others, such as the order, the tenant and the window.
 func TestLinksAndFormsKeepOtherParameters(t *testing.T) {
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Write.Notes = memoryNotes{"acme/view|v1": []byte(`{"name":"poor","query":"verdict=poor"}`)}
@@ -140,7 +136,6 @@ func TestLinksAndFormsKeepOtherParameters(t *testing.T) {
 	}
 }
 
-// twoAgentSessions is an archive with one session, and with recent sessions of two agents.
 type twoAgentSessions struct{ emptyArchive }
 
 func (twoAgentSessions) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
@@ -159,7 +154,7 @@ func (twoAgentSessions) Recent(context.Context, string, time.Time, time.Time) (s
 	return store.Recent{Sessions: []store.SessionItem{{ID: "s-1", Agent: "a", Tags: []string{"x"}}, {ID: "s-2", Agent: "b", Tags: []string{"x"}}}}, nil
 }
 
-// A filter finds a session whose agent has a hidden character, both by the raw character and by its shown name.
+// Both the raw character and its shown name find the session.
 func TestFilterFindsHiddenCharacterByItsName(t *testing.T) {
 	s := newSessionStore(t, time.Now())
 	s.addSession(t, "plain", 1, nil)
@@ -178,7 +173,6 @@ func TestFilterFindsHiddenCharacterByItsName(t *testing.T) {
 	}
 }
 
-// The page of an unknown run or session names the missing object, and links to the stored sessions.
 func TestPageOfUnknownRunOrSessionLinksToSessions(t *testing.T) {
 	f := newFixture(t, nil)
 	for path, kind := range map[string]string{"/runs/none": "run", "/sessions/none": "session"} {

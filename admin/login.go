@@ -12,15 +12,14 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// loginPage holds the variable content of the login page.
 type loginPage struct {
 	Reason string // notice above the form; may be empty
-	Next   string // path to open after the login
-	Reload bool   // the page opens Next at once, without a click
+	Next   string // opened after the login
+	Reload bool   // open Next without a click
 }
 
-// wrongToken answers a wrong token with status 401, or with status 429 after many wrong tokens. The log gets at most
-// one line every logEvery, with the number of wrong tokens since the previous line.
+// wrongToken answers with status 401, or 429 after many wrong tokens. It logs at most one line per logEvery, with their
+// number since the last line.
 func (s *Server) wrongToken(c echo.Context) error {
 	ip := remoteIP(c.Request())
 	f := s.throttle.countFailure(ip)
@@ -36,8 +35,7 @@ func (s *Server) wrongToken(c echo.Context) error {
 		"The token is wrong. The command below prints the generated token.")
 }
 
-// missingToken answers a request without a token or with an expired login: with the login page for a browser, with a
-// JSON error for a program.
+// missingToken answers a request without a token or with an expired login.
 func (s *Server) missingToken(c echo.Context) error {
 	notice := ""
 	if c.Request().Method != http.MethodGet {
@@ -46,15 +44,13 @@ func (s *Server) missingToken(c echo.Context) error {
 	return s.askToken(c, unauthorized(c, "an admin token is required: send Authorization: Bearer TOKEN, or log in at /login"), notice)
 }
 
-// unauthorized sets the header WWW-Authenticate, and returns an error with status 401.
 func unauthorized(c echo.Context, reason string) *echo.HTTPError {
 	c.Response().Header().Set("WWW-Authenticate", `Bearer realm="precept admin"`)
 	return echo.NewHTTPError(http.StatusUnauthorized, reason)
 }
 
-// askToken answers a browser with the login page, and a program with err. If a person follows a link on another site,
-// such as a link in a chat, the browser omits a SameSite=Strict cookie. The login page then reloads the address. This
-// second request comes from this server's page and has the cookie.
+// askToken sends browsers the login page and programs err. On a link from another site, such as a chat, browsers omit a
+// SameSite=Strict cookie; the login page then reloads the address from this site, with the cookie.
 func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) error {
 	r := c.Request()
 	if !wantsHTML(r) {
@@ -68,15 +64,14 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) er
 		p.Next, p.Reload = r.URL.RequestURI(), r.Header.Get("Sec-Fetch-Site") == "cross-site"
 	default:
 		if from, err := url.Parse(r.Referer()); err == nil && from.Host == r.Host {
-			p.Next = s.withoutBase(from).RequestURI() // address of the page with the form
+			p.Next = s.withoutBase(from).RequestURI() // the page with the form
 		}
 	}
 	return s.render(c, err.Code, p.html())
 }
 
-// login checks a token from the form or from the address /login?token=TOKEN. For a valid token, login sets the session
-// cookie and redirects, which removes the token from the address bar of the browser. Without a token, login shows the
-// form, or redirects a browser that is logged in.
+// login checks a token from the form or from /login?token=TOKEN. It sets the session cookie and redirects, which
+// removes the token from the address bar. Without a token, it shows the form, or redirects a logged-in browser.
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
@@ -116,9 +111,8 @@ func (s *Server) logout(c echo.Context) error {
 	return s.redirect(c, "/login")
 }
 
-// cookie returns the session cookie with a maximum age in seconds. The cookie is Secure only if the browser uses
-// HTTPS, to this server or to a proxy in front of this server, because some browsers send no Secure cookie over HTTP,
-// for example on loopback.
+// cookie returns the session cookie. It is Secure only if the browser uses HTTPS, directly or through a proxy, because
+// some browsers send no Secure cookie over HTTP, even on loopback.
 func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure is set for HTTPS
 		Name: cookieName, Value: value, Path: s.options.Address.BasePath + "/", MaxAge: age,
@@ -126,8 +120,7 @@ func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	}
 }
 
-// remoteIP returns the IP address from which the connection comes. Forwarding headers are ignored, because any client
-// can set them.
+// remoteIP returns the address of the connection. Forwarding headers are ignored, because every client can set them.
 func remoteIP(r *http.Request) netip.Addr {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -136,7 +129,6 @@ func remoteIP(r *http.Request) netip.Addr {
 	return address.Addr().Unmap()
 }
 
-// html returns the login page.
 func (p loginPage) html() g.Node {
 	return document("precept: log in", g.If(p.Reload, h.Meta(g.Attr("http-equiv", "refresh"), h.Content("0"))),
 		h.Main(

@@ -9,8 +9,7 @@ import (
 	"precept/admin"
 )
 
-// mainText returns the main part of a page for an operator, unescaped. change alters the data of the server before the
-// page is read, unless change is nil.
+// mainText returns the main part of a page, unescaped. change may alter the data before.
 func mainText(t *testing.T, target string, change func(*wordSource, *admin.Options)) string {
 	t.Helper()
 	w := newWordSource("word")
@@ -31,8 +30,7 @@ func mainText(t *testing.T, target string, change func(*wordSource, *admin.Optio
 	return html.UnescapeString(main)
 }
 
-// checkPage checks that a page contains each wanted text. A text with a leading ! must be absent. A failure message
-// begins with name.
+// checkPage checks that a page has each wanted text, and none with a leading !.
 func checkPage(t *testing.T, name, page string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {

@@ -11,39 +11,36 @@ import (
 	"precept/store"
 )
 
-// netResult holds the parts of the net result of lessons in the last seven days. The net result is the value of the
-// prevented failures minus the cost of the inserted tokens.
+// netResult is the net result of lessons in the last seven days: the value of prevented failures minus the cost of
+// inserted tokens.
 type netResult struct {
-	sessions int64   // number of treated sessions with a reward; a run counts once
-	effect   *effect // effect of all lessons together; nil means too little data, or an invalid report
-	invalid  bool    // the report has found a fault in the random assignment or in the reporting of rewards
+	sessions int64   // treated and rewarded; a run counts once
+	effect   *effect // effect of all lessons together; nil: too little data, or an invalid report
+	invalid  bool    // the report found a fault in the assignment or the rewards
 	tokens   int64   // estimate of the tokens inserted in these sessions
 	prices   Prices
 	mean     meanPrice // mean price of the input tokens
 }
 
-// newNetResult returns the net result of the last seven days in a report. The inserted tokens are known only for all
-// treated sessions together, with and without a reward, so newNetResult scales their number to the sessions with a
-// reward.
+// newNetResult returns the net result in a report. The inserted tokens are known only for all treated sessions, so they
+// are scaled to the rewarded ones.
 func newNetResult(r *report.Report, p Prices, m meanPrice) netResult {
 	sum := lastWeek(r.Global.Days, r.GeneratedAt)
 	tokens := sum.TokensAdded
-	if all := sum.Treated.Sessions; all > sum.NTreated { // the net result counts only sessions with a reward
+	if all := sum.Treated.Sessions; all > sum.NTreated { // only rewarded sessions count
 		tokens = tokens * sum.NTreated / all
 	}
 	return netResult{sum.NTreated, globalEffect(&r.Global), r.Global.Verdict == report.Invalid, tokens, p, m}
 }
 
-// cost returns the cost of the inserted tokens at the mean price of uncached input tokens.
+// cost returns the cost of the inserted tokens at the mean price of uncached input.
 func (n netResult) cost() float64 { return float64(n.tokens) * n.mean.price.Input / 1e6 }
 
-// netFor returns the net result in money if all lessons together have the given effect, such as an end of the
-// interval.
+// netFor returns the net result in money for an effect, such as an end of the interval.
 func (n netResult) netFor(effect float64) float64 {
 	return effect*float64(n.sessions)*n.prices.SuccessValue - n.cost()
 }
 
-// amount formats an amount of money with its sign and its currency.
 func (n netResult) amount(x float64) string {
 	text := withSign(x, 2)
 	if n.prices.Currency != "" {
@@ -52,8 +49,8 @@ func (n netResult) amount(x float64) string {
 	return text
 }
 
-// failuresText formats a number of prevented failures with the fewest decimals, at most three, whose product with the
-// value of a session is the shown amount of money.
+// failuresText formats prevented failures with the fewest decimals, at most three, whose product with the value of a
+// session is the shown money.
 func (n netResult) failuresText(x float64) string {
 	for digits := range 3 {
 		scale := math.Pow10(digits)
@@ -64,10 +61,9 @@ func (n netResult) failuresText(x float64) string {
 	return withSign(x, 3)
 }
 
-// html returns the section of the overview with the net result in money and a table of its parts. If a price is
-// missing, html shows the number of prevented failures instead of the money.
+// html returns the net result in money with its parts, or the number of prevented failures if a price is missing.
 func (n netResult) html(f frame) g.Node {
-	priced := n.prices.SuccessValue > 0 && n.mean.known // the net needs the value of a session and the cost of the tokens
+	priced := n.prices.SuccessValue > 0 && n.mean.known // needs the value of a session and the cost of tokens
 	missing := ifElse(n.invalid, noValue, stillCounting)
 	key, value, note := ifElse(priced, "net", "gain"), missing, ifElse(n.invalid, "not reliable", "too few control sessions")
 	gained, between := missing, ""
@@ -79,7 +75,7 @@ func (n netResult) html(f frame) g.Node {
 		if priced {
 			tone = (&effect{lo: n.netFor(e.lo), hi: n.netFor(e.hi)}).tone()
 			value, note = n.amount(n.netFor(e.size)), n.amount(n.netFor(e.lo))+" to "+n.amount(n.netFor(e.hi))+", with 95% confidence"
-			if tone == "" { // the interval contains 0, so the sign of the net result is not known
+			if tone == "" { // the interval contains 0, so the sign is unknown
 				value, note = "not known yet", n.amount(n.netFor(e.lo))+" to "+n.amount(n.netFor(e.hi))+", with 95% confidence; best estimate "+n.amount(n.netFor(e.size))
 			}
 		}

@@ -11,8 +11,7 @@ import (
 	"precept/internal/price"
 )
 
-// The net result is the value of the prevented failures minus the cost of the inserted tokens. Without
-// admin.session_value, the page shows the number of prevented failures. Without an effect, the page shows no number.
+// Without admin.session_value, the page shows prevented failures; without an effect, no number.
 func TestNetResultShowsPartsAndInterval(t *testing.T) {
 	for name, tc := range map[string]struct {
 		effect *float64
@@ -55,7 +54,6 @@ func TestNetResultShowsPartsAndInterval(t *testing.T) {
 	}
 }
 
-// The last week has seven dates, including today.
 func TestLastWeekHasSevenDates(t *testing.T) {
 	now := time.Date(2031, 3, 10, 15, 0, 0, 0, time.UTC)
 	var days []report.Day
@@ -67,7 +65,6 @@ func TestLastWeekHasSevenDates(t *testing.T) {
 	}
 }
 
-// The search of the help finds the section of the docs that contains all words, and a page lists its sections.
 func TestHelpPageListsSectionsAndSearchFindsThem(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)

@@ -9,8 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// The OpenAPI document describes each API route and no other route. Pages and the profiler are not
-// part of the API.
+// Pages and the profiler are not part of the API.
 func TestOpenAPIDescribesEveryAPIRoute(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]any
@@ -46,9 +45,7 @@ func TestOpenAPIDescribesEveryAPIRoute(t *testing.T) {
 	}
 }
 
-// Each API route accepts the query parameters that the OpenAPI document lists for the route. A route may also accept
-// the filters of the session list, which the document need not list, because a client sends one query to several
-// routes.
+// A route may also accept the filters of the session list, because clients send one query to several routes.
 func TestOpenAPIDescribesEveryQueryParameter(t *testing.T) {
 	type parameter struct {
 		Name, In string
@@ -109,7 +106,6 @@ func TestOpenAPIDescribesEveryQueryParameter(t *testing.T) {
 	}
 }
 
-// The API refuses an unknown query parameter, and the error lists the known ones. A page ignores the parameter.
 func TestAPIRefusesUnknownQueryParameters(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)

@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// Options configure an admin server. All functions must be safe for concurrent calls.
+// Options configure an admin server. Functions must be safe for concurrent calls.
 type Options struct {
 	Access     Access
 	Address    Address
@@ -24,21 +24,20 @@ type Options struct {
 	Write      Writers
 	Program    Program
 	TrueEffect func(slug string) (float64, bool) // true effects in the demo, in units of reward; else nil
-	DataDir    string                            // directory of the audit log and of the logins; "" keeps both in memory only
-	Random     io.Reader                         // source of the ids of sessions, requests and views
+	DataDir    string                            // directory of the audit log and the logins; "" keeps both in memory
+	Random     io.Reader                         // for the ids of sessions, requests and views
 	Now        func() time.Time
 	Log        *slog.Logger
 }
 
-// Address holds the addresses of the admin listener and of the data listener. The server checks requests against these
-// addresses, and puts them into links.
+// Address holds the addresses of both listeners, against which requests are checked and from which links are built.
 type Address struct {
-	BasePath string // path prefix under which a proxy serves the admin listener, such as /precept; empty: none
-	Listen   string // host:port of the admin listener
-	DataURL  string // base URL of the data listener for agents
+	BasePath string // prefix under which a proxy serves the admin listener, such as /precept
+	Listen   string
+	DataURL  string // base URL for agents
 }
 
-// Readers read the data for the pages and for the API.
+// Readers read data for pages and the API.
 type Readers struct {
 	Report  Reporter
 	Library Library
@@ -48,7 +47,7 @@ type Readers struct {
 	Rules   RulesReader
 }
 
-// Writers change stored data, such as states of lessons, feedback, sessions and saved views.
+// Writers change stored data, such as lessons and saved views.
 type Writers struct {
 	Lessons LessonChanger
 	Rate    Rater
@@ -59,33 +58,33 @@ type Writers struct {
 
 // Program reports the state of the running program.
 type Program struct {
-	Figures func(context.Context) []Figure // summary figures on the overview and the health page
+	Figures func(context.Context) []Figure // summary figures of the overview and the health page
 	Health  func(context.Context) Health
 	Prices  func() Prices
-	Tenants func(context.Context) ([]string, error) // names of the tenants with stored data; nil means unknown
+	Tenants func(context.Context) ([]string, error) // tenants with stored data; nil: unknown
 	Ready   func() (string, error)                  // returns a line about the state, or an error while not ready
 	Metrics http.Handler
 }
 
 // Access holds the tokens and the host names. A reload replaces the whole value.
 type Access struct {
-	Tokens        []string // tokens of operators: plain text, or sha256:<hex>
-	Viewers       []string // tokens of viewers, which read only lessons and statistics; same forms
-	Hosts         []string // host names that are accepted in a Host header, besides localhost and the host in Address.Listen
-	PublicMetrics bool     // /metrics without a token
+	Tokens        []string // operators' tokens: plain text, or sha256:<hex>
+	Viewers       []string // viewers' tokens, which read only lessons and statistics
+	Hosts         []string // accepted in a Host header, besides localhost and Address.Listen
+	PublicMetrics bool
 }
 
-// errNoToken is the error for an Access without a token, or with an empty token.
+// errNoToken is the error for an Access with no token or an empty one.
 var errNoToken = errors.New("no admin token is set; set PRECEPT_ADMIN_TOKEN or admin.tokens")
 
 // ReportQuery selects a report.
 type ReportQuery struct {
 	Tenant      string
-	Window      time.Duration // maximum age of the closed sessions that count; 0 means no limit
-	Provisional bool          // count open sessions, too
-	WhatIf      float64       // epsilon (the probability that a pick is withheld) for which the report projects its intervals; 0 if none
-	Explain     string        // slug of the lesson whose rows are explained; empty: none
-	Bands       bool          // compute the effect over time, which only pages need
+	Window      time.Duration // maximum age of counted closed sessions; 0: no limit
+	Provisional bool
+	WhatIf      float64 // probability that a pick is withheld, for projected intervals; 0: none
+	Explain     string  // slug of a lesson whose rows are explained
+	Bands       bool    // compute the effect over time, for pages
 }
 
 // Reporter computes the report of a tenant.
@@ -93,42 +92,40 @@ type Reporter interface {
 	Report(ctx context.Context, q ReportQuery) (report.Report, error)
 }
 
-// Library reads the lessons of the bank and their audit log.
+// Library reads the lessons and their audit log.
 type Library interface {
-	// Book returns the lessons of every state, as of the last load.
+	// Book returns the lessons of every state, as last loaded.
 	Book() *lesson.Book
 	// Archived returns an archived lesson, or ErrNoLesson.
 	Archived(ctx context.Context, slug string) (*lesson.Lesson, error)
-	// Block returns the exact text that a session of the tenant gets for a lesson.
+	// Block returns the exact text that a session gets for a lesson.
 	Block(tenant string, l *lesson.Lesson) string
-	// Findings returns the results of the checks on a lesson.
 	Findings(l *lesson.Lesson) []lesson.Finding
-	// Log returns the newest n events of the audit log of the lessons, with the oldest of them first.
+	// Log returns the newest n events, oldest first.
 	Log(ctx context.Context, n int) ([]lesson.Event, error)
 }
 
-// Surveyor computes figures from the stored sessions, because the counters do not contain them.
+// Surveyor computes figures from the stored sessions, which the counters lack.
 type Surveyor interface {
-	// Survey reads the newest sessions of a tenant. This may take seconds, so pages share the result.
+	// Survey reads the newest sessions of a tenant. It may take seconds, so pages share it.
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)
-	// Nearest returns the lessons that came closest to a match in a session. matched names the lessons that matched.
+	// Nearest returns the lessons that came closest to a match, apart from those in matched.
 	Nearest(ctx context.Context, tenant, session string, matched []string) ([]backtest.Reason, error)
-	// Backtest returns the captured sessions of a tenant in which a lesson would have matched.
+	// Backtest returns the captured sessions in which a lesson would have matched.
 	Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error)
 }
 
-// LessonChanger changes the state of lessons in the bank. A change takes effect within two seconds, when the watcher of
-// the lessons has read the change.
+// LessonChanger changes lessons. The watcher reads a change within two seconds.
 type LessonChanger interface {
-	// Act applies action a to the lesson slug, and returns the changed lesson. by is the name of the person who acts.
-	// Act fails if the lesson differs from seen, the version that the person saw. A zero seen skips this check.
+	// Act applies an action by a person. It fails if the lesson differs from seen, the version that the person saw; a
+	// zero seen skips this check.
 	Act(ctx context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error)
 }
 
-// ErrNoLesson is the error of a Keeper or a Library for an unknown slug.
+// ErrNoLesson is the error for an unknown slug.
 var ErrNoLesson = errors.New("unknown lesson")
 
-// Archive reads stored sessions and samples. Each call reads a bounded part of the store.
+// Archive reads sessions and samples, a bounded part per call.
 type Archive interface {
 	SessionLists
 	Run(ctx context.Context, tenant, name string) (store.RunSessions, error)
@@ -137,14 +134,14 @@ type Archive interface {
 	BrowseSamples(ctx context.Context, q *store.SampleQuery) (store.SampleList, error)
 }
 
-// SessionLists lists stored sessions. Recent holds the newest sessions, and Ordered sorts these sessions.
+// SessionLists lists sessions; Recent holds the newest, and Ordered sorts them.
 type SessionLists interface {
 	Browse(ctx context.Context, q store.SessionQuery) (store.SessionList, error)
 	Recent(ctx context.Context, tenant string, since, until time.Time) (store.Recent, error)
 	BrowseOrdered(ctx context.Context, recent *store.Recent, q *store.SessionQuery, compare func(x, y *store.SessionItem) int) (store.SessionList, error)
 }
 
-// Transcripts reads the exchanges of a session. A page reads one part, and an export reads all parts one by one.
+// Transcripts reads the exchanges of a session, in one part or part by part.
 type Transcripts interface {
 	Transcript(ctx context.Context, tenant, name string, from int) (store.Transcript, error)
 	EachPart(ctx context.Context, tenant, name string, use func(*store.Transcript) error) error
@@ -155,14 +152,13 @@ type Rater interface {
 	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
 }
 
-// Forgetter deletes the stored data of a session, or of the whole tenant if session is empty. Forget returns the
-// number of deleted sessions.
+// Forgetter deletes the data of a session, or of a tenant if session is empty, and returns the number of sessions.
 type Forgetter interface {
 	Forget(ctx context.Context, tenant, session string) (int, error)
 }
 
-// Importer stores past conversations as sessions outside of the experiment. detect.ReadTranscripts defines the accepted
-// forms. If agent is empty, the source of each transcript becomes the agent of its session.
+// Importer stores past conversations (detect.ReadTranscripts) outside of the experiment. If agent is empty, their
+// source is the agent.
 type Importer interface {
 	Import(ctx context.Context, tenant, agent string, r io.Reader, at time.Time) (learn.ImportResult, error)
 }
@@ -178,7 +174,7 @@ type Export struct {
 	store.SampleQuery
 }
 
-// ExportFormats returns the formats of an export of samples. The command precept export has the same formats.
+// ExportFormats returns the formats of samples, also of precept export.
 func ExportFormats() []string {
 	return []string{"mplp", "openai", "preference", "experiment", "parquet"}
 }

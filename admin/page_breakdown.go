@@ -14,28 +14,27 @@ import (
 	"precept/store"
 )
 
-// breakdownView is the data of the breakdown, which shows the effects of lessons in parts of the sessions.
+// breakdownView shows the effects of lessons in parts of the sessions, for example by model.
 type breakdownView struct {
 	by          choice
-	survey      *report.Survey // nil if none
-	reading     bool           // the sessions are being read, and no earlier survey has a cell with enough data
-	cells       []report.Cell  // cells with enough data
-	sparseCells int            // number of cells with too little data
+	survey      *report.Survey
+	reading     bool          // sessions are being read, and no earlier survey has a full cell
+	cells       []report.Cell // with enough data
+	sparseCells int           // with too little data
 }
 
-// dimensions returns the properties of sessions by which a breakdown divides the sessions.
+// dimensions returns the properties that divide the sessions.
 func dimensions() []choice {
 	return []choice{{report.ByAgent, "Agent"}, {report.ByModel, "Model"}, {report.ByLength, "Length of the task"}}
 }
 
-// lengths returns the description of each length class of a session's first message.
+// lengths describes the length classes of a session's first message.
 func lengths() map[string]string {
 	return map[string]string{
 		"s": "under 100 bytes", "m": "100 to 500 bytes", "l": "500 to 4,000 bytes", "xl": "4,000 bytes and more",
 	}
 }
 
-// breakdown shows the effects of lessons by agent, by model or by length of the task.
 func (s *Server) breakdown(c echo.Context) error {
 	q, err := reportQuery(c)
 	if err != nil {
@@ -90,7 +89,7 @@ func (v *breakdownView) list(f frame) g.Node {
 	}
 }
 
-// storedCounts returns the number of sessions that were read, and the date since which sessions were read.
+// storedCounts returns the number and the earliest date of the sessions read.
 func (v *breakdownView) storedCounts() (sessions, since string) {
 	return countText(v.survey.Sessions), v.survey.Since.UTC().Format(time.DateOnly)
 }
@@ -124,7 +123,7 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 	)
 }
 
-// row returns the row of a cell: the effect of a lesson, or of all lessons together, in a part of the sessions.
+// row returns the effect of a lesson, or of all lessons, in a part of the sessions.
 func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Node {
 	part := cmp.Or(x.Value, "unknown")
 	if v.by.Key == report.ByLength {
@@ -135,7 +134,7 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 		lesson = g.Text("all together, against control")
 	}
 	side := func(n int64, arm string) g.Node {
-		if x.Value == "" { // the list of sessions has no such filter
+		if x.Value == "" { // the list of sessions cannot filter by unknown
 			return g.Text(countText(n))
 		}
 		return f.armLink(n, x.Slug, arm, v.by.Key, x.Value)
@@ -153,7 +152,6 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 	)
 }
 
-// sparseDataNote states how much data a cell needs, and how much there is.
 func (v *breakdownView) sparseDataNote() g.Node {
 	sessions, since := v.storedCounts()
 	text := "A cell needs 50 closed sessions with a reward, at least 10 of them injected and " +

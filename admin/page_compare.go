@@ -15,15 +15,13 @@ import (
 	"precept/store"
 )
 
-// compareView is the data of the comparison of two agents or models.
 type compareView struct {
 	comparison Comparison
 	currency   string
-	reading    bool // the sessions are being read for the first time
+	reading    bool // sessions are being read for the first time
 }
 
-// readComparison returns the comparison for a request. The filters of the list of sessions select the sessions to
-// compare. maxWait and old have the meaning that recentOf describes.
+// readComparison returns the comparison for a request; maxWait and old are as in recentOf.
 func (s *Server) readComparison(c echo.Context, maxWait time.Duration) (x Comparison, old bool, err error) {
 	q, err := s.sessionQuery(c)
 	if err != nil {
@@ -51,13 +49,11 @@ func (s *Server) readComparison(c echo.Context, maxWait time.Duration) (x Compar
 	return compare(&recent, &q, &prices, by, a, b), old, nil
 }
 
-// apiCompare answers GET /api/compare.
 func (s *Server) apiCompare(c echo.Context) error {
 	x, _, err := s.readComparison(c, noOldValue)
 	return sendJSON(c, x, storeError(err))
 }
 
-// comparePage compares two agents or two models.
 func (s *Server) comparePage(c echo.Context) error {
 	x, old, err := s.readComparison(c, maxPageWait)
 	v := compareView{comparison: x, currency: s.options.Program.Prices().Currency, reading: errors.Is(err, errComputing) || err == nil && old && x.SessionsRead == 0}
@@ -99,7 +95,7 @@ func (v *compareView) html(f frame) g.Node {
 	}
 }
 
-// filters names the filters of the list of sessions that apply to the comparison, and those that do not.
+// filters names the filters that apply, and those that do not.
 func (v *compareView) filters(f frame) g.Node {
 	c, ignored := &v.comparison, []string{"words", "tool", "error", "session"}
 	if value := f.query.Get(c.By); !strings.EqualFold(value, c.A.Value) && !strings.EqualFold(value, c.B.Value) {
@@ -111,8 +107,7 @@ func (v *compareView) filters(f frame) g.Node {
 	}
 }
 
-// appliedFilters returns the filters of the list of sessions that also apply to the comparison, without those that have
-// a field in its form. A named range replaces the keys since and until.
+// appliedFilters returns the filters that apply but have no field in the form. A named range replaces since and until.
 func (v *compareView) appliedFilters(f frame) []string {
 	without := []string{"range", "words", "tool", "error", v.comparison.By}
 	if f.query.Get("range") != "" {
@@ -121,7 +116,6 @@ func (v *compareView) appliedFilters(f frame) []string {
 	return slices.DeleteFunc(sessionFilters(), func(key string) bool { return slices.Contains(without, key) })
 }
 
-// form returns the form that selects the two sides.
 func (v *compareView) form(f frame) g.Node {
 	var all []choice
 	for _, x := range v.comparison.Choices[:min(len(v.comparison.Choices), maxHiddenValues)] {
@@ -137,8 +131,8 @@ func (v *compareView) form(f frame) g.Node {
 	)
 }
 
-// sessionsWithoutSearch returns the address of the list of sessions with the filters of this page, without a search.
-// query holds further keys and values, such as the agent of one side; an empty value removes its key.
+// sessionsWithoutSearch returns the address of the list of sessions with the filters of this page, without a text
+// search. query adds keys and values; an empty value removes its key.
 func sessionsWithoutSearch(f frame, query ...string) string {
 	q := maps.Clone(f.query)
 	for _, key := range []string{"by", "a", "b", "words", "tool", "error", "session", "view", "tenants"} {
@@ -153,7 +147,6 @@ func sessionsWithoutSearch(f frame, query ...string) string {
 	return address("/sessions", q)
 }
 
-// measures returns the table with one row for each measure.
 func (v *compareView) measures(f frame) g.Node {
 	c := &v.comparison
 	link := func(side *ComparedSide) g.Node {
@@ -186,8 +179,8 @@ func (v *compareView) measures(f frame) g.Node {
 	)
 }
 
-// basis states the number of sessions behind a mean if some sessions of the side lack the value. For success, basis
-// states the sessions with a reward, and the number of rewards if sessions share the reward of a run.
+// basis states the number of sessions behind a mean if some sessions lack the value. For success, it states the
+// rewarded sessions, and the rewards if sessions share the reward of a run.
 func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *ComparedSide) g.Node {
 	switch {
 	case m.Name == "success" && side.Rewarded > 0:
@@ -202,11 +195,9 @@ func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *Comp
 	return nil
 }
 
-// label returns the name of a side, which labels its cells on a narrow screen.
 func (c *ComparedSide) label() string { return escapeHidden(shortenName(c.Value)) }
 
-// cell returns the table cell of an estimate with its interval and its basis. If signs is true, the numbers have a
-// sign, and a mean whose interval excludes 0 is bold.
+// cell returns an estimate with its interval and basis. With signs, a mean whose interval excludes 0 is bold.
 func (e *Estimate) cell(label string, digits int, signs bool, basis g.Node) g.Node {
 	if e.Mean == nil {
 		return cell(label, g.Text(noValue))
@@ -225,7 +216,6 @@ func (e *Estimate) cell(label string, digits int, signs bool, basis g.Node) g.No
 	return cell(label, ifElse(excludesZero, g.Node(h.Strong(g.Text(format(*e.Mean)))), g.Text(format(*e.Mean))), smallLine(g.Text(interval)), g.If(basis != nil, smallLine(basis)))
 }
 
-// lessons returns the table of the lessons that were injected on either side.
 func (v *compareView) lessons(f frame) g.Node {
 	c := &v.comparison
 	side := func(slug string, of *ComparedSide, injected *InjectedSide) g.Node {

@@ -17,7 +17,6 @@ import (
 	"precept/store"
 )
 
-// The overview lists only the tasks that need a person.
 func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 	row := func(slug, state string, v report.Verdict) report.Row {
 		return report.Row{Slug: slug, Arm: slug + "@1", State: state, Verdict: v, Picked: 1}
@@ -36,8 +35,8 @@ func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 	archived.State = "archived"
 	for name, tc := range map[string]struct {
 		rows     []report.Row
-		waiting  int  // number of lessons that wait for approval
-		bad      bool // a figure needs attention
+		waiting  int // lessons that wait for approval
+		bad      bool
 		wantText []string
 	}{
 		"no task":         {[]report.Row{row("a", "active", report.Helps), archived}, 0, false, []string{"No open task", "!Needs a person"}},
@@ -56,8 +55,6 @@ func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 	}
 }
 
-// Before the first session closes, the overview lists the lessons that matched in open sessions, and does not say
-// that no lesson has matched.
 func TestOverviewListsMatchesOfOpenSessionsBeforeFirstClose(t *testing.T) {
 	open := report.OpenSessions{Sessions: 40, CloseAfter: "24h0m0s", FirstCloses: time.Date(2026, 5, 2, 7, 30, 0, 0, time.UTC), Inserted: 31}
 	page := func(matched map[trial.Arm]int) string {
@@ -73,7 +70,6 @@ func TestOverviewListsMatchesOfOpenSessionsBeforeFirstClose(t *testing.T) {
 	checkPage(t, "without a match", page(nil), "No lesson has matched", "precept is ready", "precept lessons approve SLUG")
 }
 
-// The overview of a tenant without data links the tenants with data.
 func TestOverviewOfEmptyTenantLinksOtherTenants(t *testing.T) {
 	page := func(treated int64) string {
 		return mainText(t, "/", func(f *wordSource, o *admin.Options) {
@@ -85,8 +81,6 @@ func TestOverviewOfEmptyTenantLinksOtherTenants(t *testing.T) {
 	checkPage(t, "with data", page(3), "!Other tenants have data")
 }
 
-// The figures at the top of the overview cover the last seven days and the proven lessons. Costs are shown if a price
-// is known.
 func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 	for name, tc := range map[string]struct {
 		target   string
@@ -142,7 +136,6 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 	}
 }
 
-// A page without a report states the reason, and does not interpret the missing data.
 func TestPagesWithoutReportShowReason(t *testing.T) {
 	for _, target := range []string{"/", "/lessons", "/lessons/word"} {
 		checkPage(t, target, mainText(t, target, func(f *wordSource, _ *admin.Options) { f.fail = true }),
@@ -154,9 +147,8 @@ func TestPagesWithoutReportShowReason(t *testing.T) {
 	}
 }
 
-// The page of a lesson shows the recorded data, and omits the elements that have no data.
 func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
-	type pageData struct { // the data that a case may change
+	type pageData struct { // what a case may change
 		*wordSource
 		row    *report.Row
 		lesson *lesson.Lesson
@@ -255,12 +247,11 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		"The captured sessions cannot be read: no disk.", "!would have fired")
 }
 
-// blocklessLibrary returns an empty block for each lesson, as if the lesson exceeded the budget.
+// blocklessLibrary returns empty blocks, as if lessons exceed the budget.
 type blocklessLibrary struct{ *wordSource }
 
 func (blocklessLibrary) Block(string, *lesson.Lesson) string { return "" }
 
-// failingSessions returns an error from each read of sessions.
 type failingSessions struct{}
 
 func (failingSessions) Survey(context.Context, string) (*report.Survey, error) {
@@ -275,7 +266,6 @@ func (failingSessions) Backtest(context.Context, string, *lesson.Lesson) (backte
 	return backtest.Result{}, errors.New("no disk")
 }
 
-// The queue lists the lessons that wait for approval, oldest first, with the data for a decision.
 func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	created := func(hours int) time.Time { return time.Unix(1e9, 0).Add(time.Duration(hours) * time.Hour) }
 	queue := func(target string, change func(f *wordSource, l *lesson.Lesson, o *admin.Options)) string {

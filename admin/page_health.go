@@ -15,17 +15,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// healthView is the data of the health page.
 type healthView struct{ health Health }
 
-// healthLine is a row of a table, with a name and a value.
 type healthLine struct {
 	Name, Value, Tone string
-	Help              string // section of the help that explains the line; empty: none
-	Indent            string // CSS class of a line that is a part of a line above; empty: none
+	Help              string // section of the help that explains the line
+	Indent            string // CSS class of a line that is a part of the line above
 }
 
-// healthPage shows the state of precept.
 func (s *Server) healthPage(c echo.Context) error {
 	v := healthView{s.health(c)}
 	problem := ""
@@ -61,7 +58,6 @@ func (v *healthView) html(frame) g.Node {
 	}
 }
 
-// topFigures returns the most important figures.
 func (v *healthView) topFigures() []stat {
 	lost := sum(v.health.Account.Dropped) - v.health.Account.Dropped["opted_out"]
 	failing := !v.health.Store.Healthy || v.health.Store.Problem != ""
@@ -81,7 +77,6 @@ func (v *healthView) topFigures() []stat {
 	}
 }
 
-// problems returns the problems of the store and of the counts of exchanges.
 func (v *healthView) problems() g.Node {
 	store, account := &v.health.Store, &v.health.Account
 	trouble := func(before, text string) g.Node {
@@ -98,21 +93,20 @@ func (v *healthView) problems() g.Node {
 	}
 }
 
-// helpAddress returns the address of a section of the help, such as AGENTS#known-limits.
+// helpAddress returns the address of a section such as AGENTS#known-limits.
 func helpAddress(section string) string {
 	page, fragment, _ := strings.Cut(section, "#")
 	address := url.URL{Path: "/help/" + page, Fragment: fragment}
 	return address.String()
 }
 
-// linesTable returns a table of lines. heading is the HTML id of the heading that labels the table.
+// linesTable returns a table labelled by the heading with this HTML id.
 func linesTable(heading string, lines []healthLine) g.Node {
 	return h.Table(h.Class("figures"), ariaLabelledBy(heading), h.TBody(g.Map(lines, func(l healthLine) g.Node {
 		return h.Tr(rowHead(toneClass(l.Indent), g.Text(l.Name)), h.Td(toneClass(l.Tone), untrustedText(l.Value), g.If(l.Help != "", g.Group{space(), h.A(h.Href(helpAddress(l.Help)), g.Text("Which APIs"))})))
 	})))
 }
 
-// figureTable returns a table of figures. heading is the HTML id of the heading that labels the table.
 func figureTable(heading string, list []Figure) g.Node {
 	lines := make([]healthLine, len(list))
 	for i, x := range list {
@@ -124,8 +118,7 @@ func figureTable(heading string, list []Figure) g.Node {
 	return linesTable(heading, lines)
 }
 
-// configuration lists the configuration keys. Keys that differ from their defaults come first, and the others are
-// folded.
+// configuration lists changed keys first, and folds the others.
 func (v *healthView) configuration() g.Node {
 	var changed, rest g.Group
 	for _, k := range v.health.Config {
@@ -146,7 +139,7 @@ func (v *healthView) configuration() g.Node {
 	}
 }
 
-// actions lists the newest entries of the audit log.
+// actions lists the newest actions.
 func (v *healthView) actions() g.Node {
 	if len(v.health.Audit) == 0 {
 		return mutedText(g.Text("No entries. Approvals, trials, feedback and deletions are logged here."))
@@ -165,7 +158,7 @@ func (v *healthView) actions() g.Node {
 	}
 }
 
-// description describes the action without its author, such as approved the lesson NAME.
+// description describes an action, such as approved the lesson NAME.
 func (e *AuditEntry) description() string {
 	slug, act, _ := strings.Cut(e.Detail, " ")
 	text := ifElse(e.Detail == "", "sent "+e.Action, e.Detail)
@@ -178,7 +171,6 @@ func (e *AuditEntry) description() string {
 	return text
 }
 
-// accountLines returns the lines with the counts of exchanges.
 func accountLines(a *Account) []healthLine {
 	out := []healthLine{
 		{Name: "Admitted", Value: countText(a.Admitted)},
@@ -195,7 +187,6 @@ func accountLines(a *Account) []healthLine {
 		healthLine{Name: "Set aside after a panic", Value: countText(a.SetAside), Tone: ifElse(a.SetAside > 0, "bad", "")})
 }
 
-// sinceStartLines returns the lines with the counts since the start of the server.
 func sinceStartLines(n *SinceStart) []healthLine {
 	out := []healthLine{
 		{Name: "Exchanges stored", Value: countText(n.Exchanges)},
@@ -216,7 +207,6 @@ func sinceStartLines(n *SinceStart) []healthLine {
 	return out
 }
 
-// storeLines returns the lines with the content of the store.
 func storeLines(counts map[string]int64) (out []healthLine) {
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		l := healthLine{

@@ -18,27 +18,25 @@ import (
 	"precept/store"
 )
 
-// lessonView is the data of a lesson's page.
 type lessonView struct {
 	slug       string
-	lesson     *lesson.Lesson // nil if the bank does not have the lesson any more
-	row        *report.Row    // measurements of the current text, or else of the last text; nil if none
-	trueEffect *float64       // true effect in the demo; else nil
-	sinceStart []effectAt     // effects that the server has computed since its start
-	block      string         // text that a session gets; empty if no session gets the lesson
+	lesson     *lesson.Lesson // nil if the bank lacks it
+	row        *report.Row    // row of the current text, or else the last row, or nil
+	trueEffect *float64       // true effect in the demo, else nil
+	sinceStart []effectAt     // effects computed since the start
+	block      string         // text that sessions get, if any
 	findings   []lesson.Finding
 	events     []lesson.Event
 	older      []oldText
 	prices     Prices
-	mean       meanPrice // mean price of the input tokens of the lesson's sessions
+	mean       meanPrice // mean price of the input of the lesson's sessions
 	stored     storedFigures
 	backtest   backtestView
 }
 
-// maxEventsRead is the number of newest events of the audit log that are searched for events of a lesson.
+// maxEventsRead is the number of newest audit log events that are searched for events of a lesson.
 const maxEventsRead = 2000
 
-// lessonPage shows one lesson.
 func (s *Server) lessonPage(c echo.Context) error {
 	r, err := s.readReport(c)
 	if err != nil {
@@ -69,9 +67,8 @@ func (s *Server) lessonPage(c echo.Context) error {
 	})
 }
 
-// read sets the fields that come from the bank, which are the lesson, its block, its findings and its events. decided
-// is the lesson after a decision of the last seconds, or nil. Matches by likeness are measured as a separate arm. The
-// slug of this arm is the slug of the lesson with a suffix, so read looks the lesson up without the suffix.
+// read sets the fields that come from the bank. decided is the lesson after a decision of the last seconds, or nil.
+// Matches by likeness are a separate arm whose slug has a suffix, so read removes the suffix.
 func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decided *lesson.Lesson) {
 	slug := trial.LessonSlug(v.slug)
 	if events, err := o.Read.Library.Log(ctx, maxEventsRead); err == nil {
@@ -91,8 +88,8 @@ func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decide
 	}
 }
 
-// splitRows sets row to the row of the current text, and older to the other rows of the lesson. If no row belongs to
-// the current text, row is the last row of the lesson, which is also in older.
+// splitRows sets row to the current text and older to the others. Without a current text, row is the last row, also in
+// older.
 func (v *lessonView) splitRows(rows []report.Row) {
 	var last *report.Row
 	for i := range rows {
@@ -150,7 +147,6 @@ func (v *lessonView) html(f frame) g.Node {
 	}
 }
 
-// sources describes the data from which the effect was computed.
 func sources(f frame, r *report.Row) g.Node {
 	if r == nil || len(r.Sources()) == 0 {
 		return nil
@@ -158,8 +154,7 @@ func sources(f frame, r *report.Row) g.Node {
 	return mutedText(g.Text(strings.Join(r.Sources(), " ")+" "), h.A(h.Href(f.helpHref("EXPERIMENT#narrower-intervals")), g.Text("More")))
 }
 
-// windowNote states which sessions the figures of a page count, with a link to the figures of all closed sessions.
-// windowNote returns nil if the figures already count all closed sessions.
+// windowNote says which sessions the page counts, with a link to all closed sessions, or returns nil if it counts all.
 func windowNote(f frame) g.Node {
 	window, open := f.query.Get("window"), f.query.Get("provisional")
 	if d, err := ParseWindow(window); err != nil || d == 0 {
@@ -174,7 +169,7 @@ func windowNote(f frame) g.Node {
 	return h.P(h.Class("warning"), g.Text(text+" "), h.A(h.Href(f.WithQuery("window", "", "provisional", "")), g.Text("Count all closed sessions")))
 }
 
-// about returns the line below the title: the slug, the state and the category.
+// about returns slug, state and category.
 func (v *lessonView) about() g.Node {
 	line := g.Group{code(v.slug)}
 	state := ""
@@ -193,7 +188,7 @@ func (v *lessonView) about() g.Node {
 	return mutedText(line)
 }
 
-// texts returns the lesson as its author wrote it, and the block that the model sees.
+// texts returns the lesson as written, and the block that the model sees.
 func (v *lessonView) texts() g.Node {
 	block := warning("The lesson does not fit into inject.budget_bytes, so no session gets the lesson. Shorten the text, or raise the budget.")
 	if v.block != "" {

@@ -22,7 +22,6 @@ import (
 	"precept/store"
 )
 
-// fakeLibrary holds lessons, their events and a survey.
 type fakeLibrary struct {
 	book   *lesson.Book
 	events []lesson.Event
@@ -60,8 +59,7 @@ func (f *fakeLibrary) Backtest(_ context.Context, _ string, l *lesson.Lesson) (b
 	return backtest.Result{Slug: l.Slug, Sessions: 812, Matched: 41, Words: []backtest.SessionCount{{Text: "flaky test", Sessions: 41}}, SilentTriggers: []string{"never said"}}, nil
 }
 
-// newFakeLibrary returns a library with an active lesson, a quarantined lesson that supersedes it, and a
-// candidate.
+// newFakeLibrary has an active lesson, a quarantined lesson that supersedes it, and a candidate.
 func newFakeLibrary(t *testing.T) *fakeLibrary {
 	t.Helper()
 	newLesson := func(slug, title, frontMatter string) *lesson.Lesson {
@@ -89,7 +87,6 @@ func newFakeLibrary(t *testing.T) *fakeLibrary {
 	return f
 }
 
-// withLessons returns a fixture with the lessons of newFakeLibrary.
 func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *fakeLessonService) {
 	t.Helper()
 	lib, lessonService := newFakeLibrary(t), &fakeLessonService{}
@@ -109,7 +106,7 @@ func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *
 	return f, lib, lessonService
 }
 
-// olderTextArchive is an archive with one session, which received an older text of a lesson.
+// olderTextArchive has one session, which received an older text.
 type olderTextArchive struct{ Archive }
 
 func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (string, error) {
@@ -119,8 +116,7 @@ func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (
 	return "Lessons from past experience:\n- [another] Its own\n  | line\n- [" + slug + "] Run a flaky test alone\n  | In a <b>quiet</b> hour.\n  | Old advice.\nEnd of lessons.\n\n", nil
 }
 
-// The page shows an older text of the lesson, as a stored session received it, and marks the differences from the
-// current text. If no stored session received an older text, the page has a note instead.
+// If no stored session received an older text, the page has a note instead.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	f, lib, _ := withLessons(t, func(o *Options) { o.Read.Archive = olderTextArchive{} })
 	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))
@@ -145,7 +141,6 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	}
 }
 
-// The page of a lesson shows the recorded data, escaped, and states which data is missing.
 func TestLessonPageShowsRecordedAndNamesMissingData(t *testing.T) {
 	f, lib, _ := withLessons(t, nil)
 	cookie, _ := f.browser(t)
@@ -187,7 +182,6 @@ func TestLessonPageShowsRecordedAndNamesMissingData(t *testing.T) {
 	}
 }
 
-// A button of the page changes the lesson once, requires the CSRF token, and redirects with a message.
 func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 	f, _, lessonService := withLessons(t, nil)
 	cookie, csrf := f.browser(t)
@@ -229,7 +223,6 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 	}
 }
 
-// The chart renders under the content security policy in both themes, and the Pause button works.
 func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
 	tb := newTab(t)
 	f, _, lessonService := withLessons(t, func(o *Options) { o.Now = time.Now })
@@ -246,7 +239,7 @@ func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
 		t.Errorf("background after switching themes: got %s, want a colour other than %s and a painted chart", after, before)
 	}
 	tb.do(t,
-		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // open the confirmation
+		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // opens the confirmation
 		chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)),
 	)
 	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != 1 {

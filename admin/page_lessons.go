@@ -12,17 +12,16 @@ import (
 	"precept/bandit/report"
 )
 
-// lessonsView is the data of the page of all lessons.
 type lessonsView struct {
 	pageReport  pageReport
 	filter      lessonsFilter
-	rows        []*report.Row // filtered rows, in order
-	total       int           // number of rows before the filter
+	rows        []*report.Row // filtered and sorted
+	total       int           // rows before the filter
 	states      []string
 	trueEffects trueEffects
 }
 
-// zooms returns the choices for the scale of the forest plot.
+// zooms returns the scales of the forest plot.
 func zooms() []choice {
 	return []choice{
 		{"", "fits the data"},
@@ -35,9 +34,8 @@ func zooms() []choice {
 	}
 }
 
-// verdicts returns the choices of the filter by verdict. Each key is a group of advise, a verdict in words, or
-// caution, which means a caution by its counts. The group open is listed only if it is chosen, because only older
-// links contain this group.
+// verdicts returns the choices of the filter by verdict. The group open is listed only if chosen, because only older
+// links contain it.
 func verdicts(chosen string) []choice {
 	list := []choice{
 		{"", "any"},
@@ -59,13 +57,11 @@ func verdicts(chosen string) []choice {
 	return list
 }
 
-// lessonsFilter holds the filters and the order in the query.
 type lessonsFilter struct {
 	Words, State, Verdict, Zoom, Sort string
-	Old                               bool // also show older texts
+	Old                               bool // show older texts, too
 }
 
-// lessonsPage shows one page of the filtered and sorted lessons.
 func (s *Server) lessonsPage(c echo.Context) error {
 	r, err := s.readReport(c)
 	if err != nil {
@@ -79,8 +75,7 @@ func (s *Server) lessonsPage(c echo.Context) error {
 	return s.show(c, pageContent{Title: "Lessons", Main: v.html, Live: r.asOf.Old, Counted: r.asOf, Problem: r.problem})
 }
 
-// plotZoom returns the scale of the forest plot as the zoom of fitAxis: the half-width in points, 0 to fit the effects,
-// or -1 to fit whole intervals.
+// plotZoom returns the zoom of fitAxis: the half-width in points, 0 to fit effects, -1 to fit intervals.
 func (f lessonsFilter) plotZoom() float64 {
 	if f.Zoom == "all" {
 		return -1
@@ -92,7 +87,6 @@ func (f lessonsFilter) plotZoom() float64 {
 	return x
 }
 
-// filterAndSort sets rows, total and states from the report and the filter.
 func (v *lessonsView) filterAndSort() {
 	for i := range v.pageReport.report.Lessons {
 		l := &v.pageReport.report.Lessons[i]
@@ -111,13 +105,12 @@ func (v *lessonsView) filterAndSort() {
 	slices.SortStableFunc(v.rows, rowOrder(v.filter.Sort))
 }
 
-// isPast reports whether the row belongs to a text that no session gets any more.
+// isPast reports whether no session gets the row's text any more.
 func isPast(l *report.Row) bool {
 	return l.State == "edited" || l.State == "removed" || l.State == "shown otherwise"
 }
 
-// matches reports whether a row passes the filters by name, state and verdict. Every word of the filter by name must be
-// part of the slug.
+// matches reports whether a row passes the filters. Every word of the filter by name must be in the slug.
 func (f *lessonsFilter) matches(l *report.Row) bool {
 	slug := strings.ToLower(l.Slug)
 	for word := range strings.FieldsSeq(strings.ToLower(f.Words)) {

@@ -15,8 +15,7 @@ import (
 	"precept/bandit/report"
 )
 
-// sampleReportWith returns the sample report with n more lessons, which have effects from −10 to +10 points and five
-// verdicts.
+// sampleReportWith adds n lessons with effects from −10 to +10 points and five verdicts.
 func sampleReportWith(n int) report.Report {
 	r := sampleReport()
 	verdicts := []report.Verdict{report.ProvenHelps, report.Unproven, report.ProvenHarms, report.NoEffect, report.Benched}
@@ -46,7 +45,6 @@ func listedSlugs(page string) (out []string) {
 	return out
 }
 
-// The list of 2,002 lessons shows pages of at most a hundred rows, with the requested order and filter.
 func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = sampleReportWith(2000)
@@ -100,7 +98,7 @@ func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 	}
 }
 
-// From 1,280 px on, the table fits the screen. At 360 px, only the table may scroll, and the page fits the screen.
+// At 360 px, only the table may scroll.
 func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -134,7 +132,6 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 	}
 }
 
-// The filters name verdicts and states as the rows do, and each filter selects the rows with that verdict or state.
 func TestLessonFiltersNameVerdictsAsRowsDo(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Lessons = nil

@@ -12,7 +12,6 @@ import (
 	"precept/store"
 )
 
-// Each sample is a line that opens a preview. The page links to exports of the filtered samples.
 func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 	for name, tc := range map[string]struct {
 		target   string
@@ -60,7 +59,6 @@ func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 	}
 }
 
-// The health page colours only the values that need attention.
 func TestHealthColoursOnlyProblems(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change   func(*admin.Health)

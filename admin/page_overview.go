@@ -16,7 +16,6 @@ import (
 	"precept/store"
 )
 
-// overviewView is the data of the first page.
 type overviewView struct {
 	pageReport    pageReport
 	rows          []*report.Row // rows with data
@@ -24,23 +23,21 @@ type overviewView struct {
 	tasks         []task
 	figures       []Figure
 	prices        Prices
-	mean          meanPrice     // mean price of the input tokens of the sessions of the last seven days
-	unmatched     []*report.Row // active lessons that have never matched
-	matchedInOpen []*report.Row // active lessons with a match in open sessions only
-	dataURL       string        // base URL of the data listener
-	tenants       []string      // other tenants with data, if this tenant has none
+	mean          meanPrice     // mean price of the input of the last seven days
+	unmatched     []*report.Row // active lessons that never matched
+	matchedInOpen []*report.Row // active lessons that matched only in open sessions
+	dataURL       string        // base URL for agents
+	tenants       []string      // other tenants with data, if this one has none
 }
 
-// task is an open task for the user, with a link to the page for the task.
+// task is an open task for the user.
 type task struct {
 	text, href, tone string
-	sessions         string // address of the list of the sessions concerned; empty: none
+	sessions         string // address of the list of the sessions concerned
 }
 
-// overviewRows is the maximum number of lessons in the table of the first page.
 const overviewRows = 25
 
-// overview serves the first page.
 func (s *Server) overview(c echo.Context) error {
 	r, err := s.readReport(c)
 	if err != nil {
@@ -49,7 +46,7 @@ func (s *Server) overview(c echo.Context) error {
 	v := overviewView{
 		pageReport: r, trueEffects: s.options.TrueEffect, prices: s.options.Program.Prices().withInputPrice(c.QueryParam("price")), dataURL: s.options.Address.DataURL, figures: s.options.Program.Figures(c.Request().Context()),
 	}
-	for i := range r.report.Lessons { // lessons that are not active and were never picked are in no list
+	for i := range r.report.Lessons { // lessons neither active nor ever picked are in no list
 		switch l := &r.report.Lessons[i]; {
 		case l.Matched == 0 && l.Picked == 0 && l.Rewarded == 0 && l.Effect == nil && lesson.State(l.State).IsActive():
 			if r.report.Open.MatchedArm(l.Arm) > 0 {
@@ -72,8 +69,7 @@ func (s *Server) overview(c echo.Context) error {
 	})
 }
 
-// otherTenants returns at most 20 tenants with data, in the order of their names, without tenant. The list is empty if
-// the store does not answer.
+// otherTenants returns at most 20 other tenants with data, or none if the store does not answer.
 func (s *Server) otherTenants(ctx context.Context, tenant string) []string {
 	const most = 20
 	names, err := s.tenantNames(ctx)
@@ -84,7 +80,6 @@ func (s *Server) otherTenants(ctx context.Context, tenant string) []string {
 	return names[:min(len(names), most)]
 }
 
-// tenantNames returns the names of the tenants with data, in order.
 func (s *Server) tenantNames(ctx context.Context) ([]string, error) {
 	if s.options.Program.Tenants == nil {
 		return nil, nil
@@ -93,12 +88,12 @@ func (s *Server) tenantNames(ctx context.Context) ([]string, error) {
 	return slices.Sorted(slices.Values(names)), err
 }
 
-// isEmpty reports whether no lesson of the report has data and no session counts as treated or control.
+// isEmpty reports whether no lesson has data and no session is treated or control.
 func (v *overviewView) isEmpty() bool {
 	return len(v.rows) == 0 && v.pageReport.report.Global.NTreated+v.pageReport.report.Global.NControl == 0
 }
 
-// pendingTasks returns the tasks for a person, the most urgent first.
+// pendingTasks returns the tasks, most urgent first.
 func (s *Server) pendingTasks(v *overviewView, f frame) (out []task) {
 	for _, x := range v.figures {
 		if x.Bad {
@@ -106,7 +101,7 @@ func (s *Server) pendingTasks(v *overviewView, f frame) (out []task) {
 		}
 	}
 	invalid, harm, cautions := 0, 0, 0
-	harmful := "" // a lesson that harms
+	harmful := ""
 	for i := range v.pageReport.report.Lessons {
 		l := &v.pageReport.report.Lessons[i]
 		if isCautionByCounts(l) {
@@ -183,7 +178,7 @@ func (v *overviewView) html(f frame) g.Node {
 	}
 }
 
-// openSessionsPage returns the content of the overview while lessons have matched only in open sessions.
+// openSessionsPage is the overview while lessons have matched only in open sessions.
 func (v *overviewView) openSessionsPage(f frame) g.Node {
 	return emptyState(
 		"No session with a match has closed yet",
@@ -198,14 +193,13 @@ func (v *overviewView) openSessionsPage(f frame) g.Node {
 	)
 }
 
-// lessonLinks returns a folded list of links to lessons.
 func lessonLinks(f frame, summary string, list []*report.Row) g.Node {
 	return collapsible(summary, h.Ul(limitedList(list, h.Li, func(l *report.Row) g.Node {
 		return h.Li(h.A(h.Href(f.lessonHref(l.Slug)), untrustedText(l.Slug)))
 	})))
 }
 
-// welcomePage returns the content of the overview before the first match: the base URL and the next steps.
+// welcomePage is the overview before the first match.
 func (v *overviewView) welcomePage(f frame) g.Node {
 	base := cmp.Or(v.dataURL, "http://127.0.0.1:8080") + "/v1"
 	return emptyState(
@@ -237,7 +231,6 @@ func (v *overviewView) form(f frame) g.Node {
 	)
 }
 
-// taskList returns the tasks for a person, or a sentence that says that there is none.
 func (v *overviewView) taskList(f frame) g.Node {
 	if len(v.tasks) > 0 {
 		return h.Section(
@@ -252,8 +245,7 @@ func (v *overviewView) taskList(f frame) g.Node {
 		"No open task: no fault, no harmful lesson, no lesson waiting for approval.")))
 }
 
-// effects returns the table of lessons, and the charts of the effect and of the mean rewards of all lessons together
-// over time.
+// effects returns the table of lessons and the charts of all lessons together.
 func (v *overviewView) effects(f frame) g.Node {
 	t := newEffectTable(&v.pageReport.report, v.rows[:min(len(v.rows), overviewRows)], true, 0, v.trueEffects)
 	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with its 95% interval",

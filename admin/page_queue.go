@@ -14,29 +14,27 @@ import (
 	"precept/store"
 )
 
-// queueView is the data of the approval queue.
 type queueView struct {
-	items []queueItem // lessons of the page
+	items []queueItem // lessons of this page
 	pager pager
 }
 
-// queueItem is a lesson that waits for a decision, with the facts for the decision.
+// queueItem is a lesson that waits for a decision.
 type queueItem struct {
 	lesson   *lesson.Lesson
-	block    string         // text that a session would get
-	replaced *lesson.Lesson // first known lesson that this lesson replaces; nil if none
+	block    string         // text as sessions would get it
+	replaced *lesson.Lesson // first known lesson that this one replaces, or nil
 	similar  []*lesson.Lesson
 	findings []lesson.Finding
-	sessions map[string]*store.SessionItem // stored sessions that are evidence, by Evidence.Ref
-	runs     map[string]int                // number of sessions of each stored run that is evidence, by Evidence.Ref
+	sessions map[string]*store.SessionItem // stored evidence by Evidence.Ref
+	runs     map[string]int                // sessions per run that is evidence, by Evidence.Ref
 	backtest backtestView
 }
 
-// queuePageSize is the number of lessons on one page of the queue.
 const queuePageSize = 20
 
-// waitingLessons returns the lessons that wait for a decision, which are candidates and quarantined lessons. Lessons
-// that were decided in the last seconds are left out, because the book may still have their old state.
+// waitingLessons returns candidates and quarantined lessons, except those decided in the last seconds, whose old state
+// the book may still have.
 func (s *Server) waitingLessons() (list []*lesson.Lesson) {
 	for _, l := range s.options.Read.Library.Book().Lessons() {
 		waits := l.State == lesson.Candidate || l.State == lesson.Quarantined
@@ -47,7 +45,6 @@ func (s *Server) waitingLessons() (list []*lesson.Lesson) {
 	return list
 }
 
-// queuePage shows the waiting lessons, the oldest first.
 func (s *Server) queuePage(c echo.Context) error {
 	q, err := reportQuery(c)
 	if err != nil {
@@ -102,7 +99,7 @@ func emptyQueue() g.Node {
 	)
 }
 
-// queueKeys returns the box with the keyboard shortcuts, which the key ? opens.
+// queueKeys returns the box with the shortcuts that the key ? opens.
 func queueKeys() g.Node {
 	shortcut := func(does string, names ...string) g.Node {
 		return h.Div(h.Dt(keyboardKeys(names...)), h.Dd(g.Text(does)))
@@ -151,10 +148,9 @@ func (q *queueItem) html(f frame) g.Node {
 	)
 }
 
-// maxShownSimilar is the maximum number of possible duplicates that the page lists for a lesson.
 const maxShownSimilar = 5
 
-// duplicates returns links to the lessons that may say the same as this lesson, with their states.
+// duplicates links to lessons that may say the same.
 func (q *queueItem) duplicates(f frame) g.Node {
 	if len(q.similar) == 0 {
 		return nil
@@ -169,8 +165,7 @@ func (q *queueItem) duplicates(f frame) g.Node {
 	return h.P(h.Class("warning"), g.Text("Possible duplicate, with a common trigger and a similar title: "), list, g.Text("."))
 }
 
-// text returns the block of the lesson. If the lesson replaces another lesson, text instead returns the difference
-// between the texts of both lessons.
+// text returns the block of the lesson, or its difference from the lesson that it replaces.
 func (q *queueItem) text() g.Node {
 	if q.replaced == nil {
 		return h.Div(h.H3(g.Text("Text")), textBox(h.Pre(untrustedText(q.block))))
@@ -180,7 +175,6 @@ func (q *queueItem) text() g.Node {
 	)
 }
 
-// decisionFacts returns the facts for the decision: triggers, findings of the checks, evidence and backtest.
 func (q *queueItem) decisionFacts(f frame) g.Node {
 	checks := h.P(h.Class("good"), g.Text("All checks are clean."))
 	if len(q.findings) > 0 {
@@ -197,13 +191,11 @@ func (q *queueItem) decisionFacts(f frame) g.Node {
 	)
 }
 
-// maxEvidenceReads is the maximum number of references of a lesson for which evidence reads the store.
+// maxEvidenceReads is how many references of a lesson are read from the store.
 const maxEvidenceReads = 5
 
-// evidence reads the sessions and runs to which the evidence of a lesson refers, for at most the first excerpts
-// references. sessions has each session, and runs has the number of sessions of each run; the key is the reference.
-// Opted-out sessions are not in the archive. After an error of the store, evidence returns what was read before the
-// error.
+// evidence returns, by reference, the stored sessions that are evidence of a lesson, and the number of sessions of each
+// such run. Opted-out sessions are missing. After an error, it returns what it read before.
 func (s *Server) evidence(c echo.Context, l *lesson.Lesson) (sessions map[string]*store.SessionItem, runs map[string]int) {
 	sessions, runs = map[string]*store.SessionItem{}, map[string]int{}
 	for _, e := range l.Evidence[:min(len(l.Evidence), maxEvidenceReads)] {
@@ -227,12 +219,10 @@ func (s *Server) evidence(c echo.Context, l *lesson.Lesson) (sessions map[string
 	return sessions, runs
 }
 
-// maxShownEvidence is the maximum number of references that the page lists for a lesson.
 const maxShownEvidence = 20
 
-// evidenceList returns the first references of a lesson, at most maxShownEvidence. If more sessions support the lesson,
-// evidenceList also returns their number. A reference to a stored session is a link with the verdict of the session
-// and, for operators, with the start of the session's task.
+// evidenceList returns the first references of a lesson, and the number of sessions that support it if there are more.
+// A stored session is a link with its verdict and, for operators, the start of its task.
 func (q *queueItem) evidenceList(f frame) g.Node {
 	l := q.lesson
 	list := l.Evidence[:min(len(l.Evidence), maxShownEvidence)]
@@ -270,11 +260,10 @@ func (q *queueItem) evidenceList(f frame) g.Node {
 	})))
 }
 
-// queueAnchor returns the HTML id of a lesson in the queue. The prefix keeps the id different from the ids of the
-// frame, because a lesson may have any name, such as main.
+// queueAnchor returns the HTML id of a lesson. The prefix avoids ids of the frame, because a lesson may be named main.
 func queueAnchor(slug string) string { return "candidate-" + slug }
 
-// button returns a form with one button, which makes one decision on the lesson. key is the keyboard shortcut.
+// button returns a form for one decision, with a keyboard shortcut.
 func (q *queueItem) button(f frame, a lesson.Action, name, key, class string) g.Node {
 	return f.decisionForm(q.lesson, a, f.onSamePage("backtest", ""), h.Button(
 		h.Data("key", key), toneClass(class), h.Aria("keyshortcuts", key),

@@ -15,29 +15,26 @@ import (
 	"precept/inject/rules"
 )
 
-// RulesReader reads the rules files of agents, for the page that lists their sections.
+// RulesReader reads the rules files of agents.
 type RulesReader interface {
-	// Rules returns the registered sections that are in effect.
+	// Rules returns the registered sections in effect.
 	Rules() *rules.Registry
-	// ScanRules finds the rules files in the newest captured sessions of a tenant. A scan may take seconds, so pages
-	// share the result.
+	// ScanRules finds the rules files in the newest captured sessions. It may take seconds, so pages share it.
 	ScanRules(ctx context.Context, tenant string) (*rules.Scan, error)
 }
 
-// rulesView is the data of the page of rules files.
 type rulesView struct {
-	sessions      int  // number of captured sessions that were searched
-	reading       bool // the sessions are being read, and no earlier scan found a file
+	sessions      int  // captured sessions searched
+	reading       bool // sessions are being read, and no earlier scan found a file
 	files         []rules.SeenFile
 	registered    []rules.RegisteredSection
 	rows          map[string]*report.Row // measurements by arm
-	usedIDs       map[string]bool        // HTML ids of the rows that html has rendered; html fills the map
+	usedIDs       map[string]bool        // HTML ids rendered by html
 	prices        Prices
-	shownSections map[trial.Arm]bool // registered sections that the tables of files contain; html fills the map
+	shownSections map[trial.Arm]bool // registered sections rendered by html
 }
 
-// rulesPage lists the rules files with their sections. A viewer sees registered sections only, because the
-// names of the other sections come from conversations.
+// rulesPage lists the rules files. Viewers see registered sections only, because other names come from conversations.
 func (s *Server) rulesPage(c echo.Context) error {
 	r, err := s.readReport(c)
 	if err != nil {
@@ -85,7 +82,6 @@ func (v *rulesView) html(f frame) g.Node {
 	}
 }
 
-// file returns the heading, the totals and the table of sections of a rules file.
 func (v *rulesView) file(s *rules.SeenFile) g.Node {
 	depth := map[string]int{}
 	rows := make(g.Group, len(s.Sections))
@@ -110,7 +106,7 @@ func (v *rulesView) file(s *rules.SeenFile) g.Node {
 	)
 }
 
-// state returns the state of the measurement of a section, or the reason why the section is not measured.
+// state returns the state of the measurement, or why the section is not measured.
 func (v *rulesView) state(name *rules.RegisteredSection, x *rules.SeenSection) g.Node {
 	edited := false
 	for i := range v.registered {
@@ -132,7 +128,6 @@ func (v *rulesView) state(name *rules.RegisteredSection, x *rules.SeenSection) g
 	return g.Text("not measured")
 }
 
-// measurement returns the state, the verdict and the effect of a registered section.
 func (v *rulesView) measurement(r *rules.RegisteredSection) g.Node {
 	state := string(r.State)
 	if r.Verdict != "" {
@@ -158,7 +153,7 @@ func (v *rulesView) measurement(r *rules.RegisteredSection) g.Node {
 	}
 }
 
-// unlistedSections returns the table of the registered sections that no table of a file contains.
+// unlistedSections returns the registered sections that no file contains.
 func (v *rulesView) unlistedSections() g.Node {
 	var rows g.Group
 	for i := range v.registered {
@@ -172,8 +167,7 @@ func (v *rulesView) unlistedSections() g.Node {
 	})
 }
 
-// anchor returns the HTML id of a section for the first row with this id; nil for further rows, because an id must be
-// unique.
+// anchor returns a section's HTML id for its first row only, because an id must be unique.
 func (v *rulesView) anchor(slug string) g.Node {
 	id := sectionAnchor(slug)
 	if v.usedIDs[id] {
@@ -183,8 +177,7 @@ func (v *rulesView) anchor(slug string) g.Node {
 	return h.ID(id)
 }
 
-// sectionAnchor returns the HTML id of the section with this slug. Characters that would need escapes in an address
-// become -.
+// sectionAnchor returns the HTML id of a section; characters that need escapes become -.
 func sectionAnchor(slug string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || r == '.' {
@@ -194,7 +187,7 @@ func sectionAnchor(slug string) string {
 	}, strings.TrimPrefix(truncateChars(slug, 200), rules.ArmPrefix))
 }
 
-// shareText formats a share of the input tokens in per cent. A share between 0 and 1% becomes "< 1%".
+// shareText formats a share of the input in per cent; below 1% it is "< 1%".
 func shareText(x float64) string {
 	if x > 0 && x < 0.01 {
 		return "< 1%"

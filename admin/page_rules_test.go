@@ -12,7 +12,6 @@ import (
 	"precept/internal/wire"
 )
 
-// fakeRules is a source of one rules file with registered sections.
 type fakeRules struct{ sections []rules.RegisteredSection }
 
 func (r *fakeRules) Rules() *rules.Registry { return &rules.Registry{Sections: r.sections} }
@@ -25,8 +24,8 @@ func (r *fakeRules) ScanRules(context.Context, string) (*rules.Scan, error) {
 	return &scan, nil
 }
 
-// rulesFixture returns a fixture whose agent sends rulesText. The section Voice has a verdict, and the
-// section Gone is no longer in the file.
+// rulesFixture returns a fixture whose agent sends rulesText. The section Voice has a verdict, and Gone is no longer in
+// the file.
 func rulesFixture(t *testing.T) *fixture {
 	t.Helper()
 	voice := rules.RegisteredSection{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Finished, Verdict: "no material effect"}

@@ -13,13 +13,12 @@ import (
 	"precept/store"
 )
 
-// runView is the data of a run's page.
 type runView struct {
 	run    store.RunSessions
 	prices Prices
 }
 
-// readRun returns the run in the path of a request.
+// readRun returns the run in the path.
 func (s *Server) readRun(c echo.Context) (store.RunSessions, error) {
 	run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), nameParam(c, "run"))
 	if errors.Is(err, store.ErrNoSession) {
@@ -30,13 +29,11 @@ func (s *Server) readRun(c echo.Context) (store.RunSessions, error) {
 	return run, storeError(err)
 }
 
-// apiRun answers GET /api/runs/{run}.
 func (s *Server) apiRun(c echo.Context) error {
 	run, err := s.readRun(c)
 	return sendJSON(c, run, err)
 }
 
-// runPage shows the sessions of a run.
 func (s *Server) runPage(c echo.Context) error {
 	run, err := s.readRun(c)
 	if err != nil {
@@ -50,7 +47,7 @@ func (v *runView) html(f frame) g.Node {
 	var turns, errors, loops int
 	var input, output int64
 	var cost *float64 // sum of the known costs
-	unpriced := 0     // number of sessions with tokens and without a known cost
+	unpriced := 0     // sessions with tokens but no known cost
 	var first, last time.Time
 	for i := range v.run.Sessions {
 		x := &v.run.Sessions[i]
@@ -98,8 +95,7 @@ func (v *runView) html(f frame) g.Node {
 	}
 }
 
-// spendingStat returns a figure with the cost and the tokens of sessions. The cost is nil if no price of the sessions'
-// models is known. The figure then has only the tokens.
+// spendingStat returns the cost and the tokens of sessions, or only the tokens if cost is nil.
 func spendingStat(p *Prices, cost *float64, input int64, output *int64) stat {
 	all := input
 	if output != nil {

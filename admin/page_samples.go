@@ -14,13 +14,11 @@ import (
 	"precept/store"
 )
 
-// samplesView is the data of the page of samples.
 type samplesView struct {
 	found store.SampleList
 	query *store.SampleQuery
 }
 
-// samplesPage lists samples.
 func (s *Server) samplesPage(c echo.Context) error {
 	q, l, err := s.browseSamples(c)
 	v := samplesView{l, q}
@@ -57,8 +55,8 @@ func (v *samplesView) html(f frame) g.Node {
 	}
 }
 
-// unapplied returns the filters of the list of sessions that do not apply to samples. A filter by a lesson selects
-// samples with the injected lesson, so a filter by a lesson in another arm does not apply.
+// unapplied returns the filters of the list of sessions that do not apply to samples. A filter by lesson applies only
+// to the arm injected.
 func (v *samplesView) unapplied(f frame) []string {
 	applied := []string{"range", "since", "until", "agent"}
 	switch arm := f.query.Get("arm"); {
@@ -84,7 +82,7 @@ func (v *samplesView) list(f frame, filtered bool) g.Node {
 	}
 }
 
-// sampleNode returns a sample as one line, which opens a preview.
+// sampleNode returns a line that opens a preview.
 func sampleNode(f frame, x *store.SampleItem) g.Node {
 	answered := h.Span(h.Class("quiet"), g.Text("no text"))
 	if text := gist(x.Sample.Output); text != "" {
@@ -115,11 +113,11 @@ func sampleNode(f frame, x *store.SampleItem) g.Node {
 }
 
 const (
-	maxPreview = 16 << 10 // maximum length of a preview in bytes
-	maxGist    = 140      // maximum length of a gist in characters
+	maxPreview = 16 << 10 // bytes
+	maxGist    = 140      // characters
 )
 
-// preview returns a sample as indented JSON, cut at maxPreview.
+// preview returns indented JSON, cut at maxPreview.
 func preview(x *store.SampleItem) string {
 	b, err := json.MarshalIndent(&x.Sample, "", "  ")
 	if err != nil {
@@ -128,8 +126,7 @@ func preview(x *store.SampleItem) string {
 	return truncateBytes(string(b), maxPreview)
 }
 
-// gist returns the start of the longest string among the members of doc, on one line. Members whose names end in _id
-// are skipped. The longest string is the request in the input of a sample, and the result in the output.
+// gist returns the start of the longest string in doc. It skips members whose names end in _id.
 func gist(doc map[string]any) string {
 	best := ""
 	for _, k := range slices.Sorted(maps.Keys(doc)) {
@@ -140,7 +137,7 @@ func gist(doc map[string]any) string {
 	return truncateChars(strings.Join(strings.Fields(best), " "), maxGist)
 }
 
-// exports returns the links that export all samples that the filters select.
+// exports returns links that export all selected samples.
 func (v *samplesView) exports(f frame) g.Node {
 	about := map[string]string{
 		"mplp":       "the samples, as JSON lines",
@@ -164,7 +161,6 @@ func (v *samplesView) exports(f frame) g.Node {
 	)
 }
 
-// export returns the address that exports the selected samples in a format.
 func (v *samplesView) export(f frame, format string) string {
 	p := url.Values{"format": {format}, "tenant": {v.query.Filter.Tenant}}
 	for _, key := range []string{"range", "since", "until", "lesson", "agent", "session", "family", "quality"} {

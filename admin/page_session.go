@@ -16,13 +16,11 @@ import (
 	"precept/store"
 )
 
-// sessionView is the data of a session's page.
 type sessionView struct {
 	session store.Transcript
 	prices  Prices
 }
 
-// sessionPage shows a session.
 func (s *Server) sessionPage(c echo.Context) error {
 	t, err := s.transcript(c)
 	if err != nil {
@@ -34,7 +32,6 @@ func (s *Server) sessionPage(c echo.Context) error {
 	})
 }
 
-// hasMoreTurns reports whether the session has turns after the turns on the page.
 func (v *sessionView) hasMoreTurns() bool { return v.session.Next < v.session.Exchanges }
 
 func (v *sessionView) html(f frame) g.Node {
@@ -66,7 +63,7 @@ func (v *sessionView) html(f frame) g.Node {
 	}
 }
 
-// errorKindsText returns the first two kinds of a session's tool errors, and the number of further kinds.
+// errorKindsText names two kinds of tool errors and counts the others.
 func errorKindsText(x *store.SessionItem) string {
 	const maxShown = 2
 	text := strings.Join(x.ErrorKinds[:min(len(x.ErrorKinds), maxShown)], ", ")
@@ -76,8 +73,7 @@ func errorKindsText(x *store.SessionItem) string {
 	return escapeHidden(text)
 }
 
-// notices explains the states of a session that are rare: control, excluded, refused by the upstream, and with turns
-// that opted out.
+// notices explains rare states, such as control or excluded.
 func (v *sessionView) notices() g.Node {
 	return g.Group{
 		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: the session was chosen "+
@@ -108,13 +104,11 @@ func (v *sessionView) turns(f frame) g.Node {
 	)
 }
 
-// sameTurnsHref returns the address of a session's page, or of an action on the session, that shows the same turns as
-// this page.
+// sameTurnsHref returns the address of a session, or of an action on it, that keeps the shown turns.
 func (f frame) sameTurnsHref(id string, action ...string) string {
 	return f.linkByName("/sessions/", id, action, "from", f.query.Get("from"), listKey, f.currentList(sessionLists()...))
 }
 
-// rateSession stores the feedback that a person gives on a session's page.
 func (s *Server) rateSession(c echo.Context) error {
 	id, kind := nameParam(c, "session"), c.FormValue("type")
 	p := feedback.Post{SessionID: id, Entry: feedback.Entry{
@@ -135,14 +129,14 @@ func (s *Server) rateSession(c echo.Context) error {
 	notice := "Your rating is stored; the session's reward follows the rating."
 	if done.Status == store.Ignored {
 		notice = "This session opted out, so your rating was not stored."
-	} else if done.Status == store.Parked { // for example, another person has deleted the session since the page was loaded
+	} else if done.Status == store.Parked { // for example, deleted by another person meanwhile
 		notice = "Your rating waits and changes no reward yet: the session was deleted, or the store has not received its data. " +
 			"The page Health shows the lag of the store."
 	}
 	return s.seeOther(c, frameOf(c).sameTurnsHref(id), notice)
 }
 
-// forgetSession deletes a session. Without the tick in the form's checkbox, forgetSession deletes nothing.
+// forgetSession deletes a session if the form's checkbox is ticked.
 func (s *Server) forgetSession(c echo.Context) error {
 	id, f := nameParam(c, "session"), frameOf(c)
 	if c.FormValue("sure") != "yes" {
@@ -157,8 +151,8 @@ func (s *Server) forgetSession(c echo.Context) error {
 		"The session is deleted: its record, turns, samples and feedback."))
 }
 
-// idOnly returns text if text is the id of a session, for the audit log. Any other text is replaced, because it may be
-// a name that a client gave, and such a name is personal data.
+// idOnly returns text if it is a session id. A name that a client gave is personal data, which the audit log must not
+// keep.
 func idOnly(text string) string {
 	if len(text) == 32 && strings.Trim(text, "0123456789abcdef") == "" {
 		return text

@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// sessionPageWith returns the page of a session with one turn. change alters the session before the page is read.
+// sessionPageWith returns the page of a session with one turn, which change may alter.
 func sessionPageWith(t *testing.T, change func(*store.Transcript)) string {
 	t.Helper()
 	return mainText(t, "/sessions/s-1", func(f *wordSource, _ *admin.Options) {
@@ -25,7 +25,6 @@ func sessionPageWith(t *testing.T, change func(*store.Transcript)) string {
 	})
 }
 
-// A turn has marks only for its unusual properties.
 func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 	const mark = `<span class="mark">`
 	if page := sessionPageWith(t, func(*store.Transcript) {}); strings.Contains(page, mark) || strings.Contains(page, "tokens in") {
@@ -45,7 +44,6 @@ func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 	}
 }
 
-// The text and the CSS class of an entry name its author.
 func TestTurnEntriesNameTheirAuthor(t *testing.T) {
 	long := strings.Repeat("x", 1200)
 	for want, e := range map[string]store.Entry{
@@ -87,7 +85,6 @@ func TestTurnEntriesNameTheirAuthor(t *testing.T) {
 	}
 }
 
-// The page of a session shows the state in notices, and the reward with its sources.
 func TestSessionPageShowsStateAndReward(t *testing.T) {
 	setReward := func(s *store.Transcript) *store.RewardDetail {
 		s.Verdict, s.Rewarded.Value, s.Rewarded.Tier, s.Rewarded.Definition = sample.Good, new(0.875), feedback.TierVerifier, "user"
@@ -165,7 +162,6 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 	}
 }
 
-// Each row of the session list describes its session.
 func TestSessionListRowsDescribeSessions(t *testing.T) {
 	list := func(target string, change func(*store.SessionList)) string {
 		return mainText(t, target, func(f *wordSource, _ *admin.Options) {
@@ -227,8 +223,7 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 	}
 }
 
-// The overview, the health page and the first page of the samples refresh automatically. So does the first page of the
-// sessions, unless the page has a text search.
+// A page of sessions with a text search does not refresh.
 func TestOnlyPagesWithNewestDataRefresh(t *testing.T) {
 	for target, live := range map[string]bool{
 		"/": true, "/sessions": true, "/sessions?agent=x": true, "/sessions?words=x": false, "/sessions?after=x": false,
@@ -246,7 +241,6 @@ func TestOnlyPagesWithNewestDataRefresh(t *testing.T) {
 	}
 }
 
-// The page of a session links the samples, the transcript and the tags, and shows the ids of the turns.
 func TestSessionPageLinksSamplesTranscriptAndTags(t *testing.T) {
 	page := sessionPageWith(t, func(s *store.Transcript) {
 		s.Tags = []string{"team:blue"}

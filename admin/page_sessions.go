@@ -15,21 +15,19 @@ import (
 	"precept/store"
 )
 
-// sessionsView is the data of the page of sessions.
 type sessionsView struct {
 	found    store.SessionList
 	query    store.SessionQuery
 	facets   store.Facets
-	order    string // one of sessionOrders
-	counting bool   // the first count of the facets has not finished
-	reading  bool   // the sessions of an order by cost or duration are being read for the first time
+	order    string
+	counting bool   // the first facet count is running
+	reading  bool   // the first read for an order by cost or duration is running
 	searched bool   // the query searches conversations
-	dataURL  string // base URL of the data listener for agents
+	dataURL  string // base URL for agents
 	prices   Prices
-	views    []View // saved filters
+	views    []View
 }
 
-// sessionsPage lists sessions.
 func (s *Server) sessionsPage(c echo.Context) error {
 	q, err := s.sessionQuery(c)
 	v := sessionsView{
@@ -89,7 +87,7 @@ func (v *sessionsView) html(f frame) g.Node {
 	}
 }
 
-// filters returns the form of the search. Hidden fields keep the facets that the query selects.
+// filters returns the search form, with hidden fields for the selected facets.
 func (v *sessionsView) filters(f frame, clearHref string) g.Node {
 	q := &v.query
 	share := func(label, name string) g.Node {
@@ -121,7 +119,7 @@ func (v *sessionsView) filters(f frame, clearHref string) g.Node {
 	)
 }
 
-// searchedRange returns the range of the start times of the sessions that were read, in words.
+// searchedRange says which start times were searched.
 func (v *sessionsView) searchedRange() g.Node {
 	at := func(t *time.Time) g.Node {
 		if t == nil {
@@ -135,7 +133,6 @@ func (v *sessionsView) searchedRange() g.Node {
 	return g.Group{g.Text("since "), at(v.found.OldestStart)}
 }
 
-// pager returns the links to the other pages of the list.
 func (v *sessionsView) pager(f frame, shown g.Node) g.Node {
 	if !v.query.OldestFirst {
 		return f.olderPager(shown, v.query.After, v.found.Next)
@@ -147,8 +144,7 @@ func (v *sessionsView) pager(f frame, shown g.Node) g.Node {
 	)
 }
 
-// list returns the table of sessions, or the reason for an empty list. filtered reports that the query has filters.
-// searched is the result of searchedRange.
+// list returns the sessions, or why there are none.
 func (v *sessionsView) list(f frame, filtered bool, searched g.Node) g.Node {
 	switch {
 	case len(v.found.Sessions) > 0:
@@ -176,7 +172,7 @@ func (v *sessionsView) list(f frame, filtered bool, searched g.Node) g.Node {
 	}
 }
 
-// exports returns the links that export the sessions of all pages of the list.
+// exports returns links that export the sessions of all pages.
 func (v *sessionsView) exports(f frame) g.Node {
 	about := map[string]string{"csv": "rows, for a spreadsheet", "jsonl": "rows, as JSON lines", "transcripts": "whole conversations, as JSON lines"}
 	q := url.Values{"tenant": {v.query.Tenant}}
@@ -197,8 +193,7 @@ func (v *sessionsView) exports(f frame) g.Node {
 	)
 }
 
-// sessionTable returns a table of sessions. orderLink returns the link with which a column orders the table; nil means
-// no links.
+// sessionTable returns a table of sessions; a nil orderLink gives no links in its heading.
 func sessionTable(f frame, caption g.Node, orderLink func(f frame, name, largest, smallest string) g.Node, list []store.SessionItem, prices Prices) g.Node {
 	link := func(name, largest, smallest string) g.Node {
 		return g.Iff(orderLink != nil, func() g.Node { return orderLink(f, name, largest, smallest) })
@@ -243,7 +238,7 @@ func sessionRow(f frame, x *store.SessionItem, prices Prices) g.Node {
 	)
 }
 
-// sessionCost returns the cost and the tokens of a session, or only the tokens if the cost is unknown.
+// sessionCost returns the cost, if known, and the tokens.
 func sessionCost(x *store.SessionItem, p *Prices) g.Node {
 	tokens := x.Input
 	if x.Output != nil {
@@ -261,7 +256,7 @@ func sessionCost(x *store.SessionItem, p *Prices) g.Node {
 	return g.Group{g.Text(countText(tokens)), smallLine(g.Text("tokens"))}
 }
 
-// knownCount formats a count. A nil count, which a session from an older release has, becomes a dash.
+// knownCount formats a count, or a dash for a session of an older release.
 func knownCount[N int | int64](n *N) string {
 	if n == nil {
 		return noValue
@@ -269,7 +264,7 @@ func knownCount[N int | int64](n *N) string {
 	return countText(*n)
 }
 
-// durationText formats a duration in its two largest units.
+// durationText uses the two largest units.
 func durationText(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {
@@ -285,8 +280,7 @@ func durationText(seconds float64) string {
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
 
-// sessionLessons returns the lessons picked in a session, and marks control sessions and sessions outside of the
-// experiment.
+// sessionLessons returns the picked lessons, or marks control and excluded sessions.
 func sessionLessons(x *store.SessionItem) g.Node {
 	return g.Group{
 		g.If(x.Control, h.Span(h.Class("slug control"), g.Text("control"))),

@@ -17,10 +17,9 @@ import (
 	"precept/store"
 )
 
-// maxPageSize is the maximum size of a page in bytes.
+// maxPageSize is in bytes.
 const maxPageSize = 1 << 20
 
-// With 10,000 lessons or texts of 1 MiB, the size of a page is bounded, and the page states that a part is omitted.
 func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 	huge := strings.Repeat("lorem ipsum ", 1<<20/12)
 	long := strings.Repeat("x", 1<<20)

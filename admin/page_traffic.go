@@ -15,18 +15,16 @@ import (
 	"precept/store"
 )
 
-// trafficView is the data of the page of traffic.
 type trafficView struct {
 	traffic    Traffic
 	prices     Prices
 	zone       *time.Location
-	filterView sessionsView // the filters with their counts
-	tenants    int          // number of tenants with data; 0: unknown
-	reading    bool         // the sessions are being read for the first time
+	filterView sessionsView // filters with their counts
+	tenants    int          // tenants with data; 0: unknown
+	reading    bool         // sessions are being read for the first time
 }
 
-// readTraffic returns the traffic for a request, with the sessions that the traffic counts. maxWait and old have the
-// meaning that recentOf describes.
+// readTraffic returns the traffic and its sessions; maxWait and old are as in recentOf.
 func (s *Server) readTraffic(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (t Traffic, r store.Recent, old bool, err error) {
 	if r, old, err = s.recentOf(c, q, maxWait); err != nil {
 		return t, r, old, err
@@ -39,11 +37,10 @@ func (s *Server) readTraffic(c echo.Context, q *store.SessionQuery, maxWait time
 	return t, r, old, cmp.Or(p.err, err)
 }
 
-// maxTenants is the maximum number of tenants in a table. Each tenant has an entry in the cache of recent sessions.
+// maxTenants bounds the table of tenants, each of which needs an entry in the cache of recent sessions.
 const maxTenants = maxShared / 2
 
-// addTenants adds the traffic of each tenant with data, at most maxTenants. A tenant whose sessions are being read for
-// the first time is left out.
+// addTenants adds tenants with data, except those being read for the first time.
 func (s *Server) addTenants(c echo.Context, t *Traffic, q *store.SessionQuery, maxWait time.Duration) error {
 	names, err := s.tenantNames(c.Request().Context())
 	if err != nil {
@@ -66,7 +63,6 @@ func (s *Server) addTenants(c echo.Context, t *Traffic, q *store.SessionQuery, m
 	return nil
 }
 
-// apiTraffic answers GET /api/traffic.
 func (s *Server) apiTraffic(c echo.Context) error {
 	q, err := s.sessionQuery(c)
 	if err != nil {
@@ -76,7 +72,6 @@ func (s *Server) apiTraffic(c echo.Context) error {
 	return sendJSON(c, t, storeError(err))
 }
 
-// trafficPage shows the sessions, failures, tokens and costs over time, by model and by agent.
 func (s *Server) trafficPage(c echo.Context) error {
 	q, err := s.sessionQuery(c)
 	q.Session, q.Text = "", store.TextQuery{}
@@ -86,7 +81,7 @@ func (s *Server) trafficPage(c echo.Context) error {
 	if err == nil {
 		var old bool
 		var recent store.Recent
-		if names, err := s.tenantNames(c.Request().Context()); err == nil { // without the names, the page has no link to the tenants
+		if names, err := s.tenantNames(c.Request().Context()); err == nil { // on error, the page lacks the link to the tenants
 			v.tenants = len(names)
 		}
 		v.traffic, recent, old, err = s.readTraffic(c, &q, maxPageWait)
@@ -101,7 +96,7 @@ func (s *Server) trafficPage(c echo.Context) error {
 	return s.show(c, page)
 }
 
-// listOnlyKeys returns the query keys of the list of sessions that do not apply to figures over all sessions.
+// listOnlyKeys returns the query keys that apply only to the list of sessions.
 func listOnlyKeys() []string { return []string{"words", "tool", "error", "session"} }
 
 func (v *trafficView) html(f frame) g.Node {
@@ -123,8 +118,7 @@ func (v *trafficView) html(f frame) g.Node {
 	}
 }
 
-// content returns the charts and the tables, or the reason why there are none. filtered reports that the query has
-// filters.
+// content returns charts and tables, or why there are none.
 func (v *trafficView) content(f frame, filtered bool) g.Node {
 	t := &v.traffic
 	switch {
@@ -148,7 +142,7 @@ func (v *trafficView) content(f frame, filtered bool) g.Node {
 	}
 }
 
-// tenantFigures returns the table by tenant, or a link to the page with this table. With one tenant there is neither.
+// tenantFigures returns the table by tenant or a link to it; nil for one tenant.
 func (v *trafficView) tenantFigures(f frame) g.Node {
 	shown := len(v.traffic.Tenants)
 	switch {
@@ -166,7 +160,6 @@ func (v *trafficView) tenantFigures(f frame) g.Node {
 	return nil
 }
 
-// barLength returns the length of a bucket in words.
 func (v *trafficView) barLength() string {
 	switch hours := v.traffic.Hours; hours {
 	case 1:
@@ -178,7 +171,7 @@ func (v *trafficView) barLength() string {
 	}
 }
 
-// zoneName returns the UTC offset of the reader's zone.
+// zoneName returns the UTC offset of the reader.
 func (v *trafficView) zoneName() string {
 	if _, seconds := v.traffic.Since.In(v.zone).Zone(); seconds == 0 {
 		return "UTC"
@@ -191,17 +184,16 @@ func (v *trafficView) label(at time.Time) string {
 	return at.In(v.zone).Format(ifElse(v.traffic.Hours == 1, "2006-01-02 15:04", time.DateOnly))
 }
 
-// strip is a row of bars over time, one for each bucket, on a scale of its own.
+// strip is a row of bars, one per bucket, on its own scale.
 type strip struct {
 	name  string
-	term  string // key of the glossary for the name; empty: none
-	tone  string // class of the bars; empty: the usual colour
-	kind  string // kind of error that the list behind a bar selects; empty: any
+	term  string // glossary key of the name, if any
+	tone  string // class of the bars; empty: default colour
+	kind  string // kind of error in the list behind a bar; empty: every kind
 	value func(t *TrafficSum) float64
-	text  func(x float64) string // nil: a whole number
+	text  func(x float64) string // nil: whole numbers
 }
 
-// format formats a value of the strip.
 func (s *strip) format(x float64) string {
 	if s.text != nil {
 		return s.text(x)
@@ -216,10 +208,9 @@ func (v *trafficView) sessionStrips() []strip {
 	}
 }
 
-// maxStatuses is the maximum number of statuses of failed replies with a strip.
+// maxStatuses bounds the strips of failed replies.
 const maxStatuses = 6
 
-// shownStatuses returns the most frequent statuses of failed replies.
 func (v *trafficView) shownStatuses() []store.FacetValue {
 	list := slices.Clone(v.traffic.Sum.Statuses)
 	slices.SortStableFunc(list, func(x, y store.FacetValue) int { return y.Sessions - x.Sessions })
@@ -239,7 +230,7 @@ func (v *trafficView) failureStrips() (out []strip) {
 	return out
 }
 
-// failureNotes explains the failures, and names failures that the charts omit.
+// failureNotes explains failures and names those not charted.
 func (v *trafficView) failureNotes() g.Node {
 	t := &v.traffic.Sum
 	statuses := len(t.Statuses)
@@ -273,7 +264,7 @@ func (v *trafficView) tokenStrips() []strip {
 	return out
 }
 
-// costNotes names the sessions without a cost and the source of the prices.
+// costNotes names sessions without a cost and the source of prices.
 func (v *trafficView) costNotes() g.Node {
 	t := &v.traffic.Sum
 	mean := meanPrice{known: t.Cost != nil}
@@ -283,7 +274,7 @@ func (v *trafficView) costNotes() g.Node {
 	}
 }
 
-// chart returns a section with strips of bars, and their numbers as a table.
+// chart returns strips of bars with their numbers as a table.
 func (v *trafficView) chart(f frame, id, name string, strips []strip, notes ...g.Node) g.Node {
 	t := &v.traffic
 	return section(
@@ -307,8 +298,7 @@ func (v *trafficView) chart(f frame, id, name string, strips []strip, notes ...g
 	)
 }
 
-// bars returns the bars of a strip with its total and its highest bar. Screen readers and the keyboard use the table
-// instead of the bars.
+// bars returns a strip with its total and highest bar. Screen readers and the keyboard use the table instead.
 func (v *trafficView) bars(f frame, s *strip) g.Node {
 	const width, height = 10, 48.0
 	t, highest := &v.traffic, 0.0
@@ -345,7 +335,7 @@ func (v *trafficView) bars(f frame, s *strip) g.Node {
 	)
 }
 
-// query returns the keys and values that the list behind a bar selects besides the time.
+// query returns what the list behind a bar selects besides the time.
 func (s *strip) query() []string {
 	if s.kind == "" {
 		return nil
@@ -353,21 +343,18 @@ func (s *strip) query() []string {
 	return []string{"error_kind", s.kind}
 }
 
-// hasList reports whether the list of sessions can select the sessions of a bar. The list has one filter by a kind of
-// error.
+// hasList reports whether the list can select the sessions of a bar: it has only one filter by kind of error.
 func (s *strip) hasList(f frame) bool {
 	kind := f.query.Get("error_kind")
 	return s.kind == "" || kind == "" || strings.EqualFold(kind, s.kind)
 }
 
-// bucketSessions returns the address of the list of the sessions of a bucket. query holds further keys and values.
 func (v *trafficView) bucketSessions(f frame, b *TrafficBucket, query ...string) string {
 	return sessionsWithoutSearch(f, append([]string{
 		"range", "", "since", b.Since.UTC().Format(time.RFC3339Nano), "until", b.Until.UTC().Format(time.RFC3339Nano),
 	}, query...)...)
 }
 
-// sessions returns the address of the list of the counted sessions with a filter.
 func (v *trafficView) sessions(f frame, key, value string) string {
 	t := &v.traffic
 	if i := slices.IndexFunc(t.Tenants, func(x TrafficRow) bool { return x.Value == value }); key == "tenant" && i >= 0 {
@@ -379,7 +366,7 @@ func (v *trafficView) sessions(f frame, key, value string) string {
 	return sessionsWithoutSearch(f, key, value)
 }
 
-// table returns the figures by model, by agent or by tenant.
+// table returns figures by model, agent or tenant.
 func (v *trafficView) table(f frame, key, name string, rows []TrafficRow) g.Node {
 	row := func(x TrafficRow) g.Node {
 		t, sessions := &x.Sum, g.Node(g.Text(countText(x.Sum.Sessions)))
@@ -406,10 +393,10 @@ func (v *trafficView) table(f frame, key, name string, rows []TrafficRow) g.Node
 	)))
 }
 
-// maxNameBytes is the maximum length of a name that the query of a page accepts (params.text).
+// maxNameBytes is the longest name that a query accepts (params.text).
 const maxNameBytes = 256
 
-// cost returns the cost and the tokens of sessions, or only the tokens if no session has a cost.
+// cost returns the cost, if known, and the tokens.
 func (v *trafficView) cost(t *TrafficSum) g.Node {
 	tokens := countText(t.Input + t.Output)
 	switch {
@@ -424,7 +411,6 @@ func (v *trafficView) cost(t *TrafficSum) g.Node {
 	return g.Text(noValue)
 }
 
-// medianText returns a median duration, or a dash without one.
 func medianText(seconds *float64) string {
 	if seconds == nil {
 		return noValue

@@ -13,12 +13,10 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-const versionField = "version" // form field with the version of the view that the page showed
+const versionField = "version" // view version that the page showed
 
-// viewsView is the data of the page of saved views.
 type viewsView struct{ list []View }
 
-// viewsPage lists the saved views of a tenant.
 func (s *Server) viewsPage(c echo.Context) error {
 	list, err := s.viewsFor(c)
 	v := viewsView{list}
@@ -41,14 +39,14 @@ func (v *viewsView) html(f frame) g.Node {
 	}
 }
 
-// href returns the address of the sessions that the view selects. The sessions keep the order of the current list.
+// href returns the sessions of the view, in the order of the current list.
 func (v *View) href(f frame) string {
 	q := v.filters()
 	q.Set("view", v.ID)
 	return listHref(f, q)
 }
 
-// listHref returns the address of the list of sessions with filters, in the tenant and the order of the current list.
+// listHref returns the list with filters, in the current tenant and order.
 func listHref(f frame, filters url.Values) string {
 	for _, key := range []string{"tenant", "order"} {
 		if value := f.query.Get(key); value != "" {
@@ -58,7 +56,7 @@ func listHref(f frame, filters url.Values) string {
 	return address("/sessions", filters)
 }
 
-// row returns the view as a row of the table, with forms that rename and delete the view.
+// row returns the view with forms that rename and delete it.
 func (v *View) row(f frame) g.Node {
 	filters := v.filters()
 	id := "name-" + v.ID
@@ -88,11 +86,10 @@ func (v *View) row(f frame) g.Node {
 	)
 }
 
-// viewLinks returns links to the saved views, and the forms that save the filters of the page as a new view or in the
-// current view.
+// viewLinks links to the saved views, and can save the filters of the page.
 func (v *sessionsView) viewLinks(f frame) g.Node {
 	saved, currentFilters := f.query.Get("view"), filtersOf(f.query)
-	var current *View // the view whose filters are in use
+	var current *View // the filters in use
 	for i := range v.views {
 		if w := &v.views[i]; w.ID == saved {
 			current = w
@@ -133,7 +130,6 @@ func (v *sessionsView) viewLinks(f frame) g.Node {
 	)
 }
 
-// saveView saves the filters of the form under a name.
 func (s *Server) saveView(c echo.Context) error {
 	return s.changeView(c, "", "saved", func(w *View, form url.Values) {
 		w.Name, w.Query = strings.TrimSpace(form.Get("name")), filtersOf(form).Encode()
@@ -141,7 +137,7 @@ func (s *Server) saveView(c echo.Context) error {
 	})
 }
 
-// actOnView handles POST /views/{view}/{action}. The actions are rename, update and delete.
+// actOnView handles POST /views/{view}/{action}: rename, update and delete.
 func (s *Server) actOnView(c echo.Context) error {
 	id := param(c, "view")
 	switch c.Param("action") {
@@ -162,9 +158,8 @@ func (s *Server) actOnView(c echo.Context) error {
 	return echo.ErrNotFound
 }
 
-// changeView applies change to the view with this id, or to a new view if id is empty. Then changeView redirects to
-// the list of sessions with the filters of the view, or to the page of views after a rename. verb is the past form of
-// the action for the notice, such as saved.
+// changeView applies change to a view, new if id is empty. It redirects to its sessions, or after a rename to the page
+// of views. verb is for the notice, such as saved.
 func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View, form url.Values)) error {
 	form, err := c.FormParams()
 	if err != nil {
@@ -189,8 +184,7 @@ func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View
 	return s.seeOther(c, view.href(frameOf(c)), "The view "+view.Name+" is "+verb+" for all who log in.")
 }
 
-// answerViewError answers a failed change of a view. If the change was refused, a browser is redirected to the page of
-// the form with the reason as a notice. A program gets the error.
+// answerViewError redirects a browser to its form with the reason of a refusal, and sends programs the error.
 func (s *Server) answerViewError(c echo.Context, err error) error {
 	refused := new(echo.HTTPError)
 	if !errors.As(err, &refused) {
@@ -199,7 +193,7 @@ func (s *Server) answerViewError(c echo.Context, err error) error {
 	if _, browser := c.Get(browserSessionKey).(*browserSession); !browser {
 		return err
 	}
-	form, _ := c.FormParams() // no error, because the form was read before
+	form, _ := c.FormParams() // parsed before without error
 	back := frameOf(c).Link("/views")
 	if q := filtersOf(form); len(q) > 0 {
 		if id := param(c, "view"); id != "" {

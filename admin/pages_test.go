@@ -18,7 +18,6 @@ import (
 	"precept/internal/price"
 )
 
-// The overview shows the open tasks, the gains of the last week, and the chart of the effects.
 func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	var prices Prices
 	f, _, _ := withLessons(t, func(o *Options) {
@@ -30,7 +29,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	rejected := report.Row{Slug: "never-seen", State: "rejected"}
 	f.reports.report.Lessons = append(f.reports.report.Lessons, rejected)
 	for i := range 3 {
-		day := time.Date(2026, 4, 24+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) // the first is seven days ago
+		day := time.Date(2026, 4, 24+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) // from seven days ago
 		g.Bands = append(g.Bands, report.Band{Date: day, Effect: 0.1, Lo: 0, Hi: 0.2})
 		g.Days = append(g.Days, report.Day{
 			Date: day, NTreated: 90, NControl: 0, MeanTreated: new(0.7), TokensAdded: 1_000_000,
@@ -68,8 +67,6 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	}
 }
 
-// An experiment without daily counters has a chart of the values since the start of the server. The number of stored
-// values is bounded.
 func TestChartWithoutDailyCountersShowsBoundedHistory(t *testing.T) {
 	f := newFixture(t, nil)
 	g := &f.reports.report.Global
@@ -156,12 +153,11 @@ func TestDifferenceMarksRemovedAndAddedLines(t *testing.T) {
 	}
 	for _, c := range [][3]string{{"a b c", "a x c", " a/−b/+x/ c/"}, {"", "a", "−/+a/"}, {"a", "a", " a/"}, {"a b", "b", "−a/ b/"}} {
 		if got := write(diffLines(strings.ReplaceAll(c[0], " ", "\n"), strings.ReplaceAll(c[1], " ", "\n"))); got != c[2] {
-			t.Errorf("difference(%q, %q) = %q, want %q", c[0], c[1], got, c[2])
+			t.Errorf("diffLines(%q, %q) = %q, want %q", c[0], c[1], got, c[2])
 		}
 	}
 }
 
-// Keys show the help, select the next candidate, approve it, and reject it after a second key press.
 func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	tb := newTab(t)
 	f, _, lessonService := withLessons(t, func(o *Options) { o.Now = time.Now })
@@ -200,8 +196,7 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 }
 
-// At six widths, the overview, the lesson pages, the breakdown and the queue are as wide as the screen. No column of an
-// effect table is hidden, the net result is inside its box, and the tools are next to the name of the program.
+// No column of an effect table is hidden.
 func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 	tb := newTab(t)
 	f, _, _ := withLessons(t, func(o *Options) {

@@ -13,21 +13,20 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// params reads the query of a request. err is the first error in the query.
+// params reads a query; err is the first error in it.
 type params struct {
 	c   echo.Context
 	err error
 }
 
-// setError sets err to an error about the parameter name, unless err is already set.
+// setError sets err unless it is set.
 func (p *params) setError(name, text string) {
 	if p.err == nil {
 		p.err = echo.NewHTTPError(http.StatusBadRequest, name+": "+text)
 	}
 }
 
-// readParam returns the parameter name as parsed by parse. The result is the zero value if the parameter is missing or
-// invalid. problem is the message for an invalid parameter.
+// readParam returns a parsed parameter, or zero if it is missing or invalid. problem is the error message.
 func readParam[T any](p *params, name, problem string, parse func(string) (T, bool)) (value T) {
 	text := p.c.QueryParam(name)
 	if text == "" {
@@ -47,7 +46,7 @@ func (p *params) text(name string) string {
 
 func (p *params) tenant() string { return cmp.Or(p.text("tenant"), "default") }
 
-// tenantOf returns the tenant of a request. Unlike params.tenant, tenantOf does not check the length of the name.
+// tenantOf, unlike params.tenant, does not check the length of the name.
 func tenantOf(c echo.Context) string { return cmp.Or(c.QueryParam("tenant"), "default") }
 
 func (p *params) number(name string) int {
@@ -71,11 +70,9 @@ func (p *params) boolean(name string) bool {
 	})
 }
 
-// time returns a time; a time without a zone is in UTC.
 func (p *params) time(name string) time.Time { return p.timeIn(name, time.UTC) }
 
-// timeIn returns a time. The value is a day, a day with hour and minute as browsers send it, or a time in the form of
-// RFC 3339. The first two forms are in zone.
+// timeIn accepts a day, a day with hour and minute as browsers send it (both in zone), or RFC 3339.
 func (p *params) timeIn(name string, zone *time.Location) time.Time {
 	return readParam(p, name, "not a time such as 2026-01-31 or 2026-01-31T12:00:00Z", func(t string) (time.Time, bool) {
 		for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
@@ -87,13 +84,12 @@ func (p *params) timeIn(name string, zone *time.Location) time.Time {
 	})
 }
 
-// oneOf returns a parameter whose value must be one of words, or "" if the parameter is missing.
+// oneOf returns one of words, or "" if missing.
 func (p *params) oneOf(name string, words []string) string {
 	return readParam(p, name, "not one of "+alternatives(words), func(t string) (string, bool) { return t, slices.Contains(words, t) })
 }
 
-// values returns the values of a parameter that may be repeated or contain several values with commas between them.
-// Each value must be one of words.
+// values returns a repeated or comma-separated parameter with values in words.
 func (p *params) values(name string, words []string) (out []string) {
 	for _, t := range p.c.QueryParams()[name] {
 		for w := range strings.SplitSeq(t, ",") {
@@ -110,13 +106,13 @@ func (p *params) values(name string, words []string) (out []string) {
 	return out
 }
 
-// alternatives joins words for a message: a, b or c.
+// alternatives joins words as "a, b or c".
 func alternatives(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// reportQuery returns the selection of a report: tenant, window, provisional, what_if and explain.
+// reportQuery reads tenant, window, provisional, what_if and explain.
 func reportQuery(c echo.Context) (ReportQuery, error) {
 	p := params{c: c}
 	q := ReportQuery{
@@ -133,8 +129,7 @@ func reportQuery(c echo.Context) (ReportQuery, error) {
 	return q, p.err
 }
 
-// ParseWindow parses the window of a report, such as 24h or 30d. For an empty text and for "all", ParseWindow returns
-// 0, which means no limit.
+// ParseWindow parses a window such as 24h or 30d. 0 means no limit, for "" and "all".
 func ParseWindow(text string) (time.Duration, error) {
 	bad := fmt.Errorf("%.40q is not a duration: write for example 24h or 30d", text)
 	if text == "" || text == "all" {
@@ -154,8 +149,7 @@ func ParseWindow(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// param returns the unescaped value of a route parameter. The package echo returns the value escaped if the path has an
-// escaped slash.
+// param returns an unescaped route parameter, which echo escapes if the path has an escaped slash.
 func param(c echo.Context, name string) string {
 	sent := c.Param(name)
 	if c.Request().URL.RawPath == "" {
@@ -168,7 +162,7 @@ func param(c echo.Context, name string) string {
 	return plain
 }
 
-// nameParam returns the name of a session or a run in a route parameter. See PathName for the names in the query.
+// nameParam returns the name of a session or run (see PathName).
 func nameParam(c echo.Context, name string) string {
 	sent := param(c, name)
 	if sent == "-" {
@@ -177,8 +171,7 @@ func nameParam(c echo.Context, name string) string {
 	return sent
 }
 
-// isRead reports whether the method of a request is GET or HEAD, which change nothing.
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// wantsHTML reports whether the client accepts HTML, as browsers do.
+// wantsHTML reports whether the client accepts HTML.
 func wantsHTML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }

@@ -16,7 +16,7 @@ import (
 	"precept/bandit/report"
 )
 
-// countingSource is a random source that never repeats a value.
+// countingSource is a random source without repetition.
 type countingSource struct{ n uint64 }
 
 func (c *countingSource) Read(b []byte) (int, error) {
@@ -65,8 +65,7 @@ func TestEnsureTokenReplacesAnEmptyFile(t *testing.T) {
 	}
 }
 
-// If the token file cannot be written, EnsureToken returns a new token and an error. If the file cannot be
-// read, EnsureToken returns no token.
+// An unreadable file gives no token.
 func TestEnsureTokenReportsUnwritableAndUnreadableFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -91,7 +90,6 @@ func TestLoginLinkEscapesTheToken(t *testing.T) {
 	}
 }
 
-// Wrong tokens from many addresses are throttled, and neither the memory nor the log grows without limit.
 func TestThrottleBoundsMemoryAndLog(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	th := newThrottle(func() time.Time { return now })
@@ -182,17 +180,14 @@ func TestParseWindowReadsDaysAndDurations(t *testing.T) {
 	}
 }
 
-// No probability is shown as 0% or 100%.
 func TestChanceNeverShowsCertainty(t *testing.T) {
 	for p, want := range map[float64]string{0: "< 1%", 0.004: "< 1%", 0.02: "2%", 0.5: "50%", 0.99: "99%", 0.997: "> 99%", 1: "> 99%"} {
 		if got := chanceText(p); got != want {
-			t.Errorf("chance(%v) = %q, want %q", p, got, want)
+			t.Errorf("chanceText(%v) = %q, want %q", p, got, want)
 		}
 	}
 }
 
-// The note calls the plain difference between sessions with and without the lesson misleading only if the difference
-// is outside the interval of the measured effect.
 func TestDifferenceNoteWarnsOnlyOutsideTheInterval(t *testing.T) {
 	row := func(difference float64) *report.Row {
 		return &report.Row{Effect: new(0.1), Lo: new(0.05), Hi: new(0.15), LOODelta: new(difference), LOOGap: new(difference - 0.1)}
@@ -205,7 +200,6 @@ func TestDifferenceNoteWarnsOnlyOutsideTheInterval(t *testing.T) {
 	}
 }
 
-// The unit of the value 1 is singular.
 func TestUnitIsSingularForOne(t *testing.T) {
 	loops := termOf("loops")
 	if one, two := (stat{term: loops, value: "1"}).unit(), (stat{term: loops, value: "2"}).unit(); one != "loop" || two != "loops" {

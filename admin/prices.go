@@ -16,20 +16,19 @@ import (
 	"precept/store"
 )
 
-// Prices holds the operator's prices. All of them are in one currency.
+// Prices holds the operator's prices, in one currency.
 type Prices struct {
-	Models       *price.Table // nil means no price is known
-	SuccessValue float64      // value of a success in place of a failure (admin.session_value); 0 means unknown
+	Models       *price.Table // nil: no price is known
+	SuccessValue float64      // value of a success in place of a failure (admin.session_value); 0: unknown
 	Currency     string
 }
 
-// cost returns the cost of a session by the price of its model; nil without a price or without input tokens.
+// cost returns the cost of a session, or nil without a price or input tokens.
 func (p *Prices) cost(x *store.SessionItem) *float64 { return p.costFunc()(x) }
 
-// costFunc returns a function like cost for many sessions. The function looks up the price of each model once, because
-// the look-up is a search among patterns.
+// costFunc is cost for many sessions. It looks up each model once, because a look-up searches patterns.
 func (p *Prices) costFunc() func(x *store.SessionItem) *float64 {
-	prices := map[string]*price.Price{} // key: the model; nil: no price
+	prices := map[string]*price.Price{} // by model; nil: no price
 	return func(x *store.SessionItem) *float64 {
 		modelPrice, known := prices[x.Model]
 		if !known {
@@ -49,17 +48,16 @@ func (p *Prices) costFunc() func(x *store.SessionItem) *float64 {
 	}
 }
 
-// CompareSection compares sessions with and without a section of a rules file, in words: their input tokens, the cached
-// share and, if prices are known, the money. The prices are means over the models, weighted by the picks of each model.
-// A pick is a session in which the section was kept or cut at random. Section returns "" until sessions of both arms
-// have reported their tokens.
+// CompareSection compares the input of sessions with and without a section of a rules file: tokens, cached share and
+// money. Prices are weighted by the picks (random decisions) of each model. It returns "" until sessions of both arms
+// have reported tokens.
 func (p *Prices) CompareSection(r *report.Row) string {
 	if r.InputWith == nil || r.InputWithout == nil || r.CachedWith == nil || r.CachedChange == nil {
 		return ""
 	}
 	with, without := *r.CachedWith, *r.CachedWith-*r.CachedChange
-	var fresh, cached float64 // sums of the prices of uncached and of cached input, weighted by the picks
-	var picks float64         // sum of the picks
+	var fresh, cached float64 // sums of the prices of uncached and cached input, weighted by picks
+	var picks float64
 	for i := range r.Models.Effects {
 		if modelPrice, ok := p.Models.PriceOf(r.Models.Effects[i].Model); ok {
 			n := float64(r.Models.Effects[i].Picks)
@@ -87,7 +85,6 @@ func (p *Prices) CompareSection(r *report.Row) string {
 	return note
 }
 
-// amount formats money with the currency.
 func (p *Prices) amount(x float64) string {
 	text := report.GroupedAmount(x, ifElse(x < 1, 4, 2))
 	if p.Currency != "" {
@@ -96,7 +93,7 @@ func (p *Prices) amount(x float64) string {
 	return text
 }
 
-// singlePrice returns the price of all models; nil if different models have different prices, or if no price is known.
+// singlePrice returns the price of all models, or nil if models differ or no price is known.
 func (p *Prices) singlePrice() *price.Price {
 	if p.Models == nil || len(p.Models.Entries) > 0 {
 		return nil
@@ -104,8 +101,7 @@ func (p *Prices) singlePrice() *price.Price {
 	return p.Models.Fallback
 }
 
-// withInputPrice returns p with text as the price of a million input tokens of every model. If text is not a price,
-// withInputPrice returns p unchanged.
+// withInputPrice returns p with one input price for all models, or p if text is not a price.
 func (p Prices) withInputPrice(text string) Prices {
 	if x, err := strconv.ParseFloat(text, 64); err == nil && x > 0 && x < 1e6 {
 		cached := 0.0
@@ -117,24 +113,23 @@ func (p Prices) withInputPrice(text string) Prices {
 	return p
 }
 
-// meanPrice is the mean price of the input of sessions, weighted by their input tokens.
+// meanPrice is a mean over sessions, weighted by input tokens.
 type meanPrice struct {
 	price    price.Price
-	sessions int      // number of sessions with a price; 0 if all models have one price
-	known    bool     // price is set
-	reading  bool     // the sessions are being read
-	unknown  int      // number of sessions whose model has no price
+	sessions int // sessions with a price; 0 if all models have one price
+	known    bool
+	reading  bool     // sessions are being read
+	unknown  int      // sessions whose model has no price
 	models   []string // models without a price
 }
 
-// mean returns the mean price over the sessions of list for which selects returns true. If all models have one price,
-// mean returns this price.
+// mean returns the mean price over the selected sessions, or the single price of all models.
 func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionItem) bool) (m meanPrice) {
 	if modelPrice := p.singlePrice(); modelPrice != nil {
 		return meanPrice{price: *modelPrice, known: true}
 	}
-	var fresh, cached float64 // sums of the prices of uncached and of cached input, weighted by the input tokens
-	var input float64         // sum of the input tokens
+	var fresh, cached float64 // sums of the prices of uncached and cached input, weighted by tokens
+	var input float64
 	for i := range list {
 		x := &list[i]
 		if x.Input <= 0 || !selects(x) {
@@ -158,7 +153,7 @@ func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionIte
 	return m
 }
 
-// note explains the mean price, and names models without a price.
+// note explains the price and names models without one.
 func (m *meanPrice) note(p *Prices) g.Node {
 	var text []string
 	if p.Models != nil && p.Models.BuiltInDate != "" && m.known {
@@ -180,8 +175,8 @@ func (m *meanPrice) note(p *Prices) g.Node {
 	return g.If(len(text) > 0, h.P(h.Class("quiet"), g.Text(strings.Join(text, " "))))
 }
 
-// weeklyMeanPrice returns the mean price over the sessions of the last seven days for which selects returns true. If
-// none of these sessions has tokens, weekly returns the mean price over all sessions of the seven days.
+// weeklyMeanPrice returns the mean price of the selected sessions of seven days, or of all sessions if those have no
+// tokens.
 func (s *Server) weeklyMeanPrice(c echo.Context, tenant string, p *Prices, selects func(x *store.SessionItem) bool) meanPrice {
 	if p.Models == nil || p.singlePrice() != nil {
 		return p.mean(nil, selects)

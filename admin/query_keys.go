@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// queryKeys returns the query keys that a route of the API accepts. openapi.yaml lists the same keys.
+// queryKeys returns the query keys of an API route, as in openapi.yaml.
 func queryKeys(method, path string) []string {
 	switch method + " " + path {
 	case "GET /api/report":
@@ -22,7 +22,7 @@ func queryKeys(method, path string) []string {
 	case "GET /api/compare":
 		return append(sessionFilters(), "tenant", "zone", "by", "a", "b")
 	case "GET /api/export/sessions":
-		return append(sessionFilters(), "tenant", "zone", "session", "format", "order", "limit", "after") // the handler refuses the last two with another message
+		return append(sessionFilters(), "tenant", "zone", "session", "format", "order", "limit", "after") // the handler has its own message for the last two
 	case "GET /api/sessions/:session":
 		return []string{"tenant", nameKey, "from"}
 	case "GET /api/samples":
@@ -39,8 +39,8 @@ func queryKeys(method, path string) []string {
 	return nil
 }
 
-// checkKeys refuses a request of the API with an unknown query key, because a misspelt filter would select everything.
-// Pages ignore unknown keys, because mail and chat programs add keys to links.
+// checkKeys refuses unknown query keys, because a misspelt filter would select everything. Pages ignore them, because
+// mail and chat programs add keys to links.
 func checkKeys(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !strings.HasPrefix(c.Path(), "/api/") {
@@ -56,7 +56,6 @@ func checkKeys(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// unknownKey returns the message for an unknown query key.
 func unknownKey(key string, known []string) string {
 	text := TerminalText(shortenName(key)) + ": unknown parameter; "
 	if len(known) == 0 {

@@ -9,8 +9,8 @@ import (
 	"precept/bandit/report"
 )
 
-// Workers returns the workers of the caches, which compute reports, surveys and scans and read recent sessions for all
-// pages. Each worker runs until its context ends. Without the workers, each page computes these values itself.
+// Workers returns the workers of the shared caches, which run until their context ends. Without them, each page
+// computes its own values.
 func (s *Server) Workers() []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return s.reports.run(ctx, reportKey{Tenant: "default"}) },
@@ -20,9 +20,8 @@ func (s *Server) Workers() []func(context.Context) error {
 	}
 }
 
-// makeCaches sets the caches of the values that pages share. If the computation of a value took the time t, the cache
-// serves a report for 10 t, recent sessions for 20 t, and a survey or a scan for 100 t, up to a maximum. Values that
-// are computed fast are therefore recent, and the computations take a small part of a core.
+// makeCaches sets the shared caches. A value that took t to compute is served for 10 t (report), 20 t (sessions) or 100
+// t (survey, scan), up to a maximum, so that computations take a small part of a core.
 func (s *Server) makeCaches() {
 	s.reports = newSharedCache(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {
@@ -47,16 +46,15 @@ func (s *Server) makeCaches() {
 	s.recent.removeAfter = 5 * time.Minute
 }
 
-// pageReport is the report of a page. Pages share the report and only read it.
+// pageReport is a report that pages share and only read.
 type pageReport struct {
 	report     report.Report
 	key        reportKey
-	asOf       countedAt                   // time at which the report was computed
-	problem    string                      // text for the page if the report is missing; else empty
-	sinceStart func(arm string) []effectAt // returns effects of an arm since the start of the server
+	asOf       countedAt
+	problem    string                      // why the report is missing
+	sinceStart func(arm string) []effectAt // effects of an arm since the start
 }
 
-// readReport returns the report for the request of a page.
 func (s *Server) readReport(c echo.Context) (pageReport, error) {
 	q, err := reportQuery(c)
 	if err != nil {

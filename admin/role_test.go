@@ -17,8 +17,8 @@ import (
 
 const viewerToken = "only-to-look-at-the-numbers"
 
-// newRoleFixture returns a fixture that accepts the token of a viewer and has content on every page, the lesson
-// service that the buttons of lessons call, and the id of the stored session.
+// newRoleFixture accepts a viewer's token and has content on every page. It returns the lesson service and the id of
+// the stored session.
 func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	t.Helper()
 	s := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
@@ -31,8 +31,7 @@ func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	return f, lessonService, id.String()
 }
 
-// With the token of a viewer, only GET requests of the routes that isViewable lists succeed, except text searches. A
-// new route is therefore refused until isViewable lists the route.
+// A new route is refused until isViewable lists it. Text searches are refused as well.
 func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // need no token
@@ -69,8 +68,7 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	}
 }
 
-// A backtest shows sentences of users and the sessions that contain a word. A viewer therefore gets status 403 for a
-// backtest, and the pages of a viewer have no link to a backtest.
+// A backtest shows sentences of users.
 func TestViewerGetsNoBacktest(t *testing.T) {
 	const sentence = "Jane Doe rotates the database credentials"
 	lib := newFakeLibrary(t)
@@ -102,7 +100,6 @@ func TestViewerGetsNoBacktest(t *testing.T) {
 	}
 }
 
-// sentenceSurvey returns backtests with a sentence of a user.
 type sentenceSurvey struct {
 	*fakeLibrary
 	sentence string
@@ -113,8 +110,7 @@ func (s sentenceSurvey) Backtest(context.Context, string, *lesson.Lesson) (backt
 	return backtest.Result{Sessions: 200, Matched: 1, Likeness: like}, nil
 }
 
-// The pages of a viewer have no forms for actions, and an action that the browser of a viewer sends is refused. The
-// audit log has the refused action and the actions of an operator, with the role and the start of the token's digest.
+// The audit log has the refused action, with the role and the start of the token's digest.
 func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(viewerToken), nil)
@@ -162,8 +158,6 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	}
 }
 
-// If a reload makes the token of a viewer a token of an operator, the token can act at once. If a reload removes the
-// token, its requests are refused.
 func TestViewerTokenFollowsReload(t *testing.T) {
 	f, lessonService, _ := newRoleFixture(t)
 	if err := f.SetAccess(Access{Tokens: []string{token, viewerToken}}); err != nil {

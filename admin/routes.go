@@ -11,7 +11,7 @@ import (
 //go:embed static
 var staticFiles embed.FS
 
-// New returns the handler of the admin listener, or an error if o.Access has no valid tokens.
+// New returns the handler, or an error if o.Access has no valid tokens.
 func New(o Options) (*Server, error) {
 	s := &Server{
 		options: o, echo: echo.New(), logins: newLoginStore(o.Random, o.Now), throttle: newThrottle(o.Now),
@@ -57,7 +57,7 @@ func (s *Server) dashboardPages() []page {
 	}
 }
 
-// addPublicRoutes registers the routes that need no token. /readyz gives the same response as on the data listener.
+// addPublicRoutes adds the routes without a token. /readyz is as on the data listener.
 func (s *Server) addPublicRoutes(e *echo.Echo) {
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
 	e.GET("/readyz", func(c echo.Context) error {
@@ -74,7 +74,7 @@ func (s *Server) addPublicRoutes(e *echo.Echo) {
 	})
 }
 
-// addTokenRoutes registers the routes that need a token. The middleware of g checks the token.
+// addTokenRoutes adds the routes whose token the middleware of g checks.
 func (s *Server) addTokenRoutes(g *echo.Group) {
 	for _, p := range s.pages {
 		g.GET(p.Path, p.Serve, restoreHidden)

@@ -16,12 +16,10 @@ import (
 	"precept/store"
 )
 
-// sessionFormats returns the formats of an export of sessions.
 func sessionFormats() []string { return []string{"jsonl", "csv", "transcripts"} }
 
-// apiExportSessions answers GET /api/export/sessions with a file of all sessions that the filters select. The store is
-// read in steps of MaxRows sessions, and each step is sent before the next is read. If the store fails after the first
-// byte was sent, the connection is aborted, as in apiExport.
+// apiExportSessions sends all selected sessions, read in steps of MaxRows. A store failure after the first byte aborts
+// the connection, as in apiExport.
 func (s *Server) apiExportSessions(c echo.Context) error {
 	q, err := s.sessionQuery(c)
 	if err != nil {
@@ -63,8 +61,7 @@ func (s *Server) apiExportSessions(c echo.Context) error {
 	}
 }
 
-// writeSessions returns a function that writes a list of sessions to w in a format. In the format csv, the first call
-// also writes the line with the column names.
+// writeSessions returns a function that writes sessions to w. Its first call in csv also writes the column names.
 func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(list []store.SessionItem) error {
 	lines, table, hasHead := json.NewEncoder(w), csv.NewWriter(w), false
 	switch format {
@@ -101,9 +98,8 @@ func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(
 	}
 }
 
-// writeTranscript writes the transcript of a session, with one JSON line for each part. A long session has several
-// parts; the member from of a part is the number of exchanges before the part. A session that was deleted since the
-// list was read is skipped.
+// writeTranscript writes a session, one JSON line per part; the member from counts the exchanges before it. Sessions
+// deleted meanwhile are skipped.
 func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.SessionItem) error {
 	err := s.options.Read.Archive.EachPart(c.Request().Context(), x.Tenant, x.ID, func(t *store.Transcript) error {
 		t.Cost = x.Cost
@@ -115,7 +111,6 @@ func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.S
 	return err
 }
 
-// csvHead returns the column names for csvRow.
 func csvHead() []string {
 	return []string{
 		"session_id", "name", "run", "agent", "model", "started", "seconds", "turns", "input_tokens", "output_tokens", "cost", "errors", "loops",
@@ -123,7 +118,7 @@ func csvHead() []string {
 	}
 }
 
-// csvRow returns the columns of a session. A text that a spreadsheet would evaluate as a formula gets an apostrophe in
+// csvRow returns the columns of a session. A text that a spreadsheet would run as a formula gets an apostrophe in
 // front.
 func csvRow(x *store.SessionItem) []string {
 	number := func(n *int) string {

@@ -10,18 +10,17 @@ import (
 )
 
 const (
-	maxShownValues  = 7  // values that a facet shows without a click
-	maxHiddenValues = 60 // maximum number of values that "more" shows
+	maxShownValues  = 7  // values of a facet that are shown without a click
+	maxHiddenValues = 60 // further values that a click on "more" shows
 )
 
-// facet is a list of values with counts. A click on a value filters the list of sessions.
+// facet is a list of values with counts; a click filters the sessions.
 type facet struct {
 	key, name string
 	values    []store.FacetValue
 }
 
-// facetsOf returns the facets in the order of the page. The facet of lessons is not among them. lessonFacet renders
-// it, because each of its values has several counts.
+// facetsOf returns all facets except lessons, whose values have several counts (lessonFacet).
 func facetsOf(x *store.Facets) []facet {
 	return []facet{
 		{"verdict", "Verdict", x.Verdicts},
@@ -35,8 +34,7 @@ func facetsOf(x *store.Facets) []facet {
 	}
 }
 
-// sidebar returns the content beside the list: the saved views (nil: none), the time ranges and the facets. On a phone
-// page.js folds the sidebar.
+// sidebar returns saved views, time ranges and facets. On a phone, page.js folds it.
 func (v *sessionsView) sidebar(f frame, views g.Node) g.Node {
 	all := facetsOf(&v.facets)
 	var parts g.Group
@@ -64,7 +62,7 @@ func (v *sessionsView) sidebar(f frame, views g.Node) g.Node {
 	)
 }
 
-// ranges returns the links to the time ranges. Days begin at midnight in the reader's time zone.
+// ranges returns the time ranges. Days begin at the reader's midnight.
 func (v *sessionsView) ranges(f frame) g.Node {
 	selected := f.query.Get("range")
 	return h.Section(
@@ -78,7 +76,6 @@ func (v *sessionsView) ranges(f frame) g.Node {
 	)
 }
 
-// valueText returns the text of a value on the page.
 func (fc facet) valueText(value string) string {
 	if text := lengths()[value]; fc.key == "length" && text != "" {
 		return text
@@ -109,8 +106,7 @@ func (fc facet) html(f frame) g.Node {
 	)
 }
 
-// lessonFacet returns the facet of lessons. Each lesson has the number of sessions in which it matched, and the
-// numbers of sessions in which it was injected, withheld, or in the control group.
+// lessonFacet counts per lesson the sessions that matched it, and those where it was injected, withheld, or in control.
 func (v *sessionsView) lessonFacet(f frame) g.Node {
 	list := v.facets.Lessons
 	if len(list) == 0 {
@@ -145,7 +141,7 @@ func (v *sessionsView) lessonFacet(f frame) g.Node {
 	)
 }
 
-// filterChips returns one link for each filter of keys that the query has. A click on the link removes the filter.
+// filterChips returns a link per filter, which removes it.
 func filterChips(f frame, keys []string) g.Node {
 	var links g.Group
 	for _, key := range keys {

@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// The orders of the list of sessions, the values of the query key order.
+// Values of the query key order.
 const (
 	newestFirst    = "newest"
 	oldestFirst    = "oldest"
@@ -24,17 +24,17 @@ const (
 	shortestFirst  = "shortest"
 )
 
-// sessionOrders returns the orders of the list of sessions, the default first. The stores index only the start of a
-// session, so the last four orders are orders of the sessions of recentOf.
+// sessionOrders returns the orders, the default first. Stores index only the start, so the last four sort the sessions
+// of recentOf.
 func sessionOrders() []string {
 	return []string{newestFirst, oldestFirst, costliestFirst, cheapestFirst, longestFirst, shortestFirst}
 }
 
-// startOrders returns the orders by the start of the sessions.
+// startOrders returns the orders by start.
 func startOrders() []string { return []string{newestFirst, oldestFirst} }
 
-// sessionCompare returns the comparison of an order by cost or duration, or nil for an order by the start. A session
-// without a cost comes after the sessions with a cost.
+// sessionCompare returns the comparison of an order by cost or duration, and nil for an order by start. Sessions
+// without a cost come last.
 func sessionCompare(order string, p *Prices) func(x, y *store.SessionItem) int {
 	sign := ifElse(order == costliestFirst || order == longestFirst, -1, 1)
 	switch order {
@@ -58,14 +58,13 @@ func sessionCompare(order string, p *Prices) func(x, y *store.SessionItem) int {
 	return nil
 }
 
-// errOrderedSearch is the error for a text search in an order by cost or duration. A text search reads the
-// conversations one by one, in the order of their start.
+// errOrderedSearch is the error for a text search by cost or duration: searches read conversations in the order of
+// their start.
 var errOrderedSearch = echo.NewHTTPError(http.StatusBadRequest,
 	"order: a text search has only the orders newest and oldest; omit words, tool and error, or the order")
 
-// listSessions returns the sessions that a query selects, in an order, with their total. For an order by cost or
-// duration, and for the total, listSessions waits at most maxWait for the sessions of recentOf. Without these sessions,
-// a list by cost or duration fails with errComputing, and a list by the start has no total.
+// listSessions returns the selected sessions with their total. It waits at most maxWait for the sessions of recentOf.
+// Without them, a list by cost or duration fails with errComputing, and a list by start has no total.
 func (s *Server) listSessions(c echo.Context, q *store.SessionQuery, order string, maxWait time.Duration) (store.SessionList, error) {
 	prices := s.options.Program.Prices()
 	if compare := sessionCompare(order, &prices); compare != nil && q.Session == "" {
@@ -93,15 +92,14 @@ func (s *Server) listSessions(c echo.Context, q *store.SessionQuery, order strin
 	case !q.SearchesText():
 		if recent, old, err := s.recentOf(c, q, maxWait); err == nil && (!old || len(recent.Sessions) > 0) {
 			t := recent.Total(q)
-			t.Sessions, t.InRange = max(t.Sessions, shown), max(t.InRange, l.RowsRead) // the list may be newer than the counted sessions
+			t.Sessions, t.InRange = max(t.Sessions, shown), max(t.InRange, l.RowsRead) // the list may be newer than the count
 			l.Total = &t
 		}
 	}
 	return l, nil
 }
 
-// totalText returns the total of a list in words, such as "112 of 2,000 sessions. ". isByStart reports that the list is
-// ordered by the start.
+// totalText returns the total in words, such as "112 of 2,000 sessions. ".
 func (v *sessionsView) totalText(f frame, isByStart bool) g.Node {
 	t := v.found.Total
 	if t == nil {
@@ -123,8 +121,7 @@ func (v *sessionsView) totalText(f frame, isByStart bool) g.Node {
 	return g.Text(countText(t.Sessions) + " of the newest " + of + "; older sessions are not counted. ")
 }
 
-// caption names the total and the order of the list, with links to the other orders, and says how a search reads the
-// sessions.
+// caption names total and order, and says how a search reads sessions.
 func (v *sessionsView) caption(f frame) g.Node {
 	orders, isByStart := sessionOrders(), slices.Contains(startOrders(), v.order)
 	if v.searched {
@@ -148,8 +145,8 @@ func (v *sessionsView) caption(f frame) g.Node {
 	}
 }
 
-// orderLink returns the link of a column heading that orders the list by the column. The first click shows the largest
-// value first, the second click the smallest.
+// orderLink returns a column heading that orders the list. The first click shows the largest value first, the second
+// the smallest.
 func (v *sessionsView) orderLink(f frame, name, largest, smallest string) g.Node {
 	next, arrow := largest, "↕"
 	switch v.order {

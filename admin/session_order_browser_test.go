@@ -9,8 +9,6 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// On a phone, a click on an order sorts the list of sessions, and the way over the samples and the comparison keeps the
-// order and the filters.
 func TestBrowserSortsSessionsAndKeepsFilters(t *testing.T) {
 	b := newTab(t)
 	server := httptest.NewServer(sessionsOfThreeCosts(t))

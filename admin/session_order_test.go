@@ -18,8 +18,8 @@ import (
 	"precept/store"
 )
 
-// sessionsOfThreeCosts returns a server with three sessions. cheap is the longest session, dear costs the most, and the
-// model of unpriced has no price.
+// sessionsOfThreeCosts has three sessions: cheap is the longest, dear costs most, and the model of unpriced has no
+// price.
 func sessionsOfThreeCosts(t *testing.T) *fixture {
 	t.Helper()
 	k := newSessionStore(t, time.Now())
@@ -40,8 +40,7 @@ func sessionsOfThreeCosts(t *testing.T) *fixture {
 	})
 }
 
-// The list of sessions is sorted by cost and by duration, on the page and in the API. A session without a cost is last
-// in both orders of the cost.
+// A session without a cost is last in both orders of the cost.
 func TestListOfSessionsIsSortedByCostAndDuration(t *testing.T) {
 	f := sessionsOfThreeCosts(t)
 	task := regexp.MustCompile(`>task of (\w+)<`)
@@ -67,7 +66,6 @@ func TestListOfSessionsIsSortedByCostAndDuration(t *testing.T) {
 	}
 }
 
-// A column heading sorts the list by its largest value first, then by its smallest.
 func TestColumnHeadingsSortTheListOfSessions(t *testing.T) {
 	f := sessionsOfThreeCosts(t)
 	for target, links := range map[string][]string{
@@ -83,8 +81,7 @@ func TestColumnHeadingsSortTheListOfSessions(t *testing.T) {
 	}
 }
 
-// A text search and an export have no order by cost or duration. The page of a text search keeps the newest first, and
-// names the reason.
+// The page of a text search keeps newest first, and names the reason.
 func TestTextSearchAndExportHaveNoOrderByCost(t *testing.T) {
 	f := sessionsOfThreeCosts(t)
 	if page := get(t, f, "/sessions?words=question&order=dearest", http.StatusOK); !strings.Contains(page, "Newest first, because a text search has no order by cost or duration. ") {
@@ -97,7 +94,7 @@ func TestTextSearchAndExportHaveNoOrderByCost(t *testing.T) {
 	}
 }
 
-// The list states its total: exact if all sessions of the time range are known, else a lower bound.
+// The total is a lower bound unless all sessions of the range are known.
 func TestListOfSessionsStatesItsTotal(t *testing.T) {
 	three := []store.SessionItem{{ID: "s-1", Agent: "a"}, {ID: "s-2", Agent: "a"}, {ID: "s-3", Agent: "b"}}
 	for _, c := range []struct {
@@ -107,7 +104,7 @@ func TestListOfSessionsStatesItsTotal(t *testing.T) {
 		caption  string
 		total    string
 	}{
-		{"/sessions", "", true, "1 of 7 sessions. ", `{"sessions":1,"of":7,"exact":true}`}, // without a next page, the list itself has all sessions
+		{"/sessions", "", true, "1 of 7 sessions. ", `{"sessions":1,"of":7,"exact":true}`}, // without a next page, the list has all sessions
 		{"/sessions?agent=a", "n", true, "2 of 7 sessions. ", `{"sessions":2,"of":7,"exact":true}`},
 		{"/sessions?agent=a", "n", false, "2 of the newest 7 sessions; older sessions are not counted. ", `{"sessions":2,"of":7,"exact":false}`},
 		{"/sessions?agent=a&range=7d", "n", true, "2 of 7 sessions in the time range. ", `{"sessions":2,"of":7,"exact":true}`},
@@ -127,7 +124,6 @@ func TestListOfSessionsStatesItsTotal(t *testing.T) {
 	}
 }
 
-// fakeSessionList is an archive with one list and with recent sessions.
 type fakeSessionList struct {
 	emptyArchive
 	list   store.SessionList
@@ -142,8 +138,7 @@ func (l fakeSessionList) Recent(context.Context, string, time.Time, time.Time) (
 	return l.recent, nil
 }
 
-// The filters of the list of sessions are kept in the navigation between the list, the comparison and the samples. A
-// page names the filters that it does not apply.
+// A page names the filters that it does not apply.
 func TestNavigationKeepsTheFiltersOfTheSessions(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Archive = twoAgentSessions{} })
 	const filters = "?agent=a&order=oldest&range=7d&tag=x&tenant=acme&verdict=poor&view=v1&words=make"
@@ -179,8 +174,7 @@ func TestNavigationKeepsTheFiltersOfTheSessions(t *testing.T) {
 	}
 }
 
-// A comparison of agents with a filter by an agent compares this agent with another, because the filter would leave one
-// side empty.
+// The filter would leave one side empty.
 func TestComparisonFilteredByAgentComparesThatAgentWithAnother(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Archive = twoAgentSessions{} })
 	for query, want := range map[string]string{"agent=b": "b a", "agent=b&b=b": "a b", "agent=b&a=a": "a b", "by=model&agent=b": " "} {

@@ -9,7 +9,7 @@ import (
 	"precept/store"
 )
 
-// sessionFilters returns the query keys that filter sessions, on pages, in the API and in exports.
+// sessionFilters returns the query keys that filter sessions.
 func sessionFilters() []string {
 	return []string{
 		"range", "since", "until", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag", "length",
@@ -17,17 +17,15 @@ func sessionFilters() []string {
 	}
 }
 
-// timeRanges returns the named time ranges of a query, in the order of the page.
 func timeRanges() []choice {
 	return []choice{
 		{"1h", "Last hour"}, {"today", "Today"}, {"yesterday", "Yesterday"}, {"24h", "24 hours"}, {"7d", "7 days"}, {"30d", "30 days"},
 	}
 }
 
-const zoneCookie = "precept_zone" // cookie with the UTC offset of the reader's time zone, such as +02:00; page.js sets the cookie
+const zoneCookie = "precept_zone" // UTC offset of the reader, such as +02:00, set by page.js
 
-// zone returns the time zone of the request. The query key zone has precedence over the browser's cookie, and the
-// default is UTC.
+// zone returns the zone of the query, of the cookie, or UTC.
 func (p *params) zone() *time.Location {
 	parse := func(text string) (*time.Location, bool) {
 		at, err := time.Parse("-07:00", text)
@@ -44,8 +42,7 @@ func (p *params) zone() *time.Location {
 	return time.UTC
 }
 
-// timeBounds returns the bounds of the time range in the query. A named range (query key range) replaces the keys
-// since and until.
+// timeBounds returns the range of the query. A named range replaces since and until.
 func (p *params) timeBounds(now time.Time) (since, until time.Time) {
 	zone := p.zone()
 	since, until = p.timeIn("since", zone), p.timeIn("until", zone)
@@ -59,7 +56,7 @@ func (p *params) timeBounds(now time.Time) (since, until time.Time) {
 	return since, until
 }
 
-// boundsOf returns the bounds of a named time range. until is zero if the range ends now.
+// boundsOf returns a named range; until is zero if it ends now.
 func boundsOf(name string, now time.Time) (since, until time.Time) {
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 	switch name {
@@ -68,12 +65,11 @@ func boundsOf(name string, now time.Time) (since, until time.Time) {
 	case "yesterday":
 		return midnight.AddDate(0, 0, -1), midnight
 	default:
-		window, _ := ParseWindow(name) // no error, because every other name of timeRanges is a window
+		window, _ := ParseWindow(name) // no error: all other names are windows
 		return now.Add(-window), until
 	}
 }
 
-// sessionQuery returns the filters of a list of sessions from the query of a request.
 func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 	p := params{c: c}
 	q := store.SessionQuery{
@@ -89,8 +85,7 @@ func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 	return q, p.err
 }
 
-// browse returns the sessions that a request selects, as listSessions does, with their costs. For a viewer, the
-// sessions have no task, because the words of a task come from a conversation.
+// browse is listSessions with costs. Viewers get no tasks, whose words come from conversations.
 func (s *Server) browse(c echo.Context, q *store.SessionQuery, order string, maxWait time.Duration) (store.SessionList, error) {
 	l, err := s.listSessions(c, q, order, maxWait)
 	for i := range l.Sessions {
@@ -102,7 +97,6 @@ func (s *Server) browse(c echo.Context, q *store.SessionQuery, order string, max
 	return l, storeError(err)
 }
 
-// setCosts sets the costs of the sessions in list.
 func (s *Server) setCosts(list []store.SessionItem) {
 	prices := s.options.Program.Prices()
 	for i := range list {
@@ -110,16 +104,14 @@ func (s *Server) setCosts(list []store.SessionItem) {
 	}
 }
 
-// recentKey identifies a list of sessions that pages share for facets (counts by agent, model and other values) and
-// comparisons. The key of a named range has no bounds. The bounds of such a range move with the clock, and would give
-// each request a different key.
+// recentKey identifies sessions that pages share. A named range has no bounds in the key, because bounds that move with
+// the clock would give each request a different key.
 type recentKey struct {
 	Tenant, Range string
-	Zone          int       // zone of a named range, in seconds east of UTC
-	Since, Until  time.Time // bounds if Range is empty; a zero time means no bound
+	Zone          int       // of a named range, in seconds east of UTC
+	Since, Until  time.Time // bounds if Range is empty; zero: no bound
 }
 
-// readRecent reads the sessions that a key identifies.
 func (s *Server) readRecent(ctx context.Context, k recentKey) (store.Recent, error) {
 	since, until := k.Since, k.Until
 	if k.Range != "" {
@@ -128,9 +120,8 @@ func (s *Server) readRecent(ctx context.Context, k recentKey) (store.Recent, err
 	return s.options.Read.Archive.Recent(ctx, k.Tenant, since, until)
 }
 
-// recentOf returns the sessions for the facets and comparisons of a request. If no page has read these sessions yet,
-// recentOf waits at most maxWait for the read, as sharedCache.get does. old reports that the sessions are older than
-// the cache allows, usually because a newer read has not finished.
+// recentOf returns sessions for facets and comparisons. It waits at most maxWait for a first read, as sharedCache.get
+// does. old reports that the sessions are older than the cache allows, usually because a newer read has not finished.
 func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (r store.Recent, old bool, err error) {
 	k := recentKey{Tenant: q.Tenant, Since: q.Since.UTC(), Until: q.Until.UTC()}
 	if name := c.QueryParam("range"); name != "" {
@@ -141,7 +132,6 @@ func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, maxWait time.Du
 	return s.recent.get(c.Request().Context(), k, maxWait)
 }
 
-// facets returns the facets of a query. maxWait and old have the meaning that recentOf describes.
 func (s *Server) facets(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (f store.Facets, old bool, err error) {
 	r, old, err := s.recentOf(c, q, maxWait)
 	if err != nil {
@@ -150,7 +140,6 @@ func (s *Server) facets(c echo.Context, q *store.SessionQuery, maxWait time.Dura
 	return r.Facets(q), old, nil
 }
 
-// apiFacets answers GET /api/facets.
 func (s *Server) apiFacets(c echo.Context) error {
 	q, err := s.sessionQuery(c)
 	if err != nil {

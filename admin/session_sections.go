@@ -12,7 +12,6 @@ import (
 	"precept/store"
 )
 
-// rewardSection returns the section with the reward of a session and its sources.
 func rewardSection(t *store.Transcript) g.Node {
 	origin, r := "no feedback", &t.Rewarded
 	if r.Value != nil {
@@ -36,7 +35,6 @@ func rewardSection(t *store.Transcript) g.Node {
 	)
 }
 
-// sourceItem returns one entry of feedback on the session, with its source.
 func sourceItem(x store.SourceItem) g.Node {
 	text := fmt.Sprintf(" %.2f by %s", x.Score, x.Source)
 	if x.Rater != "" {
@@ -56,7 +54,6 @@ func sourceItem(x store.SourceItem) g.Node {
 	)
 }
 
-// rateForm returns the form with which a person rates a session.
 func rateForm(f frame, id string) g.Node {
 	button := func(kind, text string) g.Node {
 		return h.Button(h.Name("type"), h.Value(kind), g.Text(text))
@@ -72,8 +69,7 @@ func rateForm(f frame, id string) g.Node {
 	))
 }
 
-// lessonFates returns the lessons that matched or nearly matched in a session. Each has a line with its state and the
-// reason for this state.
+// lessonFates returns the lessons that matched or nearly matched, each with its state and the reason.
 func lessonFates(f frame, t *store.Transcript) g.Node {
 	if len(t.Fates) == 0 {
 		return section("lessons", "Lessons", mutedText(g.Text(ifElse(t.From > 0, "No lesson matched.", "No lesson matched, and no lesson came near."))))
@@ -87,7 +83,6 @@ func lessonFates(f frame, t *store.Transcript) g.Node {
 	})))
 }
 
-// fateReason returns the reason for the state of a lesson in a session.
 func fateReason(x *store.Fate) string {
 	chance := fmt.Sprintf("turn %d; the probability of injection was %.2f", x.Turn, x.Propensity)
 	by, matched := "", "matched"
@@ -120,8 +115,6 @@ func fateReason(x *store.Fate) string {
 	return matched + "; the reason was not stored"
 }
 
-// aboutSession returns the section with the names and ids of a session, and with links to its samples and its
-// transcript.
 func aboutSession(f frame, x *store.SessionItem) g.Node {
 	row := func(name string, value g.Node) g.Node { return g.Group{h.Dt(g.Text(name)), h.Dd(value)} }
 	return section("about", "Details", h.Dl(
@@ -137,13 +130,12 @@ func aboutSession(f frame, x *store.SessionItem) g.Node {
 	))
 }
 
-// sameValueLink returns a link to the sessions with the same agent or model; nil if the name is empty or very long.
+// sameValueLink links to sessions with the same agent or model; nil if empty or very long.
 func sameValueLink(f frame, field, name string) g.Node {
 	const longest = 200
 	return g.If(name != "" && len(name) <= longest, h.A(h.Href(f.Link("/sessions", field, name)), g.Text("same "+field)))
 }
 
-// forgetForm returns the form that deletes the session.
 func forgetForm(f frame, id string) g.Node {
 	return section(
 		"delete", "Delete",

@@ -12,7 +12,6 @@ import (
 	"precept/store"
 )
 
-// turnNode returns a turn of the conversation with all its parts.
 func turnNode(t *store.TurnItem) g.Node {
 	name := fmt.Sprintf("Turn %d", t.Turn)
 	facts := " · " + shortenName(t.Model) + " · " + decimalText(new(t.LatencyMS/1000), 2) + " s"
@@ -35,7 +34,7 @@ func turnNode(t *store.TurnItem) g.Node {
 	)
 }
 
-// turnMarks returns short texts about the unusual properties of a turn, such as a failed reply.
+// turnMarks names unusual properties, such as a failed reply.
 func turnMarks(t *store.TurnItem) (marks []string) {
 	if t.Outcome != sample.Complete {
 		marks = append(marks, strings.ReplaceAll(t.Outcome, "_", " "))
@@ -55,7 +54,7 @@ func turnMarks(t *store.TurnItem) (marks []string) {
 	return marks
 }
 
-// entryNode returns one entry of a turn, such as a message or a call. A long text is folded.
+// entryNode returns a message or a call; long text is folded.
 func entryNode(e *store.Entry) g.Node {
 	class, label := authorOf(e)
 	text := e.Text
@@ -81,7 +80,6 @@ func entryNode(e *store.Entry) g.Node {
 	)
 }
 
-// authorOf returns the CSS class of an entry, and a label that names its author.
 func authorOf(e *store.Entry) (class, label string) {
 	switch e.Kind {
 	case store.KindBlock:
@@ -108,16 +106,15 @@ func authorOf(e *store.Entry) (class, label string) {
 	}
 }
 
-// maxUnfoldedBytes is the length in bytes above which a text is folded.
 const maxUnfoldedBytes = 1200
 
-// firstLine returns the start of a text, which stays visible while the text is folded.
+// firstLine returns what stays visible of a folded text.
 func firstLine(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	return truncateChars(text, 90)
 }
 
-// nameOf returns the name of a session, or its id if the session has no name.
+// nameOf returns the name of a session, or else its id.
 func nameOf(x *store.SessionItem) string {
 	if strings.TrimSpace(x.Name) == "" {
 		return x.ID
@@ -125,7 +122,6 @@ func nameOf(x *store.SessionItem) string {
 	return x.Name
 }
 
-// verdictTone returns the tone of a session's verdict: good, bad, or empty for other verdicts.
 func verdictTone(verdict string) string {
 	switch verdict {
 	case sample.Good:

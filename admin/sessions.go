@@ -15,45 +15,44 @@ import (
 
 const (
 	cookieName        = "precept_session"
-	browserSessionKey = "session" // key of the echo context: the *session of a request with a session cookie
+	browserSessionKey = "session" // echo context key: the *browserSession of the request
 	csrfHeader        = "X-CSRF-Token"
 	csrfField         = "csrf_token"
 )
 
 const (
 	maxLoginAge = 12 * time.Hour
-	maxLogins   = 1000 // maximum number of logins
+	maxLogins   = 1000
 )
 
-// browserSession identifies the logged-in browser that sent a request. All fields are derived from the cookie and the
-// login.
+// browserSession identifies a logged-in browser.
 type browserSession struct {
-	id    [sha256.Size]byte // digest of the cookie's value
-	csrf  string            // HMAC of a constant, keyed by the cookie's value
-	proof [sha256.Size]byte // copy of login.proof
+	id    [sha256.Size]byte // digest of the cookie
+	csrf  string            // HMAC of a constant, keyed by the cookie
+	proof [sha256.Size]byte
 }
 
-// login is the login of a browser. The lock of sessions guards the fields.
+// login is the login of a browser, guarded by loginStore.mu.
 type login struct {
-	proof     [sha256.Size]byte // proofOf of the login's token, so that the removal of the token ends the login
-	usedAt    time.Time         // time of the login or of a later use; a use is stored at most once in usedEvery
+	proof     [sha256.Size]byte // result of proofOf, so that the removal of the token ends the login
+	usedAt    time.Time         // last known use, updated at most once in usedEvery
 	expiresAt time.Time
-	notice    notice // result of the last action, for the next page
+	notice    notice // for the next page
 }
 
 const (
-	usedEvery  = 10 * time.Minute // minimum time between two updates of login.used
-	clockSlack = time.Minute      // the clock may be set back by this time without ending a login
+	usedEvery  = 10 * time.Minute // minimum time between updates of login.usedAt
+	clockSlack = time.Minute      // tolerated setback of the clock
 )
 
-// isValid reports whether a login is valid at the time now. A login from the future is invalid: the clock was set back
-// since the login, so the age of the login is unknown.
+// isValid reports whether a login is valid. A login from the future is invalid: the clock was set back, so its age is
+// unknown.
 func (l *login) isValid(now time.Time) bool {
 	return !now.After(l.expiresAt) && !l.usedAt.After(now.Add(clockSlack)) && !l.expiresAt.After(now.Add(maxLoginAge+clockSlack))
 }
 
-// proofOf returns the HMAC of the digest of a token, keyed by the value of a cookie. Without the cookie, the proof
-// cannot be used to test guesses of the token.
+// proofOf returns the HMAC of a token digest, keyed by a cookie. Without the cookie, it cannot confirm guesses of the
+// token.
 func proofOf(cookie string, token [sha256.Size]byte) (proof [sha256.Size]byte) {
 	m := hmac.New(sha256.New, []byte(cookie))
 	m.Write([]byte("token "))
@@ -62,32 +61,31 @@ func proofOf(cookie string, token [sha256.Size]byte) (proof [sha256.Size]byte) {
 	return proof
 }
 
-// csrfOf returns the CSRF token of the login with this cookie.
 func csrfOf(cookie string) string {
 	m := hmac.New(sha256.New, []byte(cookie))
 	m.Write([]byte("csrf"))
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// notice is the result of an action in words, with the address of the lesson if the action was on a lesson.
+// notice is the result of an action, with the address of its lesson if any.
 type notice struct{ text, href string }
 
-// loginStore holds the logins of browsers, in memory and in a file, so that logins survive a restart.
+// loginStore holds logins in memory and in a file, so that they survive a restart.
 type loginStore struct {
 	random io.Reader
 	now    func() time.Time
-	path   string     // file of the logins; empty: in memory only
-	saving sync.Mutex // held during a write of the file; locked before mu
+	path   string     // empty: in memory only
+	saving sync.Mutex // held while the file is written; locked before mu
 
 	mu   sync.Mutex
-	byID map[[sha256.Size]byte]*login // key: the digest of the cookie's value
+	byID map[[sha256.Size]byte]*login // by digest of the cookie
 }
 
 func newLoginStore(random io.Reader, now func() time.Time) *loginStore {
 	return &loginStore{random: random, now: now, byID: map[[sha256.Size]byte]*login{}}
 }
 
-// create adds a login in memory for the token with this digest, and returns the value of the cookie for the browser.
+// create adds a login and returns the cookie for the browser.
 func (s *loginStore) create(token [sha256.Size]byte) (string, error) {
 	id, err := randomHex(s.random)
 	if err != nil {
@@ -101,7 +99,7 @@ func (s *loginStore) create(token [sha256.Size]byte) (string, error) {
 	return id, nil
 }
 
-// makeRoom removes expired logins. If maxLogins remain, makeRoom removes the login that expires first.
+// makeRoom removes expired logins. If maxLogins remain, it removes the login that expires first.
 func (s *loginStore) makeRoom() {
 	now := s.now()
 	maps.DeleteFunc(s.byID, func(_ [sha256.Size]byte, x *login) bool { return !x.isValid(now) })
@@ -112,7 +110,6 @@ func (s *loginStore) makeRoom() {
 	}
 }
 
-// get returns the session of the login with this cookie. The second result is false for an unknown or expired login.
 func (s *loginStore) get(cookie string) (*browserSession, bool) {
 	id := sha256.Sum256([]byte(cookie))
 	s.mu.Lock()
@@ -124,8 +121,7 @@ func (s *loginStore) get(cookie string) (*browserSession, bool) {
 	return &browserSession{id, csrfOf(cookie), x.proof}, true
 }
 
-// recordUse stores the time of a use of a session, at most once in usedEvery. A failed write is not reported here,
-// because the next login or logout reports such a failure.
+// recordUse stores a use at most once in usedEvery. The next login or logout reports a failed write.
 func (s *loginStore) recordUse(sess *browserSession) {
 	now := s.now()
 	s.mu.Lock()
@@ -140,14 +136,12 @@ func (s *loginStore) recordUse(sess *browserSession) {
 	}
 }
 
-// remove removes the login with this cookie from memory.
 func (s *loginStore) remove(cookie string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byID, sha256.Sum256([]byte(cookie)))
 }
 
-// keepNotice stores a notice for the next page of a browser.
 func (s *loginStore) keepNotice(sess *browserSession, n notice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,12 +150,11 @@ func (s *loginStore) keepNotice(sess *browserSession, n notice) {
 	}
 }
 
-// takeNotice returns the notice for a browser's next page, and removes the notice.
 func (s *loginStore) takeNotice(sess *browserSession) notice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.byID[sess.id]
-	if x == nil { // the browser has logged out meanwhile
+	if x == nil { // logged out meanwhile
 		return notice{}
 	}
 	pending := x.notice
@@ -169,12 +162,10 @@ func (s *loginStore) takeNotice(sess *browserSession) notice {
 	return pending
 }
 
-// hasCSRF reports whether csrf is the CSRF token of the session.
 func (s *browserSession) hasCSRF(csrf string) bool {
 	return subtle.ConstantTimeCompare([]byte(s.csrf), []byte(csrf)) == 1
 }
 
-// randomHex returns 32 random bytes in hex.
 func randomHex(random io.Reader) (string, error) {
 	var b [32]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {

@@ -14,16 +14,16 @@ import (
 	"precept/internal/file"
 )
 
-// loginsFile is the name of the file with the logins of browsers, in the data directory.
+// loginsFile is in the data directory.
 const loginsFile = "admin-sessions.json"
 
 const (
-	maxLoginsBytes = 1 << 20 // maximum size of the file in bytes; maxLogins logins need a quarter
+	maxLoginsBytes = 1 << 20 // bytes; maxLogins logins need a quarter
 	corruptSuffix  = ".corrupt"
 )
 
-// storedLogins is the content of the file. A reader of the file can neither log in nor guess a token, because the file
-// has only the digest of each cookie, and HMACs whose keys are the cookies.
+// storedLogins is the content of the file. It has only digests of cookies and HMACs keyed by them, so a reader can
+// neither log in nor guess a token.
 type storedLogins struct {
 	Version int           `json:"version"`
 	Logins  []storedLogin `json:"logins"`
@@ -36,12 +36,11 @@ type storedLogin struct {
 	Expires time.Time `json:"expires"`
 }
 
-// errCorrupt is the error for a file of logins with a content that save never writes.
+// errCorrupt is the error for content that save never writes.
 var errCorrupt = errors.New("the file is damaged")
 
-// load reads the logins from the file path, and makes save write to this file. future is the number of logins from the
-// future, which are ignored. After an error no login was read, so that all browsers must log in again. A damaged file
-// is renamed.
+// load reads the logins, and makes save write to path. It ignores logins from the future and returns their number.
+// After an error, all browsers must log in again; a damaged file is renamed.
 func (s *loginStore) load(path string) (future int, err error) {
 	s.path = path
 	stored, err := readLogins(path)
@@ -67,7 +66,7 @@ func (s *loginStore) load(path string) (future int, err error) {
 	return future, nil
 }
 
-// readLogins returns the logins of a file. The keys of the map are the digests of the cookies.
+// readLogins returns the logins by digest of the cookie.
 func readLogins(path string) (map[[32]byte]*login, error) {
 	if err := file.CheckRegular(path); err != nil {
 		return nil, err
@@ -104,8 +103,7 @@ func readLogins(path string) (map[[32]byte]*login, error) {
 	return out, nil
 }
 
-// save writes all logins to the file. Requests of other browsers do not wait for the disk, because save locks mu only
-// while it copies the logins.
+// save writes all logins. It locks mu only while it copies them, so that requests do not wait for the disk.
 func (s *loginStore) save() error {
 	if s.path == "" {
 		return nil
@@ -115,9 +113,8 @@ func (s *loginStore) save() error {
 	return s.write()
 }
 
-// saveOrRemove writes all logins to the file. If the write fails, saveOrRemove removes the file, because the old file
-// would make an ended login valid again after a restart. removed reports that, after a failed write, the file does not
-// exist any more.
+// saveOrRemove writes all logins, or else removes the file, which would make an ended login valid after a restart.
+// removed reports that the file is gone after a failed write.
 func (s *loginStore) saveOrRemove() (removed bool, err error) {
 	if s.path == "" {
 		return false, nil
@@ -131,8 +128,7 @@ func (s *loginStore) saveOrRemove() (removed bool, err error) {
 	return removeErr == nil || errors.Is(removeErr, fs.ErrNotExist), err
 }
 
-// write writes the valid logins to the file. The caller holds saving, so that an older list never replaces a newer
-// list.
+// write writes the valid logins. The caller holds saving, so that an older list never replaces a newer one.
 func (s *loginStore) write() error {
 	stored := storedLogins{Version: 1, Logins: []storedLogin{}}
 	now := s.now()
@@ -150,7 +146,6 @@ func (s *loginStore) write() error {
 	return file.Write(s.path, 0o600, text, []byte("\n"))
 }
 
-// loadLogins reads the stored logins from the data directory, and logs a failure.
 func (s *Server) loadLogins() {
 	o := &s.options
 	if o.DataDir == "" {

@@ -14,8 +14,7 @@ import (
 	"time"
 )
 
-// startServerIn returns a server that has started in a data directory at the given time. Two calls with the same
-// directory represent a restart of precept.
+// startServerIn starts a server in a data directory. A second call with the directory is a restart.
 func startServerIn(t *testing.T, dir string, start time.Time, change func(*Options)) *fixture {
 	t.Helper()
 	var f *fixture
@@ -34,13 +33,12 @@ func startServerIn(t *testing.T, dir string, start time.Time, change func(*Optio
 	return f
 }
 
-// statusWith returns the status code of the overview for a browser with a cookie.
 func (f *fixture) statusWith(t *testing.T, cookie *http.Cookie) int {
 	t.Helper()
 	return f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(cookie) }).StatusCode
 }
 
-// logOut logs a browser out, and checks that the cookie is then refused.
+// logOut logs out, and checks that the cookie is then refused.
 func (f *fixture) logOut(t *testing.T, cookie *http.Cookie, csrf string) {
 	t.Helper()
 	f.do(t, "POST", "/logout", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrf) })
@@ -49,12 +47,9 @@ func (f *fixture) logOut(t *testing.T, cookie *http.Cookie, csrf string) {
 	}
 }
 
-// loginTime returns the time at which the tests log in.
 func loginTime() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
-// A browser stays logged in after a restart, with its CSRF token and its role. The logins file has mode 0600, and does
-// not contain the cookie, the CSRF token, the admin token or its digest. After a logout, the login is invalid at once
-// and after the next start.
+// The logins file has mode 0600, and no cookie, CSRF token, admin token or its digest.
 func TestLoginSurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	addViewer := func(o *Options) { o.Access.Viewers = []string{"only-looks-at-the-figures"} }
@@ -97,7 +92,6 @@ func TestLoginSurvivesRestart(t *testing.T) {
 	}
 }
 
-// After a change of the admin token, no stored login is valid.
 func TestChangedTokenEndsStoredLogins(t *testing.T) {
 	dir := t.TempDir()
 	cookie, _ := startServerIn(t, dir, loginTime(), nil).browser(t)
@@ -107,11 +101,10 @@ func TestChangedTokenEndsStoredLogins(t *testing.T) {
 	}
 }
 
-// If the logins file cannot be written, a login works until the restart, a logout ends the login, and the log has a
-// line about each. If a logout can remove the file, the log says so; otherwise the log asks the operator to delete it.
+// Logins work until the restart. If a logout cannot remove the file, the log asks the operator to do it.
 func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 	for name, tc := range map[string]struct {
-		content string // file in the directory that replaces the logins file; "" for an empty directory
+		content string // of a directory in place of the logins file; "": empty
 		want    string
 	}{
 		"not removable": {"x", "delete the file before the restart"},
@@ -136,7 +129,6 @@ func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 	}
 }
 
-// A damaged logins file is renamed, and the log has one warning. precept starts, and new logins are stored.
 func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 	id := strings.Repeat("ab", 32)
 	entry := `{"cookie_sha256":"` + id + `","token_hmac":"` + id + `","used":"2026-05-01T12:00:00Z","expires":"2026-05-02T00:00:00Z"}`
@@ -163,7 +155,7 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 	}
 }
 
-// If the clock was set back by more than clockSlack, a stored login is invalid, because its age is unknown.
+// Its age is unknown.
 func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 	for setBack, want := range map[time.Duration]int{30 * time.Second: 200, time.Hour: 401} {
 		dir := t.TempDir()
@@ -175,7 +167,6 @@ func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 	}
 }
 
-// A login is valid until its end, unless its last use or its end is too far in the future.
 func TestLoginIsValidUntilItsEnd(t *testing.T) {
 	now := loginTime()
 	for name, tc := range map[string]struct {
@@ -194,7 +185,6 @@ func TestLoginIsValidUntilItsEnd(t *testing.T) {
 	}
 }
 
-// The time of the last use is stored at most once in ten minutes.
 func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 	dir := t.TempDir()
 	f := startServerIn(t, dir, loginTime(), nil)
@@ -212,7 +202,6 @@ func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 	}
 }
 
-// After concurrent logins and logouts and a restart, the logins without a logout are valid, and the others are not.
 func TestConcurrentLoginsAreStored(t *testing.T) {
 	dir := t.TempDir()
 	f := startServerIn(t, dir, loginTime(), nil)

@@ -12,57 +12,54 @@ import (
 	"precept/internal/redact"
 )
 
-// sharedCache computes slow values for all pages, such as a report about thousands of lessons. Requests for the same
-// key share one computation. A sharedCache runs one computation at a time, so that it takes at most one core. If a key
-// has an old value, a page waits at most maxPageWait for a newer value, and then gets the old value. While no worker
-// runs (see run), each request computes its own value.
+// sharedCache computes slow values for all pages, one at a time, so that it takes at most one core. Requests for one
+// key share a computation. A page waits at most maxPageWait and then gets an old value, if there is one. Without a
+// worker (run), each request computes its own value.
 type sharedCache[K comparable, V any] struct {
 	now         func() time.Time
 	compute     func(context.Context, K) (V, error)
 	maxAge      func(took time.Duration) time.Duration // maximum age of a value that is served without a new computation
-	renewAfter  func(took time.Duration) time.Duration // age at which the worker recomputes a value without a page request; 0 means never
-	removeAfter time.Duration                          // time without a page request after which a value is removed; 0 means never
+	renewAfter  func(took time.Duration) time.Duration // age at which the worker recomputes a value without a request; 0: never
+	removeAfter time.Duration                          // time without a request after which a value is removed; 0: never
 
-	flights   singleflight.Group // at most one flight, which is a shared computation, for each key
+	flights   singleflight.Group // at most one flight (shared computation) per key
 	semaphore chan struct{}      // admits one computation at a time
 
 	mu            sync.Mutex
-	workerContext context.Context // context of the worker; nil while no worker runs
-	clearCount    int             // number of calls of clear
-	expireCount   int             // number of calls of expire
-	pendingCount  int             // number of flights that wait for the semaphore or run compute
+	workerContext context.Context // nil while no worker runs
+	clearCount    int             // calls of clear
+	expireCount   int             // calls of expire
+	pendingCount  int             // flights that wait or compute
 	values        map[K]*cachedValue[V]
 }
 
-// cachedValue is the newest value of a key.
 type cachedValue[V any] struct {
 	value       V
 	err         error
 	startedAt   time.Time // start of the computation
 	duration    time.Duration
 	requestedAt time.Time // last request of a page
-	pinned      bool      // exempt from evict and from maxIdle
+	pinned      bool      // exempt from evict and maxIdle
 }
 
 const (
 	maxPageWait = 100 * time.Millisecond // maximum time that a page waits for a newer value
-	maxShared   = 16                     // maximum number of stored values, and of pending flights
-	renewEvery  = 5 * time.Second        // interval between checks for values to recompute
-	maxIdle     = time.Hour              // the worker does not renew a value that no page requested for this time
-	noOldValue  = -1                     // value of maxWait for a program, which cannot see that a value is old
+	maxShared   = 16                     // stored values, and pending flights
+	renewEvery  = 5 * time.Second        // interval between checks for old values
+	maxIdle     = time.Hour              // values without a request for this time are not renewed
+	noOldValue  = -1                     // value of maxWait for programs, which cannot see that a value is old
 )
 
-// errComputing is the error of a key whose first computation takes longer than the caller waits.
+// errComputing is the error for a first computation that outlasts the caller's wait.
 var errComputing = errors.New("the first computation is not finished yet; reload the page")
 
 func newSharedCache[K comparable, V any](now func() time.Time, compute func(context.Context, K) (V, error), maxAge, renewAfter func(time.Duration) time.Duration) *sharedCache[K, V] {
 	return &sharedCache[K, V]{now: now, compute: compute, maxAge: maxAge, renewAfter: renewAfter, semaphore: make(chan struct{}, 1), values: map[K]*cachedValue[V]{}}
 }
 
-// get returns the value of a key. old reports that the value is older than maxAge allows, because the computation of a
-// newer value has not finished or cannot start. For a key without a value, get waits at most maxWait, and then returns
-// errComputing. A maxWait of 0 means no limit. With noOldValue, get waits for a newer value without a limit, and
-// returns errComputing if the computation cannot start.
+// get returns the value of a key. old reports that the value is older than maxAge, because a newer one is not computed
+// yet or cannot start. Without a value, get waits at most maxWait (0: no limit) and then returns errComputing. With
+// noOldValue, it waits for a newer value, or returns errComputing if that cannot start.
 func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
 	if s.workerContext == nil {
@@ -102,9 +99,8 @@ func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duratio
 	return previous.value, true, previous.err
 }
 
-// startFlight starts the computation of a key, or joins the pending computation of the key. The channel receives a
-// cachedValue, or no value if the worker ended first. The channel is nil if maxShared computations are pending. pin
-// makes the value pinned. The caller holds the lock.
+// startFlight starts or joins the computation of a key. The channel receives a cachedValue, or nothing if the worker
+// ended first; it is nil if maxShared computations are pending. The caller holds the lock.
 func (s *sharedCache[K, V]) startFlight(key K, pin bool) <-chan singleflight.Result {
 	if s.pendingCount >= maxShared {
 		return nil
@@ -123,7 +119,6 @@ func (s *sharedCache[K, V]) startFlight(key K, pin bool) <-chan singleflight.Res
 	})
 }
 
-// addPending adds to the number of pending flights.
 func (s *sharedCache[K, V]) addPending(flights int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,8 +127,8 @@ func (s *sharedCache[K, V]) addPending(flights int) {
 
 func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
 
-// renew computes and stores the value of a key. If clear was called meanwhile, renew discards the value. If expire was
-// called meanwhile, renew stores the value as an old value.
+// renew computes and stores a value. After a clear meanwhile, it discards the value; after an expire, it stores it as
+// old.
 func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedValue[V] {
 	x := cachedValue[V]{startedAt: s.now(), pinned: pin}
 	s.mu.Lock()
@@ -158,8 +153,7 @@ func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedVa
 	return x
 }
 
-// computeSafely calls compute, and returns a panic of compute as an error, because a panic within singleflight ends the
-// process.
+// computeSafely returns a panic as an error, because a panic within singleflight ends the process.
 func (s *sharedCache[K, V]) computeSafely(ctx context.Context, key K) (v V, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -169,8 +163,7 @@ func (s *sharedCache[K, V]) computeSafely(ctx context.Context, key K) (v V, err 
 	return s.compute(ctx, key)
 }
 
-// evict makes room for one value. While the map is full, evict removes the least recently requested value that is not
-// pinned. The caller holds the lock.
+// evict makes room by removing the least recently requested values that are not pinned. The caller holds the lock.
 func (s *sharedCache[K, V]) evict() {
 	for len(s.values) >= maxShared {
 		var oldest K
@@ -187,8 +180,7 @@ func (s *sharedCache[K, V]) evict() {
 	}
 }
 
-// clear removes all values, because data was erased. Pending computations discard their values, which may contain
-// erased data.
+// clear removes all values after an erasure. Pending computations discard their values.
 func (s *sharedCache[K, V]) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,9 +188,8 @@ func (s *sharedCache[K, V]) clear() {
 	clear(s.values)
 }
 
-// expire makes all values old, because data was erased. Pages show an old value until the value is computed again. The
-// next request of a page starts this computation. The worker starts the computation only in a cache whose renewAfter is
-// not 0. expire removes values that are not pinned and that no page asked for in the last minute.
+// expire makes all values old after an erasure. Pages show old values until a request, or the worker if renewAfter is
+// not 0, has computed new ones. Values that are not pinned and were not requested for a minute are removed.
 func (s *sharedCache[K, V]) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,8 +202,8 @@ func (s *sharedCache[K, V]) expire() {
 	}
 }
 
-// run is the worker of the cache. run starts the computation of pinnedKey, and calls renewOld every renewEvery until
-// ctx ends. run returns after the running computation has ended.
+// run is the worker. It computes pinnedKey and calls renewOld every renewEvery. It returns after the running
+// computation has ended.
 func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 	s.mu.Lock()
 	s.workerContext = ctx
@@ -235,9 +226,8 @@ func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 	}
 }
 
-// renewOld removes each value that no page requested for the time removeAfter. For each other value that is older than
-// renewAfter allows, renewOld starts a computation, unless no page requested the value for the time maxIdle. Pinned
-// values need no request.
+// renewOld removes values without a request for removeAfter. It renews values older than renewAfter that are pinned or
+// were requested within maxIdle.
 func (s *sharedCache[K, V]) renewOld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

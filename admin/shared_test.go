@@ -14,11 +14,11 @@ import (
 	"precept/bandit/report"
 )
 
-// slowCounter computes the numbers 1, 2, and so on, each after a delay.
+// slowCounter computes 1, 2, and so on, each after a delay.
 type slowCounter struct {
 	delay time.Duration
-	made  atomic.Int64 // number of computed values
-	fails atomic.Bool  // compute returns an error
+	made  atomic.Int64
+	fails atomic.Bool
 }
 
 func (counter *slowCounter) compute(ctx context.Context, key string) (int64, error) {
@@ -36,8 +36,7 @@ func (counter *slowCounter) compute(ctx context.Context, key string) (int64, err
 	return counter.made.Add(1), nil
 }
 
-// withSharedCache runs a test in its own synctest bubble, with a shared cache and its worker. The key of the pinned
-// value is "pinned".
+// withSharedCache runs a test in a synctest bubble, with a cache and its worker. The pinned key is "pinned".
 func withSharedCache(t *testing.T, delay time.Duration, test func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -56,8 +55,7 @@ func withSharedCache(t *testing.T, delay time.Duration, test func(t *testing.T, 
 	})
 }
 
-// Concurrent calls of get share one computation. Once a value exists, get waits for at most maxPageWait, and reports
-// whether the value is stale.
+// Once a value exists, get waits at most maxPageWait.
 func TestConcurrentGetsShareOneComputation(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -97,7 +95,7 @@ func TestConcurrentGetsShareOneComputation(t *testing.T) {
 	})
 }
 
-// A program that cannot see that a value is old waits for the newer value.
+// Programs cannot see that a value is old.
 func TestGetWithoutOldValuesWaitsForTheNewValue(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -110,7 +108,6 @@ func TestGetWithoutOldValuesWaitsForTheNewValue(t *testing.T) {
 	})
 }
 
-// A value that is fast to compute is never stale.
 func TestFastComputedValueIsNeverStale(t *testing.T) {
 	withSharedCache(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -123,8 +120,7 @@ func TestFastComputedValueIsNeverStale(t *testing.T) {
 	})
 }
 
-// The worker recomputes the pinned value every minute or two. It stops the recomputation of another value an hour after
-// the last request for the value. The number of values is bounded.
+// It stops renewing other values an hour after their last request.
 func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -154,7 +150,6 @@ func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 	})
 }
 
-// clear removes the stored values. A computation that is running when clear is called stores no value.
 func TestClearRemovesValuesAndIgnoresRunningComputations(t *testing.T) {
 	withSharedCache(t, time.Second, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -175,8 +170,7 @@ func TestClearRemovesValuesAndIgnoresRunningComputations(t *testing.T) {
 	})
 }
 
-// After expire, each value is computed again, even if its computation was running. A value that no page has requested
-// in the last minute is removed.
+// A value without a request in the last minute is removed.
 func TestExpireRecomputesValues(t *testing.T) {
 	withSharedCache(t, time.Second, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -206,7 +200,7 @@ func TestExpireRecomputesValues(t *testing.T) {
 	})
 }
 
-// A value that has not been requested for the time removeAfter is removed, even the pinned value.
+// Even the pinned value is removed.
 func TestUnusedValueIsRemoved(t *testing.T) {
 	withSharedCache(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -223,7 +217,6 @@ func TestUnusedValueIsRemoved(t *testing.T) {
 	})
 }
 
-// While maxShared computations are pending, get of another key returns errComputing at once.
 func TestGetFailsAtOnceWithMaxPendingComputations(t *testing.T) {
 	withSharedCache(t, time.Hour, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -237,7 +230,6 @@ func TestGetFailsAtOnceWithMaxPendingComputations(t *testing.T) {
 	})
 }
 
-// get returns an error if the computation fails or panics, until a later computation succeeds.
 func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 	withSharedCache(t, time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -263,7 +255,6 @@ func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 	})
 }
 
-// slowReports returns a report after a delay, and counts the reports.
 type slowReports struct {
 	report report.Report
 	made   atomic.Int64
@@ -277,8 +268,7 @@ func (r *slowReports) Report(context.Context, ReportQuery) (report.Report, error
 	return made, nil
 }
 
-// With 2,000 lessons, the pages share one report, render at most one page of rows, and mark a stale report. The API
-// computes a report for each request.
+// The API computes a report per request.
 func TestPagesShareOneReportAndMarkStaleReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowReports{report: sampleReport()}

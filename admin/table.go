@@ -14,11 +14,9 @@ import (
 	"precept/store"
 )
 
-// trueEffects returns the true effect of a lesson, in units of reward. Only the demo knows true effects; elsewhere
-// truths is nil.
+// trueEffects returns the true effect of a lesson, in units of reward; nil outside of the demo.
 type trueEffects func(slug string) (float64, bool)
 
-// effectOf returns the true effect of a lesson, or nil if unknown.
 func (t trueEffects) effectOf(slug string) *float64 {
 	if t != nil {
 		if x, ok := t(slug); ok {
@@ -28,18 +26,17 @@ func (t trueEffects) effectOf(slug string) *float64 {
 	return nil
 }
 
-// effectTable is an effect table with its forest plot: rows of a report on one axis.
+// effectTable is a forest plot with figures: rows of a report on one axis.
 type effectTable struct {
 	report      *report.Report
 	rows        []*report.Row
-	hasTotalRow bool // the first row is that of all lessons together
+	hasTotalRow bool // the first row is for all lessons together
 	trueEffects trueEffects
 	axis        axis
-	refusals    bool // show the column of refused sessions
+	refusals    bool // show refused sessions
 }
 
-// newEffectTable returns a table of rows in the given order. If all is true, the first row is that of all lessons
-// together. zoom has the meaning that fitAxis describes.
+// newEffectTable returns a table of rows in the given order; zoom is as in fitAxis.
 func newEffectTable(r *report.Report, rows []*report.Row, hasTotalRow bool, zoom float64, trueEffects trueEffects) effectTable {
 	t := effectTable{report: r, rows: rows, hasTotalRow: hasTotalRow, trueEffects: trueEffects}
 	var effects []*effect
@@ -58,7 +55,6 @@ func newEffectTable(r *report.Report, rows []*report.Row, hasTotalRow bool, zoom
 	return t
 }
 
-// html returns the table. If sorts is true, the headings are links that sort the page.
 func (t *effectTable) html(f frame, sortable bool) g.Node {
 	caption := "Effect on the reward of a session, compared with sessions in which the lesson was " +
 		"withheld at random."
@@ -97,7 +93,6 @@ func (t *effectTable) headings(f frame, sortable bool) []g.Node {
 	}
 }
 
-// row returns the row of a lesson, or the row of all lessons together if all is true.
 func (t *effectTable) row(f frame, l *report.Row, isTotal bool) g.Node {
 	value, note := effectText(l)
 	a, e, trueEffect := advise(l), rowEffect(l), t.trueEffects.effectOf(l.Slug)
@@ -127,8 +122,8 @@ func (t *effectTable) row(f frame, l *report.Row, isTotal bool) g.Node {
 	)
 }
 
-// provenOutcomes returns the outcomes that the lesson provably lowers. The table shows these outcomes, because a fall
-// of recurrence is proven after far fewer sessions than an effect on the reward.
+// provenOutcomes returns the outcomes that a lesson provably lowers. A fall of recurrence is proven far sooner than an
+// effect on the reward.
 func provenOutcomes(l *report.Row) g.Node {
 	var lines g.Group
 	for i := range l.Outcomes {
@@ -139,7 +134,6 @@ func provenOutcomes(l *report.Row) g.Node {
 	return lines
 }
 
-// totalRow returns a row with the measurements of all lessons together.
 func totalRow(r *report.Global) *report.Row {
 	return &report.Row{
 		Verdict: r.Verdict, Effect: r.Effect, Lo: r.Lo, Hi: r.Hi, NInjected: r.NTreated, NWithheld: r.NControl,
@@ -147,8 +141,7 @@ func totalRow(r *report.Global) *report.Row {
 	}
 }
 
-// overTime returns a small chart of a row's effect over time, and the progress towards a verdict: the number of
-// rewarded picks so far, and the number that the verdict needs.
+// overTime returns a small chart, and the number of rewarded picks so far and for a verdict.
 func overTime(l *report.Row) g.Node {
 	progress := smallLine(g.Text("enough picks"))
 	if l.NeedsPicks > 0 {
@@ -164,9 +157,8 @@ func overTime(l *report.Row) g.Node {
 	return g.Group{sparkline(l.Days), progress}
 }
 
-// rowOrder returns the comparison of rows for the value of the query key sort. The value is the name of a column; a -
-// before the name reverses the order. Rows with equal values are ordered by effect, largest first, and so are all rows
-// if the name is unknown. Rows without an effect come after those with an effect.
+// rowOrder returns the comparison of rows for the query key sort, the name of a column. A - before the name reverses
+// the order. Equal values and unknown names sort by effect, largest first; rows without an effect come last.
 func rowOrder(sortBy string) func(x, y *report.Row) int {
 	key, down := strings.CutPrefix(sortBy, "-")
 	effects := func(x, y *report.Row) int {
@@ -191,10 +183,9 @@ func rowOrder(sortBy string) func(x, y *report.Row) int {
 	}
 }
 
-// sortByEffect sorts rows by effect, largest first.
 func sortByEffect(rows []*report.Row) { slices.SortStableFunc(rows, rowOrder("")) }
 
-// reportWarnings returns the reasons for which the effects of a report may be wrong.
+// reportWarnings returns why the effects of a report may be wrong.
 func reportWarnings(r *report.Report) (out []string) {
 	if !r.SRM.OK {
 		out = append(out, fmt.Sprintf(
@@ -207,7 +198,6 @@ func reportWarnings(r *report.Report) (out []string) {
 	return out
 }
 
-// noLessons returns the help text for a report without lessons.
 func noLessons() g.Node {
 	return emptyState(
 		"No lesson has matched yet",

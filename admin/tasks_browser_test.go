@@ -17,15 +17,14 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// nearMissSurveyor returns one lesson that nearly matched.
 type nearMissSurveyor struct{ emptySource }
 
 func (nearMissSurveyor) Nearest(context.Context, string, string, []string) ([]backtest.Reason, error) {
 	return []backtest.Reason{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" of the phrase occurs`}}, nil
 }
 
-// storeWithWork returns a store with 24 sessions of two agents. The lesson read-the-log matched in each session, and
-// one session has a refused connection.
+// storeWithWork has 24 sessions of two agents. The lesson read-the-log matched in each, and one has a refused
+// connection.
 func storeWithWork(t *testing.T) *sessionStore {
 	t.Helper()
 	s := newSessionStore(t, time.Now())
@@ -45,7 +44,6 @@ func storeWithWork(t *testing.T) *sessionStore {
 	return s
 }
 
-// Each task takes at most three clicks from the overview.
 func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 	tb, sessionStore := newTab(t), storeWithWork(t)
 	f := newStoreFixture(t, sessionStore, func(o *Options) { o.Now, o.Read.Survey = time.Now, nearMissSurveyor{} })
@@ -56,7 +54,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 	for name, task := range map[string]struct {
 		text   string   // typed into #error before the second click
 		clicks []string // selectors
-		result string   // JavaScript expression that is true at the end
+		result string   // JavaScript that is true at the end
 	}{
 		"find the session with ECONNREFUSED": {
 			"ECONNREFUSED",
@@ -101,8 +99,6 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 	}
 }
 
-// An export contains exactly the sessions that the filters select. The session list filters by arm, and the comparison
-// links to the sessions.
 func TestExportListAndComparisonFilterSessions(t *testing.T) {
 	f := newStoreFixture(t, storeWithWork(t), nil)
 	for format, want := range map[string]int{"jsonl": 6, "csv": 7, "transcripts": 6} {

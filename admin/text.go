@@ -13,7 +13,7 @@ import (
 	"precept/bandit/report"
 )
 
-// ifElse returns then if condition is true, else otherwise. The caller evaluates both values.
+// ifElse returns then or otherwise; both are evaluated.
 func ifElse[T any](condition bool, then, otherwise T) T {
 	if condition {
 		return then
@@ -21,13 +21,11 @@ func ifElse[T any](condition bool, then, otherwise T) T {
 	return otherwise
 }
 
-// noValue is shown in place of a missing value.
+// noValue stands for a missing value.
 const noValue = "–"
 
-// countText formats a whole number, with commas between the thousands.
 func countText[N int | int64](n N) string { return report.Grouped(int64(n)) }
 
-// sum adds up counts.
 func sum[N int | int64](counts map[string]N) (n N) {
 	for _, x := range counts {
 		n += x
@@ -35,16 +33,14 @@ func sum[N int | int64](counts map[string]N) (n N) {
 	return n
 }
 
-// plural returns the singular for 1, else the plural.
 func plural[N int | int64](n N, one, several string) string { return ifElse(n == 1, one, several) }
 
-// countNoun formats a number with its noun, such as 1 lesson or 2 lessons.
+// countNoun formats 1 lesson or 2 lessons.
 func countNoun[N int | int64](n N, name string) string {
 	return countText(n) + " " + plural(n, name, name+"s")
 }
 
-// chanceText formats a probability in per cent, rounded to whole numbers. A probability below 0.5% becomes "< 1%", and
-// a probability above 99.5% becomes "> 99%".
+// chanceText formats a probability in per cent, at the ends as "< 1%" or "> 99%".
 func chanceText(p float64) string {
 	switch {
 	case p < 0.005:
@@ -57,7 +53,6 @@ func chanceText(p float64) string {
 
 func percent(x float64) string { return strconv.FormatFloat(x*100, 'f', 0, 64) + "%" }
 
-// bytesText formats a number of bytes with a unit.
 func bytesText(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	x, i := float64(n), 0
@@ -70,7 +65,6 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %s", x, units[i])
 }
 
-// decimalText formats a number with the given number of decimals. A nil number becomes none.
 func decimalText(x *float64, digits int) string {
 	if x == nil {
 		return noValue
@@ -78,7 +72,7 @@ func decimalText(x *float64, digits int) string {
 	return report.GroupedAmount(*x, digits)
 }
 
-// points formats an effect in points of reward: 0.05 becomes +5.0, and -0.0004 becomes −0.04.
+// points formats reward in points: 0.05 is +5.0, -0.0004 is −0.04.
 func points(x *float64) string {
 	if x == nil {
 		return noValue
@@ -86,7 +80,7 @@ func points(x *float64) string {
 	return strings.Replace(report.SignedPoints(*x), "-", "−", 1)
 }
 
-// signedText formats a number of sessions with its sign, rounded to a whole number. 0 has no sign.
+// signedText formats a rounded number with its sign; 0 has none.
 func signedText(x float64) string {
 	if text := withSign(x, 0); text != "+0" {
 		return text
@@ -105,8 +99,7 @@ func withSign(x float64, digits int) string {
 	return strings.Replace(text, "-", "−", 1)
 }
 
-// escapeHidden replaces each character that hides or reorders text, or controls a terminal, by the name of the
-// character in ‹›.
+// escapeHidden replaces characters that hide or reorder text, or control a terminal, by their names in ‹›.
 func escapeHidden(text string) string {
 	if strings.IndexFunc(text, isHidden) < 0 {
 		return text
@@ -125,10 +118,10 @@ func escapeHidden(text string) string {
 	return b.String()
 }
 
-// hiddenNames matches the names that visible writes in place of characters.
+// hiddenNames matches the names that escapeHidden writes.
 var hiddenNames = regexp.MustCompile(`‹(?:ESC|U\+[0-9A-F]{4,6})›`)
 
-// unescapeHidden reverses visible: each name of a hidden character becomes the character.
+// unescapeHidden reverses escapeHidden.
 func unescapeHidden(shown string) string {
 	return hiddenNames.ReplaceAllStringFunc(shown, func(name string) string {
 		if name == "‹ESC›" {
@@ -142,8 +135,7 @@ func unescapeHidden(shown string) string {
 	})
 }
 
-// restoreHidden replaces the names of hidden characters in the query of a page by these characters. The query has such
-// names because a field of a form shows and sends them, and because readers copy them from the page.
+// restoreHidden restores hidden characters in the query. Pages show their names, which forms send and readers copy.
 func restoreHidden(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		for _, values := range c.QueryParams() { // echo returns the same map for the whole request
@@ -155,10 +147,10 @@ func restoreHidden(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// maxShownText is the maximum length in bytes of a text on a page.
+// maxShownText is in bytes.
 const maxShownText = 64 << 10
 
-// truncateBytes returns the first limit bytes of a text. If bytes are omitted, a last line states their number.
+// truncateBytes cuts a text, and adds a line with the number of omitted bytes.
 func truncateBytes(text string, limit int) string {
 	rest := len(text) - limit
 	if rest <= 0 {
@@ -167,10 +159,9 @@ func truncateBytes(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + fmt.Sprintf("\n… %d further bytes", rest)
 }
 
-// shortenName cuts a name to 48 characters, because the names of agents and models can have any length.
+// shortenName cuts names of agents and models, which have any length.
 func shortenName(text string) string { return truncateChars(text, 48) }
 
-// truncateChars returns the first limit characters of a text, with … if characters were omitted.
 func truncateChars(text string, limit int) string {
 	if r := []rune(text); len(r) > limit {
 		return string(r[:limit]) + "…"
@@ -178,12 +169,12 @@ func truncateChars(text string, limit int) string {
 	return text
 }
 
-// TerminalText returns text that is safe on a terminal. Invisible characters become their names in ‹›, and invalid
-// UTF-8 becomes U+FFFD.
+// TerminalText returns text that is safe on a terminal. Invisible characters become names in ‹›, and invalid UTF-8
+// becomes U+FFFD.
 func TerminalText(text string) string { return escapeHidden(strings.ToValidUTF8(text, "\uFFFD")) }
 
-// isHidden reports whether a character is invisible or changes the display of other characters. isHidden returns false
-// for the joiners U+200C and U+200D, because emoji and Indic scripts need joiners.
+// isHidden reports whether a character is invisible or changes the display of others. The joiners U+200C and U+200D are
+// not, because emoji and Indic scripts need them.
 func isHidden(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200d', '\u200c':
@@ -194,7 +185,6 @@ func isHidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r >= 0xE0000 && r <= 0xE0FFF
 }
 
-// tierText returns the name of a tier of feedback.
 func tierText(tier int) string {
 	switch tier {
 	case feedback.TierUser:
@@ -205,8 +195,8 @@ func tierText(tier int) string {
 	return "signals of the traffic"
 }
 
-// definitionText describes a definition of the reward, such as "user>verifier@24h0m0s", in a sentence without its
-// period. definitionText returns an invalid definition unchanged.
+// definitionText describes a reward definition, such as "user>verifier@24h0m0s", without its period. It returns an
+// invalid one unchanged.
 func definitionText(definition string) string {
 	d, err := feedback.ParseDefinition(definition)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The functions that format numbers and texts for the pages return the expected texts.
 func TestNumbersAndTextsAreFormattedForPages(t *testing.T) {
 	for got, want := range map[string]string{
 		points(nil): noValue, points(new(0.05)): "+5.0", points(new(-0.05)): "−5.0", points(new(0.0)): "+0.0", points(new(-0.0004)): "−0.04", points(new(-0.00001)): "+0.0", points(new(1.0)): "+100.0",
@@ -30,23 +29,22 @@ func TestNumbersAndTextsAreFormattedForPages(t *testing.T) {
 	}
 }
 
-// count keeps every digit, and each group except the first has three digits.
 func TestCountKeepsDigits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64().Draw(t, "n")
 		text := countText(n)
 		if strings.ReplaceAll(text, ",", "") != strconv.FormatInt(n, 10) {
-			t.Fatalf("count(%d) = %q, want the digits unchanged", n, text)
+			t.Fatalf("countText(%d) = %q, want the digits unchanged", n, text)
 		}
 		for i, group := range strings.Split(strings.TrimPrefix(text, "-"), ",") {
 			if i > 0 && len(group) != 3 || group == "" {
-				t.Fatalf("count(%d) = %q, want groups of three digits", n, text)
+				t.Fatalf("countText(%d) = %q, want groups of three digits", n, text)
 			}
 		}
 	})
 }
 
-// bounded returns a prefix of whole characters within the limit, and the number of bytes beyond the limit.
+// The result has whole characters within the limit, and the number of the other bytes.
 func TestBoundedKeepsAPrefixOfWholeCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, limit := rapid.String().Draw(t, "text"), rapid.IntRange(0, 40).Draw(t, "limit")
@@ -66,29 +64,28 @@ func TestBoundedKeepsAPrefixOfWholeCharacters(t *testing.T) {
 	})
 }
 
-// visible replaces hidden characters by their names and leaves plain text unchanged.
 func TestVisibleShowsHiddenCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		shown := escapeHidden(text)
 		if strings.IndexFunc(shown, isHidden) >= 0 {
-			t.Fatalf("visible(%q) = %q, want no hidden character", text, shown)
+			t.Fatalf("escapeHidden(%q) = %q, want no hidden character", text, shown)
 		}
 		if strings.IndexFunc(text, isHidden) < 0 && shown != text {
-			t.Fatalf("visible(%q) = %q, want the text unchanged", text, shown)
+			t.Fatalf("escapeHidden(%q) = %q, want the text unchanged", text, shown)
 		}
 		if escapeHidden(shown) != shown {
-			t.Fatalf("visible(%q) = %q, want the text unchanged, because it has no hidden character", shown, escapeHidden(shown))
+			t.Fatalf("escapeHidden(%q) = %q, want the text unchanged, because it has no hidden character", shown, escapeHidden(shown))
 		}
 	})
 }
 
-// unescapeHidden replaces the names that visible writes by their characters. Other text in such brackets is unchanged.
+// Other text in such brackets is unchanged.
 func TestUnescapeHiddenReversesEscapeHidden(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.ReplaceAll(rapid.String().Draw(t, "text"), "‹", "")
 		if got := unescapeHidden(escapeHidden(text)); strings.ToValidUTF8(text, "\uFFFD") == text && got != text {
-			t.Fatalf("unescapeHidden(visible(%q)) = %q, want the text", text, got)
+			t.Fatalf("unescapeHidden(escapeHidden(%q)) = %q, want the text", text, got)
 		}
 	})
 	for _, text := range []string{"‹U+0041›", "‹U+200b›", "‹U+00200B›", "‹U+FFFFFF›", "‹U+›", "‹esc›"} {

@@ -11,13 +11,12 @@ import (
 	"precept/internal/file"
 )
 
-// TokenFile is the name of the file with the generated token, in the data directory.
+// TokenFile is the file of the generated token, in the data directory.
 const TokenFile = "admin-token"
 
-// EnsureToken returns the admin token in the data directory. If there is no token, EnsureToken generates a token of 32
-// random bytes, and stores the token in a file that only its owner can read. isNew reports that the token was
-// generated. If the file cannot be written, EnsureToken returns the generated token with an error, because the next
-// start generates a new token. If the file cannot be read, token is empty.
+// EnsureToken returns the admin token in the data directory, or generates and stores one of 32 random bytes that only
+// the owner can read. If the file cannot be written, EnsureToken returns the token with an error, because the next
+// start makes a different one. If the file cannot be read, token is empty.
 func EnsureToken(dataDir string, random io.Reader) (token string, isNew bool, err error) {
 	path := filepath.Join(dataDir, TokenFile)
 	b, err := os.ReadFile(path)
@@ -38,8 +37,7 @@ func EnsureToken(dataDir string, random io.Reader) (token string, isNew bool, er
 	return token, true, nil
 }
 
-// restrictMode makes a token file readable only by its owner, because a copy or a restored backup may have a different
-// mode.
+// restrictMode removes other users' access, because copies and restored backups may permit it.
 func restrictMode(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {
@@ -48,7 +46,7 @@ func restrictMode(path string) error {
 	return os.Chmod(path, 0o600)
 }
 
-// LoginLink returns the address that logs a browser in with a token.
+// LoginLink returns the address that logs in with a token.
 func LoginLink(base, token string) string {
 	return strings.TrimSuffix(base, "/") + "/login?token=" + url.QueryEscape(token)
 }

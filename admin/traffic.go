@@ -9,8 +9,7 @@ import (
 	"precept/store"
 )
 
-// Traffic holds figures of the selected sessions over time, by model and by agent. All figures of a session count at
-// the start of the session.
+// Traffic holds figures over time, by model and by agent. A session counts at its start.
 type Traffic struct {
 	Since        time.Time       `json:"since"`    // start of the first bucket
 	Until        time.Time       `json:"until"`    // end of the last bucket
@@ -24,23 +23,23 @@ type Traffic struct {
 	Agents       []TrafficRow    `json:"agents"`  // most sessions first
 	Tenants      []TrafficRow    `json:"tenants"` // only with the parameter tenants, by name
 
-	tenants []Traffic // the traffic of each of Tenants
+	tenants []Traffic // in the order of Tenants
 }
 
-// TrafficBucket is an hour or several days, with the sessions that began in this time.
+// TrafficBucket is an hour or several days.
 type TrafficBucket struct {
 	Since time.Time  `json:"since"`
 	Until time.Time  `json:"until"`
 	Sum   TrafficSum `json:"sum"`
 }
 
-// TrafficRow is a model, an agent or a tenant with its sessions. Names that differ only in case are one row.
+// TrafficRow is a model, an agent or a tenant; case does not matter.
 type TrafficRow struct {
 	Value string     `json:"value"` // empty: unknown
 	Sum   TrafficSum `json:"sum"`
 }
 
-// TrafficSum holds the figures of a number of sessions.
+// TrafficSum holds the figures of some sessions.
 type TrafficSum struct {
 	Sessions int                `json:"sessions"`
 	Turns    int                `json:"turns"`
@@ -60,15 +59,14 @@ type TrafficSum struct {
 }
 
 const (
-	maxHourly  = 72 * time.Hour      // longest window with a bucket for each hour
-	maxBuckets = 120                 // maximum number of buckets of one day or more
+	maxHourly  = 72 * time.Hour      // longest window with hourly buckets
+	maxBuckets = 120                 // buckets of one day or more
 	maxLead    = 31 * 24 * time.Hour // maximum time without sessions before the oldest session; no named range is longer
 )
 
-// upstreamKind begins the kinds of failed replies, such as upstream-429 (store.SessionItem.Kinds).
+// upstreamKind is the prefix of failed replies in SessionItem.Kinds, such as upstream-429.
 const upstreamKind = "upstream-"
 
-// add adds a session with its cost to the figures.
 func (t *TrafficSum) add(x *store.SessionItem, cost *float64) {
 	t.Sessions, t.Turns, t.Input, t.Cached = t.Sessions+1, t.Turns+x.Turns, t.Input+x.Input, t.Cached+x.Cached
 	hasFailed := false
@@ -103,7 +101,7 @@ func (t *TrafficSum) add(x *store.SessionItem, cost *float64) {
 	}
 }
 
-// setAggregates sets the fields of t that need all sessions.
+// setAggregates sets the fields that need all sessions.
 func (t *TrafficSum) setAggregates() {
 	t.Statuses = make([]store.FacetValue, 0, len(t.statuses))
 	for status, n := range t.statuses {
@@ -116,10 +114,9 @@ func (t *TrafficSum) setAggregates() {
 	}
 }
 
-// sessionsWith returns the number of sessions with a failed reply of this status.
 func (t *TrafficSum) sessionsWith(status string) int { return t.statuses[status] }
 
-// trafficOf returns the traffic of the sessions of r that the query selects. Hours and days begin in zone.
+// trafficOf returns the traffic of the selected sessions. Hours and days begin in zone.
 func trafficOf(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time, zone *time.Location) Traffic {
 	t := Traffic{Currency: p.Currency, SessionsRead: len(r.Sessions), Complete: r.Complete, Buckets: []TrafficBucket{}, Tenants: []TrafficRow{}}
 	models, agents, costOf := map[string]*TrafficRow{}, map[string]*TrafficRow{}, p.costFunc()
@@ -148,8 +145,8 @@ func trafficOf(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time,
 	return t
 }
 
-// setBuckets sets the bounds of the window and of its buckets. The window begins at the oldest session if the query has
-// no start, if its start is much older, or if older sessions are not counted.
+// setBuckets sets the window and its buckets. The window begins at the oldest session if the query has no start or a
+// much older one, or if older sessions are not counted.
 func (t *Traffic) setBuckets(r *store.Recent, q *store.SessionQuery, now time.Time, zone *time.Location) {
 	t.Since, t.Until = q.Since, now
 	if r.OldestStart.Sub(t.Since) > maxLead || !r.Complete && t.Since.Before(r.OldestStart) {
@@ -181,7 +178,7 @@ func (t *Traffic) setBuckets(r *store.Recent, q *store.SessionQuery, now time.Ti
 	}
 }
 
-// rowFor returns the row of a name. The query of a list compares names without case, so the rows do the same.
+// rowFor returns the row of a name. It ignores case, as the list of sessions does.
 func rowFor(rows map[string]*TrafficRow, name string) *TrafficRow {
 	key := strings.ToLower(name)
 	if rows[key] == nil {
@@ -190,7 +187,6 @@ func rowFor(rows map[string]*TrafficRow, name string) *TrafficRow {
 	return rows[key]
 }
 
-// trafficRows returns the rows, the largest number of sessions first.
 func trafficRows(rows map[string]*TrafficRow) []TrafficRow {
 	out := make([]TrafficRow, 0, len(rows))
 	for _, row := range rows {

@@ -9,8 +9,6 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// On a phone, the page of traffic is as wide as the screen, its tables unfold, and a click on a bar opens the list of
-// the sessions of this hour.
 func TestBrowserClickOnBarOpensItsSessions(t *testing.T) {
 	b := newTab(t)
 	server := httptest.NewServer(withTraffic(t))

@@ -18,11 +18,10 @@ import (
 	"precept/store"
 )
 
-// trafficNow is the time of the tests of the traffic.
 var trafficNow = time.Date(2026, 11, 20, 15, 30, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
-// withTraffic returns a server with four sessions of the tenant default and one of the tenant acme. The sessions begin
-// 2, 4, 4, 5 and 6 hours ago. The model of unpriced has no price, and an older release has stored the session older.
+// withTraffic has four sessions of the tenant default and one of acme, 2, 4, 4, 5 and 6 hours old. The model of
+// unpriced has no price, and older comes from an older release.
 func withTraffic(t *testing.T) *fixture {
 	t.Helper()
 	k := newSessionStore(t, trafficNow)
@@ -56,7 +55,6 @@ func withTraffic(t *testing.T) *fixture {
 	})
 }
 
-// readTraffic returns the answer of GET /api/traffic.
 func readTraffic(t *testing.T, f *fixture, query string) (out Traffic) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(get(t, f, "/api/traffic"+query, http.StatusOK)), &out); err != nil {
@@ -65,8 +63,7 @@ func readTraffic(t *testing.T, f *fixture, query string) (out Traffic) {
 	return out
 }
 
-// The figures of the traffic are those of the stored sessions of the tenant. Buckets, models and agents add up to the
-// same figures. Agents whose names differ in case are one agent, as in the list of sessions.
+// Agents whose names differ in case are one agent, as in the list of sessions.
 func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 	f := withTraffic(t)
 	x := readTraffic(t, f, "")
@@ -118,7 +115,6 @@ func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 	}
 }
 
-// sumParts adds up the figures of parts that can be added.
 func sumParts(parts []TrafficSum) (sum TrafficSum) {
 	cost, statuses := 0.0, map[string]int{}
 	for i := range parts {
@@ -139,8 +135,7 @@ func sumParts(parts []TrafficSum) (sum TrafficSum) {
 	return sum
 }
 
-// Each bar, each row of a table over time and each row of a model or an agent links to the list with its sessions, with
-// the filters of the page but without a search.
+// Links keep the filters of the page, but not a search.
 func TestTrafficLinksLeadToListsOfTheirSessions(t *testing.T) {
 	f := withTraffic(t)
 	for target, wantLinks := range map[string]int{"/traffic": 35, "/traffic?tenant=acme": 11, "/traffic?tenants=true": 37, "/traffic?agent=coder&range=24h&words=nowhere": 33, "/traffic?error_kind=upstream-500": 13} {
@@ -173,9 +168,8 @@ func TestTrafficLinksLeadToListsOfTheirSessions(t *testing.T) {
 	}
 }
 
-// linkedSessions returns the number of sessions that a link of the page Traffic names. The link is a bar of sessions or
-// the row of a model or an agent. The number is -1 for a bar or a row that names another figure, such as tokens. ok is
-// false for a link elsewhere, such as in the navigation.
+// linkedSessions returns the number of sessions at a bar or a row of a model or agent, or -1 for one with another
+// figure, such as tokens. ok is false for links elsewhere.
 func linkedSessions(link *html.Node) (n int, ok bool) {
 	for at := link.Parent; at != nil; at = at.Parent {
 		switch class := attribute(at, "class"); {
@@ -196,13 +190,11 @@ func linkedSessions(link *html.Node) (n int, ok bool) {
 	return 0, false
 }
 
-// A window of up to three days has a bucket for each hour, a longer one for each day or several days. Hours and days
-// begin in the reader's zone.
 func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
 	zone := time.FixedZone("", 2*60*60)
 	for _, c := range []struct {
 		oldest    time.Duration // age of the oldest session
-		since     time.Duration // start of the window before now; 0: none
+		since     time.Duration // before now; 0: none
 		hours     int
 		buckets   int
 		wantFirst string // start of the second bucket
@@ -219,7 +211,7 @@ func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
 		for i := range 50 {
 			r.Sessions = append(r.Sessions, store.SessionItem{Started: r.OldestStart.Add(c.oldest * time.Duration(i) / 50)})
 		}
-		r.Sessions = append(r.Sessions, store.SessionItem{Started: trafficNow}) // the clock of a replica
+		r.Sessions = append(r.Sessions, store.SessionItem{Started: trafficNow}) // of a replica whose clock is ahead
 		q := store.SessionQuery{}
 		if c.since > 0 {
 			q.Since = trafficNow.Add(-c.since)
@@ -243,8 +235,6 @@ func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
 	}
 }
 
-// If older sessions are not counted, the page says so, and the links begin with the oldest counted session. A page
-// without sessions says what to do.
 func TestTrafficPageStatesThatOldSessionsAreNotCounted(t *testing.T) {
 	oldest := trafficNow.Add(-90 * time.Minute)
 	some := store.Recent{Sessions: []store.SessionItem{{ID: "s", Agent: "a", Started: oldest, Errors: new(0), Output: new(int64(0)), ErrorKinds: []string{"upstream-529"}}}, OldestStart: oldest}

@@ -10,8 +10,7 @@ import (
 	"precept/bandit/report"
 )
 
-// After a decision, the queue hides the lesson for five seconds, because precept reads the changed file with a delay.
-// If the file is still unchanged, the queue then shows the lesson again.
+// The server reads the changed file with a delay. If it is still unchanged, the queue shows the lesson again.
 func TestQueueHidesDecidedLessonForFiveSeconds(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	cookie, csrf := f.browser(t)
@@ -36,7 +35,6 @@ func TestQueueHidesDecidedLessonForFiveSeconds(t *testing.T) {
 	}
 }
 
-// The navigation marks only the current page.
 func TestNavigationMarksOnlyTheCurrentPage(t *testing.T) {
 	f, _, _ := newRoleFixture(t)
 	for path, want := range map[string]string{
@@ -51,7 +49,6 @@ func TestNavigationMarksOnlyTheCurrentPage(t *testing.T) {
 	}
 }
 
-// The chart of the values since the start of the server has each value at its time.
 func TestChartShowsValuesSinceStart(t *testing.T) {
 	f := newFixture(t, nil)
 	g := &f.reports.report.Global
@@ -72,7 +69,6 @@ func TestChartShowsValuesSinceStart(t *testing.T) {
 	}
 }
 
-// The axis shows 0. The plot with the true effect and the sparkline have a text for screen readers.
 func TestDrawingsHaveTextLabels(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.TrueEffect = func(string) (float64, bool) { return 0.05, true } })
 	f.reports.report.Lessons = []report.Row{{
@@ -93,7 +89,6 @@ func TestDrawingsHaveTextLabels(t *testing.T) {
 	}
 }
 
-// A logout removes the cookie.
 func TestLogoutRemovesTheCookie(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, csrf := f.browser(t)

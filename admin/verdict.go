@@ -9,13 +9,12 @@ import (
 	"precept/inject/lesson"
 )
 
-// advice is a verdict in words, with the next action for the user.
+// advice is a verdict in words, with the next action.
 type advice struct {
 	Words, NextAction, Tone string
-	Group                   string // group in the filter: helps, harms, none, open, invalid, waits
+	Group                   string // in the filter: helps, harms, none, open, invalid, waits
 }
 
-// advise returns the advice for a row, from its verdict and the state of its lesson.
 func advise(l *report.Row) advice {
 	a := verdictAdvice(l)
 	a.Words = string(l.Verdict)
@@ -39,8 +38,8 @@ func advise(l *report.Row) advice {
 	return a
 }
 
-// stateOf returns the state of the row's lesson. A lesson whose planned trial has ended is used like an active lesson,
-// although its file has the state trial until a person decides. Its state is therefore shown as "trial, ended".
+// stateOf returns the state of the row's lesson. "trial, ended" is a finished planned trial, used like an active lesson
+// until a person decides.
 func stateOf(l *report.Row) string {
 	if l.State == string(lesson.Trial) && l.Trial == "ended" {
 		return "trial, ended"
@@ -48,7 +47,7 @@ func stateOf(l *report.Row) string {
 	return l.State
 }
 
-// verdictAdvice returns the advice for the verdict of a row, without regard to the state of its lesson.
+// verdictAdvice returns the advice for a verdict, whatever the state of the lesson.
 func verdictAdvice(l *report.Row) advice {
 	a := advice{NextAction: l.NextAction(), Group: "open"}
 	switch l.Verdict {
@@ -69,8 +68,7 @@ func verdictAdvice(l *report.Row) advice {
 	return a
 }
 
-// missingPicks returns a sentence with the number of picks that the verdict still needs, and with the expected time;
-// empty if the verdict needs no picks.
+// missingPicks says how many picks the verdict still needs, and the expected time, or returns "".
 func missingPicks(l *report.Row) string {
 	if l.NeedsPicks <= 0 {
 		return ""

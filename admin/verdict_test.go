@@ -8,7 +8,6 @@ import (
 	"precept/bandit/report"
 )
 
-// Each verdict of the report has advice, a tone and a filter group.
 func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	weeks := 0.4
 	const needs = " The verdict needs 120 more picks, within a week at this rate."
@@ -37,7 +36,6 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	}
 }
 
-// The state of a lesson takes precedence over its verdict.
 func TestAdviceFollowsStateBeforeVerdict(t *testing.T) {
 	for state, want := range map[string]string{
 		"candidate":       "Read it, then approve or reject it in the queue.",
@@ -78,7 +76,7 @@ func TestAdviceFollowsStateBeforeVerdict(t *testing.T) {
 	}
 }
 
-// Each column sorts the rows in both directions. If the rows are sorted by effect, rows without an effect are last.
+// By effect, rows without an effect are last.
 func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 	row := func(slug string, effect *float64, rewarded, needs, tokens int64, helps float64, v report.Verdict) *report.Row {
 		return &report.Row{Slug: slug, State: "active", Effect: effect, Rewarded: rewarded, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}
@@ -103,8 +101,7 @@ func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 	}
 }
 
-// Visible replaces invisible characters, in which a lesson could hide an instruction, by their names. It keeps all
-// other text, and replaces invalid UTF-8 by U+FFFD.
+// A lesson could hide an instruction in such characters.
 func TestEscapeHiddenReplacesInvisibleCharactersByTheirNames(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain text\n\twith é and 日本": "plain text\n\twith é and 日本", "bad\xff": "bad\uFFFD",
@@ -113,7 +110,7 @@ func TestEscapeHiddenReplacesInvisibleCharactersByTheirNames(t *testing.T) {
 		"join\u034fer": "join‹U+034F›er", "jamo\u115f\u1160": "jamo‹U+115F›‹U+1160›", "bell\x07": "bell‹U+0007›",
 	} {
 		if got := TerminalText(in); got != want {
-			t.Errorf("Visible(%q) = %q, want %q", in, got, want)
+			t.Errorf("TerminalText(%q) = %q, want %q", in, got, want)
 		}
 	}
 }

@@ -44,7 +44,6 @@ func TestOverviewOfTheDemoShowsTrueEffects(t *testing.T) {
 	}
 }
 
-// The overview shows the number of sessions that closed with another reward definition, even if there is no other data.
 func TestOverviewNamesEarlierRewardDefinition(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.OtherDefinitions = []report.DefinitionCount{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
@@ -75,7 +74,6 @@ func TestOverviewWithoutDataExplainsTheFirstSteps(t *testing.T) {
 	}
 }
 
-// Text of agents, clients and files is escaped on the overview and in the JSON of the report.
 func TestUntrustedTextIsEscapedOnOverviewAndInReport(t *testing.T) {
 	nasty := []string{`<img src=x onerror=alert(1)>`, `');alert(1)//`, `"><script>alert(1)</script>`, `javascript:alert(1)`, `{{.}}`, `</svg><script>`}
 	tag := regexp.MustCompile(`<(img|script)[^>]*>`)
@@ -103,7 +101,7 @@ func TestUntrustedTextIsEscapedOnOverviewAndInReport(t *testing.T) {
 	}
 }
 
-// If the interval of a proven effect contains 0, the overview and the list of lessons state the reason of the verdict.
+// The overview and the list of lessons state the reason.
 func TestProvenVerdictWithZeroInIntervalShowsReason(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Lessons[2].Lo = new(-0.015)
@@ -114,8 +112,7 @@ func TestProvenVerdictWithZeroInIntervalShowsReason(t *testing.T) {
 	}
 }
 
-// The overview and the list of lessons mark a lesson that became a caution by its counts. The page of the lesson has
-// the numbers of both arms.
+// The page of the lesson has the numbers of both arms.
 func TestCautionByCountsIsShownWithBothArms(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	rows := f.reports.report.Lessons

@@ -22,14 +22,13 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// Notes reads and writes notes, which are small values of a tenant. Notes are in the store, so that replicas share
-// them.
+// Notes reads and writes small values of a tenant, in the store, so that replicas share them.
 type Notes interface {
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 	WriteNotes(ctx context.Context, tenant string, ofSessions map[sessionpkg.ID][]byte, ofTenant map[string][]byte) error
 }
 
-// View is a saved filter of the list of sessions, shared by the people who log in.
+// View is a saved filter of the list of sessions, shared by all who log in.
 type View struct {
 	ID    string    `json:"id"`
 	Name  string    `json:"name"`
@@ -39,25 +38,24 @@ type View struct {
 }
 
 const (
-	viewKeyPrefix = "view|" // prefix of the keys of notes with views
-	maxViews      = 100     // maximum number of views of a tenant
-	maxViewName   = 80      // maximum length of a name in characters
-	maxViewFilter = 4 << 10 // maximum length of a query in bytes
+	viewKeyPrefix = "view|" // prefix of the keys of notes that are views
+	maxViews      = 100     // per tenant
+	maxViewName   = 80      // characters
+	maxViewFilter = 4 << 10 // bytes
 )
 
-// views reads and changes the saved views of tenants. The lock prevents two concurrent requests of this process from
-// exceeding maxViews together.
+// views reads and changes saved views. The lock keeps concurrent requests from exceeding maxViews.
 type views struct {
 	notes Notes
 	mu    sync.Mutex
 }
 
-// list returns the views of a tenant, sorted by name.
+// list returns the views sorted by name.
 func (v *views) list(ctx context.Context, tenant string) ([]View, error) {
 	list := []View{}
 	err := v.notes.EachNote(ctx, tenant, viewKeyPrefix, func(key string, data []byte) error {
 		var view View
-		if json.Unmarshal(data, &view) == nil { // a view in the form of a newer release is skipped
+		if json.Unmarshal(data, &view) == nil { // skips views of a newer release
 			view.ID = strings.TrimPrefix(key, viewKeyPrefix)
 			list = append(list, view)
 		}
@@ -69,8 +67,7 @@ func (v *views) list(ctx context.Context, tenant string) ([]View, error) {
 	return list, err
 }
 
-// change reads the view with this id, applies edit and writes the view. If edit returns an error, change writes
-// nothing. If id is empty, change makes a new view, whose id comes from random.
+// change edits and writes a view, or writes nothing if edit fails. An empty id makes a new view with an id from random.
 func (v *views) change(ctx context.Context, tenant, id string, random io.Reader, edit func(*View) error) (view View, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -109,7 +106,7 @@ func (v *views) change(ctx context.Context, tenant, id string, random io.Reader,
 	return view, v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewKeyPrefix + view.ID: data})
 }
 
-// remove deletes a view, unless check returns an error for the view.
+// remove deletes a view unless check returns an error.
 func (v *views) remove(ctx context.Context, tenant, id string, check func(*View) error) (view View, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -127,17 +124,16 @@ func (v *views) remove(ctx context.Context, tenant, id string, check func(*View)
 	return list[i], v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewKeyPrefix + id: nil})
 }
 
-// errNoView is the error for a view that does not exist.
 var errNoView = echo.NewHTTPError(http.StatusNotFound, "the view does not exist any more; another person may have deleted it")
 
-// version returns a digest of the name and the filters of the view, which changes with each of them.
+// version returns a digest of name and filters.
 func (v *View) version() string {
 	sum := sha256.Sum256([]byte(v.Name + "\n" + v.Query))
 	return hex.EncodeToString(sum[:8])
 }
 
-// checkVersion returns an error if the view has changed since seen, the version that a form showed. An empty seen
-// passes, because a program and the form of an older page send no version.
+// checkVersion returns an error if the view has changed since a form showed version seen. Programs and older pages send
+// none.
 func (v *View) checkVersion(seen string) error {
 	if seen == "" || seen == v.version() {
 		return nil
@@ -146,8 +142,6 @@ func (v *View) checkVersion(seen string) error {
 		"its name is "+escapeHidden(v.Name)+", and its filters are "+escapeHidden(v.Query)+"; repeat the action to change this view")
 }
 
-// check returns an error if the name or the filters of the view are missing or too long, or if the name is not
-// printable.
 func (v *View) check() error {
 	switch {
 	case v.Name == "":
@@ -164,9 +158,8 @@ func (v *View) check() error {
 	return nil
 }
 
-// filters returns the filters of the view.
 func (v *View) filters() url.Values {
-	q, _ := url.ParseQuery(v.Query) // no error, because filtersOf wrote the query
+	q, _ := url.ParseQuery(v.Query) // no error: filtersOf wrote the query
 	return q
 }
 
@@ -176,7 +169,7 @@ func (v *View) isTextSearch() bool {
 	return q.Get("words")+q.Get("tool")+q.Get("error") != ""
 }
 
-// filtersOf returns the filters of the list of sessions in a query, without other keys such as page and tenant.
+// filtersOf returns the filters of a query without other keys such as page.
 func filtersOf(q url.Values) url.Values {
 	out := url.Values{}
 	for _, key := range sessionFilters() {
@@ -187,8 +180,7 @@ func filtersOf(q url.Values) url.Values {
 	return out
 }
 
-// viewsFor returns the views that the holder of the request's token may see. A viewer may not see views that search
-// conversations.
+// viewsFor returns the visible views; viewers do not see views that search conversations.
 func (s *Server) viewsFor(c echo.Context) ([]View, error) {
 	list, err := s.views.list(c.Request().Context(), tenantOf(c))
 	if holderOf(c).role == viewer {
@@ -197,13 +189,12 @@ func (s *Server) viewsFor(c echo.Context) ([]View, error) {
 	return list, storeError(err)
 }
 
-// apiViews answers GET /api/views.
 func (s *Server) apiViews(c echo.Context) error {
 	list, err := s.viewsFor(c)
 	return sendJSON(c, ViewList{list}, err)
 }
 
-// ViewList is the answer of GET /api/views.
+// ViewList is the response of GET /api/views.
 type ViewList struct {
 	Views []View `json:"views"`
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// In a browser with a SQLite store, a user finds a session by a text search, opens it, rates it and deletes it.
 func TestBrowserUserSearchesRatesAndDeletesSession(t *testing.T) {
 	tb, k := newTab(t), newSessionStore(t, time.Now())
 	id := k.addSessionWithMarkup(t)
@@ -43,7 +42,7 @@ func TestBrowserUserSearchesRatesAndDeletesSession(t *testing.T) {
 		`[...document.querySelectorAll(".turn h3")].map(h => h.textContent).join()`:                      "Turn 1,Turn 2,Turn 3",
 		`[...document.querySelectorAll(".turn:first-of-type .said")].map(e => e.classList[1]).join(" ")`: "system block ghost user assistant call",
 		`document.querySelectorAll(".said.error").length`:                                                "3",
-		`document.images.length`:           "1", // the icon of the dashboard
+		`document.images.length`:           "1", // the dashboard's icon
 		`document.title.includes("owned")`: "false",
 		`getComputedStyle(document.querySelector(".said.ghost .slug")).textDecorationLine`:                                           "line-through",
 		`getComputedStyle(document.querySelector(".said.block")).backgroundColor != getComputedStyle(document.body).backgroundColor`: "true",
@@ -66,7 +65,6 @@ func TestBrowserUserSearchesRatesAndDeletesSession(t *testing.T) {
 	}
 }
 
-// Samples expand in the page, and the export links keep the filters. The health page shows changed keys and losses.
 func TestBrowserSamplesExpandAndHealthShowsChanges(t *testing.T) {
 	tb, k := newTab(t), newSessionStore(t, time.Now())
 	k.addSessionWithMarkup(t)
@@ -102,8 +100,7 @@ func TestBrowserSamplesExpandAndHealthShowsChanges(t *testing.T) {
 	}
 }
 
-// The pages of sessions, samples and health are not wider than the screen at three widths, in both themes. If
-// PRECEPT_VIEWS names a directory, the test writes screenshots of the pages there.
+// If PRECEPT_VIEWS names a directory, the test writes screenshots there.
 func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 	tb, k := newTab(t), newSessionStore(t, time.Now())
 	id := k.addSessionWithMarkup(t)
@@ -137,7 +134,7 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 	}
 }
 
-// picture writes a screenshot of the open page into the directory PRECEPT_VIEWS, if that is set.
+// picture writes a screenshot into the directory PRECEPT_VIEWS, if set.
 func (tb *tab) picture(t *testing.T, name string) {
 	t.Helper()
 	dir := os.Getenv("PRECEPT_VIEWS")

@@ -14,7 +14,7 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// memoryNotes keeps notes in a map, by tenant and key.
+// memoryNotes keeps notes by tenant and key.
 type memoryNotes map[string][]byte
 
 func (m memoryNotes) EachNote(_ context.Context, tenant, prefix string, fn func(string, []byte) error) error {
@@ -42,7 +42,7 @@ func (m memoryNotes) WriteNotes(_ context.Context, tenant string, _ map[sessionp
 	return nil
 }
 
-// newBrowserClient returns functions that load a page and post a form as a logged-in user.
+// newBrowserClient returns functions for a logged-in user.
 func newBrowserClient(t *testing.T, f *fixture) (get func(path string) string, post func(path string, form url.Values) *http.Response) {
 	t.Helper()
 	cookie, csrf := f.browser(t)
@@ -59,8 +59,6 @@ func newBrowserClient(t *testing.T, f *fixture) (get func(path string) string, p
 	return get, post
 }
 
-// A saved view holds the filters of the session list under a name. The view belongs to its tenant and names its author.
-// The view can be updated, renamed and deleted.
 func TestSavedViewIsSharedWithinTenant(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := newBrowserClient(t, f)
@@ -101,7 +99,6 @@ func TestSavedViewIsSharedWithinTenant(t *testing.T) {
 	}
 }
 
-// An invalid view and a view beyond the limit of the tenant are refused, and the next page states the reason.
 func TestInvalidAndExcessViewsAreRefused(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := newBrowserClient(t, f)
@@ -127,7 +124,7 @@ func TestInvalidAndExcessViewsAreRefused(t *testing.T) {
 	}
 }
 
-// A viewer sees only the views without a text search, and cannot save a view. A form without the CSRF token is refused.
+// Viewers see only views without a text search.
 func TestViewsRequireRoleAndCSRFToken(t *testing.T) {
 	notes := memoryNotes{}
 	f := newFixture(t, func(o *Options) {
@@ -153,14 +150,12 @@ func TestViewsRequireRoleAndCSRFToken(t *testing.T) {
 	}
 }
 
-// fill turns a request into a form post.
 func fill(r *http.Request, form url.Values) {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(form.Encode())), -1
 }
 
-// A form of a page with an older version of a view changes nothing, and the next page shows the current name and
-// filters. A form with the current version changes the view.
+// The next page shows the current name and filters.
 func TestFormOfOlderPageDoesNotChangeView(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := newBrowserClient(t, f)
@@ -175,7 +170,7 @@ func TestFormOfOlderPageDoesNotChangeView(t *testing.T) {
 	if first == "" || !strings.Contains(get("/sessions?verdict=good&view="+id), `name="version" value="`+first+`"`) {
 		t.Fatalf("got version %q in the form of /views, want a version that the form of /sessions also has", first)
 	}
-	post("/views/"+id+"/rename", url.Values{"name": {"worst"}, "version": {first}}) // another tab
+	post("/views/"+id+"/rename", url.Values{"name": {"worst"}, "version": {first}}) // from another tab
 	for _, tc := range []struct {
 		action string
 		form   url.Values

@@ -16,7 +16,6 @@ import (
 	"precept/store"
 )
 
-// /api/sessions and /api/samples apply their filters, and refuse an invalid filter with status 400.
 func TestSessionsAndSamplesAPIsFilterAndRefuseInvalidFilters(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	sessions.addSessionWithMarkup(t)
@@ -54,7 +53,6 @@ func TestSessionsAndSamplesAPIsFilterAndRefuseInvalidFilters(t *testing.T) {
 	}
 }
 
-// An export that fails before its first byte returns an error status. An export that fails later aborts the connection.
 func TestFailedExportHasErrorStatusOrAborts(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	x := &fakeExport{}
@@ -81,8 +79,6 @@ func TestFailedExportHasErrorStatusOrAborts(t *testing.T) {
 	get(t, f, "/api/export", http.StatusOK)
 }
 
-// On the pages of sessions, samples and health, hostile content is never markup, and hidden characters are shown by
-// name.
 func TestHostileContentIsShownAsText(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := sessions.addSessionWithMarkup(t)
@@ -119,8 +115,7 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 	}
 }
 
-// markup lists the scripts of a page ("" for an inline script), and the attributes that are event handlers,
-// inline styles or javascript: URLs.
+// markup lists the scripts of a page ("": inline) and the attributes with event handlers, styles or javascript: URLs.
 func markup(t *testing.T, page string) (scripts, handlers []string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
@@ -147,8 +142,6 @@ func markup(t *testing.T, page string) (scripts, handlers []string) {
 	return scripts, handlers
 }
 
-// The forms of the session page rate and delete the session, and require the CSRF token. Each action is in the audit
-// log.
 func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := sessions.addSessionWithMarkup(t)
@@ -200,7 +193,6 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	checkAudit(t, f, dir, id.String())
 }
 
-// checkAudit checks the audit log in the file, on the health page and after a restart.
 func checkAudit(t *testing.T, f *fixture, dir, id string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, auditFile))
@@ -226,7 +218,6 @@ func checkAudit(t *testing.T, f *fixture, dir, id string) {
 	}
 }
 
-// A truncated line and a very long line of the audit log are skipped, and the other entries are read.
 func TestAuditSkipsTruncatedAndLongLines(t *testing.T) {
 	dir := t.TempDir()
 	text := `{"at":"2026-05-01T12:00:00Z","action":"one"}` + "\n" + strings.Repeat("x", 100_000) + "\n" + `{"at":"2026-05-01T12:00:01Z","action":"tw`
@@ -246,7 +237,7 @@ func TestAuditSkipsTruncatedAndLongLines(t *testing.T) {
 	}
 }
 
-// POST /api/feedback of the admin listener accepts one feedback entry, in the format of the data listener (the proxy).
+// The data listener (the proxy) has the same format.
 func TestFeedbackAPIAcceptsOneEntry(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := sessions.addSessionWithMarkup(t)
@@ -275,7 +266,6 @@ type nopCloser struct{ *strings.Reader }
 
 func (nopCloser) Close() error { return nil }
 
-// The health page shows lost exchanges and changed configuration keys, and hides secrets.
 func TestHealthShowsLossesAndHidesSecrets(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	sessions := newSessionStore(t, now)
@@ -295,7 +285,6 @@ func TestHealthShowsLossesAndHidesSecrets(t *testing.T) {
 	}
 }
 
-// Each glossary button of the session page and of the health page opens the definition of a term.
 func TestGlossaryButtonsOpenDefinitions(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := sessions.addSessionWithMarkup(t)

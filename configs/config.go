@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Config holds every key of precept.yaml. The struct tags hold the rules of a key. yaml is the name, enum lists the
-// allowed words, and min and max are the bounds. restart marks a key whose change needs a restart; restart:"on" marks a
-// key that needs a restart only to be switched on.
+// Config holds every key of precept.yaml. Struct tags hold the rules: enum lists the allowed words, min and max are
+// bounds. Keys tagged restart:"yes" change only at a restart; restart:"on" keys need one only to be switched on.
 type Config struct {
 	Listen       string              `yaml:"listen" restart:"yes"`
 	Admin        Admin               `yaml:"admin"`
@@ -55,12 +54,12 @@ type Admin struct {
 	PriceCached  float64  `yaml:"price_cached" min:"0"`
 }
 
-// Upstream is one LLM API. Its URL has the form of OPENAI_BASE_URL.
+// Upstream is one LLM API; its URL has the form of OPENAI_BASE_URL.
 type Upstream struct {
 	URL string `yaml:"url"`
 }
 
-// Routes names the upstream of each dialect, which is the form of an API. Other is the upstream of all other paths.
+// Routes names the upstream of each API dialect; Other serves all other paths.
 type Routes struct {
 	Chat      string `yaml:"chat"`
 	Responses string `yaml:"responses"`
@@ -68,7 +67,7 @@ type Routes struct {
 	Other     string `yaml:"other"`
 }
 
-// Key is a key with which a client authenticates to precept (tenancy: keys).
+// Key is a key that authenticates a client (tenancy: keys).
 type Key struct {
 	Name        string   `yaml:"name"`
 	KeySHA256   string   `yaml:"key_sha256"`
@@ -79,14 +78,13 @@ type Key struct {
 	Roles       []string `yaml:"roles"`
 }
 
-// Store selects the store of sessions, samples and counters; see Config.StoreURL.
+// Store selects the store; see Config.StoreURL.
 type Store struct {
 	URL Secret `yaml:"url" restart:"yes"`
 }
 
-// Match selects the texts that are searched for the phrases of lessons, and configures likeness. By likeness, a lesson
-// also matches words that resemble the lesson. System lists the agents whose system prompts are searched in addition to
-// the user's words.
+// Match selects the texts searched for the phrases of lessons. System lists agents whose system prompts are searched
+// too.
 type Match struct {
 	System   []string `yaml:"system"`
 	Like     string   `yaml:"like" enum:"on|suggest|off"`
@@ -95,8 +93,7 @@ type Match struct {
 	Embeddings Embeddings `yaml:"embeddings"`
 }
 
-// Embeddings names the API that embeds lessons and user words, for matches by meaning. Without Upstream, no lesson
-// matches by meaning.
+// Embeddings names the API that embeds lessons and user words, for matches by meaning.
 type Embeddings struct {
 	Upstream string `yaml:"upstream" restart:"yes"`
 	Model    string `yaml:"model" restart:"yes"`
@@ -110,8 +107,8 @@ const (
 	LikeOff     = "off"     // lessons match exactly only
 )
 
-// SystemAgents returns the name patterns of the agents whose system prompts are searched. The entry true of System
-// means every agent. The entry false adds no agent.
+// SystemAgents returns the name patterns of the agents whose system prompts are searched. In System, true means every
+// agent.
 func (m *Match) SystemAgents() []string {
 	var out []string
 	for _, a := range m.System {
@@ -125,7 +122,7 @@ func (m *Match) SystemAgents() []string {
 	return out
 }
 
-// Inject configures the size, the wording and the place of the inserted block.
+// Inject configures the inserted block.
 type Inject struct {
 	K           int    `yaml:"k" min:"0" max:"20"`
 	Style       string `yaml:"style" enum:"advice|pitfalls"`
@@ -134,7 +131,7 @@ type Inject struct {
 	Cautions    bool   `yaml:"cautions"`
 }
 
-// Bandit configures the experiment and the chooser, the model that selects the lessons of a session.
+// Bandit configures the experiment and the chooser, which selects the lessons of a session.
 type Bandit struct {
 	Epsilon   float64 `yaml:"epsilon" min:"0" max:"1"`
 	Holdout   string  `yaml:"holdout" enum:"prove|earn|fixed"`
@@ -162,19 +159,19 @@ type Learning struct {
 	Hot            time.Duration `yaml:"hot" min:"0"`
 }
 
-// Reward defines the reward of a session, and the age at which a session closes.
+// Reward defines the reward of a session and the age at which it closes.
 type Reward struct {
 	CloseAfter time.Duration `yaml:"close_after" min:"1" restart:"yes"`
 	Sentiment  bool          `yaml:"sentiment" restart:"yes"`
 	Tiers      []string      `yaml:"tiers" enum:"user|verifier|implicit" restart:"yes"`
 }
 
-// Report configures the report. Guardrails are the outcomes whose rise is shown next to a verdict.
+// Report configures the report; Guardrails are outcomes whose rise is shown next to a verdict.
 type Report struct {
 	Guardrails []string `yaml:"guardrails" enum:"recurrence|errors|loops|corrections|turns|tokens|seconds"`
 }
 
-// ModelPrice holds the prices of a million tokens, for the models whose names match the pattern Model.
+// ModelPrice holds the prices per million tokens of the models that match the pattern Model.
 type ModelPrice struct {
 	Model  string  `yaml:"model"`
 	Input  float64 `yaml:"input" min:"0"`
@@ -182,18 +179,18 @@ type ModelPrice struct {
 	Output float64 `yaml:"output" min:"0"`
 }
 
-// Rules configures the measurement of sections of rules files, such as CLAUDE.md.
+// Rules configures the measurement of sections of files such as CLAUDE.md.
 type Rules struct {
 	AtOnce int `yaml:"at_once" min:"1" max:"8"`
 }
 
-// Hooks holds the secrets of the webhooks of GitHub and GitLab.
+// Hooks holds the secrets of GitHub and GitLab webhooks.
 type Hooks struct {
 	GitHub []Hook `yaml:"github"`
 	GitLab []Hook `yaml:"gitlab"`
 }
 
-// Hook is the secret of a webhook and the tenant that owns the events with this secret.
+// Hook is the secret of a webhook and the tenant that owns its events.
 type Hook struct {
 	Tenant string `yaml:"tenant"` // "" means default
 	Secret Secret `yaml:"secret" alone:"yes"`
@@ -222,7 +219,7 @@ type Writ struct {
 	Trust     string `yaml:"trust" enum:"quarantined|own"`
 }
 
-// Ledger configures the AGENT.md file whose entries become lessons.
+// Ledger configures the file AGENT.md, whose entries become lessons.
 type Ledger struct {
 	File   string `yaml:"file" restart:"yes"`
 	Tenant string `yaml:"tenant" restart:"yes"`
@@ -274,7 +271,7 @@ type Otel struct {
 	Sample   float64  `yaml:"sample" restart:"yes" min:"0" max:"1"`
 }
 
-// Header returns the headers of each export. An entry of Headers has the form "Name: value".
+// Header returns the headers of each export; entries of Headers look like "Name: value".
 func (o Otel) Header() (http.Header, error) {
 	h := http.Header{}
 	for i, line := range o.Headers {

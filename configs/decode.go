@@ -15,11 +15,11 @@ import (
 // decoder sets the values of a Config and collects every fault.
 type decoder struct {
 	env     func(string) (string, bool)
-	source  string // current source: the name of a file, a flag or a variable
-	inFile  bool   // the source is a file, so that faults name the line
+	source  string // current file, flag or variable
+	inFile  bool   // faults name the line
 	faults  Faults
-	sources map[string]string // by key, the source of its value
-	// secretFaults holds, by name of a variable, the reason why the file with its value cannot be used.
+	sources map[string]string // source of each key's value
+	// secretFaults says, by variable, why the file with its value cannot be used.
 	secretFaults map[string]string
 }
 
@@ -29,7 +29,6 @@ func (d *decoder) addFault(path string, n ast.Node, value, problem string) {
 	})
 }
 
-// sourceOf returns the file and the line of a node. If the source is not a file, it returns the source.
 func (d *decoder) sourceOf(n ast.Node) string {
 	if !d.inFile || n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
 		return d.source
@@ -37,10 +36,9 @@ func (d *decoder) sourceOf(n ast.Node) string {
 	return fmt.Sprintf("%s:%d", d.source, n.GetToken().Position.Line)
 }
 
-// parse parses YAML into a tree. Duplicate keys are accepted here, because readSection reports them together with all
-// other faults.
+// parse parses YAML into a tree. It accepts duplicate keys, which readSection reports together with all other faults.
 func (d *decoder) parse(text string) (ast.Node, bool) {
-	text = strings.TrimPrefix(text, "\ufeff") // editors on Windows write a byte order mark at the start of a file
+	text = strings.TrimPrefix(text, "\ufeff") // byte order mark of editors on Windows
 	file, err := parser.ParseBytes([]byte(maskReferences(text)), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		d.syntaxFault(err)
@@ -55,7 +53,6 @@ func (d *decoder) parse(text string) (ast.Node, bool) {
 	return file.Docs[0].Body, true
 }
 
-// syntaxFault adds a fault with its line for a YAML syntax error.
 func (d *decoder) syntaxFault(err error) {
 	var syntax *yaml.SyntaxError
 	if !errors.As(err, &syntax) {
@@ -73,7 +70,6 @@ func (d *decoder) syntaxFault(err error) {
 	d.faults = append(d.faults, f)
 }
 
-// readSection reads a mapping into a struct.
 func (d *decoder) readSection(path string, v reflect.Value, n ast.Node) {
 	pairs, ok := d.asMapping(path, n)
 	if !ok {
@@ -105,7 +101,7 @@ func (d *decoder) readSection(path string, v reflect.Value, n ast.Node) {
 	}
 }
 
-// readValue sets v from one node. A key without a value, or with comments only, keeps its earlier value.
+// readValue sets v from one node. A key without a value keeps its earlier value.
 func (d *decoder) readValue(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	if n == nil || n.Type() == ast.NullType {
 		return
@@ -132,7 +128,7 @@ func (d *decoder) readValue(path string, v reflect.Value, tag reflect.StructTag,
 	}
 }
 
-// readMapping replaces a map as a whole, so that an entry of the defaults that the file does not contain is removed.
+// readMapping replaces the whole map, so that default entries missing from the file disappear.
 func (d *decoder) readMapping(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	pairs, ok := d.asMapping(path, n)
 	if !ok {
@@ -153,8 +149,7 @@ func (d *decoder) readMapping(path string, v reflect.Value, tag reflect.StructTa
 	v.Set(out)
 }
 
-// readList replaces a list as a whole. A scalar in place of a list of scalars is read as a comma-separated list,
-// because flags and variables have this form.
+// readList replaces the whole list. A scalar is read as a comma-separated list, the form of flags and variables.
 func (d *decoder) readList(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	seq, ok := n.(*ast.SequenceNode)
 	text, scalar := scalarText(n)
@@ -184,7 +179,7 @@ func (d *decoder) readList(path string, v reflect.Value, tag reflect.StructTag, 
 	v.Set(out)
 }
 
-// readCommaList reads a comma-separated list such as "a, b, c".
+// readCommaList reads a list such as "a, b, c".
 func (d *decoder) readCommaList(
 	path string, v reflect.Value, tag reflect.StructTag, n ast.Node, text string,
 ) {
@@ -209,7 +204,7 @@ func (d *decoder) readScalar(path string, v reflect.Value, tag reflect.StructTag
 	d.setText(path, v, tag, n, text)
 }
 
-// setText sets a scalar from its text, after the references to environment variables are replaced.
+// setText expands environment variables in raw and sets the scalar.
 func (d *decoder) setText(
 	path string, v reflect.Value, tag reflect.StructTag, n ast.Node, raw string,
 ) {
@@ -244,7 +239,6 @@ func (d *decoder) setText(
 	}
 }
 
-// asMapping returns n as a mapping. If n is not a mapping, it adds a fault.
 func (d *decoder) asMapping(path string, n ast.Node) (ast.MapNode, bool) {
 	pairs, ok := n.(ast.MapNode)
 	if _, alias := n.(*ast.AliasNode); !ok || alias {

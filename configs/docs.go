@@ -15,7 +15,7 @@ var reference string
 //go:embed lessons
 var starter embed.FS
 
-// StarterLessons returns the lessons that are included in the program.
+// StarterLessons returns the built-in lessons.
 func StarterLessons() fs.FS {
 	sub, err := fs.Sub(starter, "lessons")
 	if err != nil {
@@ -24,16 +24,15 @@ func StarterLessons() fs.FS {
 	return sub
 }
 
-// Reference returns precept.yaml, which contains every key with its comment and default.
+// Reference returns precept.yaml, with every key, its comment and its default.
 func Reference() string { return reference }
 
-// doc is the documentation of one key in the reference.
 type doc struct {
 	usage string // comment above the key, as one line
 	text  string // default as written
 }
 
-// readDocs returns the comment and the default of each key in the reference, by path of the key.
+// readDocs returns the documentation of each key, by path.
 func readDocs() map[string]doc {
 	out := map[string]doc{}
 	file, err := parser.ParseBytes([]byte(reference), parser.ParseComments)
@@ -44,7 +43,6 @@ func readDocs() map[string]doc {
 	return out
 }
 
-// collectDocs adds the comment and the default of each key below n to out, by the path of the key.
 func collectDocs(out map[string]doc, prefix string, n ast.Node) {
 	pairs, ok := n.(ast.MapNode)
 	if !ok {
@@ -59,7 +57,7 @@ func collectDocs(out map[string]doc, prefix string, n ast.Node) {
 	}
 }
 
-// sourceText returns a value as written, without the comment at its end.
+// sourceText returns a value as written, without a trailing comment.
 func sourceText(n ast.Node) string {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
@@ -69,7 +67,7 @@ func sourceText(n ast.Node) string {
 	}
 }
 
-// lastParagraph returns the last paragraph of a comment as one line. Indented examples end the paragraph.
+// lastParagraph returns the last paragraph of a comment as one line.
 func lastParagraph(group *ast.CommentGroupNode) string {
 	if group == nil {
 		return ""
@@ -78,7 +76,7 @@ func lastParagraph(group *ast.CommentGroupNode) string {
 	last := 0
 	for _, c := range group.Comments {
 		if line := c.Token.Position.Line; line > last+1 {
-			words = nil // an empty line separates the comment of another key
+			words = nil // the comment above belongs to a different key
 		}
 		last = c.Token.Position.Line
 		line := strings.TrimPrefix(c.Token.Value, "#")

@@ -8,7 +8,6 @@ import (
 	"testing"
 )
 
-// Each mistake of a file gets one fault with its position. Decoding errors and invalid values are reported together.
 func TestAllFaultsAreReportedTogether(t *testing.T) {
 	file := `listen: nowhere
 bandit:
@@ -252,8 +251,7 @@ func TestUnknownFlagIsAFault(t *testing.T) {
 	}
 }
 
-// With Offline, Parse accepts a configuration that is invalid only for a server, for example an upstream that
-// is precept itself. Parse reports all other faults.
+// Offline ignores only faults that matter to a server, for example an upstream that is precept itself.
 func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 	src := Sources{Env: env("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1"), File: []byte("admin: {listen: '0.0.0.0:8081'}\ntenancy: keys\n")}
 	if _, err := Parse(src); err == nil {
@@ -270,7 +268,6 @@ func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 	}
 }
 
-// The decoder has a case for the type of every key.
 func TestDecoderReadsTypesOfAllKeys(t *testing.T) {
 	for _, f := range leafFields() {
 		d := &decoder{env: env(), sources: map[string]string{}}

@@ -88,7 +88,6 @@ func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 	}
 }
 
-// A key that needs a restart keeps its old value. ApplyReload returns such keys while their values differ.
 func TestReloadKeepsValuesThatNeedARestart(t *testing.T) {
 	started, next := Default(), Default()
 	if got, pending := ApplyReload(started, next); len(pending) != 0 || got.Hash() != started.Hash() {

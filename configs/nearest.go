@@ -8,8 +8,7 @@ import (
 	"precept/internal/spell"
 )
 
-// suggestion returns the end of a message about a misspelt key. It names the most similar key or, without a similar
-// key, all keys.
+// suggestion ends a message about a misspelt key with the most similar key, or else with all keys.
 func suggestion(name string, keys map[string]int) string {
 	if best := spell.Suggest(name, slices.Sorted(maps.Keys(keys))); best != "" {
 		return "; did you mean " + best + "?"
@@ -17,7 +16,6 @@ func suggestion(name string, keys map[string]int) string {
 	return "; " + alternatives(keys)
 }
 
-// alternatives returns the sorted names as a clause for a message.
 func alternatives[V any](names map[string]V) string {
 	if len(names) == 1 {
 		return "there is only " + slices.Sorted(maps.Keys(names))[0]
@@ -25,7 +23,7 @@ func alternatives[V any](names map[string]V) string {
 	return "there are " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
-// renamedKey returns the new name of a key that was renamed in an earlier release, or "" for any other key.
+// renamedKey returns the new name of a key that an earlier release renamed.
 func renamedKey(key string) string {
 	if key == "limits.spool_bytes" {
 		return "limits.outbox_bytes"
@@ -33,18 +31,18 @@ func renamedKey(key string) string {
 	return ""
 }
 
-// reportMisspelt adds a fault for each variable PRECEPT_... whose name is similar to the name of a key. Variables that
-// the configuration refers to are accepted, and so are the variables that Kubernetes sets for a service named precept.
+// reportMisspelt adds a fault for each PRECEPT_ variable whose name is similar to a key. It accepts variables that the
+// configuration uses, and those that Kubernetes sets for a service named precept.
 func (d *decoder) reportMisspelt(names []string, env func(string) (string, bool), used map[string]bool) {
 	accepted := map[string]bool{}
-	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // variables of commands and of agents, which are not settings
+	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // used by commands and agents
 		accepted[name] = true
 	}
 	for _, f := range leafFields() {
 		accepted[strings.TrimPrefix(envName(f.path), envPrefix)] = true
 	}
 	all := slices.Sorted(maps.Keys(accepted))
-	accepted["AGENT"], accepted["TENANT"] = true, true // a shell may set both variables to build base URLs
+	accepted["AGENT"], accepted["TENANT"] = true, true // shells use both in base URLs
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		rest, ok := strings.CutPrefix(name, envPrefix)
 		if !ok || accepted[rest] || used[name] || isServiceLink(rest) {
@@ -62,15 +60,14 @@ func (d *decoder) reportMisspelt(names []string, env func(string) (string, bool)
 	}
 }
 
-// isServiceLink reports whether Kubernetes sets a variable with this name for a service.
+// isServiceLink reports whether Kubernetes sets a variable of this name for a service.
 func isServiceLink(name string) bool {
 	return strings.HasSuffix("_"+name, "_SERVICE_HOST") || strings.Contains("_"+name, "_SERVICE_PORT") ||
 		strings.HasSuffix("_"+name, "_PORT") || strings.Contains("_"+name, "_TCP") || strings.Contains("_"+name, "_UDP")
 }
 
-// nearestVariable returns the most likely correct name of a misspelt variable, or "" if no name is similar. All names
-// are without PRECEPT_. The result is the name with the fewest different letters, a name with more or fewer words at
-// the end, or the only name with one more section at the start.
+// nearestVariable returns the most likely correct name of a misspelt variable, or "". No name has the prefix PRECEPT_.
+// The result differs in the fewest letters, in the number of words at the end, or by one more section at the start.
 func nearestVariable(name string, names []string) string {
 	upper := strings.TrimSuffix(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), fileSuffix)
 	if near := spell.Suggest(upper, names); near != "" {

@@ -9,7 +9,6 @@ import (
 	"precept/configs"
 )
 
-// Each wrong line of a file is reported with its key, its line and a remedy.
 func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 	lines := []struct{ line, key, want string }{
 		{"listen: 8080", "listen", "write host:port"},
@@ -92,7 +91,7 @@ func TestBasePathIsValidated(t *testing.T) {
 	}
 }
 
-// A route next to the key upstream is a fault, because upstream serves all requests.
+// A single upstream serves all requests, so a route would have no effect.
 func TestRouteNextToUpstreamIsAFault(t *testing.T) {
 	_, err := configs.Parse(configs.Sources{File: []byte("upstream: http://h/v1\nroutes: {chat: foo}\n")})
 	if faults, _ := configs.AsFaults(err); len(faults) != 1 || faults[0].Key != "routes.chat" || !strings.Contains(faults[0].Problem, "remove the route") {
@@ -100,8 +99,7 @@ func TestRouteNextToUpstreamIsAFault(t *testing.T) {
 	}
 }
 
-// A single upstream serves each route that names no upstream. With two upstreams, such a route is a fault. A
-// retention of a hundred years is accepted.
+// With two upstreams, such a route is a fault.
 func TestSingleUpstreamServesAllRoutes(t *testing.T) {
 	c, err := configs.Parse(configs.Sources{File: []byte("upstreams: {mine: {url: 'http://h/v1'}}\nlearning: {retention: 36500d}\n")})
 	if err != nil {

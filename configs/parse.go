@@ -14,16 +14,16 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Sources holds the sources of a configuration. The zero value selects the defaults.
+// Sources holds the sources of a configuration.
 type Sources struct {
 	FileName      string                            // name of File in faults; "" means precept.yaml
-	File          []byte                            // content of the file; nil means no file
-	Env           func(name string) (string, bool)  // looks up a variable, as os.LookupEnv does; nil means no variable is set
-	EnvNames      []string                          // names of all variables, for the search for misspelt names
-	ReadFile      func(name string) ([]byte, error) // reads the file named by a variable with the suffix _FILE; nil means no value
-	Flags         map[string]string                 // values of the given flags by key, such as bandit.epsilon
-	CheckRedisURL func(url string) error            // checks a Redis URL for the store; nil means each URL is valid
-	Offline       bool                              // faults of keys that only a server needs are ignored, for commands that work without a server
+	File          []byte                            // nil: no file
+	Env           func(name string) (string, bool)  // like os.LookupEnv; nil: no variables
+	EnvNames      []string                          // all variables, for the search for misspelt names
+	ReadFile      func(name string) ([]byte, error) // reads the file of a variable with the suffix _FILE; nil: no value
+	Flags         map[string]string                 // by key, such as bandit.epsilon
+	CheckRedisURL func(url string) error            // nil: accept every URL
+	Offline       bool                              // ignore faults of keys that only a server needs
 }
 
 // Default returns the configuration of the embedded precept.yaml.
@@ -35,8 +35,8 @@ func Default() *Config {
 	return c
 }
 
-// Parse reads the sources. A flag overrides a variable, a variable overrides the file, and the file overrides the
-// defaults. The error has the type Faults.
+// Parse reads the sources. A flag overrides a variable, a variable the file, and the file the defaults. The error has
+// the type Faults.
 func Parse(src Sources) (*Config, error) {
 	if src.Env == nil {
 		src.Env = func(string) (string, bool) { return "", false }
@@ -48,13 +48,13 @@ func Parse(src Sources) (*Config, error) {
 	d := &decoder{env: func(string) (string, bool) { return "", false }, sources: map[string]string{}}
 	d.readFile("default", reference, c)
 	routes := c.Routes
-	used := map[string]bool{} // names of the variables that were looked up
+	used := map[string]bool{} // variables that were looked up
 	env := func(name string) (string, bool) {
 		used[name] = true
 		text, ok := src.Env(name)
 		if file, named := src.Env(name + fileSuffix); named && file != "" && strings.HasPrefix(name, envPrefix) {
 			used[name+fileSuffix] = true
-			text, ok = d.readSecretFile(&src, name, text, file) // a fault is reported at the key that uses the variable
+			text, ok = d.readSecretFile(&src, name, text, file) // the key that uses the variable reports the fault
 		}
 		return strings.TrimRight(text, "\r\n"), ok // a mounted secret ends with a line feed
 	}
@@ -78,11 +78,11 @@ func Parse(src Sources) (*Config, error) {
 
 const (
 	envPrefix  = "PRECEPT_"
-	fileSuffix = "_FILE" // suffix of a variable that names a file with the value, such as a mounted secret
+	fileSuffix = "_FILE" // a variable with this suffix names a file with the value
 )
 
-// readSecretFile returns the content of a file as the value of the variable name. The variable name+fileSuffix names
-// the file. text is the value of the variable name itself, and must be empty.
+// readSecretFile returns the content of a file as the value of a variable. The variable name+fileSuffix holds the path.
+// text, the variable's own value, must be empty.
 func (d *decoder) readSecretFile(src *Sources, name, text, file string) (string, bool) {
 	fault := func(problem string) {
 		d.secretFaults[name] = "is set through " + name + fileSuffix + ", which " + problem
@@ -95,7 +95,7 @@ func (d *decoder) readSecretFile(src *Sources, name, text, file string) (string,
 		return "", false
 	}
 	b, err := src.ReadFile(file)
-	if err != nil { // the fault omits the file name, which may be the secret by mistake
+	if err != nil { // the fault omits the file name, which may be a secret by mistake
 		cause := err
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			cause = pathErr.Err
@@ -107,8 +107,8 @@ func (d *decoder) readSecretFile(src *Sources, name, text, file string) (string,
 	return string(b), err == nil
 }
 
-// isServerOnly reports whether only a server needs the key of the fault. A command that prints a report ignores such
-// faults, because the shell of an operator often does not have the environment variables of the service.
+// isServerOnly reports whether only a server needs the key. Commands that print a report ignore such faults, because an
+// operator's shell often lacks the service's variables.
 func (f Fault) isServerOnly() bool {
 	section, _, _ := strings.Cut(f.Key, ".")
 	section, _, _ = strings.Cut(section, "[")
@@ -120,7 +120,6 @@ func (f Fault) isServerOnly() bool {
 	}
 }
 
-// readFile sets the keys that a configuration file contains. text is its content, and name is its name in faults.
 func (d *decoder) readFile(name, text string, c *Config) {
 	d.source = name
 	if n, ok := d.parse(text); ok {
@@ -128,8 +127,8 @@ func (d *decoder) readFile(name, text string, c *Config) {
 	}
 }
 
-// HostKeys returns the keys of a configuration file whose values name a host and differ from the defaults. expands
-// reports whether the file refers to an environment variable.
+// HostKeys returns the keys of a file whose values name a host and differ from the defaults. expands reports whether
+// the file refers to an environment variable.
 func HostKeys(file []byte) (keys []string, expands bool) {
 	c := &Config{}
 	d := &decoder{sources: map[string]string{}, env: func(string) (string, bool) {
@@ -155,7 +154,6 @@ func HostKeys(file []byte) (keys []string, expands bool) {
 	return keys, expands
 }
 
-// readVariables sets each key from its variable PRECEPT_... An empty variable has no effect.
 func (d *decoder) readVariables(c *Config, env func(string) (string, bool)) {
 	for _, f := range leafFields() {
 		text, ok := env(envName(f.path))
@@ -168,7 +166,6 @@ func (d *decoder) readVariables(c *Config, env func(string) (string, bool)) {
 	}
 }
 
-// readFlags sets the keys of the given flags, and adds a fault for each flag without a key.
 func (d *decoder) readFlags(c *Config, given map[string]string) {
 	rest := maps.Clone(given)
 	for _, f := range leafFields() {
@@ -184,10 +181,9 @@ func (d *decoder) readFlags(c *Config, given map[string]string) {
 	}
 }
 
-// readFlagOrVariable sets one key from a flag or a variable. A scalar is used as written, independent of YAML's types.
-// A list of scalars is comma-separated or a YAML flow sequence. A map or a list of mappings is in YAML flow style. A
-// scalar in place of a list of mappings makes a list of one mapping. The scalar is then the value of the struct field
-// with the tag "alone".
+// readFlagOrVariable sets one key from a flag or a variable. Scalars are used as written; lists of scalars are
+// comma-separated; maps and lists of mappings are in YAML flow style. A scalar in place of a list of mappings sets the
+// field tagged "alone" of a single mapping.
 func (d *decoder) readFlagOrVariable(c *Config, f field, text string) {
 	v := reflect.ValueOf(c).Elem().FieldByIndex(f.index)
 	d.sources[f.path] = d.source
@@ -212,8 +208,8 @@ func (d *decoder) readFlagOrVariable(c *Config, f field, text string) {
 	}
 }
 
-// checkRoutes reports the routes of a file that also sets upstream, because upstream then serves all requests. Routes
-// that equal the defaults, as in a copy of the reference, are accepted.
+// checkRoutes reports routes next to the key upstream, which serves all requests. It accepts default routes, because
+// copies of the reference contain them.
 func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 	usual := defaults.byKey()
 	for path, name := range c.Routes.byKey() {
@@ -223,10 +219,8 @@ func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 	}
 }
 
-// derive sets the keys that follow from other keys and variables. PRECEPT_ADMIN_TOKEN becomes the first admin token.
-// Hashes of keys become lower-case. OPENAI_BASE_URL becomes the upstream if no upstream is configured. If the key
-// upstream is set, all routes lead to this upstream. Otherwise, if the key upstreams has a single entry, the routes
-// that are not configured lead to this entry.
+// derive sets the keys that follow from other keys and variables, such as PRECEPT_ADMIN_TOKEN and OPENAI_BASE_URL. The
+// key upstream serves all routes; without it, a single entry of upstreams serves the routes that name none.
 func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	token, ok := env("PRECEPT_ADMIN_TOKEN")
 	if problem := d.secretFaults["PRECEPT_ADMIN_TOKEN"]; problem != "" {
@@ -268,10 +262,9 @@ func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	}
 }
 
-// defaultUpstream is the name in Config.Upstreams of the upstream that the key upstream sets.
+// defaultUpstream names the upstream that the key upstream sets.
 const defaultUpstream = "default"
 
-// byKey returns pointers to the routes, by key.
 func (r *Routes) byKey() map[string]*string {
 	return map[string]*string{
 		"routes.chat": &r.Chat, "routes.responses": &r.Responses, "routes.messages": &r.Messages,
@@ -288,7 +281,7 @@ func (c *Config) AllUpstreams() map[string]string {
 	return out
 }
 
-// UpstreamByRoute returns the names of the upstreams by route, which is chat, responses, messages or other.
+// UpstreamByRoute returns the names of the upstreams by route: chat, responses, messages or other.
 func (c *Config) UpstreamByRoute() map[string]string {
 	return map[string]string{
 		"chat": c.Routes.Chat, "responses": c.Routes.Responses, "messages": c.Routes.Messages,
@@ -326,7 +319,7 @@ func (c *Config) EffectiveTree() (tree map[string]any, err error) {
 }
 
 // Hash returns the first 12 hex digits of the SHA-256 of the effective configuration without secrets. Samples and
-// reports contain the hash of their configuration.
+// reports contain it.
 func (c *Config) Hash() string {
 	text, err := c.Effective()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// env returns a look-up function for variables, given as pairs of name and value.
+// env returns a look-up function for pairs of name and value.
 func env(pairs ...string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -97,7 +97,6 @@ func TestFlagsPrecedeVariablesAndVariablesPrecedeFile(t *testing.T) {
 	}
 }
 
-// A key of each kind is set by its flag and by its variable.
 func TestFlagAndVariableSetEveryKindOfKey(t *testing.T) {
 	cases := []struct{ path, text, want string }{
 		{"listen", "127.0.0.1:0", "127.0.0.1:0"},
@@ -170,7 +169,7 @@ func TestRoutesSelectUpstreamByDialect(t *testing.T) {
 	cases := []struct {
 		name string
 		src  Sources
-		want string // URLs of chat, responses, messages, other
+		want string // URLs of chat, responses, messages and other
 	}{
 		{"defaults", Sources{}, "https://api.openai.com/v1 https://api.openai.com/v1 https://api.anthropic.com https://api.openai.com/v1 "},
 		{"flag", Sources{Flags: map[string]string{"upstream": "http://u.test/v1"}}, all("http://u.test/v1")},
@@ -285,7 +284,6 @@ func TestInvalidNumbersAreRefused(t *testing.T) {
 	}
 }
 
-// A reference to a variable needs no quotes inside of {...} and [...], with a default or without one.
 func TestReferencesNeedNoQuotesInFlowStyle(t *testing.T) {
 	file := []byte("tenancy: keys\nkeys:\n  - {name: a, key_sha256: ${SUM}, tenant: ${T:-team}, upstream_key: ${KEY}, learn: on, roles: []}\n" +
 		"hooks: {github: [{tenant: team, secret: ${SECRET}}]} # ${COMMENT}\nupstreams: {mine: {url: ${U:-http://h/v1}}}\n" +
@@ -307,7 +305,7 @@ func TestReferencesNeedNoQuotesInFlowStyle(t *testing.T) {
 	}
 }
 
-// A mounted secret ends with a line feed. The line feed is trimmed in each source of a secret.
+// A mounted secret ends with a line feed.
 func TestTrailingLineFeedsAreTrimmed(t *testing.T) {
 	file := []byte("store: {url: 'redis://:${PASSWORD}@h:6379/0'}\ntenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: '${SUM}', upstream_key: '${KEY}'}]\n" +
 		"distill:\n  api_key: |\n    sk-1\notel: {headers: ['Authorization: Bearer ${KEY}']}\n")
@@ -331,8 +329,6 @@ func TestTrailingLineFeedsAreTrimmed(t *testing.T) {
 	}
 }
 
-// The fault of a misspelt variable names the most likely key. Variables of other programs are
-// ignored.
 func TestFaultOfMisspeltVariableSuggestsLikelyKey(t *testing.T) {
 	parse := func(file string, pairs ...string) error {
 		names := []string{"HOME"}

@@ -8,8 +8,7 @@ import (
 )
 
 // PriceTable returns the prices of models. The first matching entry of prices applies, then admin.price_input. Without
-// both keys, the built-in table applies. Its prices are in US dollars, so no model has a price if another currency is
-// configured.
+// both keys, the built-in table applies, but only in US dollars.
 func (c *Config) PriceTable() *price.Table {
 	t := &price.Table{}
 	for _, p := range c.Prices {
@@ -26,7 +25,7 @@ func (c *Config) PriceTable() *price.Table {
 	return t
 }
 
-// Currency returns the name of the currency of all amounts. The built-in prices are in US dollars.
+// Currency returns the name of the currency of all amounts.
 func (c *Config) Currency() string {
 	if c.Admin.Currency == "" && c.PriceTable().BuiltInDate != "" {
 		return price.Dollars

@@ -7,8 +7,6 @@ import (
 	"precept/internal/price"
 )
 
-// The price table of a configuration has the models of the key prices, then the price admin.price_input for all other
-// models. Without both keys the built-in table applies, unless the configuration sets a currency other than USD.
 func TestPriceTableFollowsTheConfiguration(t *testing.T) {
 	const ownPrices = "prices: [{model: 'gpt-5*', input: 2, output: 9}, {model: own, input: 4, cached: 1, output: 8}]\n"
 	for name, tc := range map[string]struct {

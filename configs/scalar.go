@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// scalarText returns a scalar as written, independent of YAML's types. The type of the key decides the meaning of texts
-// such as 0x10, yes and 1e3.
+// scalarText returns a scalar as written. The type of the key, not YAML, decides the meaning of texts such as 0x10, yes
+// and 1e3.
 func scalarText(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -27,7 +27,6 @@ func scalarText(n ast.Node) (string, bool) {
 	}
 }
 
-// setScalar parses text as a value of the type of v, and sets v.
 func setScalar(v reflect.Value, text string) error {
 	switch {
 	case isDuration(v.Type()):
@@ -75,7 +74,7 @@ func parseBool(text string) (bool, error) {
 	}
 }
 
-// checkConstraints checks a value against the tags enum, min and max of its field.
+// checkConstraints checks a value against the tags enum, min and max.
 func checkConstraints(v reflect.Value, tag reflect.StructTag) error {
 	if enum := tag.Get("enum"); enum != "" && v.Kind() == reflect.String {
 		words := strings.Split(enum, "|")
@@ -107,7 +106,7 @@ func bound(tag reflect.StructTag, name string, fallback float64) float64 {
 	return f
 }
 
-// formatBounds returns the bounds of a number in the notation of its type, as a clause for a message.
+// formatBounds returns the bounds of a number as a clause for a message.
 func formatBounds(t reflect.Type, minimum, maximum float64) string {
 	show := func(x float64) string {
 		switch {

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// KeyInfo describes one key of the configuration.
+// KeyInfo describes one key.
 type KeyInfo struct {
 	Path         string // such as bandit.epsilon
 	Flag         string // such as bandit-epsilon
 	Env          string // such as PRECEPT_BANDIT_EPSILON
-	Usage        string // comment above the key in precept.yaml
+	Usage        string // comment in precept.yaml
 	Default      string // as written in precept.yaml
-	Bool         bool   // the flag needs no value, and means true without a value
-	NeedsRestart bool   // a change needs a restart of the server
+	Bool         bool   // a flag without a value means true
+	NeedsRestart bool
 }
 
-// field is a key of the configuration with a value, as a field of Config or of a struct in Config.
+// field is a key with a value, unlike a section.
 type field struct {
 	path  string
 	index []int
@@ -26,11 +26,10 @@ type field struct {
 	typ   reflect.Type
 }
 
-// isSection reports whether a key of the type t has keys below it.
 func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct }
 
-// scalarFieldIndex returns the index of the field of the section t with the tag "alone", or -1 if no field has this
-// tag. A scalar in place of the section sets this field.
+// scalarFieldIndex returns the index of the field tagged "alone", or -1. A scalar in place of the section sets this
+// field.
 func scalarFieldIndex(t reflect.Type) int {
 	if !isSection(t) {
 		return -1
@@ -43,13 +42,12 @@ func scalarFieldIndex(t reflect.Type) int {
 	return -1
 }
 
-// yamlName returns the key of a struct field.
 func yamlName(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 	return name
 }
 
-// fields returns the fields of the section t and of the sections in it, in the order of the structs.
+// fields returns the fields of t and of its sections, in the order of the structs.
 func fields(t reflect.Type, prefix string, index []int) []field {
 	var out []field
 	for i := range t.NumField() {
@@ -72,20 +70,17 @@ func join(prefix, name string) string {
 	return prefix + "." + name
 }
 
-// leafFields returns every key of Config.
 func leafFields() []field { return fields(reflect.TypeFor[Config](), "", nil) }
 
-// flagName returns the flag of a key, which is the path with dashes.
 func flagName(path string) string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(path)
 }
 
-// envName returns the environment variable of a key, which is envPrefix and the path in upper case with underscores.
 func envName(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// KeyInfos describes every key, in the order of the file. Flags, help texts and documentation are made from this list.
+// KeyInfos describes every key, in the order of precept.yaml.
 func KeyInfos() []KeyInfo {
 	docs := readDocs()
 	all := leafFields()
@@ -104,8 +99,8 @@ func KeyInfos() []KeyInfo {
 	return out
 }
 
-// ApplyReload returns the configuration of a running server after a reload. It equals next, except that keys that need
-// a restart keep the values of started. pending lists the keys whose new values wait for the restart.
+// ApplyReload returns the configuration of a running server after a reload: reloaded, except that keys that need a
+// restart keep their running values. pending lists the changed keys among them.
 func ApplyReload(running, reloaded *Config) (effective *Config, pending []string) {
 	pending = differingKeys(running, reloaded, func(f field) bool {
 		switch f.tag.Get("restart") {
@@ -127,12 +122,12 @@ func ApplyReload(running, reloaded *Config) (effective *Config, pending []string
 	return &config, pending
 }
 
-// ChangedKeys returns the keys whose values are not the defaults.
+// ChangedKeys returns the keys whose values differ from the defaults.
 func ChangedKeys(c *Config) []string {
 	return differingKeys(Default(), c, func(field) bool { return true })
 }
 
-// differingKeys returns the keys whose values differ in a and b, and for which include returns true.
+// differingKeys returns the keys for which include is true and whose values differ.
 func differingKeys(a, b *Config, include func(field) bool) []string {
 	var out []string
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
@@ -148,10 +143,9 @@ func differingKeys(a, b *Config, include func(field) bool) []string {
 	return out
 }
 
-// isDuration reports whether t is time.Duration. Its kind is the same as that of an integer.
 func isDuration(t reflect.Type) bool { return t == reflect.TypeFor[time.Duration]() }
 
-// isSecret reports whether t is Secret or a list of secrets, whose values are never shown.
+// isSecret reports whether t is Secret or a list of secrets.
 func isSecret(t reflect.Type) bool {
 	if t.Kind() == reflect.Slice {
 		t = t.Elem()

@@ -18,7 +18,7 @@ type Setting struct {
 	Usage        string `json:"usage"`
 }
 
-// Settings returns every key with its value, in the order of the file, without secrets.
+// Settings returns every key in the order of precept.yaml, without secrets.
 func Settings(c *Config) ([]Setting, error) {
 	current, defaults := reflect.ValueOf(c).Elem(), reflect.ValueOf(Default()).Elem()
 	names := KeyInfos()
@@ -38,7 +38,7 @@ func Settings(c *Config) ([]Setting, error) {
 	return out, nil
 }
 
-// formatValue returns a value as YAML. A secret is hidden by its own MarshalText.
+// formatValue returns a value as YAML. Secrets hide themselves (MarshalText).
 func formatValue(v reflect.Value) (string, error) {
 	b, err := yaml.Marshal(v.Interface())
 	return strings.TrimSpace(string(b)), err

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// Settings returns each key with its difference from the default, and no secret.
 func TestSettingsShowEveryKeyAndNoSecret(t *testing.T) {
 	const canary = "s3cret-canary"
 	c, err := Parse(Sources{Offline: true, FileName: "f", File: []byte(`

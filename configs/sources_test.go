@@ -11,12 +11,10 @@ import (
 	"precept/configs"
 )
 
-// variable returns a look-up function for one environment variable.
 func variable(name, value string) func(string) (string, bool) {
 	return func(other string) (string, bool) { return value, other == name }
 }
 
-// faultsOf parses an invalid configuration and returns its faults.
 func faultsOf(t *testing.T, src configs.Sources) configs.Faults {
 	t.Helper()
 	_, err := configs.Parse(src)
@@ -27,7 +25,7 @@ func faultsOf(t *testing.T, src configs.Sources) configs.Faults {
 	return faults
 }
 
-// otherValue returns a value other than the default of a key, in the form of a flag.
+// otherValue returns a value that differs from the default of a key, in the form of a flag.
 func otherValue(n configs.KeyInfo) string {
 	values := map[string]string{
 		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "admin.tokens": "0123456789abcdef", "admin.viewer_tokens": "fedcba9876543210",
@@ -53,8 +51,6 @@ func otherValue(n configs.KeyInfo) string {
 	return "other"
 }
 
-// Each key has the same value from a line of the file, from its variable and from its flag, and
-// from no other source. A running server applies the change if the reference permits it without a restart.
 func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 	for _, n := range configs.KeyInfos() {
 		value := otherValue(n)
@@ -105,7 +101,6 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 	}
 }
 
-// A fault names the source of its value: file, variable or flag.
 func TestFaultNamesItsSource(t *testing.T) {
 	for name, tc := range map[string]struct {
 		src         configs.Sources
@@ -137,7 +132,6 @@ func TestFaultNamesItsSource(t *testing.T) {
 	}
 }
 
-// Faults are sorted by key, in whatever order they are found.
 func TestFaultsAreSortedByKey(t *testing.T) {
 	var keys []string
 	for _, f := range faultsOf(t, configs.Sources{File: []byte("writ: {trust: x}\nlessons: ''\nlisten: x\nbandit: {control: 2}\ndata_dir: ''\n")}) {
@@ -148,7 +142,6 @@ func TestFaultsAreSortedByKey(t *testing.T) {
 	}
 }
 
-// A fault shows the invalid value as written, unless the key is secret.
 func TestFaultsShowNoSecret(t *testing.T) {
 	const canary = "canary${"
 	for path, secret := range map[string]bool{
@@ -167,7 +160,6 @@ func TestFaultsShowNoSecret(t *testing.T) {
 	}
 }
 
-// The fault of a value of the wrong shape names the expected shape.
 func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 	for file, want := range map[string]string{
 		"upstreams: {a: {url: 'http://h'}, a: {url: 'http://i'}}\nroutes: {chat: a, responses: a, messages: a, other: a}": "upstreams.a is given twice; keep one",
@@ -193,7 +185,6 @@ func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 	}
 }
 
-// Parse with Offline ignores faults of keys that only a server uses. An unknown key remains a fault.
 func TestOfflineParseIgnoresFaultsOfServerKeys(t *testing.T) {
 	const server = "listen: x\nadmin: {listen: y}\nupstreams: {}\nroutes: {chat: z}\ntenancy: keys\nkeys: [{name: a}]\n" +
 		"otel: {endpoint: x}\ndistill: {judge: x}\nupstream: ftp://x\n"
@@ -211,7 +202,6 @@ func TestOfflineParseIgnoresFaultsOfServerKeys(t *testing.T) {
 	}
 }
 
-// A variable with the suffix _FILE names a file with the value of the variable, even if the variable is used as ${...}.
 func TestFileVariableReadsValueFromFile(t *testing.T) {
 	files := map[string]string{"/run/secrets/token": "0123456789abcdef\n", "/run/secrets/password": "pass\n", "/run/secrets/empty": "\n"}
 	sourcesWith := func(env map[string]string) configs.Sources {

@@ -14,16 +14,15 @@ import (
 	"precept/internal/price"
 )
 
-// validator checks the values of a decoded configuration. The decoder has already reported values of a wrong type.
+// validator checks decoded values. The decoder has already reported wrong types.
 type validator struct {
 	config        *Config
-	sources       map[string]string      // by key, the source of its value; defaults have no entry
-	decoderFaults Faults                 // faults of the decoder
-	faults        Faults                 // faults of the validator
-	checkRedisURL func(url string) error // returns an error if the store cannot use a Redis URL; nil skips the check
+	sources       map[string]string // source of each key's value; defaults have no entry
+	decoderFaults Faults
+	faults        Faults                 // faults of the validator only
+	checkRedisURL func(url string) error // nil skips the check
 }
 
-// run checks all settings, and adds a fault for each wrong value.
 func (v *validator) run() {
 	c := v.config
 	v.checkAddresses()
@@ -59,16 +58,14 @@ func (v *validator) run() {
 	}
 }
 
-// require adds a fault for a key unless ok is true.
 func (v *validator) require(ok bool, path, value, problem string) {
 	if !ok {
 		v.addFault(path, value, problem)
 	}
 }
 
-// addFault adds a fault, unless the decoder has already reported a fault of the same key or of an entry of its list, so
-// that one mistake is reported once. A list with one entry may be written without the list. The decoder then reports
-// the key of the entry without an index.
+// addFault adds a fault, unless the decoder reported one for the same key or its list. The index [0] is ignored,
+// because the decoder omits it for a single entry written without a list.
 func (v *validator) addFault(path, value, problem string) {
 	unindexed := strings.Replace(path, "[0]", "", 1)
 	reported := func(f Fault) bool { return f.Key == path || f.Key == unindexed || strings.HasPrefix(f.Key, path+"[") }
@@ -77,8 +74,7 @@ func (v *validator) addFault(path, value, problem string) {
 	}
 }
 
-// sourceOf returns the source of a key or, for a key without an entry in v.sources, of the section that contains the
-// key.
+// sourceOf returns the source of a key or of the nearest section that contains it.
 func (v *validator) sourceOf(path string) string {
 	for p := path; p != ""; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
 		if s, ok := v.sources[p]; ok {
@@ -88,10 +84,8 @@ func (v *validator) sourceOf(path string) string {
 	return "default"
 }
 
-// indexedKey returns the key of entry i of a list.
 func indexedKey(path string, i int) string { return fmt.Sprintf("%s[%d]", path, i) }
 
-// checkKeys checks the keys with which clients authenticate to precept.
 func (v *validator) checkKeys() {
 	c := v.config
 	if c.Tenancy == "keys" {
@@ -111,7 +105,7 @@ func (v *validator) checkKeys() {
 	}
 }
 
-// checkPrices checks the prices of models. The second of two equal patterns would have no effect.
+// checkPrices refuses the second of two equal patterns, which would have no effect.
 func (v *validator) checkPrices() {
 	seen := map[string]bool{}
 	for i, p := range v.config.Prices {
@@ -123,8 +117,7 @@ func (v *validator) checkPrices() {
 	}
 }
 
-// checkHooks checks the secrets and the tenants of webhooks. Each webhook needs its own secret, because the secret
-// selects the tenant.
+// checkHooks checks webhooks. Their secrets differ, because a secret selects the tenant.
 func (v *validator) checkHooks(key string, hooks []Hook) {
 	c, secrets := v.config, map[Secret]bool{}
 	for i, h := range hooks {
@@ -149,8 +142,8 @@ func isSHA256(text string) bool {
 	return err == nil && len(raw) == 32
 }
 
-// checkStoreAddress checks a path or an address of Redis. An address is parsed by v.redis, the parser of the store, so
-// that an accepted address is also valid at the start.
+// checkStoreAddress checks a path or an address of Redis. The store's own parser checks the address, so that the store
+// accepts it at the start.
 func (v *validator) checkStoreAddress(path, value string) {
 	const problem = "is not an address that precept supports; write a path, or redis://host:6379/0"
 	isLessons := path == "lessons"
@@ -175,14 +168,14 @@ func (v *validator) checkStoreAddress(path, value string) {
 	}
 }
 
-// isPath reports whether a text without :// is a path. Texts such as host:6379, redis:/host, file:x.db and :memory: are
-// not paths, but addresses whose scheme is missing or incomplete.
+// isPath reports whether a text without :// is a path. Texts such as host:6379, file:x.db and :memory: are addresses
+// with a missing or incomplete scheme.
 func isPath(text string) bool {
 	before, after, ok := strings.Cut(text, ":")
 	switch {
 	case !ok || strings.ContainsAny(before, `/\`):
 		return true
-	case len(before) == 1 && !isDigits(after): // a drive of Windows
+	case len(before) == 1 && !isDigits(after): // a Windows drive
 		return true
 	case slices.Contains([]string{"", "redis", "rediss", "redis-sentinel", "sqlite", "sqlite3", "file"}, strings.ToLower(before)):
 		return false
@@ -193,7 +186,7 @@ func isPath(text string) bool {
 
 func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// examplePath returns the path of a URL for a message, or a default path if the URL has no path or contains an @.
+// examplePath returns the path of a URL for a message, or a default if it is empty or contains an @.
 func examplePath(rest string) string {
 	rest, _, _ = strings.Cut(rest, "?")
 	if strings.Contains(rest, "@") || strings.Trim(rest, "/") == "" {
@@ -209,7 +202,6 @@ func isHTTP(text string) bool {
 	return err == nil && u.Hostname() != "" && hasValidPort(u) && (u.Scheme == "http" || u.Scheme == "https")
 }
 
-// checkPatterns checks the globs of the opt-outs and of match.system.
 func (v *validator) checkPatterns() {
 	l := v.config.Learning
 	for path, list := range map[string][]string{
@@ -229,7 +221,7 @@ func (v *validator) checkPatterns() {
 	}
 }
 
-// checkTags checks the phrases by which tags are added to turns. A tag that no lesson can name would have no effect.
+// checkTags checks the phrases that add tags to turns. A tag that no lesson can name would have no effect.
 func (v *validator) checkTags() {
 	for tag, words := range v.config.Tags {
 		v.require(isTag(tag), "tags."+tag, tag,
@@ -239,13 +231,13 @@ func (v *validator) checkTags() {
 	}
 }
 
-// isTag reports whether s is a tag in AIP-11, the format of lesson files: ^[a-z][a-z0-9-]*$.
+// isTag reports whether s is a tag of AIP-11, the format of lesson files: ^[a-z][a-z0-9-]*$.
 func isTag(s string) bool {
 	rest := strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-")
 	return s != "" && rest == "" && s[0] >= 'a' && s[0] <= 'z'
 }
 
-// isPlainPath reports whether a path begins with a slash and has no empty segment, no segment of dots, and no character
+// isPlainPath reports whether a path starts with a slash and has no empty segment, no segment of dots, and no character
 // that proxies and routers encode differently.
 func isPlainPath(path string) bool {
 	segments := strings.Split(path, "/")
@@ -255,11 +247,11 @@ func isPlainPath(path string) bool {
 	})
 }
 
-// minTokenBytes is the minimum length of a plain-text token if other machines can reach the admin listener. The admin
-// listener never refuses a correct token, whatever the number of wrong attempts, so only the length prevents guessing.
+// minTokenBytes is the minimum length of a plain-text token if other machines can reach the admin listener. The
+// listener accepts a correct token even after many wrong ones, so only the length prevents guessing.
 const minTokenBytes = 16
 
-// checkTokens checks the form of admin tokens. No fault contains their text.
+// checkTokens checks admin tokens. Its faults never contain their text.
 func (v *validator) checkTokens(key string, tokens []Secret) {
 	exposed := !isLoopback(v.config.Admin.Listen)
 	for i, t := range tokens {

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// checkAddresses checks the listen addresses.
 func (v *validator) checkAddresses() {
 	c := v.config
 	dataOK, adminOK := v.checkAddress("listen", c.Listen), v.checkAddress("admin.listen", c.Admin.Listen)
@@ -20,7 +19,6 @@ func (v *validator) checkAddresses() {
 		"can be reached from outside and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1")
 }
 
-// checkAddress checks a listen address in the form host:port, and reports whether the address is valid.
 func (v *validator) checkAddress(path, value string) (ok bool) {
 	host, port, err := net.SplitHostPort(value)
 	n, portErr := strconv.ParseUint(port, 10, 16)
@@ -39,7 +37,7 @@ func (v *validator) checkAddress(path, value string) (ok bool) {
 	return problem == ""
 }
 
-// hasValidPort reports whether a URL has no port, or a port from 1 to 65535.
+// hasValidPort reports whether a URL has no port or one from 1 to 65535.
 func hasValidPort(u *url.URL) bool {
 	n, err := strconv.ParseUint(u.Port(), 10, 16)
 	return u.Port() == "" || err == nil && n > 0
@@ -58,7 +56,6 @@ func isLoopback(address string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// checkUpstreams checks the upstreams and the targets of the routes.
 func (v *validator) checkUpstreams() {
 	c := v.config
 	v.require(len(c.Upstreams) > 0, "upstreams", "", "has no entry; write a name with its url, or set --upstream")
@@ -84,7 +81,7 @@ func (v *validator) checkUpstreams() {
 	}
 }
 
-// redactURL returns a URL without user, password and query, because these parts may be secret.
+// redactURL removes user, password and query, which may be secret.
 func redactURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil && u.Host == "" {
@@ -94,8 +91,8 @@ func redactURL(text string) string {
 	return u.String()
 }
 
-// upstreamProblem returns the fault of an upstream's URL, or "" for a valid URL. The most likely mistake is that the
-// URL is precept's own address, because OPENAI_BASE_URL both points agents to precept and names the upstream.
+// upstreamProblem returns the fault of an upstream's URL, or "". A common mistake is precept's own address, because
+// OPENAI_BASE_URL both points agents to precept and names the upstream.
 func (v *validator) upstreamProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {
@@ -118,8 +115,7 @@ func (v *validator) upstreamProblem(text string) string {
 	}
 }
 
-// isSelf reports whether a URL is the address of a listener of this precept. precept would then forward requests to
-// itself.
+// isSelf reports whether a URL is a listener of this precept, which would then forward requests to itself.
 func (v *validator) isSelf(u *url.URL) bool {
 	for _, address := range []string{v.config.Listen, v.config.Admin.Listen} {
 		host, port, err := net.SplitHostPort(address)

@@ -12,10 +12,9 @@ import (
 	"unicode"
 )
 
-// Size is a number of bytes. The file accepts forms like 8MiB.
+// Size is a number of bytes; precept.yaml accepts forms such as 8MiB.
 type Size int64
 
-// hiddenText is printed in place of a secret.
 const hiddenText = "(hidden)"
 
 // Secret is a text that logs, faults and marshalled output never show.
@@ -24,7 +23,7 @@ type Secret string
 // Reveal returns the text of the secret.
 func (s Secret) Reveal() string { return string(s) }
 
-// String hides the text. An empty secret is shown as empty, so that operators see that a secret is missing.
+// String hides the text. An empty secret is shown as empty, so that operators see that it is missing.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -32,7 +31,7 @@ func (s Secret) String() string {
 	return hiddenText
 }
 
-// GoString hides the text from the verb %#v, too.
+// GoString hides the text from %#v.
 func (s Secret) GoString() string { return strconv.Quote(s.String()) }
 
 // MarshalText hides the text in JSON and in slog.
@@ -50,7 +49,6 @@ func (s Size) String() string {
 // MarshalText formats a size as String does.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// sizeUnits returns the number of bytes of each unit of a size.
 func sizeUnits() map[string]int64 {
 	return map[string]int64{
 		"": 1, "B": 1, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
@@ -78,7 +76,7 @@ var errDuration = errors.New(
 	"is not a time; write a number with its unit, such as 300ms, 10s, 24h or 30d",
 )
 
-// parseDuration parses the forms of time.ParseDuration, and whole days such as 30d.
+// parseDuration accepts the forms of time.ParseDuration, and days such as 30d.
 func parseDuration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -95,8 +93,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// checkPrintable returns an error if the text has a control character or an invisible character. A key or an address
-// with such a character would fail later, far from the cause.
+// checkPrintable returns an error for a control or invisible character, which would otherwise fail far from the cause.
 func checkPrintable(text string) error {
 	for _, r := range text {
 		switch {
@@ -116,17 +113,14 @@ var envReference = regexp.MustCompile( //nolint:gochecknoglobals // immutable
 	`\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}"'\\\r\n]*)?\}`,
 )
 
-// maskedReference matches the text with which maskReferences replaces a reference.
 var maskedReference = regexp.MustCompile("\uE000([0-9a-f]+)\uE001") //nolint:gochecknoglobals // immutable
 
-// maskReferences replaces the references to variables in a YAML text by letters and digits between two characters of
-// the private use area. A reference can then be a value in {...} and [...], where YAML would read its brace as
-// structure. The number of lines does not change.
+// maskReferences replaces references to variables by letters and digits between two private-use characters, because
+// YAML would read a brace inside of {...} or [...] as structure. The number of lines does not change.
 func maskReferences(text string) string {
 	return envReference.ReplaceAllStringFunc(text, func(ref string) string { return "\uE000" + hex.EncodeToString([]byte(ref)) + "\uE001" })
 }
 
-// unmaskReferences undoes maskReferences.
 func unmaskReferences(text string) string {
 	return maskedReference.ReplaceAllStringFunc(text, func(masked string) string {
 		ref, err := hex.DecodeString(strings.Trim(masked, "\uE000\uE001"))
@@ -139,8 +133,8 @@ func unmaskReferences(text string) string {
 
 var errEnvSyntax = errors.New("has a ${ without its }; write $${ for a plain ${")
 
-// expandVariables replaces ${NAME} and ${NAME:-text} in one value. The YAML is parsed before, so that the text of a
-// variable never becomes structure. As in a shell, ${NAME:-text} also replaces an empty variable by text.
+// expandVariables replaces ${NAME} and ${NAME:-text} in one value. It runs after the YAML is parsed, so that the text
+// of a variable never becomes structure. As in a shell, ${NAME:-text} also replaces an empty variable.
 func expandVariables(text string, env func(string) (string, bool)) (string, error) {
 	var out strings.Builder
 	for {

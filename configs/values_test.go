@@ -56,22 +56,21 @@ func TestExpandReplacesVariablesOfTheEnvironment(t *testing.T) {
 	}
 	for text, want := range good {
 		if got, err := expandVariables(text, lookup); err != nil || got != want {
-			t.Errorf("expand(%q) = %q, error %v; want %q", text, got, err, want)
+			t.Errorf("expandVariables(%q) = %q, error %v; want %q", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"${B}", "${", "a${A", "${}"} {
 		if got, err := expandVariables(text, lookup); err == nil {
-			t.Errorf("expand(%q) = %q, want an error", text, got)
+			t.Errorf("expandVariables(%q) = %q, want an error", text, got)
 		}
 	}
 }
 
-// The content of a variable is not expanded again.
 func TestExpandIsSinglePass(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.String().Draw(t, "value")
 		if got, err := expandVariables("<${X}>", env("X", value)); err != nil || got != "<"+value+">" {
-			t.Fatalf("expand of <${X}> = %q, error %v; want %q and no error", got, err, "<"+value+">")
+			t.Fatalf("expandVariables(<${X}>) = %q, error %v; want %q and no error", got, err, "<"+value+">")
 		}
 	})
 }

@@ -11,7 +11,7 @@ import (
 	"precept/learn"
 )
 
-// countCalls returns the number of backend calls of one operation since the previous call of takeCalls.
+// countCalls returns the number of backend calls of op since the last takeCalls.
 func (f *fixture) countCalls(op string) (n int) {
 	for _, call := range f.backend.takeCalls() {
 		if call == op {
@@ -21,7 +21,6 @@ func (f *fixture) countCalls(op string) (n int) {
 	return n
 }
 
-// If the close of every session in a batch panics, the session after the batch still closes in the same pass.
 func TestSessionAfterFailingBatchCloses(t *testing.T) {
 	t.Parallel()
 	last := sessionID("last")
@@ -43,7 +42,6 @@ func TestSessionAfterFailingBatchCloses(t *testing.T) {
 	assertEqual(t, "sessions set aside", f.Store.Metrics.SetAside.Load(), learn.CloseBatch)
 }
 
-// If a correction panics while the program stops, the session is recorded as a dead letter.
 func TestPanicDuringShutdownIsRecorded(t *testing.T) {
 	t.Parallel()
 	p := &panickingStep{step: "correct", id: sessionID("s")}
@@ -60,7 +58,6 @@ func TestPanicDuringShutdownIsRecorded(t *testing.T) {
 	}
 }
 
-// The learner counts exchanges without a sample every few seconds, not at each search for due sessions.
 func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -72,8 +69,7 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	}
 }
 
-// The priors are fitted after a number of new rewards, here 2. A reward that the learner first reads at close counts
-// toward this number.
+// A reward that the learner first reads at close counts toward this number.
 func TestRewardReadAtCloseCountsTowardRefit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -14,24 +14,24 @@ import (
 	"precept/internal/session"
 )
 
-// beliefs holds the chooser of each tenant, and the provisional rewards of open sessions (provisional.go). A chooser
-// consists of the counters in memory and of the priors, which one replica fits and publishes for all replicas.
+// beliefs holds the chooser of each tenant and the provisional rewards of open sessions (provisional.go). A chooser
+// consists of counters and of priors, which one replica fits and publishes for all.
 type beliefs struct {
 	tools      tools
-	rewardName string // name of the reward definition whose counters are used
+	rewardName string // selects the counters
 	backend    counterStore
 
-	// mu is held while counters change in the backend and in memory, and while the counters in memory are read again
-	// from the backend. A reward is therefore counted in both places or in neither. mu is locked before tenantsMu.
+	// mu is held while counters change in the backend and in memory, and while they are read again, so that a reward is
+	// counted in both places or in neither. mu is locked before tenantsMu.
 	mu                sync.Mutex
 	provisional       provisionalSet
-	positions         map[string]string // by tenant in memory: position up to which the counters of other replicas were read
-	feedbackPositions map[string]string // by tenant in memory: position up to which the feedback on open sessions was read
+	positions         map[string]string // by tenant in memory: how far other replicas' counters were read
+	feedbackPositions map[string]string // by tenant in memory: how far feedback on open sessions was read
 
 	tenantsMu sync.RWMutex // guards the fields below
 	tenants   map[string]*tenant
-	order     *list.List // names of the tenants in memory, the newest or most recently checked tenant first
-	unread    []string   // names of tenants in use whose counters must still be read from the backend
+	order     *list.List // tenants in memory, newest or most recently checked first
+	unread    []string   // tenants in use whose counters must still be read
 	known     knownTenants
 }
 
@@ -42,7 +42,6 @@ func newBeliefs(t tools, rewardName string, backend counterStore) *beliefs {
 	}
 }
 
-// readTenant builds the beliefs of a tenant from the backend alone.
 func (b *beliefs) readTenant(ctx context.Context, name string) (*tenant, error) {
 	deltas, err := b.backend.Counters(ctx, name)
 	if err != nil {
@@ -65,7 +64,7 @@ func (b *beliefs) readTenant(ctx context.Context, name string) (*tenant, error) 
 	return t, nil
 }
 
-// adoptPriors reads the published priors of a tenant and makes them active in t.
+// adoptPriors reads the published priors into t.
 func (b *beliefs) adoptPriors(ctx context.Context, name string, t *tenant) error {
 	version, data, err := b.backend.Priors(ctx, name)
 	if err != nil {
@@ -79,8 +78,8 @@ func (b *beliefs) adoptPriors(ctx context.Context, name string, t *tenant) error
 	return nil
 }
 
-// updateCounters runs a step that changes counters in the backend, and makes the same change in memory. To do so,
-// updateCounters removes the provisional rewards of the sessions that step returns, and adds the deltas of each tenant.
+// updateCounters runs a step that changes counters in the backend, and makes the same change in memory. It removes the
+// provisional rewards of the returned sessions.
 func (b *beliefs) updateCounters(ctx context.Context, step func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -97,16 +96,16 @@ func (b *beliefs) updateCounters(ctx context.Context, step func() (sessions []se
 			b.addSettled(ctx, name, deltas)
 			added = true
 		})
-		if !added { // addSettled panicked, so the counters in memory do not have the deltas and must be read again
+		if !added { // after a panic in addSettled, memory lacks the deltas
 			delete(b.positions, name)
 		}
 	}
 	return nil
 }
 
-// addSettled adds settled deltas to the beliefs, and publishes maxima and priors. If the counters of the tenant are not
-// in memory, addSettled reads them from the backend, which has the deltas already. With many tenants in memory,
-// addSettled reads no counters; they are read at the next use of the tenant. The caller holds b.mu.
+// addSettled adds settled deltas and publishes maxima and priors. Counters that are not in memory are read from the
+// backend, which has the deltas already; with many tenants in memory, they are read at the next use. The caller holds
+// b.mu.
 func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.Delta) {
 	if t, read := b.get(name); read {
 		t.counters.Add(deltas)
@@ -115,14 +114,14 @@ func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.De
 		return
 	} else if err := b.loadLocked(ctx, name); err != nil {
 		b.tools.reportFailure(label.StepLoad, err)
-		b.chooser(name) // queues the tenant, which tidy reads
+		b.chooser(name) // queues the tenant for loadAndEvict
 		return
 	}
 	b.publish(ctx, name)
 }
 
-// publish stores the maxima of a tenant that have risen. A maximum is the strongest evidence that an arm has had so
-// far. After enough rewards, publish also stores new priors. The caller holds b.mu.
+// publish stores the risen maxima of a tenant, the strongest evidence of each arm so far, and new priors after enough
+// rewards. The caller holds b.mu.
 func (b *beliefs) publish(ctx context.Context, name string) {
 	t, read := b.get(name)
 	if !read {
@@ -136,7 +135,7 @@ func (b *beliefs) publish(ctx context.Context, name string) {
 	b.refit(ctx, name)
 }
 
-// refitDue fits the priors of the touched sessions' tenants, if a tenant has enough new rewards.
+// refitDue fits the priors of the touched sessions' tenants if they are due.
 func (b *beliefs) refitDue(ctx context.Context, touched map[session.Ref]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +144,7 @@ func (b *beliefs) refitDue(ctx context.Context, touched map[session.Ref]bool) {
 	}
 }
 
-// refit fits and publishes the priors of a tenant in memory after enough new rewards. The caller holds b.mu.
+// refit fits and publishes the priors of a tenant after enough new rewards. The caller holds b.mu.
 func (b *beliefs) refit(ctx context.Context, name string) {
 	t, read := b.get(name)
 	if !read || t.newRewards < bandit.RefitEvery {
@@ -165,7 +164,7 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 		b.tools.reportFailure(label.StepRefit, err)
 		return
 	}
-	if !ok { // another replica has published priors first, so use the priors of that replica
+	if !ok { // another replica published first; use its priors
 		if err := b.adoptPriors(ctx, name, t); err != nil {
 			b.tools.reportFailure(label.StepRefit, err)
 		}
@@ -175,8 +174,7 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 	c.SetPriors(p)
 }
 
-// loadFirstTenants reads the counters of the first tenantsAtStart tenants. The counters of other tenants are read at
-// their first use.
+// loadFirstTenants reads the counters of the first tenantsAtStart tenants; others are read at their first use.
 func (b *beliefs) loadFirstTenants(ctx context.Context) error {
 	names, err := b.backend.Tenants(ctx)
 	if err != nil {
@@ -199,9 +197,8 @@ func (b *beliefs) loadFirstTenants(ctx context.Context) error {
 	return nil
 }
 
-// follow adds the changes by other replicas to the counters of a tenant in memory. If the changes are incomplete,
-// follow reads the counters again. If the counters in memory already have the position, follow changes nothing. settled
-// reports which sessions a replica has settled, and follow removes the provisional rewards of these sessions.
+// follow adds the changes of other replicas to a tenant in memory, or reads its counters again if the changes are
+// incomplete. It removes the provisional rewards of sessions that a replica has settled.
 func (b *beliefs) follow(ctx context.Context, name, position string, changes func(tenant string) ([]trial.Delta, bool), settled func(ids []session.ID) ([]bool, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -234,9 +231,8 @@ func (b *beliefs) follow(ctx context.Context, name, position string, changes fun
 	return nil
 }
 
-// addChanges adds the changes by other replicas to the counters of a tenant in memory, and reads its maxima and priors.
-// added is false if the changes are incomplete, so that the counters must be read from the backend. The caller holds
-// b.mu.
+// addChanges adds the changes of other replicas, and reads maxima and priors. added is false if the counters must be
+// read again. The caller holds b.mu.
 func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tenant string) ([]trial.Delta, bool)) (added bool, err error) {
 	_, followed := b.positions[name]
 	t, read := b.get(name)
@@ -254,7 +250,7 @@ func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tena
 	if !ok {
 		return false, nil
 	}
-	delete(b.positions, name) // changes returns the deltas only once, so after a failure the next call reads the counters
+	delete(b.positions, name) // changes returns deltas only once, so a failure must lead to a full read
 	deltas, closed := selectDefinition(b.rewardName, deltas)
 	if len(closed) > 0 { // another replica uses another reward definition
 		return false, nil
@@ -267,14 +263,13 @@ func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tena
 	return true, nil
 }
 
-// feedbackPosition returns the position up to which the feedback on the open sessions of a tenant was read.
+// feedbackPosition returns how far the feedback on a tenant's open sessions was read.
 func (b *beliefs) feedbackPosition(name string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.feedbackPositions[name]
 }
 
-// setFeedbackPosition stores the position that feedbackPosition returns.
 func (b *beliefs) setFeedbackPosition(name, last string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

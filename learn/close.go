@@ -18,17 +18,16 @@ import (
 )
 
 const (
-	// countInterval is the minimum time between two counts of the exchanges without a sample. A count is expensive,
-	// because in a shared backend it reads all tenants.
+	// countInterval is the minimum time between two counts of unsampled exchanges, which read all tenants.
 	countInterval = 5 * time.Second
-	// unitGracePeriod is the maximum time that a due unit waits for data of its members. Without this limit, an active
-	// member could delay the closing forever.
+	// unitGracePeriod is the maximum time that a due unit waits for data of its members. Without it, an active member
+	// could delay the closing forever.
 	unitGracePeriod = 5 * time.Second
-	// maxIntervals is the maximum number of closing intervals that a replica leaves a due session to other replicas.
+	// maxIntervals is how many closing intervals a replica leaves a due session to others.
 	maxIntervals = 5
 )
 
-// closer closes sessions and corrects closed sessions. Only the goroutine of Learner.Run uses a closer.
+// closer closes sessions and corrects closed ones. Only the goroutine of Learner.Run uses it.
 type closer struct {
 	tools       tools
 	deliverer   Deliverer
@@ -41,24 +40,23 @@ type closer struct {
 	samples     *sampleBuilder
 	metrics     *Metrics
 	reward      feedback.Definition
-	rewardName  string          // name of reward
-	changed     *changedTenants // tenants with settled sessions, for Learner.ChangedTenants
+	rewardName  string
+	changed     *changedTenants // for Learner.ChangedTenants
 
-	isFleet bool         // other replicas also close sessions of the backend
-	seed    maphash.Seed // differs between replicas, so that they wait for different times in isLeftToOthers
+	isFleet bool         // other replicas close sessions, too
+	seed    maphash.Seed // differs between replicas, so that isLeftToOthers spreads their waits
 
-	nextTouchAt time.Time // time before which touchUnsettled does nothing
-	nextCountAt time.Time // time before which countUnsampled does nothing
+	nextTouchAt time.Time // next run of touchUnsettled
+	nextCountAt time.Time // next run of countUnsampled
 }
 
-// closeInterval returns the interval at which due sessions are closed. The interval is a tenth of the closing age, but
-// at least 100 ms and at most 10 s.
+// closeInterval is a tenth of the closing age, from 100 ms to 10 s.
 func (c *closer) closeInterval() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 10*time.Second)
 }
 
-// closeDue closes every session that has reached the closing age. All sessions close at the same age. If a session
-// closed when its feedback arrived, the arms with shorter sessions would be counted first.
+// closeDue closes every session that has reached the closing age. If a session closed when its feedback arrived, arms
+// with shorter sessions would be counted first.
 func (c *closer) closeDue(ctx context.Context) {
 	c.deliverer.WithDeliveryPaused(func() {
 		if _, ok := c.deliverer.UndeliveredSessions(); !ok {
@@ -73,7 +71,6 @@ func (c *closer) closeDue(ctx context.Context) {
 	})
 }
 
-// countUnsampled updates the count of stored exchanges that are not part of a sample.
 func (c *closer) countUnsampled(ctx context.Context) {
 	now := c.tools.now()
 	if now.Before(c.nextCountAt) {
@@ -121,7 +118,7 @@ func (c *closer) closeAll(ctx context.Context) bool {
 	return false
 }
 
-// unitsOf returns the units of the given sessions, which have data that the backend does not have yet.
+// unitsOf returns the units of sessions whose data has not reached the backend.
 func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
 	units := map[session.Ref]bool{}
 	for ref := range waiting {
@@ -134,14 +131,13 @@ func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
 	return units
 }
 
-// isInGracePeriod reports whether a due unit may still wait for data of its members.
 func (c *closer) isInGracePeriod(row *session.Row) bool {
 	return c.tools.now().Sub(row.Started) < c.reward.CloseAfter+unitGracePeriod
 }
 
-// isLeftToOthers reports whether this replica leaves a due session to other replicas for now. A replica with the
-// session in memory closes the session at once. The other replicas wait for a random number of closing intervals, from
-// one to maxIntervals, so that few replicas prepare a session that is in the memory of no replica.
+// isLeftToOthers reports whether this replica leaves a due session to others for now. A replica with the session in
+// memory closes it at once. The others wait a random number of closing intervals, so that few replicas prepare the same
+// session.
 func (c *closer) isLeftToOthers(ref session.Ref, started time.Time) bool {
 	if !c.isFleet || c.memory.Snapshot(ref) != nil {
 		return false
@@ -150,8 +146,8 @@ func (c *closer) isLeftToOthers(ref session.Ref, started time.Time) bool {
 	return c.tools.now().Sub(started) < c.reward.CloseAfter+time.Duration(intervals)*c.closeInterval()
 }
 
-// prepareSettlement returns the settlement of a closing session; nil after an error. A session with exchanges but
-// without a stored record adds nothing to the counters, but its samples are built.
+// prepareSettlement returns the settlement of a closing session, or nil after an error. A session without a stored
+// record moves no counter, but its samples are built.
 func (c *closer) prepareSettlement(ctx context.Context, row *session.Row) *pendingSettlement {
 	rec := c.memory.NewestRecord(row)
 	if rec.Unit.ID != "" {
@@ -192,8 +188,7 @@ func (c *closer) prepareSettlement(ctx context.Context, row *session.Row) *pendi
 	return st
 }
 
-// closingDeltas stores the reward at closing in the assignment of a session, and returns the deltas that the session
-// adds to the counters.
+// closingDeltas stores the reward in the session's assignment, and returns the deltas of the session.
 func closingDeltas(c *bandit.Chooser, rec *session.Record, out feedback.SessionReward) []trial.Delta {
 	a := &rec.Assignment
 	c.BoundNames(a)
@@ -209,14 +204,13 @@ func closingDeltas(c *bandit.Chooser, rec *session.Record, out feedback.SessionR
 	return deltas
 }
 
-// maxChanged is the maximum number of changed tenants.
 const maxChanged = 4096
 
-// changedTenants holds the tenants with sessions that were settled since the last call of take.
+// changedTenants holds the tenants with sessions settled since the last take.
 type changedTenants struct {
 	mu         sync.Mutex
 	names      map[string]bool
-	incomplete bool // more than maxChanged tenants have changed, and some are missing
+	incomplete bool // more than maxChanged tenants have changed
 }
 
 func (c *changedTenants) add(tenant string) {
@@ -231,7 +225,7 @@ func (c *changedTenants) add(tenant string) {
 	c.names[tenant] = true
 }
 
-// take returns the tenants in alphabetical order and empties the list. ok is false if the list was incomplete.
+// take returns the sorted tenants and empties the list. ok is false if some are missing.
 func (c *changedTenants) take() (names []string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,8 +13,7 @@ import (
 	"precept/store"
 )
 
-// toolTurn returns turn n of a session with tools: the result of the previous call, and the next call or, in the last
-// turn, text. If judged is set, the exchange has verdicts on the results, as an exchange from the proxy does.
+// toolTurn returns turn n of a session: the result of the previous call, and a new call or, at the end, text.
 func toolTurn(name string, n, last int, at time.Time, withVerdicts bool) *sample.Exchange {
 	x := newExchange(tenantA, name, n, at)
 	text := strings.Repeat("The build of the shed prints a line such as this one. ", 18) // about 1 KB
@@ -42,9 +41,8 @@ func toolTurn(name string, n, last int, at time.Time, withVerdicts bool) *sample
 	return x
 }
 
-// BenchmarkClose closes sessions of 1 and of 10 exchanges of about 1 KB on SQLite, every second session with a reward.
-// With memory=true, the exchanges of the open sessions are in the cache. cpu-us/exchange is the CPU time of the whole
-// process while the sessions close.
+// BenchmarkClose closes sessions of about 1 KB per exchange on SQLite, every second one with a reward. cpu-us/exchange
+// is the CPU time of the whole process.
 func BenchmarkClose(b *testing.B) {
 	for _, turns := range []int{1, 10} {
 		for _, withVerdicts := range []bool{false, true} {
@@ -98,7 +96,6 @@ func benchClose(b *testing.B, turns int, withVerdicts, memory bool) {
 	b.ReportMetric(float64(cpu.Microseconds())/float64(n), "cpu-us/session")
 }
 
-// cpuTime returns the CPU time of this process in user and kernel mode.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

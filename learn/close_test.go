@@ -18,8 +18,7 @@ import (
 	"precept/store"
 )
 
-// Sessions close at a fixed age, with or without a reward. Otherwise sessions with early rewards would be counted
-// first.
+// Otherwise sessions with early rewards would be counted first.
 func TestSessionClosesAtFixedAge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -48,7 +47,6 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 	assertEqual(t, "closed sessions in the tally after a second pass", f.Learner.Metrics.Closed.Load(), 2)
 }
 
-// One pass closes more sessions than fit into one transaction.
 func TestManySessionsCloseInOnePass(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
@@ -84,7 +82,7 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	assertEqual(t, "counters after a failed settlement", f.counters(tenantA), noCounters)
 	f.closeDue(f.ctx())
 	assertEqual(t, "rewarded sessions", f.counter("", "told"), 1)
-	// The repeated write of the sample changed nothing, because the id of a sample is derived from the session.
+	// The id of a sample is derived from the session, so the repeated write added nothing.
 	var families []string
 	samplesReader := f.backend.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
@@ -99,8 +97,6 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	assertEqualList(t, "families of the samples", families, []string{sample.DialogResponse})
 }
 
-// If a session has another turn after its close has failed, it remains due. The next pass closes it, in the same
-// process or after a restart.
 func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"samples", "settle"} {
@@ -127,8 +123,7 @@ func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
 	}
 }
 
-// Feedback after close leads to the same counters as the same feedback before close, except for the counts of rewards
-// at close and late rewards.
+// Only the counts of rewards at close and of late rewards differ.
 func TestLateFeedbackCorrectsCounters(t *testing.T) {
 	t.Parallel()
 	user := func(id string, minute int, y float64) feedback.Entry { return userScore(id, minute, y) }
@@ -196,7 +191,6 @@ func TestRewardIgnoresFeedbackOfOtherTiers(t *testing.T) {
 	assertEqual(t, "definition", f.RewardDefinition(), "verifier@1h0m0s")
 }
 
-// An excluded session adds only one counter, for the reason of its exclusion. Its feedback changes no counter.
 func TestExcludedSessionAddsOneCountForItsReason(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -212,7 +206,6 @@ func TestExcludedSessionAddsOneCountForItsReason(t *testing.T) {
 	assertEqual(t, "version", f.applied(id).Version, 2)
 }
 
-// A close counts the newest assignment in memory, not the stored row. Later changes of the assignment have no effect.
 func TestCloseFreezesNewestAssignment(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -263,7 +256,7 @@ func TestCloseIsRetriedAfterFailureOfAnyStep(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			f := newFixture(t, nil)
 			id := f.addSession("s", newAssignment(true))
-			f.postFeedback(tenantA, id, userScore("a", 1, 1)) // a session without feedback closes without reading feedback
+			f.postFeedback(tenantA, id, userScore("a", 1, 1)) // without feedback, a close reads none
 			f.deliverAndCorrect()
 			f.backend.failNext(op, 2, errDown)
 			f.advancePastClose()
@@ -276,7 +269,7 @@ func TestCloseIsRetriedAfterFailureOfAnyStep(t *testing.T) {
 	}
 }
 
-// A session whose row is unreadable closes without being counted. Otherwise it would be due forever.
+// Otherwise the session would be due forever.
 func TestSessionWithDamagedRowClosesUncounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -324,8 +317,7 @@ func TestCloseIntervalIsBounded(t *testing.T) {
 	}
 }
 
-// Another replica settles a session while this replica closes it. This replica does not overwrite the settlement, and
-// its later correction uses the assignment of the other replica.
+// The later correction uses the assignment that the other replica stored.
 func TestCloseKeepsSettlementOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -355,7 +347,6 @@ func TestCloseKeepsSettlementOfAnotherReplica(t *testing.T) {
 	assertEqual(t, "sessions with the lesson injected (assignment of this replica)", f.counter("look-twice@0123456789ab", "m1"), 0)
 }
 
-// If the program stops after it has stored feedback on a closed session, the next start makes the correction.
 func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -373,7 +364,7 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	assertEqual(t, "rewarded sessions", f.counter("", "told"), 1)
 	assertEqual(t, "version", f.applied(id).Version, 2)
 
-	// More feedback arrives during the settlement of a correction, and the program stops before the next pass.
+	// Feedback arrives while the correction is settled, and the program stops before the next pass.
 	e.At, e.Score = e.At.Add(time.Hour), .5
 	f.backend.hook = func(op string) {
 		if op == "settle" {
@@ -399,8 +390,6 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
 
-// If the backend fails to list the unsettled sessions, the next pass lists them again. After a successful listing, the
-// next pass does not list them again.
 func TestFailedListingOfUnsettledSessionsIsRetried(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -425,8 +414,6 @@ func TestFailedListingOfUnsettledSessionsIsRetried(t *testing.T) {
 	}
 }
 
-// A run closes like a session, but the tally counts only its member sessions, whether the reward arrives before or
-// after close.
 func TestMetricsCountMembersButNotTheRun(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"reward before close": false, "late reward": true} {

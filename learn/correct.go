@@ -14,7 +14,7 @@ import (
 	"precept/internal/session"
 )
 
-// correctTouched settles the touched sessions again, so that the counters include late feedback.
+// correctTouched settles touched sessions again, so that the counters include late feedback.
 func (c *closer) correctTouched(ctx context.Context) {
 	touched := c.touches.TakeTouched()
 	if len(touched) == 0 {
@@ -24,7 +24,6 @@ func (c *closer) correctTouched(ctx context.Context) {
 	c.tools.guard.Run(label.StepRefit, func() { c.beliefs.refitDue(ctx, touched) })
 }
 
-// correctAll corrects the given sessions, except sessions that the guard has set aside.
 func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 	work := make([]*pendingSettlement, 0, len(touched))
 	for ref := range touched {
@@ -51,16 +50,14 @@ func (c *closer) correctRemaining(ctx context.Context) {
 	c.correctTouched(ctx)
 }
 
-// rebuildInterval returns the interval at which the samples of sessions that continue after closing are built again.
-// The interval is a tenth of the closing age, but at least 100 ms and at most 5 minutes. Shorter intervals would be
-// expensive, because an agent may continue for days, and each time the whole session is read.
+// rebuildInterval is how often samples of sessions that continue after closing are built: a tenth of the closing age,
+// from 100 ms to 5 minutes. Each build reads the whole session, and agents may continue for days.
 func (c *closer) rebuildInterval() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 5*time.Minute)
 }
 
-// touchUnsettled touches the closed sessions with unsettled data. Such data are exchanges of agents that continued,
-// feedback that was stored before the program ended, and, in a shared backend, feedback that other replicas stored but
-// did not settle.
+// touchUnsettled touches closed sessions with unsettled data: exchanges of agents that continued, feedback stored
+// before the program ended, and feedback that other replicas stored but did not settle.
 func (c *closer) touchUnsettled(ctx context.Context) {
 	now := c.tools.now()
 	if now.Before(c.nextTouchAt) {
@@ -80,8 +77,8 @@ func (c *closer) touchUnsettled(ctx context.Context) {
 	}
 }
 
-// prepareCorrection returns the settlement that replaces the reward of a closed session by the reward from all feedback
-// that is stored now. The result is nil for an open session and after an error. A failed correction is repeated.
+// prepareCorrection returns the settlement that replaces the reward of a closed session by the reward from all stored
+// feedback. It returns nil for an open session and after an error, which is retried.
 func (c *closer) prepareCorrection(ctx context.Context, ref session.Ref) *pendingSettlement {
 	retry := func(err error) *pendingSettlement {
 		c.tools.reportFailure(label.StepCorrect, err)
@@ -127,7 +124,7 @@ func (c *closer) prepareCorrection(ctx context.Context, ref session.Ref) *pendin
 	st.settlement.Tenant, st.settlement.ID, st.settlement.From, st.settlement.FeedbackState = ref.Tenant, ref.ID, old.Version, state
 	st.settlement.To = session.SettledState{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Rewarded == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
-		return st // the counters do not change, but the samples get the new rating
+		return st // the counters stay, the samples get the new rating
 	}
 	if old.Rewarded {
 		st.settlement.Deltas = trial.Negate(bandit.Contribution(&a, old.Reward, old.Tier))
@@ -138,8 +135,8 @@ func (c *closer) prepareCorrection(ctx context.Context, ref session.Ref) *pendin
 	return st
 }
 
-// prepareImport returns the first settlement of a session that an earlier release imported. Such a session is closed,
-// but not settled. The result is nil for any other session.
+// prepareImport returns the first settlement of a session that an earlier release imported and closed without settling,
+// or nil.
 func (c *closer) prepareImport(ctx context.Context, ref session.Ref) (*pendingSettlement, error) {
 	row, ok, err := c.backend.Session(ctx, ref.Tenant, ref.ID)
 	if err != nil || !ok || !row.Closed {
@@ -157,8 +154,8 @@ func (c *closer) prepareImport(ctx context.Context, ref session.Ref) (*pendingSe
 	return &pendingSettlement{settlement: step, rewardName: defaultReward, entries: entries, isImport: true}, err
 }
 
-// decodeFrozen decodes the assignment of a closed session, and returns the reward definition at its closing. A
-// correction uses this definition and not the definition that is configured now.
+// decodeFrozen decodes the assignment of a closed session and its reward definition, which a correction uses in place
+// of the configured one.
 func decodeFrozen(frozen []byte, a *trial.Assignment) (feedback.Definition, error) {
 	if err := json.Unmarshal(frozen, a); err != nil {
 		return feedback.Definition{}, err
@@ -166,7 +163,7 @@ func decodeFrozen(frozen []byte, a *trial.Assignment) (feedback.Definition, erro
 	return feedback.ParseDefinition(cmp.Or(a.Reward, defaultReward))
 }
 
-// dropLateFeedback is like dropLateImplicit, but reads the start of the session from the backend if there is implicit
+// dropLateFeedback calls dropLateImplicit with the start of the session, which it reads only if there is implicit
 // feedback.
 func (c *closer) dropLateFeedback(ctx context.Context, ref session.Ref, entries []feedback.Entry, age time.Duration) ([]feedback.Entry, error) {
 	if !slices.ContainsFunc(entries, func(e feedback.Entry) bool { return e.Rule != "" }) {

@@ -34,7 +34,6 @@ var (
 	daySettings = flag.String("day.redis", "", "settings of Redis in TestADayOfAFleet, as --name value") //nolint:gochecknoglobals // a flag of the tests
 )
 
-// The size of the simulated fleet.
 const (
 	dayReplicas        = 10
 	dayTenants         = 50
@@ -42,20 +41,15 @@ const (
 	dayHot             = 6 * time.Hour // learning.hot
 	dayStep            = 10 * time.Minute
 	daySteps           = int(24 * time.Hour / dayStep)
-	partitionedReplica = 3                                // number of the replica that loses Redis for an hour
+	partitionedReplica = 3                                // loses Redis for an hour
 	cutFrom            = int(10 * time.Hour / dayStep)    // first step without Redis
 	cutUntil           = cutFrom + int(time.Hour/dayStep) // first step with Redis again
 )
 
-// Ten replicas on one Redis serve the sessions of one day, and a single process on SQLite serves the same sessions. At
-// the end, the counters of both are equal. During the day:
-//   - some sessions continue at another replica;
-//   - rewards arrive before the session closes or hours later, and some rewards change;
-//   - one replica restarts every hour, and one replica has no connection to Redis for an hour;
-//   - the samples are exported every three hours, and exchanges of sessions older than dayHot are deleted from Redis.
-//
-// A session has day.requests requests. Only the first request and the request at another replica are stored as
-// exchanges. The other requests are only counted in the record of the session.
+// The same sessions of one day run on ten replicas with Redis and on one process with SQLite. At the end, their
+// counters agree. Sessions continue at other replicas, rewards arrive late or change, replicas restart, and one replica
+// loses Redis for an hour. Of the requests of a session, only the first and the one at another replica are stored as
+// exchanges.
 func TestADayOfAFleet(t *testing.T) {
 	server := storetest.StartRedis(t, strings.Fields(*daySettings)...)
 	d := &daySimulation{
@@ -105,7 +99,6 @@ func TestADayOfAFleet(t *testing.T) {
 	d.reportKinds(server)
 }
 
-// daySimulation is the state of TestADayOfAFleet.
 type daySimulation struct {
 	t       *testing.T
 	clock   *clock
@@ -113,29 +106,27 @@ type daySimulation struct {
 	single  *fixture
 	fleet   []*fixture
 	link    *link    // of the partitioned replica
-	addrs   []string // of Redis, as each replica reaches it
+	addrs   []string // Redis as each replica reaches it
 	dirs    []string
 	events  map[int][]dayEvent
-	actions [dayReplicas + 1][]func(f *fixture) // of the current step, by replica; the last element is the single process
+	actions [dayReplicas + 1][]func(f *fixture) // of the current step, by replica; the last entry is the single process
 
 	lake     *redis.Store
 	cooler   *redis.ExchangeDeleter
-	exported map[string]string // position up to which samples were read, by stream
+	exported map[string]string // by stream: position up to which samples were read
 
 	startedAt time.Time
-	// Counts of sessions (begun, moved to another replica), rewards (all, late), restarts of replicas, exchanges
-	// deleted from Redis, and exported samples.
+
 	sessions, moved, rewards, lateRewards, restarts, deleted, samples int
 }
 
-// dayEvent is a scheduled event of a session: a request if y < 0, otherwise a reward of y.
+// dayEvent is a request of a session if y < 0, otherwise a reward of y.
 type dayEvent struct {
 	session      int32
 	tenant, home int8
 	y            float32
 }
 
-// openReplica opens the store and the learner of replica i.
 func (d *daySimulation) openReplica(i int) *fixture {
 	return openFixture(d.t, d.dirs[i], d.clock, func(o *options) {
 		db, err := redis.Open(redis.Options{URL: "redis://" + d.addrs[i], Now: time.Now})
@@ -151,22 +142,20 @@ func (d *daySimulation) openReplica(i int) *fixture {
 	})
 }
 
-// schedule schedules an event for a step of the day.
 func (d *daySimulation) schedule(step int, e dayEvent) { d.events[step] = append(d.events[step], e) }
 
-// isDisconnected reports whether a replica has no connection to Redis during a step.
 func isDisconnected(replica, step int) bool {
 	return replica == partitionedReplica && step >= cutFrom && step < cutUntil
 }
 
-// addAction adds an action to the current step, for a replica and for the single process.
+// addAction adds an action for a replica and for the single process.
 func (d *daySimulation) addAction(replica int, action func(f *fixture)) {
 	for _, i := range []int{replica, dayReplicas} {
 		d.actions[i] = append(d.actions[i], action)
 	}
 }
 
-// startSession starts a session, and schedules its further requests and rewards.
+// startSession starts a session, and schedules its later requests and rewards.
 func (d *daySimulation) startSession(step int) {
 	i, home := d.sessions, d.rng.IntN(dayReplicas)
 	e := dayEvent{session: int32(i), tenant: int8(min(d.rng.IntN(dayTenants), d.rng.IntN(dayTenants))), home: int8(home), y: -1}
@@ -194,21 +183,20 @@ func (d *daySimulation) startSession(step int) {
 	switch n := d.rng.IntN(10); {
 	case n < 5 && !isCutOff:
 		reward(step+2+d.rng.IntN(closed-5), float64(i%5)/4)
-	case n < 7: // a reward after close, when the rows of the partitioned replica are in Redis
+	case n < 7: // after close, when Redis has the rows of the partitioned replica
 		d.lateRewards++
 		reward(min(step+closed+int(closeAge/dayStep)+d.rng.IntN(daySteps/3), daySteps+10), float64(i%2))
 	}
-	if d.rng.IntN(10) == 0 { // a correction of the same entry
+	if d.rng.IntN(10) == 0 { // correct the same entry
 		reward(min(step+2*closed+daySteps/3, daySteps+15), .5)
 	}
 }
 
-// names returns the tenant and the name of the session of an event.
 func (e *dayEvent) names() (tenant, name string) {
 	return fmt.Sprint("tenant-", e.tenant), fmt.Sprint("s", e.session)
 }
 
-// assignment returns the assignment of session i: control, or treated with one pick. It depends only on i.
+// assignment depends only on i.
 func (d *daySimulation) assignment(i int) trial.Assignment {
 	arm := trial.Arm(fmt.Sprintf("lesson-%04d@0123456789ab", i*7919%dayLessons))
 	a := trial.Assignment{
@@ -221,14 +209,12 @@ func (d *daySimulation) assignment(i int) trial.Assignment {
 	return a
 }
 
-// offerTurn offers one turn to a replica.
 func (d *daySimulation) offerTurn(f *fixture, tenant, name string, n int) {
 	if !f.Offer(store.Turn{Exchange: newExchange(tenant, name, n, d.clock.now()), Size: 100}) {
 		d.t.Error("Offer refused a turn")
 	}
 }
 
-// runEvent adds the actions of an event to the current step.
 func (d *daySimulation) runEvent(step int, e dayEvent) {
 	tenant, name := e.names()
 	replica := d.rng.IntN(dayReplicas)
@@ -253,7 +239,6 @@ func (d *daySimulation) runEvent(step int, e dayEvent) {
 	})
 }
 
-// continueSession sends the second turn of a session to a replica.
 func (d *daySimulation) continueSession(f *fixture, tenant, name string) {
 	ses, late := f.Acquire(d.t.Context(), tenant, session.IDOf(tenant, session.NamespaceSession, name))
 	if ses == nil || late {
@@ -267,7 +252,7 @@ func (d *daySimulation) continueSession(f *fixture, tenant, name string) {
 	d.offerTurn(f, tenant, name, 2)
 }
 
-// runStep runs the events of one step. All processes work concurrently.
+// runStep runs the events of one step in all processes concurrently.
 func (d *daySimulation) runStep(step int) {
 	d.link.setOpen(step < cutFrom || step >= cutUntil)
 	if step == cutUntil {
@@ -306,7 +291,7 @@ func (d *daySimulation) runStep(step int) {
 	d.clock.add(dayStep)
 }
 
-// export reads and acknowledges the new samples, and deletes the exchanges of old sessions.
+// export reads and acknowledges new samples, and deletes the exchanges of old sessions.
 func (d *daySimulation) export() {
 	streams, err := d.lake.SampleStreams(d.t.Context())
 	if err != nil {
@@ -336,7 +321,6 @@ func (d *daySimulation) export() {
 	d.deleted += n
 }
 
-// reconnect waits until a replica reaches Redis again.
 func (d *daySimulation) reconnect(f *fixture) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
 	defer cancel()
@@ -351,7 +335,6 @@ func (d *daySimulation) reconnect(f *fixture) {
 	}
 }
 
-// finishWork closes and corrects the remaining sessions in all processes.
 func (d *daySimulation) finishWork() {
 	for range 4 {
 		d.clock.add(closeAge)
@@ -363,7 +346,6 @@ func (d *daySimulation) finishWork() {
 	}
 }
 
-// report logs the figures that decision 65 quotes.
 func (d *daySimulation) report(server *storetest.Redis) {
 	runtime.GC()
 	var m runtime.MemStats
@@ -389,7 +371,6 @@ func (d *daySimulation) report(server *storetest.Redis) {
 	d.t.Logf("%s", text)
 }
 
-// fileBytes returns the size of all files in dirs.
 func fileBytes(t *testing.T, dirs ...string) (n int64) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -408,8 +389,7 @@ func fileBytes(t *testing.T, dirs ...string) (n int64) {
 	return n
 }
 
-// reportKinds logs the number of Redis keys of each kind, their mean size in a sample of at most 500 keys, and their
-// estimated total size.
+// reportKinds logs the number and the estimated size of the Redis keys of each kind.
 func (d *daySimulation) reportKinds(server *storetest.Redis) {
 	count, sampled, bytes := map[string]int{}, map[string]int{}, map[string]int64{}
 	for cursor := "0"; ; {
@@ -433,7 +413,7 @@ func (d *daySimulation) reportKinds(server *storetest.Redis) {
 	}
 }
 
-// link is a TCP proxy between a replica and Redis that a test can cut.
+// link is a TCP proxy to Redis that a test can cut.
 type link struct {
 	addr, target string
 	mu           sync.Mutex
@@ -441,7 +421,6 @@ type link struct {
 	conns        []net.Conn
 }
 
-// newLink starts a proxy to a server.
 func newLink(t *testing.T, target string) *link {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -467,7 +446,6 @@ func newLink(t *testing.T, target string) *link {
 	return k
 }
 
-// serve copies bytes in both directions until one side ends.
 func (l *link) serve(ctx context.Context, c net.Conn) {
 	defer c.Close() //nolint:errcheck // a test
 	s, err := new(net.Dialer).DialContext(ctx, "tcp", l.target)
@@ -494,7 +472,6 @@ func (l *link) serve(ctx context.Context, c net.Conn) {
 	<-done
 }
 
-// setOpen opens or cuts the link.
 func (l *link) setOpen(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,16 +10,14 @@ import (
 	"precept/bandit/trial"
 )
 
-// Counters belong to a reward definition. After a change of the definition, counting starts from zero. After the old
-// definition is configured again, its counters are used again. In the backend, the scope of a counter begins with the
-// name of the definition, unless the definition is the default.
+// Counters belong to a reward definition: a new definition starts from zero, and an old one continues with its
+// counters. The scope of a counter in the backend begins with the name of the definition, unless it is the default.
 const (
 	defaultReward    = feedback.DefaultDefinition
-	definitionPrefix = "r:" // prefix of a scope that begins with the name of a definition, and of no other scope
-	definitionEnd    = "|"  // end of the name of the definition in a scope
+	definitionPrefix = "r:" // no other scope begins with this
+	definitionEnd    = "|"
 )
 
-// addDefinitionPrefix returns deltas whose scopes begin with the name of a reward definition.
 func addDefinitionPrefix(rewardName string, ds []trial.Delta) []trial.Delta {
 	if rewardName == defaultReward || len(ds) == 0 {
 		return ds
@@ -31,8 +29,8 @@ func addDefinitionPrefix(rewardName string, ds []trial.Delta) []trial.Delta {
 	return out
 }
 
-// selectDefinition returns the deltas of one reward definition, with the name of the definition removed from their
-// scopes. closed is the number of closed sessions under each other definition.
+// selectDefinition returns the deltas of one reward definition, without the prefix. closed counts the closed sessions
+// of each other definition.
 func selectDefinition(rewardName string, ds []trial.Delta) (selected []trial.Delta, closed map[string]int64) {
 	others := map[string][]trial.Delta{}
 	closed = map[string]int64{}
@@ -56,7 +54,6 @@ func selectDefinition(rewardName string, ds []trial.Delta) (selected []trial.Del
 	return selected, closed
 }
 
-// reportOtherDefinitions converts the numbers of sessions under other reward definitions to the type of the report.
 func reportOtherDefinitions(closed map[string]int64) (list []report.DefinitionCount) {
 	for _, reward := range slices.Sorted(maps.Keys(closed)) {
 		list = append(list, report.DefinitionCount{RewardDefinition: reward, Sessions: closed[reward]})

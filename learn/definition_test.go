@@ -12,9 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// A change of the reward definition starts new counters, and the report shows the number of sessions under the old
-// definition. If the change is undone, the old counters are in use again. Late feedback corrects the counters of the
-// definition under which the session closed.
+// Late feedback corrects the counters of the definition under which the session closed.
 func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -69,7 +67,7 @@ func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 			verifierFixture.advancePastClose()
 			assertEqual(t, "verifier definition: rewarded sessions after close", rewardedSessions(verifierFixture), 1)
 			belief := verifierFixture.Beliefs(tenantA).Posterior(lookTwice)
-			verifierFixture.postFeedback(tenantA, a, userScore("f", 2, 0)) // the user of the first session changes the score
+			verifierFixture.postFeedback(tenantA, a, userScore("f", 2, 0)) // changes the score of the first session
 			verifierFixture.recomputeRewards(verifierFixture.ctx())
 			assertEqual(t, "verifier definition: belief after a correction under the user definition", verifierFixture.Beliefs(tenantA).Posterior(lookTwice), belief)
 			assertEqual(t, "verifier definition: rewarded sessions after that correction", rewardedSessions(verifierFixture), 1)

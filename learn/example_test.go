@@ -14,8 +14,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// A program that only reads opens a Learner on a store and asks for a report. A program that serves sessions also sets
-// Memory, Deliverer and Touches, and calls Run and Follow.
+// A program that only reads opens a Learner and asks for a report. A server also sets Memory, Deliverer and Touches,
+// and calls Run and Follow.
 func Example() {
 	now := func() time.Time { return time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC) }
 	dir, _ := os.MkdirTemp("", "learn")

@@ -13,7 +13,6 @@ import (
 	"precept/store"
 )
 
-// withCache returns a function that adds an exchange cache of about size bytes to the options of a fixture.
 func withCache(t testing.TB, size int64) func(o *options) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)
@@ -24,7 +23,7 @@ func withCache(t testing.TB, size int64) func(o *options) {
 	return func(o *options) { o.Exchanges = cache }
 }
 
-// offerTurns offers the turns from through to of three sessions, and writes them to the backend.
+// offerTurns writes turns of three sessions to the backend, including the last one.
 func (f *fixture) offerTurns(from, to int) {
 	f.t.Helper()
 	const last = 6
@@ -42,7 +41,6 @@ func (f *fixture) offerTurns(from, to int) {
 	}
 }
 
-// samplesText returns all stored samples as JSON.
 func (f *fixture) samplesText() string {
 	f.t.Helper()
 	page, err := f.backend.ListSamples(f.ctx(), tenantA, session.ListRange{Limit: 256})
@@ -66,12 +64,11 @@ func TestCloseReadsExchangesFromCache(t *testing.T) {
 		t.Errorf("calls during close = %q, want samples and no read of exchanges", calls)
 	}
 	assertEqual(t, "sessions closed from the cache", f.opts.Exchanges.Hits(), 3)
-	f.postFeedback(tenantA, sessionID("a"), userScore("late", 1, 1)) // rebuilds the samples after the session left the cache
+	f.postFeedback(tenantA, sessionID("a"), userScore("late", 1, 1)) // rebuilds the samples, because the session left the cache
 	f.deliverAndCorrect()
 	assertEqual(t, "correction read exchanges from the backend", slices.Contains(f.backend.takeCalls(), "read exchanges"), true)
 }
 
-// The samples do not depend on whether a close reads the exchanges from the cache or from the backend.
 func TestSamplesDoNotDependOnTheCache(t *testing.T) {
 	t.Parallel()
 	plain := newFixture(t, nil)
@@ -93,7 +90,7 @@ func TestSamplesDoNotDependOnTheCache(t *testing.T) {
 		}, 3},
 		"repeated delivery": {1 << 20, func(f *fixture) *fixture {
 			f.AddEchoes(session.Echo{Tenant: tenantA, Key: 7, ID: sessionID("a"), At: f.clock.now()})
-			f.backend.failNext("join", 1, errDown) // the join fails after the exchanges are stored
+			f.backend.failNext("join", 1, errDown) // after the exchanges are stored
 			return f
 		}, 3},
 		"exchange stored by another writer": {1 << 20, func(f *fixture) *fixture {
@@ -110,7 +107,7 @@ func TestSamplesDoNotDependOnTheCache(t *testing.T) {
 			f.offerTurns(1, 3)
 			f = tc.disturb(f)
 			f.offerTurns(4, 6)
-			f.clock.add(2 * time.Second) // longer than the delay of a retry
+			f.clock.add(2 * time.Second) // longer than a retry's delay
 			f.advancePastClose()
 			assertEqual(t, "sessions closed from the cache", f.opts.Exchanges.Hits(), tc.fromMemory)
 			assertEqual(t, "samples", f.samplesText(), want)
@@ -118,7 +115,7 @@ func TestSamplesDoNotDependOnTheCache(t *testing.T) {
 	}
 }
 
-// copyAfterKill returns a fixture on a copy of the current files, as after a kill of the program.
+// copyAfterKill returns a fixture on a copy of the files, as after a kill.
 func copyAfterKill(f *fixture) *fixture {
 	dir := f.t.TempDir()
 	files, err := filepath.Glob(filepath.Join(f.dir, "*"))

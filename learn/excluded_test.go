@@ -14,8 +14,7 @@ import (
 	"precept/store/storetest"
 )
 
-// addExcludedAndOtherSessions adds nine sessions: five excluded sessions, a member of a run, and three sessions
-// in the experiment. The excluded session "older" has no reason, as if an older release had stored it.
+// The session "older" has no reason, as if an older release had stored it.
 func (f *fixture) addExcludedAndOtherSessions() {
 	for name, reason := range map[string]trial.ExclusionReason{
 		"late-1": trial.ExcludedLate, "late-2": trial.ExcludedLate, "twin": trial.ExcludedTwin, "keys": trial.ExcludedKeys, "older": "",
@@ -41,8 +40,7 @@ func (f *fixture) addExcludedAndOtherSessions() {
 	f.deliverAndCorrect()
 }
 
-// The report counts each closed session once: in the experiment, as excluded for a reason, or as a member of a run. A
-// second replica that closes the same sessions, late feedback and a restart do not change the counts.
+// A second replica, late feedback and a restart do not change the counts.
 func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 	t.Parallel()
 	want := report.Flow{

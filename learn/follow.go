@@ -11,20 +11,18 @@ import (
 	"precept/internal/session"
 )
 
-// feedbackBatch is the maximum number of open sessions whose feedback one call of RatedOpenSessions reads.
+// feedbackBatch is the maximum number of open sessions that one call of RatedOpenSessions reads.
 const feedbackBatch = 500
 
-// follower updates the beliefs with the settlements and the feedback that other replicas have stored.
+// follower updates the beliefs with what other replicas stored.
 type follower struct {
 	tools       tools
 	beliefs     *beliefs
 	provisional *provisionalTracker
-	fleet       Fleet       // nil means no other replicas
-	hasStarted  atomic.Bool // Fleet.Positions has returned a result before
+	fleet       Fleet       // nil: no other replicas
+	hasStarted  atomic.Bool // Fleet.Positions has returned a result
 }
 
-// run refreshes the counters until ctx ends, with a pause of every between two rounds. Without a fleet, run returns at
-// once.
 func (f *follower) run(ctx context.Context, every time.Duration) error {
 	if f.fleet == nil {
 		return nil
@@ -34,7 +32,7 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 		if err := f.tools.guard.RunErr(label.StepFollow, func() error { return f.refresh(ctx) }); err != nil && ctx.Err() == nil {
 			f.tools.reportFailure(label.StepFollow, err)
 		}
-		// If a read is slow, wait longer, so that reads take at most a small share of the time.
+		// Wait longer after a slow read, so that reads take only a small share of the time.
 		wait := max(every, 20*f.tools.now().Sub(begin))
 		select {
 		case <-ctx.Done():
@@ -44,7 +42,7 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// start reads the counters once. If the backend is unavailable, start succeeds, and run tries again.
+// start reads the counters once. If the backend is unavailable, it succeeds, and run tries again.
 func (f *follower) start(ctx context.Context) error {
 	err := f.tools.guard.RunErr(label.StepLoad, func() error { return f.refresh(ctx) })
 	if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, guard.ErrPanicked) {
@@ -54,8 +52,7 @@ func (f *follower) start(ctx context.Context) error {
 	return err
 }
 
-// refresh updates the counters of the tenants in memory whose counters have changed since the last call. The
-// first call also reads tenants that are not in memory.
+// refresh updates the tenants in memory whose counters have changed. The first call also reads others.
 func (f *follower) refresh(ctx context.Context) error {
 	if f.fleet == nil {
 		return nil
@@ -68,7 +65,7 @@ func (f *follower) refresh(ctx context.Context) error {
 	var errs []error
 	for name, progress := range moved {
 		f.beliefs.noteTenant(name)
-		if f.beliefs.tenant(name) == nil { // the counters of the tenant are not in memory
+		if f.beliefs.tenant(name) == nil { // the tenant is not in memory
 			if !first || readCount >= tenantsAtStart {
 				continue
 			}
@@ -85,14 +82,14 @@ func (f *follower) refresh(ctx context.Context) error {
 		case err == nil, errors.Is(err, guard.ErrPanicked):
 		case ctx.Err() != nil, errors.Is(err, session.ErrUnavailable):
 			return err
-		default: // continue with the next tenant, whose counters may be intact
+		default: // other tenants may be intact
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// followFeedback adds the feedback that other replicas received on open sessions to the chooser.
+// followFeedback adds the feedback on open sessions that other replicas received.
 func (f *follower) followFeedback(ctx context.Context, name string, latest string) error {
 	for ctx.Err() == nil {
 		from := f.beliefs.feedbackPosition(name)
@@ -109,7 +106,7 @@ func (f *follower) followFeedback(ctx context.Context, name string, latest strin
 			}
 		}
 		f.beliefs.setFeedbackPosition(name, last)
-		if last == from { // nothing is left to read, because the session with the newest feedback was deleted
+		if last == from { // the session with the newest feedback was deleted
 			return nil
 		}
 	}

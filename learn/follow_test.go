@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// remoteBackend is a Redis backend whose common operations fail as faultyBackend decides.
+// remoteBackend is a Redis backend whose common operations can fail.
 type remoteBackend struct {
 	*faultyBackend
 	redis *redis.Store
@@ -54,7 +54,7 @@ func (r remoteBackend) AreSettled(ctx context.Context, tenant string, ids []sess
 	return r.redis.AreSettled(ctx, tenant, ids)
 }
 
-// inRedis returns a function that changes the options of a fixture to a Redis backend.
+// inRedis returns an option that selects a Redis backend.
 func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *options) {
 	t.Helper()
 	return func(o *options) {
@@ -71,11 +71,10 @@ func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *optio
 	}
 }
 
-// panickingRedis is a Redis backend that panics in selected calls.
 type panickingRedis struct {
 	remoteBackend
-	moved    atomic.Bool            // whether Moved panics
-	counters atomic.Pointer[string] // the tenant for which Counters panics
+	moved    atomic.Bool            // Moved panics
+	counters atomic.Pointer[string] // Counters panics for this tenant
 }
 
 func (p *panickingRedis) Positions(ctx context.Context, follow []string) (map[string]session.Position, error) {
@@ -92,8 +91,6 @@ func (p *panickingRedis) Counters(ctx context.Context, tenant string) ([]trial.D
 	return p.remoteBackend.Counters(ctx, tenant)
 }
 
-// A replica follows the sessions and counters of another replica. A panic at one session, at the counters of one tenant
-// or at a poll affects only that session, tenant or poll.
 func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	t.Parallel()
 	const otherTenant = "other"
@@ -152,7 +149,7 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 
 	tenant := tenantA
 	backendPanic.counters.Store(&tenant)
-	writer.advancePastClose() // the counters of tenantA change, and the follower panics when it reads them
+	writer.advancePastClose() // the follower panics when it reads the changed counters
 	waitFor(t, "the panic at the counters", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })
 	addRewarded(otherTenant, "other", 1)
 	waitForRise("the reward of another tenant", otherTenant, otherPrior)
@@ -166,7 +163,6 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	waitForRise("a reward after the panics", otherTenant, before)
 }
 
-// If a read of Redis panics while the learner starts, the learner starts nevertheless, and reports the panic.
 func TestPanicDuringStartIsReported(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

@@ -20,7 +20,7 @@ import (
 	"precept/store"
 )
 
-// panickingStep makes one step of a worker panic for one session or, if exchange is set, for one exchange.
+// panickingStep makes a step panic for one session or, if exchange is set, for one exchange.
 type panickingStep struct {
 	step     label.Step
 	id       session.ID
@@ -28,7 +28,6 @@ type panickingStep struct {
 	panics   atomic.Int64
 }
 
-// before is a hook that panics at the selected step of the session or exchange, and counts the panics.
 func (p *panickingStep) before(step label.Step, id session.ID, exchange string) {
 	if step != p.step || p.exchange != "" && exchange != p.exchange || p.exchange == "" && id != p.id {
 		return
@@ -37,7 +36,7 @@ func (p *panickingStep) before(step label.Step, id session.ID, exchange string) 
 	panic("poison mara@example.com")
 }
 
-// startWorkers starts the recorder and the learner. stop ends both.
+// startWorkers starts the recorder and the learner, which stop ends.
 func (f *fixture) startWorkers() (stop func()) {
 	ctx, cancel := context.WithCancel(f.ctx())
 	done := make(chan error, 1)
@@ -53,7 +52,7 @@ func (f *fixture) startWorkers() (stop func()) {
 	}
 }
 
-// waitFor waits until ok returns true, and fails the test after a minute. name describes the awaited event.
+// waitFor waits until ok returns true, and fails the test after a minute.
 func waitFor(t *testing.T, name string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -63,7 +62,7 @@ func waitFor(t *testing.T, name string, ok func() bool) {
 	}
 }
 
-// deadLetters returns the sessions and exchanges that are set aside after a panic.
+// deadLetters returns the sessions and exchanges set aside after a panic.
 func (f *fixture) deadLetters() []session.DeadLetter {
 	f.t.Helper()
 	list, _, err := f.backend.backend.(interface {
@@ -75,7 +74,6 @@ func (f *fixture) deadLetters() []session.DeadLetter {
 	return list
 }
 
-// storedSamples returns the stored samples of a session.
 func (f *fixture) storedSamples(id session.ID) (list []sample.Sample) {
 	f.t.Helper()
 	err := f.backend.backend.(interface {
@@ -92,7 +90,6 @@ func (f *fixture) storedSamples(id session.ID) (list []sample.Sample) {
 	return list
 }
 
-// unsampled returns the number of stored exchanges without a sample.
 func (f *fixture) unsampled() int64 {
 	f.t.Helper()
 	n, err := f.backend.CountUnsampled(f.ctx())
@@ -102,17 +99,15 @@ func (f *fixture) unsampled() int64 {
 	return n
 }
 
-// If a step of a worker panics for one session or exchange, the panic is reported, and another session still closes
-// with a reward and samples.
 func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionID("bad"), sessionID("good")
 	badExchange := newExchange(tenantA, "bad", 1, time.Time{}).ID
 	for _, tc := range []struct {
 		step     label.Step
-		exchange string // id of the exchange whose step panics, "" if a step of the session panics
-		stored   int    // number of stored exchanges of the bad session
-		closed   bool   // whether the bad session closes; not checked for the step encode
+		exchange string // id of the exchange whose step panics; "": a step of the session
+		stored   int    // stored exchanges of the bad session
+		closed   bool   // the bad session closes; not checked for the step encode
 	}{
 		{step: "record", exchange: badExchange, stored: 1, closed: true},
 		{step: "begin", exchange: badExchange, stored: 2, closed: true},
@@ -161,8 +156,6 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 	}
 }
 
-// If the backend panics in an operation on the data of one session, another session still closes with a reward and a
-// sample.
 func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionID("bad"), sessionID("good")
@@ -199,15 +192,13 @@ func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 
 func (f *fixture) panickingBackend() *panickingBackend { return f.backend.backend.(*panickingBackend) }
 
-// panickingBackend is a backend that panics in one operation on the data of one session.
 type panickingBackend struct {
 	backend
-	operation   string // the operation that panics
+	operation   string // operation that panics
 	id          session.ID
 	deadLetters []session.DeadLetter // received by SetAside
 }
 
-// panicIf panics if p is configured to panic for this operation and session.
 func (p *panickingBackend) panicIf(operation string, id session.ID) {
 	if p.operation == operation && id == p.id {
 		panic("the backend: " + operation)
@@ -266,8 +257,7 @@ func (p *panickingBackend) EachSample(ctx context.Context, tenant string, since,
 	}).EachSample(ctx, tenant, since, until, fn)
 }
 
-// If every attempt to close a session panics, each start of the program readmits the session for one attempt, until
-// three attempts have failed. An operator can permit a further attempt by calling Readmit with a higher limit.
+// Each start of the program readmits the session for one attempt, until three have failed.
 func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	bad := sessionID("bad")
@@ -300,8 +290,7 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
-// ForgetSession waits until a close of the session has ended. Otherwise the close would write samples of a deleted
-// session.
+// Otherwise the close would write samples of a deleted session.
 func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

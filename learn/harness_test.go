@@ -29,12 +29,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	tenantA    = "default"
 	closeAge   = time.Hour
-	noCounters = "null" // the JSON of an empty list of counters
+	noCounters = "null" // JSON of an empty list of counters
 )
 
 var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
 
-// clock is the time of a fixture. It changes only when a test moves it.
+// clock is the time of a fixture; only tests move it.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -46,30 +46,27 @@ func (c *clock) now() time.Time {
 	return c.at
 }
 
-// add advances the clock by d.
 func (c *clock) add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)
 }
 
-// backend is the backend of a store and a learner.
 type backend interface {
 	store.Backend
 	learn.Backend
 }
 
-// faultyBackend is a backend that records its calls. A test makes calls fail with failNext.
+// faultyBackend records its calls and lets tests make them fail.
 type faultyBackend struct {
 	backend
 	mu           sync.Mutex
 	calls        []string
-	failuresLeft map[string]int // by operation: the number of next calls that fail
+	failuresLeft map[string]int // by operation: next calls that fail
 	err          error
 	hook         func(op string) // before every call, without the lock
 }
 
-// call records the call of an operation and runs the hook. It returns an error if failNext made the call fail.
 func (f *faultyBackend) call(op string) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, op)
@@ -88,14 +85,13 @@ func (f *faultyBackend) call(op string) error {
 	return err
 }
 
-// failNext makes the next n calls of an operation fail.
 func (f *faultyBackend) failNext(op string, n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failuresLeft[op], f.err = n, err
 }
 
-// takeCalls returns the calls since the previous call of takeCalls.
+// takeCalls returns the calls since the previous takeCalls.
 func (f *faultyBackend) takeCalls() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -206,7 +202,7 @@ func (f *faultyBackend) PutPriors(ctx context.Context, tenant string, from int64
 	return f.backend.PutPriors(ctx, tenant, from, data)
 }
 
-// fixture is a learner and a store on a database. A test calls their steps one by one.
+// fixture is a learner and a store whose steps a test calls one by one.
 type fixture struct {
 	*store.Store
 	*learn.Learner
@@ -220,20 +216,18 @@ type fixture struct {
 	failures []string
 }
 
-// options holds the options of the store and the definition of the reward.
 type options struct {
 	store.Options
 	Reward feedback.Definition
 }
 
-// newFixture opens a store and a learner in a new directory. change, if not nil, edits the options of both.
+// newFixture opens a store and a learner in a new directory. change edits the options if not nil.
 func newFixture(t testing.TB, change func(o *options)) *fixture {
 	t.Helper()
 	clk := &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}
 	return openFixture(t, t.TempDir(), clk, change)
 }
 
-// openFixture opens a store and a learner in a directory. change, if not nil, edits the options of both.
 func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) *fixture {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
@@ -243,7 +237,7 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) 
 	f := &fixture{t: t, dir: dir, clock: clk, backend: &faultyBackend{backend: db, failuresLeft: map[string]int{}}}
 	o := options{Reward: feedback.Definition{CloseAfter: closeAge}, Options: store.Options{
 		Now: clk.now, Backend: f.backend,
-		LookupTimeout: 5 * time.Second, // long enough for a loaded machine
+		LookupTimeout: 5 * time.Second, // enough for a loaded machine
 		Queue:         store.QueueOptions{MaxMemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), MaxBytes: 1 << 30},
 		Content:       store.ContentOptions{StoreContent: true, RedactPersonal: true},
 		Hooks: store.Hooks{
@@ -272,14 +266,13 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) 
 	return f
 }
 
-// recordFailure records the step of a reported failure.
 func (f *fixture) recordFailure(step label.Step) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failures = append(f.failures, string(step))
 }
 
-// takeFailures returns the steps of the failures reported since the previous call.
+// takeFailures returns the steps of failures since the previous takeFailures.
 func (f *fixture) takeFailures() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -288,7 +281,6 @@ func (f *fixture) takeFailures() []string {
 	return out
 }
 
-// stop closes the store. A second call has no effect.
 func (f *fixture) stop() {
 	f.t.Helper()
 	if f.Store == nil {
@@ -300,14 +292,12 @@ func (f *fixture) stop() {
 	f.Store = nil
 }
 
-// reopen closes the store and opens its directory again.
 func (f *fixture) reopen(change func(o *options)) *fixture {
 	f.t.Helper()
 	f.stop()
 	return openFixture(f.t, f.dir, f.clock, change)
 }
 
-// deliverAndCorrect writes the queue and applies corrections.
 func (f *fixture) deliverAndCorrect() {
 	f.Deliver(f.ctx())
 	f.recomputeRewards(f.ctx())
@@ -326,7 +316,6 @@ func (f *fixture) advancePastClose() {
 
 func (f *fixture) ctx() context.Context { return f.t.Context() }
 
-// beginSession starts a session with an assignment, as a first request does.
 func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
 	id := session.IDOf(tenant, session.NamespaceSession, name)
 	ses := f.Add(&session.Record{
@@ -338,7 +327,7 @@ func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.
 	return id
 }
 
-// addSession starts a session with an assignment and one turn, and writes it to the database.
+// addSession starts a session with one turn and delivers it.
 func (f *fixture) addSession(name string, a trial.Assignment) session.ID {
 	f.t.Helper()
 	id := f.beginSession(tenantA, name, a)
@@ -349,7 +338,7 @@ func (f *fixture) addSession(name string, a trial.Assignment) session.ID {
 	return id
 }
 
-// offer offers turns of one session to the store without writing them to the backend.
+// offer offers turns without delivering them.
 func (f *fixture) offer(name string, turns ...int) {
 	f.t.Helper()
 	for _, n := range turns {
@@ -359,7 +348,7 @@ func (f *fixture) offer(name string, turns ...int) {
 	}
 }
 
-// drain stops the recorder and the learner after they have written and corrected everything.
+// drain stops the recorder and the learner after their last writes and corrections.
 func (f *fixture) drain() error {
 	ctx, cancel := context.WithCancel(f.ctx())
 	cancel()
@@ -368,7 +357,6 @@ func (f *fixture) drain() error {
 	return errors.Join(f.Store.Run(ctx), <-learned)
 }
 
-// postFeedback posts feedback on a stored session.
 func (f *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	f.t.Helper()
 	got, err := f.Post(f.ctx(), tenant, []session.ID{id}, 0, e)
@@ -377,7 +365,7 @@ func (f *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	}
 }
 
-// counters returns the tenant's stored counters as JSON.
+// counters returns the stored counters as JSON.
 func (f *fixture) counters(tenant string) string {
 	f.t.Helper()
 	list, err := f.backend.Counters(f.ctx(), tenant)
@@ -391,8 +379,8 @@ func (f *fixture) counters(tenant string) string {
 	return string(text)
 }
 
-// countersWithoutTiming returns the tenant's stored counters as JSON, without the numbers of rewards at close (heard)
-// and after close (late), which depend on the time at which feedback arrives.
+// countersWithoutTiming omits the rewards at close (heard) and after close (late), which depend on when feedback
+// arrives.
 func (f *fixture) countersWithoutTiming(tenant string) string {
 	f.t.Helper()
 	list, err := f.backend.Counters(f.ctx(), tenant)
@@ -408,7 +396,7 @@ func (f *fixture) countersWithoutTiming(tenant string) string {
 	return string(text)
 }
 
-// counter returns the sum of one counter over all days.
+// counter returns the sum of a counter over all days.
 func (f *fixture) counter(scope, field string) float64 {
 	f.t.Helper()
 	list, err := f.backend.Counters(f.ctx(), tenantA)
@@ -424,7 +412,7 @@ func (f *fixture) counter(scope, field string) float64 {
 	return sum
 }
 
-// applied returns the state that the close and the corrections of a session stored.
+// applied returns the settled state of a session.
 func (f *fixture) applied(id session.ID) session.SettledState {
 	f.t.Helper()
 	a, err := f.backend.SettledState(f.ctx(), tenantA, id)
@@ -434,7 +422,6 @@ func (f *fixture) applied(id session.ID) session.SettledState {
 	return a
 }
 
-// exchangeCount returns the number of stored exchanges of a session.
 func (f *fixture) exchangeCount(id session.ID) int {
 	f.t.Helper()
 	list, err := f.backend.Exchanges(f.ctx(), tenantA, id)
@@ -444,7 +431,7 @@ func (f *fixture) exchangeCount(id session.ID) int {
 	return len(list)
 }
 
-// newAssignment returns an assignment with one pick, which is injected or withheld.
+// newAssignment returns an assignment with one pick, injected or withheld.
 func newAssignment(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
@@ -456,7 +443,7 @@ func newAssignment(injected bool) trial.Assignment {
 	}
 }
 
-// newExchange returns the exchange of a turn. Its id is derived from the session and the turn.
+// newExchange returns an exchange whose id is derived from session and turn.
 func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.IDOf(tenant, session.NamespaceSession, name)
 	return &sample.Exchange{
@@ -467,7 +454,7 @@ func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
-// userScore returns user feedback with the score y and the time 7:00 plus the given minutes.
+// userScore returns a user's score at 7:00 plus some minutes.
 func userScore(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
@@ -475,7 +462,6 @@ func userScore(id string, minute int, y float64) feedback.Entry {
 	}
 }
 
-// assertEqual fails the test if got and want differ. name describes the compared value.
 func assertEqual[T comparable](t testing.TB, name string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -483,7 +469,6 @@ func assertEqual[T comparable](t testing.TB, name string, got, want T) {
 	}
 }
 
-// assertEqualList fails the test if got and want differ. name describes the compared list.
 func assertEqualList[T comparable](t testing.TB, name string, got, want []T) {
 	t.Helper()
 	if !slices.Equal(got, want) {
@@ -491,5 +476,5 @@ func assertEqualList[T comparable](t testing.TB, name string, got, want []T) {
 	}
 }
 
-// sessionID returns the id of the named session of tenantA.
+// sessionID returns the id of a session of tenantA.
 func sessionID(name string) session.ID { return session.IDOf(tenantA, session.NamespaceSession, name) }

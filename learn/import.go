@@ -36,10 +36,9 @@ type ImportCounts struct {
 // Importer stores past conversations. Every field is required.
 type Importer struct {
 	Now             func() time.Time
-	LearningEnabled bool // learning is enabled
-	// Sessions finds the session of a stored sample, so that ImportCounts.NewSamples counts only new samples. Sessions
-	// also finds the sessions that precept has recorded live, stores the outcomes of transcripts, and settles the
-	// imported sessions.
+	LearningEnabled bool
+	// Sessions finds earlier samples, so that NewSamples counts only new ones, and sessions that precept recorded live.
+	// It also stores outcomes and settles the imported sessions.
 	Sessions interface {
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 		AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error)
@@ -48,19 +47,18 @@ type Importer struct {
 		settler
 	}
 	Openings *OpeningIndex
-	Write    func(ctx context.Context, b session.Batch) error // stores a conversation
-	// RedactImported redacts exchanges and removes opted-out exchanges. answered has, for each exchange, the arguments
-	// of the calls whose results are in the exchange.
+	Write    func(ctx context.Context, b session.Batch) error
+	// RedactImported redacts exchanges and removes opted-out ones. answered has, for each exchange, the arguments of
+	// the calls that its results answer.
 	RedactImported func(list []sample.Exchange, answered [][]string) []sample.Exchange
 }
 
-// Import stores a past conversation as a session with samples. The conversation is redacted, and opted-out exchanges
-// are removed. at is the time of the conversation. The session is outside of every experiment. A second import of the
-// same transcript changes nothing. A longer transcript of the conversation adds exchanges to the session, because the
-// session ID is derived from tenant, source, id and first item, and the ID of an exchange from its content. Without a
-// source and an id, the session ID is derived from all items, and a longer transcript is a different session. The
-// outcome of a transcript is feedback on the session; a longer transcript replaces the outcome. Import skips a
-// conversation, or a part of one, that precept recorded live.
+// Import redacts a conversation and stores it as a session outside of every experiment. at is the time of the
+// conversation. What precept recorded live is skipped.
+//
+// IDs are derived from content: the session ID from tenant, source, id and first item, or from all items without source
+// and id. A second import therefore changes nothing, and a longer transcript with an id extends its session and
+// replaces its outcome.
 func (i *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (ImportCounts, error) {
 	var out ImportCounts
 	if !i.LearningEnabled {
@@ -110,8 +108,8 @@ func (i *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 	return out, i.settle(ctx, session.Ref{Tenant: tenant, ID: id}, &out)
 }
 
-// isLonger reports whether a transcript has at least as many turns as the earlier transcripts of its session. Only such
-// a transcript replaces the record and the outcome of the session.
+// isLonger reports whether a transcript has at least as many turns as earlier transcripts of its session. Only then
+// does it replace the record and the outcome.
 func (i *Importer) isLonger(ctx context.Context, tenant string, id session.ID, turns int) (bool, error) {
 	row, ok, err := i.Sessions.Session(ctx, tenant, id)
 	if err != nil || !ok {
@@ -121,7 +119,6 @@ func (i *Importer) isLonger(ctx context.Context, tenant string, id session.ID, t
 	return err != nil || turns >= rec.Thread.Turns, nil //nolint:nilerr // the transcript replaces an unreadable record
 }
 
-// importRow returns the row of an imported session, which is closed and outside of every experiment.
 func (i *Importer) importRow(tenant, agent string, id session.ID, at time.Time, cleansed []sample.Exchange, turns int) (session.Row, error) {
 	rec := &session.Record{
 		Identity: session.Identity{ID: id, Tenant: tenant, Agent: agent, Name: cleansed[0].SessionName, Method: session.ByImport, Started: at.UTC(), Seen: i.Now().UTC()},
@@ -135,7 +132,7 @@ func (i *Importer) importRow(tenant, agent string, id session.ID, at time.Time, 
 	return rec.Row(func(text string) (string, bool) { return text, true })
 }
 
-// nameEchoes returns the echo keys of the names of an imported session, as the proxy adds them for a live session.
+// nameEchoes returns the echo keys of session names, as the proxy adds them for a live session.
 func nameEchoes(tenant string, id session.ID, at time.Time, names ...string) (list []session.Echo) {
 	for _, name := range slices.Compact(names) {
 		if name != "" {
@@ -145,11 +142,9 @@ func nameEchoes(tenant string, id session.ID, at time.Time, names ...string) (li
 	return list
 }
 
-// outcomeID is the feedback id of the outcome of a transcript.
 const outcomeID = "import"
 
-// storeOutcome stores the outcome of a transcript as feedback on its session. An equal stored outcome stays, and a
-// different one is replaced.
+// storeOutcome stores the outcome of a transcript as feedback. A different outcome replaces the stored one.
 func (i *Importer) storeOutcome(ctx context.Context, tenant string, id session.ID, reward float64, at time.Time) error {
 	e := feedback.Entry{ID: outcomeID, At: at.UTC(), Source: feedback.SourceSystem, Type: feedback.TypeScore, Score: reward, Tier: feedback.TierVerifier}
 	stored, ok, err := i.Sessions.FeedbackEntry(ctx, tenant, id, outcomeID)
@@ -163,15 +158,14 @@ func (i *Importer) storeOutcome(ctx context.Context, tenant string, id session.I
 	}
 	e.Hash = e.ContentHash()
 	_, err = i.Sessions.AddFeedback(ctx, tenant, map[session.ID][]feedback.Entry{id: {e}})
-	if _, full := errors.AsType[session.FeedbackFull](err); full { // the session has its outcome from other feedback
+	if _, full := errors.AsType[session.FeedbackFull](err); full { // other feedback has given the session its outcome
 		return nil
 	}
 	return err
 }
 
-// settle builds the samples of an imported session from all of its stored exchanges and feedback, and settles the
-// session, so that later feedback and longer transcripts rebuild the samples as for a live session. settle changes
-// nothing if the session is settled and has no new data. counts gets the numbers of samples.
+// settle builds the samples of an imported session from all stored exchanges and feedback, and settles it, so that
+// later data rebuilds them as for a live session. It does nothing without new data. counts gets the numbers of samples.
 func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCounts) error {
 	old, err := i.Sessions.SettledState(ctx, ref.Tenant, ref.ID)
 	if err != nil {
@@ -207,13 +201,12 @@ func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCo
 	if err := i.Write(ctx, b); err != nil {
 		return err
 	}
-	// If the step is not applied, the learner has settled the session meanwhile, and corrects the rest.
+	// If the step is not applied, the learner has settled the session meanwhile and corrects the rest.
 	_, err = i.Sessions.Settle(ctx, []session.Settlement{step})
 	return err
 }
 
-// importSettlement returns the settlement of an imported session, which moves no counter. entries is the feedback of
-// the session, and state its feedback state.
+// importSettlement returns a settlement that moves no counter. state is the feedback state of entries.
 func importSettlement(ref session.Ref, old session.SettledState, entries []feedback.Entry, state int64) (session.Settlement, error) {
 	var a trial.Assignment
 	a.Exclude(trial.ExcludedImport)
@@ -232,8 +225,8 @@ func importSettlement(ref session.Ref, old session.SettledState, entries []feedb
 	}, nil
 }
 
-// withoutUnfinished returns the exchanges of an imported session without an exchange that a longer transcript repeats
-// with its reply. Both are stored, because the id of an imported exchange depends on the reply.
+// withoutUnfinished drops exchanges that a longer transcript repeats with a reply. Both are stored, because the id of
+// an imported exchange depends on the reply.
 func withoutUnfinished(list []sample.Exchange) []sample.Exchange {
 	finished := map[int]bool{}
 	for i := range list {
@@ -251,9 +244,8 @@ type ImportResult struct {
 	Errors []string `json:"faults"` // messages about lines and transcripts that cannot be read; all others are imported
 }
 
-// ImportAll imports the transcripts in r, which has one of the formats of detect.ReadTranscripts. at is the time of the
-// transcripts, and agent is their agent. If agent is "", the agent of a transcript is its source or, without a source,
-// "import". ImportAll calls done after each transcript.
+// ImportAll imports the transcripts in r, in a format of detect.ReadTranscripts, and calls done after each. If agent is
+// "", a transcript's agent is its source or else "import". at is the time of the transcripts.
 func (i *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportResult, error) {
 	sum := ImportResult{Errors: []string{}}
 	var fatal error
@@ -283,7 +275,6 @@ func (s *ImportResult) Add(other ImportResult) {
 	s.Errors = append(s.Errors, other.Errors...)
 }
 
-// add adds the counts of another import.
 func (i *ImportCounts) add(other ImportCounts) {
 	i.Exchanges += other.Exchanges
 	i.Samples += other.Samples
@@ -292,14 +283,13 @@ func (i *ImportCounts) add(other ImportCounts) {
 	i.Recorded += other.Recorded
 }
 
-// importID returns the session ID of an imported conversation.
 func importID(tenant, name string, req *wire.Request) (id session.ID) {
 	h := sha256.New()
 	parts := []string{"precept import", tenant, name}
 	if req.Len() > 0 {
 		parts = append(parts, string(req.Raw(0)))
 	}
-	if name == "" { // only the name distinguishes transcripts with equal first items
+	if name == "" { // without a name, only the items distinguish transcripts
 		for i := 1; i < req.Len(); i++ {
 			parts = append(parts, string(req.Raw(i)))
 		}
@@ -311,7 +301,7 @@ func importID(tenant, name string, req *wire.Request) (id session.ID) {
 	return id
 }
 
-// exchangeID returns an ID in the form of a UUID v4, derived from the content of the exchange.
+// exchangeID returns an ID in the form of a UUID v4, derived from the content.
 func exchangeID(sessionID session.ID, x *sample.Exchange) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s/%d", sessionID, x.Turn)
@@ -331,8 +321,8 @@ func exchangeID(sessionID session.ID, x *sample.Exchange) string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
-// exchangesOf splits the items of a transcript into the turns that the proxy would have recorded. answered has, for
-// each turn, the arguments of the calls whose results are in the turn.
+// exchangesOf splits a transcript into the turns that the proxy would have recorded. callArgs has, for each turn, the
+// arguments of the calls that its results answer.
 func exchangesOf(req *wire.Request) (list []sample.Exchange, callArgs [][]string) {
 	var results detect.Results
 	for from := 0; from < req.Len(); {
@@ -364,8 +354,8 @@ func exchangesOf(req *wire.Request) (list []sample.Exchange, callArgs [][]string
 	return list, callArgs
 }
 
-// classifyResults classifies the tool results in the items [from, to), adds their outcomes to x, and returns the
-// arguments of their calls.
+// classifyResults adds the outcomes of the tool results in the items [from, to) to x, and returns the arguments of
+// their calls.
 func classifyResults(x *sample.Exchange, results *detect.Results, req *wire.Request, from, to int) (args []string) {
 	var verdicts sample.ResultJudgements
 	for ; from < to; from++ {

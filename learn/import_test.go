@@ -18,10 +18,9 @@ import (
 	"precept/store"
 )
 
-// unterminatedTranscript is a JSON transcript without the closing brackets.
+// unterminatedTranscript lacks its closing brackets.
 const unterminatedTranscript = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}`
 
-// mustTranscript reads a transcript from its text.
 func mustTranscript(t *testing.T, text string) detect.Transcript {
 	t.Helper()
 	var out detect.Transcript
@@ -31,12 +30,10 @@ func mustTranscript(t *testing.T, text string) detect.Transcript {
 	return out
 }
 
-// importer returns an importer that writes to the backend of the fixture.
 func (f *fixture) importer() *learn.Importer {
 	return &learn.Importer{Now: f.clock.now, LearningEnabled: f.opts.Content.StoreContent, Sessions: f.backend, Openings: &learn.OpeningIndex{}, Write: f.Import, RedactImported: f.RedactImported}
 }
 
-// readAllFiles returns the content of all files in a directory.
 func readAllFiles(t *testing.T, dir string) (all []byte) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -126,8 +123,8 @@ func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
 	assertEqual(t, "number of samples", len(f.allSamples()), 0)
 }
 
-// importRated imports one conversation about a login bug for tenantA, and returns the counts. more contains further
-// messages, and outcome contains the field success. Both are JSON that begins with a comma.
+// importRated imports a conversation for tenantA. messages (more messages) and outcome (the field success) are JSON
+// that begins with a comma.
 func (f *fixture) importRated(messages, outcome string, at time.Time) learn.ImportCounts {
 	f.t.Helper()
 	text := `{"source":"claude-code","id":"abc","messages":[{"role":"user","content":"Fix the login bug."},{"role":"assistant","content":"Done."}` + messages + `]` + outcome + `}`
@@ -138,7 +135,6 @@ func (f *fixture) importRated(messages, outcome string, at time.Time) learn.Impo
 	return got
 }
 
-// importedSession returns the only stored session of tenantA.
 func (f *fixture) importedSession() session.ID {
 	f.t.Helper()
 	page, err := f.backend.backend.(interface {
@@ -150,7 +146,7 @@ func (f *fixture) importedSession() session.ID {
 	return page.List[0].Row.ID
 }
 
-// sampleLabels returns the quality labels of all samples, each once, in alphabetical order.
+// sampleLabels returns the distinct quality labels of all samples, sorted.
 func (f *fixture) sampleLabels() string {
 	f.t.Helper()
 	var labels []string
@@ -214,8 +210,7 @@ func TestLaterFeedbackRatesImportedSamples(t *testing.T) {
 	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 
-// An earlier release imported a transcript as a closed session, and never settled the session. Later feedback changes
-// the labels of its samples, but no counters.
+// An earlier release imported closed sessions without settling them. Feedback on them changes samples but no counters.
 func TestLaterFeedbackRatesSamplesOfAnOlderImport(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -11,7 +11,6 @@ import (
 	"precept/store"
 )
 
-// exchangeIDs returns the ids of the exchanges in the samples, sorted and without duplicates.
 func exchangeIDs(list []sample.Sample) (ids []string) {
 	for _, m := range list {
 		events, _ := m.Meta["source_event_ids"].([]any)
@@ -23,8 +22,7 @@ func exchangeIDs(list []sample.Sample) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// Turns that arrive after close still get samples. The first sample is kept, and the later turns do not change the
-// reward and the counters.
+// The first sample is kept, and the later turns do not change the reward and the counters.
 func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -53,7 +51,6 @@ func TestLateTurnsGetSamples(t *testing.T) {
 	assertEqual(t, "counters", f.counters(tenantA), before)
 }
 
-// Implicit feedback affects the reward only until the session closes.
 func TestImplicitRewardCountsUntilClose(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, nil)
@@ -76,7 +73,6 @@ func TestImplicitRewardCountsUntilClose(t *testing.T) {
 	assertEqual(t, "reward after explicit human feedback", r.applied(id).Reward, 0.25)
 }
 
-// A session does not close while one of its exchanges is queued or could not be written.
 func TestSessionWithUnwrittenExchangeDoesNotClose(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -97,7 +93,7 @@ func TestSessionWithUnwrittenExchangeDoesNotClose(t *testing.T) {
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
-// An exchange gets a sample even if the row of its session is missing, as after a crash between the two writes.
+// The row is missing after a crash between the two writes.
 func TestExchangeWithoutSessionRowGetsSample(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -110,8 +106,6 @@ func TestExchangeWithoutSessionRowGetsSample(t *testing.T) {
 	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
 
-// A session has only text when it closes. If it makes a tool call later, a sample of the whole session replaces the
-// first sample.
 func TestSampleOfWholeSessionReplacesFirstSample(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -131,7 +125,6 @@ func TestSampleOfWholeSessionReplacesFirstSample(t *testing.T) {
 	}
 }
 
-// If an exchange arrives after close and the program stops, the learner builds the missing sample during shutdown.
 func TestShutdownBuildsMissingSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -144,7 +137,6 @@ func TestShutdownBuildsMissingSamples(t *testing.T) {
 	assertEqual(t, "number of exchanges in samples", len(exchangeIDs(f.storedSamples(id))), 2)
 }
 
-// A webhook event after close gives the session a reward, and a later event replaces the reward.
 func TestLateWebhookEventsCorrectReward(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

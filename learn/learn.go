@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	correctInterval = 50 * time.Millisecond // interval between the corrections of closed sessions
-	finishTimeout   = 10 * time.Second      // maximum time from the start of a stop to the last correction
-	closeBatchSize  = 100                   // maximum number of sessions in one settlement, whose samples are all in memory
+	correctInterval = 50 * time.Millisecond
+	finishTimeout   = 10 * time.Second // from the start of a stop to the last correction
+	closeBatchSize  = 100              // maximum number of sessions in a settlement; their samples are all in memory
 )
 
 // FollowInterval is the interval at which a learner reads the counts of other replicas.
 const FollowInterval = 2 * time.Second
 
-// Options configure a Learner. Every field is required unless its comment says otherwise.
+// Options configure a Learner. Fields are required unless their comment says otherwise.
 type Options struct {
 	Now       func() time.Time
 	Backend   Backend
-	Fleet     Fleet     // Backend, if replicas share it; nil without replicas
-	Memory    Memory    // sessions in memory; nil means that all sessions are in the backend
-	Deliverer Deliverer // may be nil if Run is never called
-	Touches   Touches   // may be nil if Run is never called
-	// Exchanges reads the exchanges of closing sessions; nil means that they are read from Backend.
+	Fleet     Fleet     // Backend if replicas share it, else nil
+	Memory    Memory    // nil: all sessions are in the backend
+	Deliverer Deliverer // may be nil without Run
+	Touches   Touches   // may be nil without Run
+	// Exchanges reads the exchanges of closing sessions; nil: from Backend.
 	Exchanges   Exchanges
 	Guard       *guard.Guard
 	Reward      feedback.Definition
@@ -39,15 +39,15 @@ type Options struct {
 	OnFailure   func(step label.Step, err error) // called after every failure; must not block
 }
 
-// Metrics holds the counts for metrics. All fields except Unsampled only grow.
+// Metrics holds counts. All except Unsampled only grow.
 type Metrics struct {
-	Samples   atomic.Int64 // samples written
-	Closed    atomic.Int64 // sessions closed
-	Rewarded  atomic.Int64 // closed sessions with a reward
-	Unsampled atomic.Int64 // exchanges without a sample, of sessions that are settled or set aside
+	Samples   atomic.Int64
+	Closed    atomic.Int64
+	Rewarded  atomic.Int64
+	Unsampled atomic.Int64 // exchanges without a sample, of sessions settled or set aside
 }
 
-// Learner closes sessions and holds the beliefs of the chooser. The caller runs Run and Follow in a goroutine each.
+// Learner closes sessions and holds the beliefs of the chooser. Run and Follow each need a goroutine.
 type Learner struct {
 	Metrics Metrics
 
@@ -61,15 +61,14 @@ type Learner struct {
 	rewardName  string
 }
 
-// tools holds the clock, the guard and the error hook, which all parts of a Learner use.
 type tools struct {
 	now           func() time.Time
 	guard         *guard.Guard
 	reportFailure func(step label.Step, err error)
 }
 
-// Open loads the counters of the first tenants and starts no goroutine. If a backend that replicas share is
-// unavailable, Open succeeds, and lessons are chosen from the priors until Follow reaches the backend.
+// Open loads the counters of the first tenants and starts no goroutine. If a shared backend is unavailable, Open
+// succeeds, and lessons are chosen from the priors until Follow reaches it.
 func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Memory == nil {
 		o.Memory = noMemory{}
@@ -94,25 +93,23 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	return l, l.beliefs.loadFirstTenants(ctx)
 }
 
-// OnlyTenant returns the name of the tenant if the store and this process have seen exactly one tenant, and ""
-// otherwise.
+// OnlyTenant returns the tenant if the store and this process have seen exactly one, else "".
 func (l *Learner) OnlyTenant() string { return l.beliefs.onlyTenant() }
 
-// ChangedTenants returns the tenants with sessions that this process closed or corrected since the last call. ok is
-// false if the list is incomplete.
+// ChangedTenants returns the tenants with sessions settled since the last call. ok is false if some are missing.
 func (l *Learner) ChangedTenants() (names []string, ok bool) { return l.closer.changed.take() }
 
-// Beliefs returns the chooser of a tenant. Beliefs never reads the backend. A tenant that is not in memory starts from
-// the priors until Run has loaded its counters.
+// Beliefs returns the chooser of a tenant without reading the backend. A tenant that is not in memory starts from the
+// priors until Run has loaded it.
 func (l *Learner) Beliefs(tenant string) *bandit.Chooser { return l.beliefs.chooser(tenant) }
 
-// Follow adds the settlements of other replicas to the beliefs until ctx is done. The duration every is the interval of
-// the updates. Without other replicas, Follow returns at once.
+// Follow adds the settlements of other replicas to the beliefs until ctx is done. Without other replicas, it returns at
+// once.
 func (l *Learner) Follow(ctx context.Context, every time.Duration) error {
 	return l.follower.run(ctx, every)
 }
 
-// Run closes and corrects sessions until ctx is done. Then Run waits until drained is closed, after which no more data
+// Run closes and corrects sessions until ctx is done. Then it waits until drained is closed, after which no data
 // arrives, and makes the last corrections.
 func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	l.tools.guard.Readmit(ctx, l.marks)
@@ -135,8 +132,7 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	}
 }
 
-// shutDown waits until drained is closed, and makes the last corrections in one attempt. The attempt ends finishTimeout
-// after the start of finish.
+// shutDown makes the last corrections after drained is closed, within finishTimeout.
 func (l *Learner) shutDown(drained <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), finishTimeout)
 	defer cancel()
@@ -145,7 +141,6 @@ func (l *Learner) shutDown(drained <-chan struct{}) {
 	l.tools.guard.StorePending(ctx, l.marks)
 }
 
-// noMemory is the Memory of a program that has no sessions in memory.
 type noMemory struct{}
 
 func (noMemory) NewestRecord(row *session.Row) *session.Record {
@@ -162,7 +157,6 @@ func (noMemory) Member(context.Context, string, session.ID) (session.Member, boo
 	return session.Member{}, false, nil
 }
 
-// storedExchanges reads the exchanges of closing sessions from the backend.
 type storedExchanges struct{ backend sampleWriter }
 
 func (s storedExchanges) ExchangesAtClose(ctx context.Context, ref session.Ref, _ int) ([]sample.Exchange, error) {

@@ -15,11 +15,9 @@ import (
 	"precept/store/storetest"
 )
 
-// migrateURL is the environment variable with the store URL for TestMigrationChild.
 const migrateURL = "PRECEPT_TEST_MIGRATE_URL"
 
-// TestMigrationChild migrates a store in a child process of TestReportDuringAMigration. In any other process it is
-// skipped.
+// TestMigrationChild migrates a store in a child process of TestReportDuringAMigration.
 func TestMigrationChild(t *testing.T) {
 	url := os.Getenv(migrateURL)
 	if url == "" {
@@ -32,8 +30,8 @@ func TestMigrationChild(t *testing.T) {
 	t.Logf("Migrate: err = %v", err)
 }
 
-// runKilledMigration starts a migration in a child process. It kills the child when the child has printed the given
-// number of lines that begin with "copied" and ready returns true, or after 20 seconds.
+// runKilledMigration kills a migrating child process after some lines of progress, when ready returns true, or after 20
+// seconds.
 func runKilledMigration(t *testing.T, url string, lines int, ready func() bool) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMigrationChild$", "-test.v")
@@ -62,9 +60,7 @@ func runKilledMigration(t *testing.T, url string, lines int, ready func() bool) 
 	_ = child.Wait()
 }
 
-// A store in the old layout is migrated to shards while two replicas write. The migration is killed twice: during the
-// copy, and during the freeze, when no replica can write. During the migration and afterwards, the report and the
-// numbers of stored values equal those of a store without a migration.
+// The migration is killed during the copy, and during the freeze, when no replica can write.
 func TestReportDuringAMigration(t *testing.T) {
 	const sessions = 2000
 	text := fmt.Sprintf("%0500d", 7)
@@ -90,7 +86,7 @@ func TestReportDuringAMigration(t *testing.T) {
 	wantReport, wantNumbers := mustReportAndCounts(t, openStore(t, reference.URL()))
 
 	server := storetest.StartRedis(t)
-	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // the layout of a release without shards
+	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // layout of a release without shards
 	checkReport := func(when, wantReport, wantNumbers string) {
 		t.Helper()
 		report, numbers := mustReportAndCounts(t, openStore(t, server.URL()))
@@ -114,11 +110,11 @@ func TestReportDuringAMigration(t *testing.T) {
 			return n > 0
 		})
 		frozen := batches.Load()
-		for batches.Load() < frozen+6 { // the freeze expires, and the replicas write again
+		for batches.Load() < frozen+6 { // after the freeze expires
 			time.Sleep(10 * time.Millisecond)
 		}
 		endLease()
-		// On a busy machine the child may finish its migration before the kill.
+		// On a busy machine, the child may finish before the kill.
 		ended := fmt.Sprint(server.MustDo(t, "GET", "precept:{precept}:shards")) == "256"
 		done, err := openStore(t, server.URL()).Migrate(t.Context(), redis.MigrateOptions{Owner: "parent", Pause: time.Second})
 		if err != nil || done.Sessions == 0 && !ended {

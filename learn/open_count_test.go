@@ -9,7 +9,7 @@ import (
 	"precept/learn"
 )
 
-// openSessions is a store of open sessions, the oldest first.
+// openSessions is a store of open sessions, oldest first.
 type openSessions []session.Row
 
 func (o openSessions) DueSessions(_ context.Context, _ time.Time, after session.Row, limit int) ([]session.Row, error) {
@@ -20,8 +20,7 @@ func (o openSessions) DueSessions(_ context.Context, _ time.Time, after session.
 	return o[min(from, len(o)):min(len(o), from+limit)], nil
 }
 
-// newOpenSessions returns 400 open sessions of the tenant "small", and the given number of older sessions of the tenant
-// "big".
+// newOpenSessions returns 400 sessions of the tenant "small" and some older ones of "big".
 func newOpenSessions(older int) (list openSessions) {
 	for i := range older + 400 {
 		tenant := "big"
@@ -33,8 +32,7 @@ func newOpenSessions(older int) (list openSessions) {
 	return list
 }
 
-// The store returns the open sessions of all tenants. A tenant with few open sessions is counted although another
-// tenant has many older ones. Behind too many older sessions, the number is unknown instead of 0.
+// Behind too many older sessions of another tenant, the number is unknown instead of 0.
 func TestOpenSessionsOfASmallTenantAreCounted(t *testing.T) {
 	for older, want := range map[int]int{0: 400, 2_100: 400, 19_900: 0} {
 		open, err := learn.CountOpen(t.Context(), newOpenSessions(older), "small", 24*time.Hour, time.Unix(1e9, 0))
@@ -56,7 +54,6 @@ func TestOpenSessionsOfASmallTenantAreCounted(t *testing.T) {
 	}
 }
 
-// A run with two open sessions counts as two open sessions. The run itself is not counted.
 func TestRunIsNotCountedAsAnOpenSession(t *testing.T) {
 	t.Parallel()
 	var list openSessions

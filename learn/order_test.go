@@ -13,13 +13,12 @@ import (
 	"precept/internal/session"
 )
 
-// feedbackLine is one line of a feedback log: an entry and its session.
 type feedbackLine struct {
 	session int
 	entry   feedback.Entry
 }
 
-// drawLine draws a line of a feedback log from few ids, times and raters, so that many lines share them.
+// drawLine draws from few ids, times and raters, so that many lines share them.
 func drawLine(sessions int) *rapid.Generator[feedbackLine] {
 	return rapid.Custom(func(rt *rapid.T) feedbackLine {
 		e := userScore(rapid.StringMatching("[a-d]").Draw(rt, "id"), rapid.IntRange(0, 3).Draw(rt, "minute"),
@@ -30,7 +29,6 @@ func drawLine(sessions int) *rapid.Generator[feedbackLine] {
 	})
 }
 
-// drawAssignment draws the assignment of a session. The lessons are chosen at random, as by a bandit without data.
 func drawAssignment() *rapid.Generator[trial.Assignment] {
 	return rapid.Custom(func(rt *rapid.T) trial.Assignment {
 		a := trial.Assignment{Category: rapid.SampledFrom([]string{"coder", "tester"}).Draw(rt, "category"), Day: int32(rapid.IntRange(22740, 22742).Draw(rt, "day"))}
@@ -49,8 +47,7 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 	})
 }
 
-// The counters do not depend on the order and repetition of feedback, before or after close. The test ignores the
-// running maxima and the numbers of rewards at and after close, which do depend on the order.
+// The running maxima and the numbers of rewards at and after close do depend on the order, and are ignored.
 func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
@@ -85,7 +82,7 @@ func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 	})
 }
 
-// replayLog creates the sessions and posts the log. It closes all sessions after the given number of lines.
+// replayLog posts the log, and closes all sessions after closeAfter lines.
 func replayLog(f *fixture, tenant string, sessions []trial.Assignment, log []feedbackLine, closeAfter int) {
 	ids := make([]session.ID, len(sessions))
 	for i := range sessions {
@@ -100,7 +97,7 @@ func replayLog(f *fixture, tenant string, sessions []trial.Assignment, log []fee
 		if i == len(log) {
 			break
 		}
-		f.Store.Touch(tenant, ids[log[i].session]) // one more call than needed must not change the result
+		f.Store.Touch(tenant, ids[log[i].session]) // a superfluous call must not change the result
 		f.postFeedback(tenant, ids[log[i].session], log[i].entry)
 		if i%3 == 0 {
 			f.recomputeRewards(f.ctx())
@@ -109,8 +106,7 @@ func replayLog(f *fixture, tenant string, sessions []trial.Assignment, log []fee
 	f.recomputeRewards(f.ctx())
 }
 
-// memoryState returns a tenant's counters and beliefs in memory as text, without the values that depend on the order of
-// feedback.
+// memoryState returns counters and beliefs as text, without values that depend on the order.
 func memoryState(f *fixture, tenant string) string {
 	believed := f.Beliefs(tenant).Clone()
 	believed.Advance(0, 1000)

@@ -10,12 +10,11 @@ import (
 	"precept/internal/session"
 )
 
-// closingGracePeriod is the time by which a replica may be late to close a session. expire keeps the provisional reward
-// of a session until then.
+// closingGracePeriod is how late a replica may close a session; expire keeps provisional rewards until then.
 const closingGracePeriod = 5 * time.Second
 
-// provisionalTracker adds the rewards of open sessions to the beliefs as soon as feedback arrives. Without provisional
-// rewards, the chooser would ignore the newest feedback until the closing age, which is a day by default.
+// provisionalTracker adds the rewards of open sessions to the beliefs. Without them, the chooser would ignore new
+// feedback until the closing age, a day by default.
 type provisionalTracker struct {
 	tools   tools
 	beliefs *beliefs
@@ -23,13 +22,12 @@ type provisionalTracker struct {
 	backend openSessionReader
 	reward  feedback.Definition
 
-	// Sessions that began before startedAt belong to an earlier process. Their feedback is read from the backend.
+	// Feedback on sessions that began before startedAt is read from the backend.
 	startedAt  time.Time
-	after      session.Row // newest row of an earlier process that was read; the next read starts after this row
-	isRestored bool        // all rows of earlier processes were read
+	after      session.Row // the next read continues after this row
+	isRestored bool
 }
 
-// addSession reads the record of an open session, and adds the session's reward to the beliefs.
 func (p *provisionalTracker) addSession(ctx context.Context, ref session.Ref) {
 	rec := p.memory.Snapshot(ref)
 	if rec == nil {
@@ -42,21 +40,20 @@ func (p *provisionalTracker) addSession(ctx context.Context, ref session.Ref) {
 	p.addRecord(ctx, rec)
 }
 
-// newestRecord returns the newer record of a session: the record in memory or the record in the row. The result is nil
-// for a row that cannot be decoded. The closing of the session reports such a row.
+// newestRecord returns the newer record: in memory or in the row. It returns nil if the row is damaged, which the
+// closing reports.
 func (p *provisionalTracker) newestRecord(row *session.Row) *session.Record {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		return nil
 	}
 	inMemory := p.memory.Snapshot(session.Ref{Tenant: row.Tenant, ID: row.ID})
-	if inMemory != nil && inMemory.Thread.Turns >= rec.Thread.Turns { // if the row has more turns, the session has continued at another replica
+	if inMemory != nil && inMemory.Thread.Turns >= rec.Thread.Turns { // more turns in the row: the session continued at another replica
 		return inMemory
 	}
 	return rec
 }
 
-// addRecord reads the feedback of a session and adds the session's reward to the beliefs.
 func (p *provisionalTracker) addRecord(ctx context.Context, rec *session.Record) {
 	if rec == nil {
 		return
@@ -69,23 +66,21 @@ func (p *provisionalTracker) addRecord(ctx context.Context, rec *session.Record)
 	p.addReward(rec, entries)
 }
 
-// addReward computes the reward of a session from its feedback, and adds the reward to the beliefs.
 func (p *provisionalTracker) addReward(rec *session.Record, entries []feedback.Entry) {
-	if rec == nil || rec.Unit.ID != "" { // the unit of the session counts the feedback
+	if rec == nil || rec.Unit.ID != "" { // its unit counts the feedback
 		return
 	}
 	out := feedback.Reward(dropLateImplicit(entries, rec.Identity.Started, p.reward.CloseAfter), p.reward.Tiers)
 	p.beliefs.setProvisional(rec, out, rec.Identity.Started.Add(p.reward.CloseAfter))
 }
 
-// expire removes the rewards of sessions that are so old that another replica has closed them. interval is the time
-// between two rounds of closing.
+// expire removes the rewards of sessions so old that another replica has closed them. interval is the pause between two
+// rounds of closing.
 func (p *provisionalTracker) expire(interval time.Duration) {
 	p.beliefs.expire(p.tools.now().Add(-closingGracePeriod - (2+maxIntervals)*interval))
 }
 
-// restore adds the rewards of sessions that were open when an earlier process stopped to the beliefs, closeBatchSize
-// per call.
+// restore adds the rewards of sessions that an earlier process left open, one batch per call.
 func (p *provisionalTracker) restore(ctx context.Context) {
 	if p.isRestored {
 		return
@@ -107,9 +102,8 @@ func (p *provisionalTracker) restore(ctx context.Context) {
 	}
 }
 
-// dropLateImplicit returns the entries without the implicit feedback that arrived when the session was older than age.
-// The implicit reward is computed at one fixed age, even if the agent continues for days. Explicit feedback counts at
-// any time.
+// dropLateImplicit removes implicit feedback that arrived when the session was older than age. The implicit reward is
+// computed at a fixed age, even if the agent continues for days.
 func dropLateImplicit(entries []feedback.Entry, started time.Time, age time.Duration) []feedback.Entry {
 	if started.IsZero() {
 		return entries

@@ -13,8 +13,7 @@ import (
 
 var lookTwice = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of newAssignment
 
-// The chooser learns from the rewards of open sessions. The counters, on which the report is based, count a session
-// only when it closes.
+// The counters, on which the report is based, count a session only when it closes.
 func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -42,7 +41,6 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	}
 }
 
-// After a restart the rewards of open sessions count again, until this or another process closes the sessions.
 func TestProvisionalRewardsSurviveRestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -65,8 +63,6 @@ func TestProvisionalRewardsSurviveRestart(t *testing.T) {
 	assertEqual(t, "open sessions with a reward after the next pass", reopened.CountProvisional(), 0)
 }
 
-// Replicas on one Redis have the same belief after a reward of an open session, whichever replica received the reward.
-// After one replica closes the session, each replica counts it once.
 func TestReplicasShareProvisionalRewards(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -90,8 +86,8 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	}
 	id := replica.addSession("s", newAssignment(true))
 	prior := belief(otherReplica)
-	belief(replica)                                               // a replica follows only the tenants that its requests use
-	otherReplica.postFeedback(tenantA, id, userScore("f1", 1, 1)) // a replica that does not serve the session receives the feedback
+	belief(replica)                                               // a replica follows only tenants of its requests
+	otherReplica.postFeedback(tenantA, id, userScore("f1", 1, 1)) // feedback reaches a replica that does not serve the session
 	otherReplica.recomputeRewards(otherReplica.ctx())
 	rewarded := belief(otherReplica)
 	if rewarded.Mean <= prior.Mean {
@@ -102,7 +98,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	replica.postFeedback(tenantA, id, userScore("f2", 2, 0))
 	replica.recomputeRewards(replica.ctx())
 	var both sync.WaitGroup
-	for range 2 { // a concurrent refresh, such as by a report, must not count a session twice
+	for range 2 { // two refreshes must not count a session twice
 		both.Go(func() { follow(otherReplica) })
 	}
 	both.Wait()

@@ -24,8 +24,7 @@ var readSessions = flag.Int("reads.sessions", 5000, "number of sessions in the c
 
 const readLessons = 2000
 
-// BenchmarkReads measures the reads of a replica from a Redis server, for a tenant with 2,000 lessons in 256 shards.
-// The metrics per operation are the time, the CPU time of the replica and of Redis, and the bytes that Redis sends.
+// BenchmarkReads measures the reads of a replica from Redis, for a tenant with 2,000 lessons in 256 shards.
 func BenchmarkReads(b *testing.B) {
 	server := storetest.StartRedis(b)
 	open := func() *redis.Store {
@@ -77,7 +76,7 @@ func BenchmarkReads(b *testing.B) {
 	b.Run("counters", func(b *testing.B) {
 		measureReads(b, server, func() {}, func() error { _, err := reader.Counters(b.Context(), "default"); return err })
 	})
-	b.Run("unused", func(b *testing.B) { // the first use of a tenant without counters
+	b.Run("unused", func(b *testing.B) { // first use of a tenant without counters
 		measureReads(b, server, func() {}, func() error { _, err := reader.Counters(b.Context(), "other"); return err })
 	})
 	b.Run("start", func(b *testing.B) { // a new replica reads all counters and builds the chooser
@@ -86,7 +85,6 @@ func BenchmarkReads(b *testing.B) {
 	})
 }
 
-// lessonSettlement returns the settlement of session n, which has picks of three lessons.
 func lessonSettlement(n int) session.Settlement {
 	at := trafficStart().Add(time.Duration(n) * time.Millisecond)
 	a := trial.Assignment{Decided: true, Category: "work", Day: trial.Day(at)}
@@ -101,7 +99,7 @@ func lessonSettlement(n int) session.Settlement {
 	}
 }
 
-// measureReads reports the cost of read. Each iteration first calls prepare, which is not measured.
+// measureReads calls prepare before each read, without measuring it.
 func measureReads(b *testing.B, server *storetest.Redis, prepare func(), read func() error) {
 	b.Helper()
 	var own, redis, sent float64
@@ -125,7 +123,7 @@ func measureReads(b *testing.B, server *storetest.Redis, prepare func(), read fu
 	b.ReportMetric(sent/n/1000, "KB/op")
 }
 
-// redisInfo returns the sum of numeric fields in the reply to INFO.
+// redisInfo returns the sum of some numeric fields of INFO.
 func redisInfo(b *testing.B, server *storetest.Redis, fields ...string) (sum float64) {
 	b.Helper()
 	info := fmt.Sprint(server.MustDo(b, "INFO"))

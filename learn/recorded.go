@@ -16,7 +16,7 @@ import (
 	"precept/internal/session"
 )
 
-// pastSessions reads the stored sessions, with which an importer compares transcripts.
+// pastSessions reads stored sessions to compare transcripts with.
 type pastSessions interface {
 	session.Finder
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
@@ -24,10 +24,8 @@ type pastSessions interface {
 	ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
 }
 
-// isRecorded reports whether precept has recorded the conversation of a transcript live, and not by an import. cleansed
-// holds the redacted exchanges of the transcript. A transcript of a recorded conversation has the name of a live
-// session, a random id from a live session, or the opening and the replies of a live session. isRecorded checks these
-// conditions in this order.
+// isRecorded reports whether precept recorded a conversation live: a live session has its name, a random id from it, or
+// its opening and replies. It checks these in this order.
 func (i *Importer) isRecorded(ctx context.Context, tenant string, t detect.Transcript, cleansed []sample.Exchange) (bool, error) {
 	opening := session.OpeningHash(t.Request)
 	if found, err := i.matchesName(ctx, tenant, t.ID, opening); found || err != nil {
@@ -42,8 +40,8 @@ func (i *Importer) isRecorded(ctx context.Context, tenant string, t detect.Trans
 	return i.matchesReplies(ctx, tenant, opening, cleansed)
 }
 
-// matchesName reports whether a live session has the name of a transcript. If other conversations may have the same
-// name, the openings must also be equal.
+// matchesName reports whether a live session has the name of a transcript. If the name may be shared, the openings must
+// also be equal.
 func (i *Importer) matchesName(ctx context.Context, tenant, transcript string, opening uint64) (bool, error) {
 	for _, name := range sessionNames(transcript) {
 		key := session.EchoKeyOf(tenant, "s:"+name)
@@ -64,7 +62,7 @@ func (i *Importer) matchesName(ctx context.Context, tenant, transcript string, o
 	return false, nil
 }
 
-// matchesUniqueID reports whether a random id in a transcript also occurs in a live session.
+// matchesUniqueID reports whether a live session has a random id from the transcript.
 func (i *Importer) matchesUniqueID(ctx context.Context, tenant string, t detect.Transcript) (bool, error) {
 	keys := session.UniqueEchoes(tenant, t.Request)
 	if len(keys) == 0 {
@@ -84,7 +82,6 @@ func (i *Importer) matchesUniqueID(ctx context.Context, tenant string, t detect.
 	return false, nil
 }
 
-// matchesReplies reports whether a live session with the opening has the replies in cleansed.
 func (i *Importer) matchesReplies(ctx context.Context, tenant string, opening uint64, cleansed []sample.Exchange) (bool, error) {
 	candidates, err := i.Openings.find(ctx, i.Sessions, tenant, opening)
 	if err != nil {
@@ -102,7 +99,7 @@ func (i *Importer) matchesReplies(ctx context.Context, tenant string, opening ui
 	return false, nil
 }
 
-// liveRecord returns the record of a session. The result is nil if the session does not exist or was imported.
+// liveRecord returns the record of a session, or nil if it is missing or imported.
 func (i *Importer) liveRecord(ctx context.Context, tenant string, id session.ID) (*session.Record, error) {
 	row, ok, err := i.Sessions.Session(ctx, tenant, id)
 	if err != nil || !ok {
@@ -115,12 +112,10 @@ func (i *Importer) liveRecord(ctx context.Context, tenant string, id session.ID)
 	return rec, nil
 }
 
-// uuidEnd matches a UUID at the end of a name. Codex names a session UUID, and the history file of the session
-// rollout-TIME-UUID.
+// uuidEnd matches a UUID at the end of a name. Codex names a session UUID, and its history file rollout-TIME-UUID.
 var uuidEnd = regexp.MustCompile(`-([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
 
-// sessionNames returns the names under which a client may have sent the session of a transcript. id is the id of the
-// transcript.
+// sessionNames returns the session names that a client may have sent for a transcript id.
 func sessionNames(id string) (names []string) {
 	if id = session.NormalizeName(id); id != "" {
 		names = append(names, id)
@@ -131,8 +126,8 @@ func sessionNames(id string) (names []string) {
 	return names
 }
 
-// haveSameReplies reports whether the replies of the shorter conversation occur in the longer conversation, in the same
-// order. White space is ignored, because histories divide the text of a reply in different ways.
+// haveSameReplies reports whether the longer conversation has the replies of the shorter one, in order. White space is
+// ignored, because histories divide replies in different ways.
 func haveSameReplies(live, past []sample.Exchange) bool {
 	shorter, longer := normalizedReplies(live), normalizedReplies(past)
 	if len(shorter) > len(longer) {
@@ -151,7 +146,6 @@ func haveSameReplies(live, past []sample.Exchange) bool {
 	return true
 }
 
-// normalizedReplies returns the non-empty replies of a conversation as text without white space.
 func normalizedReplies(list []sample.Exchange) (all []string) {
 	for i := range list {
 		var b strings.Builder
@@ -172,24 +166,22 @@ func normalizedReplies(list []sample.Exchange) (all []string) {
 	return all
 }
 
-// OpeningIndex finds live sessions by their opening, which is a hash of the first words. The first call of find reads
-// all sessions of a tenant. A later call reads only newer sessions, so that an import of many files does not read all
-// sessions for each file. The zero value is ready for use. Openings is safe for concurrent use.
+// OpeningIndex finds live sessions by the hash of their first words. The first find reads all sessions of a tenant, and
+// later ones only newer sessions, so that an import of many files stays fast. It is safe for concurrent use.
 type OpeningIndex struct {
-	mu        sync.Mutex // held while the backend is read
+	mu        sync.Mutex // held during reads of the backend
 	tenant    string
-	newest    time.Time // start of the newest session that was read
+	newest    time.Time // start of the newest session read
 	byOpening map[uint64][]session.ID
-	count     int // number of sessions in byOpening
+	count     int // sessions in byOpening
 }
 
 const (
-	maxOpenings     = 1 << 20          // maximum number of sessions in an Openings
-	openingsOverlap = 10 * time.Minute // maximum time between the start of a session and the moment it is stored
-	openingsPage    = 500              // maximum number of sessions in one read
+	maxOpenings     = 1 << 20          // sessions in an OpeningIndex
+	openingsOverlap = 10 * time.Minute // between the start of a session and its storing
+	openingsPage    = 500              // sessions per read
 )
 
-// find returns the live sessions of a tenant that have the opening.
 func (o *OpeningIndex) find(ctx context.Context, from pastSessions, tenant string, opening uint64) ([]session.ID, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -220,12 +212,11 @@ func (o *OpeningIndex) find(ctx context.Context, from pastSessions, tenant strin
 	return slices.Clone(o.byOpening[opening]), nil
 }
 
-// firstWordsField is the JSON key of Thread.FirstWords in a row. The rows of imported sessions and runs do not have the
-// key.
+// firstWordsField is a JSON key in rows of sessions, but not of imported sessions and runs.
 const firstWordsField = `"first_words":`
 
-// add adds a session without decoding its row. A string value in the row cannot contain firstWordsField, because JSON
-// escapes quotation marks.
+// add reads a row without decoding it. No string in the row contains firstWordsField, because JSON escapes quotation
+// marks.
 func (o *OpeningIndex) add(row *session.Row) {
 	_, rest, ok := bytes.Cut(row.Data, []byte(firstWordsField))
 	if !ok {

@@ -11,8 +11,7 @@ import (
 	"precept/store"
 )
 
-// recordLive stores the conversation of a transcript as the proxy does, as a named session in a namespace. If method
-// is session.ByEcho, recordLive also stores the random ids of the conversation as echoes.
+// recordLive stores a conversation as the proxy does. With session.ByEcho, it also stores the random ids as echoes.
 func (f *fixture) recordLive(namespace session.Namespace, name string, method session.Method, tr detect.Transcript) {
 	f.t.Helper()
 	id := session.IDOf(tenantA, namespace, name)
@@ -51,8 +50,8 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 		namespace session.Namespace
 		name      string
 		method    session.Method
-		live      string // the transcript of the recorded session
-		past      string // the imported transcript
+		live      string // transcript of the recorded session
+		past      string // imported transcript
 		want      learn.ImportCounts
 	}{
 		"same session id of the agent":                {session.NamespaceClaude, uuid, session.ByAgent, `{` + calls, `{"source":"claude-code","id":"` + uuid + `",` + shed + `]}`, skipped},

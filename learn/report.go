@@ -20,26 +20,24 @@ import (
 // ReportQuery selects a report.
 type ReportQuery struct {
 	Tenant        string
-	Window        time.Duration // 0 means all
-	Provisional   bool          // also count the current rewards of open sessions
-	SkipOpenCount bool          // leave out Report.Open, which needs a search for open sessions
-	WhatIf        float64       // share of withheld picks for which the report projects a duration; 0 if none
-	EffectHistory bool          // include the effect over time
-	Explain       string        // slug of the lesson whose rows are explained; "" means none
-	Guardrails    []string      // names of the outcomes whose increase the report shows next to the verdict
+	Window        time.Duration // 0: all
+	Provisional   bool          // count the rewards of open sessions, too
+	SkipOpenCount bool          // leave out Report.Open, which needs a search
+	WhatIf        float64       // share of withheld picks for a projected duration; 0: none
+	EffectHistory bool
+	Explain       string   // slug of a lesson whose rows are explained; "": none
+	Guardrails    []string // outcomes whose increase is shown next to the verdict
 	Book          *lesson.Book
-	Rules         *rules.Registry // sections of rules files; nil if none
+	Rules         *rules.Registry // sections of rules files, or nil
 	Config        bandit.Config
-	Inject        inject.Config // how lessons are presented
+	Inject        inject.Config
 }
 
-// maxProvisionalSessions is the maximum number of open sessions in a provisional report.
 const maxProvisionalSessions = 100_000
 
-// Report builds the report of a tenant from the counters in memory. In a fleet, Report first reads the counters of the
-// other replicas.
+// Report builds the report of a tenant from the counters in memory, and first reads those of other replicas.
 func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, error) {
-	if err := l.follower.refresh(ctx); err != nil { // after an error, the report uses the counters of the last read
+	if err := l.follower.refresh(ctx); err != nil { // on error, use the last counters
 		l.tools.reportFailure(label.StepFollow, err)
 	}
 	if err := l.beliefs.load(ctx, q.Tenant); err != nil {
@@ -66,7 +64,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	}
 	r := build(c)
 	if !q.Provisional && !q.SkipOpenCount {
-		r.Open, _ = CountOpen(ctx, l.provisional.backend, q.Tenant, l.provisional.reward.CloseAfter, l.tools.now()) // after an error, only this count is missing
+		r.Open, _ = CountOpen(ctx, l.provisional.backend, q.Tenant, l.provisional.reward.CloseAfter, l.tools.now()) // on error, only this count is missing
 	}
 	if r.Open != nil && !r.Open.IsLowerBound && r.Global.NTreated+r.Global.NControl == 0 {
 		if withOpen, err := l.addOpenSessions(ctx, q.Tenant, c); err == nil {
@@ -77,17 +75,15 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	return r, nil
 }
 
-// CountOpen stops counting after maxOpenCounted open sessions of the tenant, or after maxOpenRead open sessions of all
-// tenants, because the store returns the open sessions of all tenants by age.
+// CountOpen stops after maxOpenCounted sessions of the tenant or maxOpenRead sessions of all tenants, because the store
+// lists the open sessions of all tenants by age.
 const (
 	maxOpenCounted = 2000
 	maxOpenRead    = 20_000
 )
 
-// CountOpen counts the open sessions of a tenant, or of all tenants if tenant is "". The result has the number of open
-// sessions, the number of those with an inserted lesson, and the number of those with a match of each arm. The result
-// is nil if no session is open. If CountOpen stopped before the last open session, the result is a lower bound, and
-// may be 0.
+// CountOpen counts the open sessions of a tenant, or of all if tenant is "", and those with an inserted lesson and with
+// a match of each arm. It returns nil if no session is open. The count is a lower bound if CountOpen stopped early.
 func CountOpen(ctx context.Context, backend interface {
 	DueSessions(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }, tenant string, closeAfter time.Duration, now time.Time,
@@ -120,17 +116,17 @@ func CountOpen(ctx context.Context, backend interface {
 	return &open, nil
 }
 
-// countOpenSession adds a session to the counts in open. A run is not a session, but its record has the matches and the
-// picks of its sessions. A row that cannot be decoded counts as a session without a match.
+// countOpenSession adds a session to open. A run is not a session, but its record has the matches and picks of its
+// sessions.
 func countOpenSession(open *report.OpenSessions, row *session.Row, closeAfter time.Duration) {
-	if open.FirstCloses.IsZero() { // the oldest session comes first
+	if open.FirstCloses.IsZero() { // oldest first
 		open.FirstCloses = row.Started.Add(closeAfter)
 	}
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil || !rec.Unit.IsRun {
 		open.Sessions++
 	}
-	if err != nil || rec.Unit.ID != "" { // the matches of a member are in the record of its unit
+	if err != nil || rec.Unit.ID != "" { // a member's matches are in its unit
 		return
 	}
 	if open.Matched == nil {
@@ -144,7 +140,7 @@ func countOpenSession(open *report.OpenSessions, row *session.Row, closeAfter ti
 	}
 }
 
-// addOpenSessions returns a copy of the counters with the current rewards of open sessions.
+// addOpenSessions returns a copy of the counters with the rewards of open sessions.
 func (l *Learner) addOpenSessions(ctx context.Context, tenant string, closed *bandit.Chooser) (*bandit.Chooser, error) {
 	c := closed.Clone()
 	var after session.Row
@@ -167,13 +163,13 @@ func (l *Learner) addOpenSessions(ctx context.Context, tenant string, closed *ba
 	return c, nil
 }
 
-// deltasIfClosed returns the deltas that the session would add to the counters if the session closed now.
+// deltasIfClosed returns the deltas of the session if it closed now.
 func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *session.Row) []trial.Delta {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		return nil
 	}
-	if rec.Unit.ID != "" { // the reward of a member is counted in its unit
+	if rec.Unit.ID != "" { // its unit counts the reward
 		member := trial.MemberAssignment()
 		return member.ClosingDeltas()
 	}
@@ -185,7 +181,6 @@ func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *se
 	return closingDeltas(c, rec, out)
 }
 
-// lessonsOf converts the lessons of a book to the type of the report.
 func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
 	book := q.Book
 	if book == nil {
@@ -217,8 +212,7 @@ func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson
 	return out
 }
 
-// sectionsOf converts the registered sections to the type of the report. If a section has several versions, the result
-// has only the newest version. The report adds the older versions that were measured.
+// sectionsOf returns the newest version of each section. The report adds older versions that were measured.
 func sectionsOf(registry *rules.Registry) []report.Lesson {
 	if registry == nil {
 		return nil
@@ -240,13 +234,13 @@ func sectionsOf(registry *rules.Registry) []report.Lesson {
 	return out
 }
 
-// ReportChooser returns the beliefs of a chooser under a configuration. The beliefs depend only on the counters, so
-// they are equal on every replica and after a restart.
+// ReportChooser returns the beliefs of a chooser under a configuration. They depend only on the counters, so every
+// replica has the same.
 func ReportChooser(c *bandit.Chooser, cfg bandit.Config) report.Chooser {
 	return configuredChooser{c, cfg}
 }
 
-// ReportPolicy converts the settings for the choice of lessons to the type of the report.
+// ReportPolicy converts bandit settings to the type of the report.
 func ReportPolicy(cfg bandit.Config) report.Policy {
 	return report.Policy{
 		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost,
@@ -254,14 +248,13 @@ func ReportPolicy(cfg bandit.Config) report.Policy {
 	}
 }
 
-// configuredChooser implements report.Chooser with the beliefs of a chooser under a configuration.
 type configuredChooser struct {
 	beliefs *bandit.Chooser
 	cfg     bandit.Config
 }
 
 func (c configuredChooser) Belief(l report.Lesson) report.Belief {
-	if l.Arm.IsRule() { // a person has chosen the section, so there is no belief
+	if l.Arm.IsRule() { // a person chose the section, so there is no belief
 		return report.Belief{Epsilon: l.Share}
 	}
 	k := actionOf(l)
@@ -279,7 +272,6 @@ func (c configuredChooser) BelievedAt(l report.Lesson, day int32) float64 {
 
 func (c configuredChooser) Sigma2() float64 { return c.beliefs.Priors().Sigma2 }
 
-// actionOf converts a lesson of the report to the type of the chooser.
 func actionOf(l report.Lesson) bandit.Action {
 	return bandit.Action{
 		Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial,

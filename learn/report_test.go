@@ -14,8 +14,7 @@ import (
 	"precept/learn"
 )
 
-// addRewardedSessions adds and closes n sessions, each with a reward of 0 or 1. Sessions with the lesson injected have
-// the higher mean reward.
+// Sessions with the lesson injected have the higher mean reward.
 func (f *fixture) addRewardedSessions(from, n int) {
 	f.t.Helper()
 	for i := from; i < from+n; i++ {
@@ -30,7 +29,7 @@ func (f *fixture) addRewardedSessions(from, n int) {
 	f.advancePastClose()
 }
 
-// refit adds and closes n sessions, the last of which makes the learner fit the priors again.
+// refit closes n sessions, so that the learner fits the priors again.
 func (f *fixture) refit(from, n int) {
 	f.t.Helper()
 	f.Beliefs(tenantA)
@@ -38,7 +37,6 @@ func (f *fixture) refit(from, n int) {
 	f.addRewardedSessions(from, n)
 }
 
-// mustReport returns the report of tenantA.
 func (f *fixture) mustReport(q learn.ReportQuery) report.Report {
 	f.t.Helper()
 	q.Tenant = tenantA
@@ -84,7 +82,6 @@ func TestRestartKeepsTheReport(t *testing.T) {
 	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
 
-// The maxima of the evidence (Proof.LogEHelps, Proof.LogEHarms) do not decrease after corrections and a restart.
 func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
@@ -101,7 +98,6 @@ func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	}
 }
 
-// A replica adopts the priors that another replica has published, and its next fit starts from them.
 func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })

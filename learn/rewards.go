@@ -9,26 +9,23 @@ import (
 	"precept/internal/session"
 )
 
-// maxProvisional is the maximum number of open sessions with a provisional reward. The chooser learns from further
-// sessions only when they close.
+// maxProvisional bounds the provisional rewards. The chooser learns from further sessions only when they close.
 const maxProvisional = 50_000
 
-// provisionalReward is the provisional reward of an open session. Only the chooser uses provisional rewards
-// (bandit.Chooser.AddProvisional).
+// provisionalReward is the reward of an open session (bandit.Chooser.AddProvisional).
 type provisionalReward struct {
 	provisional bandit.Provisional
 	due         time.Time // closing time of the session
-	addedTo     *tenant   // tenant whose counters contain the reward; nil if none; may be evicted from memory
+	addedTo     *tenant   // tenant whose counters contain the reward, possibly evicted; nil if none
 }
 
-// provisionalSet holds the provisional rewards of all tenants, including tenants that were evicted from memory.
+// provisionalSet holds the rewards of all tenants, including evicted ones.
 type provisionalSet struct {
 	byTenant map[string]map[session.ID]provisionalReward
-	count    int      // number of rewards
-	closings dueTimes // closing times of the rewards, and of some rewards that were removed
+	count    int
+	closings dueTimes // includes some removed rewards
 }
 
-// add adds the reward of a session.
 func (o *provisionalSet) add(ref session.Ref, r provisionalReward) {
 	if o.byTenant[ref.Tenant] == nil {
 		o.byTenant[ref.Tenant] = map[session.ID]provisionalReward{}
@@ -38,7 +35,6 @@ func (o *provisionalSet) add(ref session.Ref, r provisionalReward) {
 	heap.Push(&o.closings, dueTime{r.due, ref})
 }
 
-// remove removes and returns the reward of a session. ok is false if the session has no reward.
 func (o *provisionalSet) remove(ref session.Ref) (r provisionalReward, ok bool) {
 	rewards := o.byTenant[ref.Tenant]
 	if r, ok = rewards[ref.ID]; !ok {
@@ -49,13 +45,12 @@ func (o *provisionalSet) remove(ref session.Ref) (r provisionalReward, ok bool) 
 		delete(o.byTenant, ref.Tenant)
 	}
 	o.count--
-	if len(o.closings) > 2*o.count+maxProvisional/100 { // most entries belong to removed rewards
+	if len(o.closings) > 2*o.count+maxProvisional/100 { // most entries are of removed rewards
 		o.reschedule()
 	}
 	return r, true
 }
 
-// reschedule rebuilds the heap of closing times from the rewards.
 func (o *provisionalSet) reschedule() {
 	o.closings = o.closings[:0]
 	for name, rewards := range o.byTenant {
@@ -66,13 +61,12 @@ func (o *provisionalSet) reschedule() {
 	heap.Init(&o.closings)
 }
 
-// dueTime is the closing time of a session.
 type dueTime struct {
 	at  time.Time
 	ref session.Ref
 }
 
-// dueTimes is a heap whose first element has the earliest closing time. dueTimes implements heap.Interface.
+// dueTimes is a heap.Interface with the earliest closing time first.
 type dueTimes []dueTime
 
 func (d *dueTimes) Len() int           { return len(*d) }
@@ -85,7 +79,7 @@ func (d *dueTimes) Pop() any {
 	return last
 }
 
-// reassign changes addedTo from the old copy of a tenant to the fresh copy, whose counters have inherited the rewards.
+// reassign moves the rewards from the old copy of a tenant to the fresh one, whose counters include them.
 func (o *provisionalSet) reassign(name string, old, fresh *tenant) {
 	for id, r := range o.byTenant[name] {
 		if r.addedTo == old {
@@ -95,8 +89,7 @@ func (o *provisionalSet) reassign(name string, old, fresh *tenant) {
 	}
 }
 
-// detach removes the references from the open rewards of a tenant to its beliefs. Otherwise the memory of the beliefs
-// of an evicted tenant would not be freed.
+// detach drops references to the beliefs of an evicted tenant, so that their memory is freed.
 func (o *provisionalSet) detach(name string) {
 	for id, r := range o.byTenant[name] {
 		r.addedTo = nil
@@ -104,8 +97,7 @@ func (o *provisionalSet) detach(name string) {
 	}
 }
 
-// addToCounters adds the open rewards of a tenant to the counters of t, except rewards that these counters already
-// include.
+// addToCounters adds a tenant's open rewards to the counters of t that lack them.
 func (o *provisionalSet) addToCounters(name string, t *tenant) {
 	for id, r := range o.byTenant[name] {
 		if r.addedTo == t {
@@ -120,7 +112,7 @@ func (o *provisionalSet) addToCounters(name string, t *tenant) {
 	}
 }
 
-// countRewarded returns how many open sessions of a tenant have a reward.
+// countRewarded counts a tenant's open sessions with a reward.
 func (o *provisionalSet) countRewarded(name string) (n int) {
 	for _, r := range o.byTenant[name] {
 		if r.provisional.Rewarded() {
@@ -130,7 +122,6 @@ func (o *provisionalSet) countRewarded(name string) (n int) {
 	return n
 }
 
-// setProvisional replaces the provisional reward of a session.
 func (b *beliefs) setProvisional(rec *session.Record, out feedback.SessionReward, due time.Time) {
 	ref := session.Ref{Tenant: rec.Identity.Tenant, ID: rec.Identity.ID}
 	b.mu.Lock()
@@ -147,7 +138,7 @@ func (b *beliefs) setProvisional(rec *session.Record, out feedback.SessionReward
 	b.provisional.add(ref, r)
 }
 
-// dropProvisional removes the provisional reward of a session. The caller holds b.mu.
+// dropProvisional removes the reward of a session. The caller holds b.mu.
 func (b *beliefs) dropProvisional(ref session.Ref) {
 	r, ok := b.provisional.remove(ref)
 	if !ok || r.addedTo == nil || r.addedTo != b.tenant(ref.Tenant) {
@@ -159,8 +150,7 @@ func (b *beliefs) dropProvisional(ref session.Ref) {
 	}
 }
 
-// dueSessions returns the sessions of a tenant that have a provisional reward and close at deadline or earlier. The
-// caller holds b.mu.
+// dueSessions returns a tenant's sessions with a provisional reward that close by deadline. The caller holds b.mu.
 func (b *beliefs) dueSessions(name string, deadline time.Time) (ids []session.ID) {
 	for id, r := range b.provisional.byTenant[name] {
 		if !r.due.After(deadline) {
@@ -170,7 +160,7 @@ func (b *beliefs) dueSessions(name string, deadline time.Time) (ids []session.ID
 	return ids
 }
 
-// expire removes the provisional rewards of sessions with a closing time before limit.
+// expire removes the rewards of sessions that should have closed before limit.
 func (b *beliefs) expire(limit time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,18 +13,16 @@ import (
 	"precept/internal/session"
 )
 
-// sampleBuilder builds and writes the samples of sessions.
 type sampleBuilder struct {
 	tools        tools
 	backend      sampleWriter
 	exchanges    Exchanges
-	isEnabled    bool // if false, no sample is built
+	isEnabled    bool
 	writtenCount *atomic.Int64
 }
 
-// write builds and writes the samples of sessions that close, got a new rating, or continued after closing. ok is false
-// if the exchanges could not be read or the samples could not be written. finished holds the sessions that the guard
-// has not set aside. The guard sets aside a session if its step panicked or its samples are invalid.
+// write builds and writes the samples of sessions. ok is false if a read or write failed. finished omits sessions that
+// the guard set aside after a panic or an invalid sample.
 func (s *sampleBuilder) write(ctx context.Context, work []*pendingSettlement) (finished []*pendingSettlement, ok bool) {
 	if !s.isEnabled {
 		return work, true
@@ -56,7 +54,6 @@ func (s *sampleBuilder) write(ctx context.Context, work []*pendingSettlement) (f
 	return finished, true
 }
 
-// build adds all samples of one session to a batch.
 func (s *sampleBuilder) build(ctx context.Context, b *session.Batch, st *pendingSettlement) error {
 	exchanges, err := s.exchanges.ExchangesAtClose(ctx, st.ref(), st.stored)
 	if err != nil || len(exchanges) == 0 {
@@ -72,8 +69,7 @@ func (s *sampleBuilder) build(ctx context.Context, b *session.Batch, st *pending
 	return nil
 }
 
-// writeEach writes the samples of each session in a separate batch. In a common batch, one value that the backend
-// rejects would block all sessions.
+// writeEach writes each session in its own batch, so that a value that the backend rejects does not block the others.
 func (s *sampleBuilder) writeEach(ctx context.Context, work []*pendingSettlement) (finished []*pendingSettlement, ok bool) {
 	for n, st := range work {
 		var b session.Batch
@@ -99,7 +95,6 @@ func (s *sampleBuilder) writeEach(ctx context.Context, work []*pendingSettlement
 	return finished, true
 }
 
-// sampleSession converts a session to the type that sample.Build needs.
 func sampleSession(tenant string, id session.ID, exchanges []sample.Exchange, entries []feedback.Entry) sample.Session {
 	out := sample.Session{
 		Tenant: tenant, Agent: exchanges[0].Agent, Name: exchanges[0].SessionName, ID: id.String(), Exchanges: exchanges, IsFailure: isFailure,
@@ -114,7 +109,6 @@ func sampleSession(tenant string, id session.ID, exchanges []sample.Exchange, en
 	return out
 }
 
-// isFailure reports whether a tool result is an error.
 func isFailure(tool, args, text string, isError int8) bool {
 	return detect.Classify(tool, args, text, isError).Outcome == detect.Error
 }

@@ -10,8 +10,7 @@ import (
 	"precept/store/storetest"
 )
 
-// closeAfterOther closes the due sessions of f. After f has read the sessions and before f settles them, otherReplica
-// closes them.
+// closeAfterOther lets otherReplica close the sessions between the read and the settlement of f.
 func (f *fixture) closeAfterOther(otherReplica *fixture) {
 	f.t.Helper()
 	first := true
@@ -27,7 +26,6 @@ func (f *fixture) closeAfterOther(otherReplica *fixture) {
 	}
 }
 
-// If two replicas close a session at the same time, the second one does not settle it again.
 func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -50,15 +48,14 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 		}
 	}
 	assertEqual(t, "version after a pass of corrections", replica.applied(id).Version, version)
-	otherReplica.postFeedback(tenantA, id, score("late", 0)) // replica finds the entry by its search for unsettled sessions
+	otherReplica.postFeedback(tenantA, id, score("late", 0)) // replica finds it by its search for unsettled sessions
 	replica.clock.add(time.Hour)
 	replica.closeDue(t.Context())
 	replica.recomputeRewards(t.Context())
 	assertEqual(t, "version after late feedback", replica.applied(id).Version, version+1)
 }
 
-// Only the replica that has a due session in memory closes it. If that replica has stopped, another replica closes the
-// session a few close intervals later.
+// If that replica has stopped, another one closes the session a few intervals later.
 func TestOnlyReplicaWithSessionInMemoryClosesSession(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

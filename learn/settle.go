@@ -11,24 +11,22 @@ import (
 	"precept/internal/session"
 )
 
-// pendingSettlement is a session whose settlement is in progress.
 type pendingSettlement struct {
 	settlement session.Settlement
-	rewardName string // name of the reward definition of the deltas
+	rewardName string // reward definition of the deltas
 	entries    []feedback.Entry
-	hadReward  bool // an earlier settlement of the session had a reward
-	isRun      bool // the session is the record of a run, which the tally does not count
-	isImport   bool // the session is an imported conversation, which the tally does not count
-	stored     int  // number of stored exchanges of a closing session; 0 means unknown
+	hadReward  bool // an earlier settlement had a reward
+	isRun      bool // the record of a run, which the tally omits
+	isImport   bool // an imported conversation, which the tally omits
+	stored     int  // exchanges of a closing session in the backend; 0: unknown
 }
 
-// ref returns the tenant and the id of the session.
 func (p *pendingSettlement) ref() session.Ref {
 	return session.Ref{Tenant: p.settlement.Tenant, ID: p.settlement.ID}
 }
 
-// settle writes the samples of sessions and then moves the counters. After a crash between the two steps, the next
-// start repeats both steps, and a sample that is written again replaces the sample with the same id.
+// settle writes samples and then moves the counters. After a crash in between, the next start repeats both; a sample
+// replaces one of the same id.
 func (c *closer) settle(ctx context.Context, work []*pendingSettlement) {
 	if len(work) == 0 {
 		return
@@ -39,7 +37,7 @@ func (c *closer) settle(ctx context.Context, work []*pendingSettlement) {
 		return
 	}
 	err := c.tools.guard.RunErr(label.StepSettle, func() error { return c.applySettlements(ctx, work) })
-	if errors.Is(err, guard.ErrPanicked) { // one session panicked, so settle each session by itself
+	if errors.Is(err, guard.ErrPanicked) { // settle each session alone, so that only the failing one is lost
 		for _, st := range work {
 			c.tools.guard.RunOn(label.StepSettle, st.ref(), "", func() {
 				if err := c.applySettlements(ctx, []*pendingSettlement{st}); err != nil {
@@ -54,7 +52,6 @@ func (c *closer) settle(ctx context.Context, work []*pendingSettlement) {
 	}
 }
 
-// applySettlements moves the counters in the backend and in memory.
 func (c *closer) applySettlements(ctx context.Context, work []*pendingSettlement) error {
 	steps := make([]session.Settlement, len(work))
 	for i, st := range work {
@@ -69,9 +66,8 @@ func (c *closer) applySettlements(ctx context.Context, work []*pendingSettlement
 		deltas = map[string][]trial.Delta{}
 		for i, st := range work {
 			sessions = append(sessions, st.ref())
-			// If the step was not applied, another replica or an earlier step of this replica has settled the session.
-			// No correction follows, because replicas would then settle the session one after another. touchUnsettled
-			// finds feedback that is missing in the applied step.
+			// If the step was not applied, another replica or an earlier step settled the session. A correction now
+			// would make replicas settle it in turn; touchUnsettled finds missing feedback.
 			if done[i] {
 				c.countApplied(st, deltas)
 			}
@@ -80,7 +76,7 @@ func (c *closer) applySettlements(ctx context.Context, work []*pendingSettlement
 	})
 }
 
-// countApplied counts a settlement that the backend has applied in the tally, and adds its deltas to byTenant.
+// countApplied counts an applied settlement, and adds its deltas to byTenant.
 func (c *closer) countApplied(st *pendingSettlement, byTenant map[string][]trial.Delta) {
 	c.changed.add(st.settlement.Tenant)
 	if st.rewardName == c.rewardName {
@@ -97,14 +93,12 @@ func (c *closer) countApplied(st *pendingSettlement, byTenant map[string][]trial
 	}
 }
 
-// reportAndRetry reports an error, and schedules the corrections that failed.
 func (c *closer) reportAndRetry(work []*pendingSettlement, err error) {
 	c.tools.reportFailure(label.StepSettle, err)
 	c.retryCorrections(work)
 }
 
-// retryCorrections schedules the corrections that failed. An open session needs no schedule, because the session is
-// still due.
+// retryCorrections schedules failed corrections. Open sessions are still due.
 func (c *closer) retryCorrections(work []*pendingSettlement) {
 	for _, st := range work {
 		if st.settlement.From > 0 {

@@ -24,22 +24,21 @@ import (
 	"precept/store/storetest"
 )
 
-// shardedTraffic sends numbered sessions of one tenant to a store, with exchanges, samples, feedback and settlements.
-// The content of a session depends only on its number.
+// shardedTraffic sends numbered sessions to a store. The content of a session depends only on its number.
 type shardedTraffic struct {
 	t           *testing.T
 	first       int // number of the first session
-	end         int // number of the last session, plus 1
+	end         int // number after the last session
 	text        string
 	between     func(done int) // called before each batch
-	part, parts int            // send only batches number part, part+parts, part+2*parts and so on; parts = 0 means all
+	part, parts int            // send only the batches part, part+parts, part+2*parts, ...; parts = 0: all
 }
 
 const trafficBatch = 20
 
 func trafficStart() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 
-// send sends the traffic to a store. It retries calls that fail because the store is unavailable.
+// send retries calls that fail because the store is unavailable.
 func (x shardedTraffic) send(s *redis.Store) {
 	x.t.Helper()
 	retry := func(name string, call func() error) {
@@ -101,8 +100,8 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// mustReportAndCounts returns the report of a store as JSON, and the numbers of stored values as text. It fails the
-// test if a sample is stored twice.
+// mustReportAndCounts returns the report and the numbers of stored values. It fails the test if a sample is stored
+// twice.
 func mustReportAndCounts(t *testing.T, s *redis.Store) (report, numbers string) {
 	t.Helper()
 	now := func() time.Time { return trafficStart().Add(time.Hour) }
@@ -138,9 +137,8 @@ func mustReportAndCounts(t *testing.T, s *redis.Store) (report, numbers string) 
 	return string(data), fmt.Sprint(stats, len(seen))
 }
 
-// A single server and clusters of three and of six nodes get the same traffic. During the traffic, a node is killed and
-// slots move to another node. The report of a cluster equals the report of the server, and no value is lost or stored
-// twice. Before the faults, the number of keys and the memory of each node are within 15% of the mean.
+// During the traffic, a node is killed and slots move. Before that, keys and memory of each node are within 15% of the
+// mean.
 func TestClusterReportEqualsReportOfOneServer(t *testing.T) {
 	sessions := 600
 	if n, err := strconv.Atoi(os.Getenv("PRECEPT_TEST_SHARD_SESSIONS")); err == nil {
@@ -168,7 +166,7 @@ func TestClusterReportEqualsReportOfOneServer(t *testing.T) {
 					assertBalance(t, cluster, emptyBytes)
 					faults.Go(func() {
 						cluster.Nodes[1].Kill()
-						time.Sleep(300 * time.Millisecond) // calls fail in this time
+						time.Sleep(300 * time.Millisecond) // calls fail meanwhile
 						if err := cluster.Nodes[1].Start(); err != nil {
 							t.Error(err)
 						}
@@ -194,8 +192,7 @@ func TestClusterReportEqualsReportOfOneServer(t *testing.T) {
 	}
 }
 
-// moveShards moves half of the shards of a node to another node. A shard is the part of the store in one slot of the
-// cluster. Each shard has one key that ends in :all:t.
+// moveShards moves half of the shards (one slot each) to another node. Each shard has one key that ends in :all:t.
 func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
 	list, err := from.Do("KEYS", "*:all:t")
 	if err != nil {
@@ -214,8 +211,8 @@ func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
 	return nil
 }
 
-// assertBalance fails the test unless the number of keys and the added memory of each node are within 15% of the mean.
-// emptyBytes contains the used memory of each node before the test added data.
+// assertBalance checks that the keys and the added memory of each node are within 15% of the mean. emptyBytes is the
+// memory before the test.
 func assertBalance(t *testing.T, c *storetest.Cluster, emptyBytes []float64) {
 	t.Helper()
 	keys, bytes := make([]float64, len(c.Nodes)), make([]float64, len(c.Nodes))
@@ -238,7 +235,6 @@ func assertBalance(t *testing.T, c *storetest.Cluster, emptyBytes []float64) {
 	}
 }
 
-// usedMemory returns the number of bytes that a Redis server uses.
 func usedMemory(t *testing.T, n *storetest.Redis) float64 {
 	t.Helper()
 	found := regexp.MustCompile(`used_memory:(\d+)`).FindStringSubmatch(fmt.Sprint(n.MustDo(t, "INFO", "memory")))

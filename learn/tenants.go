@@ -14,33 +14,31 @@ import (
 )
 
 const (
-	// maxTenants is the maximum number of tenants in memory. If each credential is a tenant, a million tenants may
-	// exist.
+	// maxTenants bounds the tenants in memory. If each credential is a tenant, a million may exist.
 	maxTenants     = 2000
-	minTenants     = 64               // number of tenants that stay in memory even if idle, so that the first request after a night does not start from the priors
-	tenantsAtStart = 256              // maximum number of tenants that are read at a start; further tenants are read at their first use
-	idleTime       = 10 * time.Minute // a tenant leaves memory between one and two times this duration after its last use
-	loadBatchSize  = 200              // maximum number of tenants that one call of tidy reads
-	maxEvictChecks = 2 * maxTenants   // maximum number of tenants that one call of evict checks
+	minTenants     = 64               // tenants that stay in memory even if idle, so that the first request after a night does not start from the priors
+	tenantsAtStart = 256              // tenants that are read at a start; others are read at their first use
+	idleTime       = 10 * time.Minute // a tenant leaves memory after one or two times this duration
+	loadBatchSize  = 200              // tenants that one loadAndEvict reads
+	maxEvictChecks = 2 * maxTenants   // tenants that one evict checks
 )
 
-// tenant holds the beliefs about the lessons of one tenant.
 type tenant struct {
 	counters         *bandit.Chooser
-	otherDefinitions map[string]int64 // numbers of sessions that were counted under other reward definitions
-	newRewards       int              // rewards since the last fit of the priors
-	version          int64            // version of the priors in the backend
-	usedAt           atomic.Int64     // time of the last use, in unix nanoseconds
+	otherDefinitions map[string]int64 // sessions counted under other reward definitions
+	newRewards       int              // since the last fit of the priors
+	version          int64            // of the priors in the backend
+	usedAt           atomic.Int64     // unix nanoseconds
 
 	// The following fields are guarded by tenantsMu.
-	isLoaded  bool          // the counters of the backend are loaded
-	isQueued  bool          // the tenant is in beliefs.unread
-	checkedAt int64         // time of the last check for use, in unix nanoseconds
+	isLoaded  bool          // counters were read
+	isQueued  bool          // in beliefs.unread
+	checkedAt int64         // unix nanoseconds
 	element   *list.Element // in beliefs.order
 }
 
-// chooser returns the chooser of a tenant for a request or a report. If the tenant is not in memory, the chooser starts
-// from the priors, and the next call of tidy reads the counters.
+// chooser returns the chooser of a tenant. For a tenant that is not in memory, it starts from the priors, and the next
+// loadAndEvict reads the counters.
 func (b *beliefs) chooser(name string) *bandit.Chooser {
 	b.tenantsMu.RLock()
 	t := b.tenants[name]
@@ -59,12 +57,10 @@ func (b *beliefs) chooser(name string) *bandit.Chooser {
 	return t.counters
 }
 
-// peekChooser returns the chooser of a tenant with a closing session. Unlike chooser, peekChooser does not
-// count as a use of the tenant, and does not queue the tenant for reading.
+// peekChooser returns the chooser without counting as a use, and without queueing the tenant for reading.
 func (b *beliefs) peekChooser(name string) *bandit.Chooser { return b.getOrAdd(name).counters }
 
-// getOrAdd returns a tenant. If the tenant is not in memory, getOrAdd adds the tenant without its counters, and does
-// not queue the tenant for reading.
+// getOrAdd returns a tenant, adding it without counters if missing. It does not queue the tenant for reading.
 func (b *beliefs) getOrAdd(name string) *tenant {
 	if t := b.tenant(name); t != nil {
 		return t
@@ -74,7 +70,7 @@ func (b *beliefs) getOrAdd(name string) *tenant {
 	return b.getOrAddLocked(name)
 }
 
-// getOrAddLocked returns a tenant, and adds the tenant if it is missing. The caller holds tenantsMu.
+// getOrAddLocked is getOrAdd for a caller that holds tenantsMu.
 func (b *beliefs) getOrAddLocked(name string) *tenant {
 	t := b.tenants[name]
 	if t == nil {
@@ -86,13 +82,12 @@ func (b *beliefs) getOrAddLocked(name string) *tenant {
 	return t
 }
 
-// tenant returns a tenant in memory, or nil.
 func (b *beliefs) tenant(name string) *tenant {
 	t, _ := b.get(name)
 	return t
 }
 
-// get returns a tenant in memory, or nil, and reports whether its counters were read.
+// get returns a tenant in memory, or nil, and whether its counters were read.
 func (b *beliefs) get(name string) (t *tenant, read bool) {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
@@ -100,14 +95,12 @@ func (b *beliefs) get(name string) (t *tenant, read bool) {
 	return t, t != nil && t.isLoaded
 }
 
-// names returns the names of the tenants in memory.
 func (b *beliefs) names() []string {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
 	return slices.Collect(maps.Keys(b.tenants))
 }
 
-// otherDefinitions returns the number of sessions that were counted under other definitions of reward.
 func (b *beliefs) otherDefinitions(name string) map[string]int64 {
 	if t := b.tenant(name); t != nil {
 		return t.otherDefinitions
@@ -115,8 +108,7 @@ func (b *beliefs) otherDefinitions(name string) map[string]int64 {
 	return nil
 }
 
-// replace replaces a tenant in memory by a fresh copy from the backend. The position of the copy is unknown. The caller
-// holds b.mu.
+// replace replaces a tenant by a fresh copy from the backend, with an unknown position. The caller holds b.mu.
 func (b *beliefs) replace(name string, fresh *tenant) {
 	b.positions[name] = ""
 	old := b.getOrAdd(name)
@@ -133,7 +125,7 @@ func (b *beliefs) replace(name string, fresh *tenant) {
 	b.tenants[name] = fresh
 }
 
-// load reads the counters of a tenant that is not in memory, for a caller that needs more than the priors.
+// load reads a tenant's counters for a caller that needs more than the priors.
 func (b *beliefs) load(ctx context.Context, name string) error {
 	b.chooser(name)
 	b.mu.Lock()
@@ -141,8 +133,7 @@ func (b *beliefs) load(ctx context.Context, name string) error {
 	return b.loadLocked(ctx, name)
 }
 
-// loadLocked reads the counters of a tenant that is in memory without its counters. For any other tenant, loadLocked
-// does nothing. The caller holds b.mu.
+// loadLocked reads the counters of a tenant that is in memory without them. The caller holds b.mu.
 func (b *beliefs) loadLocked(ctx context.Context, name string) error {
 	if t, read := b.get(name); t == nil || read {
 		return nil
@@ -155,16 +146,15 @@ func (b *beliefs) loadLocked(ctx context.Context, name string) error {
 	return nil
 }
 
-// isCrowded reports whether so many tenants are in memory that a settlement must not read a further tenant. Otherwise
-// the closings of thousands of tenants would read and evict counters again and again.
+// isCrowded reports whether settlements must not read further tenants. Otherwise closings of thousands of tenants would
+// read and evict counters again and again.
 func (b *beliefs) isCrowded() bool {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
 	return len(b.tenants) > maxTenants/2
 }
 
-// loadAndEvict reads the counters of tenants in use that are not in memory, and evicts tenants that were not used
-// recently.
+// loadAndEvict reads the counters of tenants in use, and evicts idle tenants.
 func (b *beliefs) loadAndEvict(ctx context.Context) {
 	b.tenantsMu.Lock()
 	n := min(len(b.unread), loadBatchSize)
@@ -178,7 +168,7 @@ func (b *beliefs) loadAndEvict(ctx context.Context) {
 			if err := b.loadLocked(ctx, name); err != nil {
 				return err
 			}
-			b.publish(ctx, name) // sessions may have closed while the tenant was not in memory
+			b.publish(ctx, name) // sessions may have closed before the read
 			return nil
 		})
 		failed := err != nil && !guard.IsPermanent(err)
@@ -197,9 +187,8 @@ func (b *beliefs) loadAndEvict(ctx context.Context) {
 	b.evict()
 }
 
-// evict removes tenants that were not used recently from memory, and the least recently used tenants beyond
-// maxTenants. The backend has their counters. Each tenant is checked once in idleTime, and more
-// often only beyond maxTenants.
+// evict removes idle tenants, and the least recently used ones beyond maxTenants. Each tenant is checked once per
+// idleTime, and more often only beyond maxTenants.
 func (b *beliefs) evict() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -233,13 +222,12 @@ func (b *beliefs) evict() {
 	}
 }
 
-// knownTenants records whether the process has seen no tenant, one tenant or several tenants.
+// knownTenants records whether the process has seen no tenant, one or several.
 type knownTenants struct {
 	first      string
 	hasSeveral bool
 }
 
-// add records that the process has seen a tenant.
 func (k *knownTenants) add(name string) {
 	if k.first == "" {
 		k.first = name
@@ -247,7 +235,7 @@ func (k *knownTenants) add(name string) {
 	k.hasSeveral = k.hasSeveral || k.first != name
 }
 
-// onlyTenant returns the only tenant that the process has seen, and "" if there was none or more than one.
+// onlyTenant returns the only tenant seen, or "".
 func (b *beliefs) onlyTenant() string {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()
@@ -257,7 +245,6 @@ func (b *beliefs) onlyTenant() string {
 	return b.known.first
 }
 
-// noteTenant records that the backend has a tenant, for onlyTenant.
 func (b *beliefs) noteTenant(name string) {
 	b.tenantsMu.Lock()
 	defer b.tenantsMu.Unlock()

@@ -8,8 +8,6 @@ import (
 	"precept/learn"
 )
 
-// Of 20,000 tenants, only the most recently used ones stay in memory. The counters of an evicted tenant are read again
-// from the backend.
 func TestNumberOfTenantsInMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -38,8 +36,6 @@ func TestNumberOfTenantsInMemoryIsBounded(t *testing.T) {
 	assertEqual(t, "baseline after the eviction", baseline(), before)
 }
 
-// An idle tenant is evicted from memory, together with the provisional rewards of its open sessions. The next request
-// restores the same beliefs from the backend.
 func TestIdleTenantIsEvicted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -81,7 +77,7 @@ func TestIdleTenantIsEvicted(t *testing.T) {
 	assertEqual(t, "open sessions with a reward", f.CountProvisional(), 0)
 }
 
-// Tidy runs 20 times a second. It checks each tenant only once per TenantIdle, so that no call visits all tenants.
+// Tidy runs 20 times a second, so one call must not visit all tenants.
 func TestTenantIsCheckedOncePerIdleTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -8,25 +8,23 @@ import (
 	"precept/internal/session"
 )
 
-// maxLastCopied is the maximum size of units.lastCopied. A full map is emptied. Members then get the same feedback a
-// second time, which has no effect.
+// maxLastCopied bounds units.lastCopied. After a full map is emptied, members get the same feedback again, which has no
+// effect.
 const maxLastCopied = 4096
 
-// units copies feedback from units to their members and from members to their units (feedback/unit.go). Only the
-// goroutine of Learner.Run uses units.
+// units copies feedback between units and their members (feedback/unit.go). Only the goroutine of Learner.Run uses it.
 type units struct {
 	memory  Memory
 	backend memberReader
 	touches Touches
 
-	feedback   map[session.Ref][]feedback.Entry // feedback of units with closing members
-	lastCopied map[session.Ref]string           // by unit: hashes of the feedback that the members got last
+	feedback   map[session.Ref][]feedback.Entry // of units with closing members
+	lastCopied map[session.Ref]string           // by unit: hashes of the feedback that its members got last
 }
 
-// reset empties the cache of the units' feedback.
 func (u *units) reset() { u.feedback = map[session.Ref][]feedback.Entry{} }
 
-// shareFeedback copies the feedback of a closing member to its unit, and the feedback of the unit to the member.
+// shareFeedback exchanges feedback between a closing member and its unit.
 func (u *units) shareFeedback(ctx context.Context, rec *session.Record) error {
 	member := rec.Member()
 	unit := session.Ref{Tenant: rec.Identity.Tenant, ID: member.Unit}
@@ -53,8 +51,8 @@ func (u *units) shareFeedback(ctx context.Context, rec *session.Record) error {
 	return err
 }
 
-// copyToMembers copies new feedback on a unit to the members, and reports whether the unit is a run. A session that
-// becomes a member later gets the feedback when it closes.
+// copyToMembers copies new feedback on a unit to its members, and reports whether the unit is a run. A later member
+// gets the feedback when it closes.
 func (u *units) copyToMembers(ctx context.Context, ref session.Ref) (isRun bool, err error) {
 	unit, ok, err := u.memory.Member(ctx, ref.Tenant, ref.ID)
 	isRun = unit.Run != ""
