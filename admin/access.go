@@ -75,7 +75,7 @@ func (a *access) byToken(token string) (found holder, ok bool) {
 	return found, ok && token != ""
 }
 
-// byDigest returns the holder of a token. It compares every token in constant time, so that the duration reveals none.
+// byDigest returns the holder of a token. byDigest compares every token in constant time, so the duration reveals none.
 func (a *access) byDigest(sum [sha256.Size]byte) (found holder, ok bool) {
 	for i := range a.holders {
 		if subtle.ConstantTimeCompare(sum[:], a.holders[i].sum[:]) == 1 {
@@ -95,7 +95,7 @@ func (a *access) byLogin(cookie string, proof [sha256.Size]byte) (found holder, 
 	return found, ok
 }
 
-// isOwnHost reports whether a Host header names this server. It ignores the port: containers map ports, and a
+// isOwnHost reports whether a Host header names this server. isOwnHost ignores the port: containers map ports, and a
 // DNS-rebinding attacker controls only the name.
 func (a *access) isOwnHost(host string) bool {
 	name := hostName(host)

@@ -18,8 +18,8 @@ func serveOpenAPI(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", openAPIDocument)
 }
 
-// sendJSON sends value as JSON. If err is not nil, it returns err for Server.handleError, and sets Retry-After for
-// errComputing.
+// sendJSON sends value as JSON. If err is not nil, sendJSON returns err for Server.handleError, and sets Retry-After
+// for errComputing.
 func sendJSON(c echo.Context, value any, err error) error {
 	if err != nil {
 		if errors.Is(err, errComputing) {
@@ -65,8 +65,7 @@ func (s *Server) apiSamples(c echo.Context) error {
 func (s *Server) apiHealth(c echo.Context) error { return sendJSON(c, s.health(c), nil) }
 
 // apiExport sends the selected samples or, with format=experiment, the random assignments, while they are read. If the
-// store fails after the first byte, the connection is aborted, so that the client does not take the file for a complete
-// one.
+// store fails after the first byte, the connection is aborted, so the client does not take the file for a complete one.
 func (s *Server) apiExport(c echo.Context) error {
 	p := params{c: c}
 	q := sampleQuery(&p, s.options.Now())
@@ -100,7 +99,7 @@ func (s *Server) apiExport(c echo.Context) error {
 	}
 }
 
-// lateHeader sends the response header with the first byte of the body, so that an earlier error gets its own status.
+// lateHeader sends the response header with the first byte of the body, so an earlier error gets its own status.
 type lateHeader struct {
 	*echo.Response
 	contentType, fileName string

@@ -23,8 +23,8 @@ const (
 	importLimit   = 256 << 20
 )
 
-// decode decodes a JSON body and refuses unknown members. It accepts every content type, because curl by default sends
-// that of a form; checkWrite refuses forms of other sites.
+// decode decodes a JSON body and refuses unknown members. decode accepts every content type, because curl by default
+// sends that of a form; checkWrite refuses forms of other sites.
 func decode(c echo.Context, limit int64, target any) error {
 	d := json.NewDecoder(io.LimitReader(c.Request().Body, limit))
 	d.DisallowUnknownFields()

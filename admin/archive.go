@@ -118,8 +118,8 @@ func (s *Server) health(c echo.Context) Health {
 	return h
 }
 
-// storeError converts a store error to an HTTP error with a remedy. It returns nil, context.Canceled and HTTP errors
-// unchanged.
+// storeError converts a store error to an HTTP error with a remedy. storeError returns nil, context.Canceled and HTTP
+// errors unchanged.
 func storeError(err error) error {
 	if _, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return err

@@ -154,8 +154,8 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 }
 
 // estimate returns the mean of a measure with its interval. For a share, a run counts once. The variance of a share is
-// p(1-p), the largest of values from 0 to 1 with the mean p. p is moved towards 0.5, so that equal rewards do not give
-// an interval of width 0.
+// p(1-p), the largest of values from 0 to 1 with the mean p. p is moved towards 0.5, so equal rewards do not give an
+// interval of width 0.
 func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	var sum, squares float64
 	runs := map[string]bool{}

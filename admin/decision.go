@@ -95,8 +95,8 @@ func measurement(r *report.Row) string {
 	return text
 }
 
-// cautionNote explains that the counts turned advice into a caution, or returns nil. It shows the numbers of the
-// advice, a separate arm, because they caused the change.
+// cautionNote explains that the counts turned advice into a caution, or returns nil. cautionNote shows the numbers of
+// the advice, a separate arm, because they caused the change.
 func (v *lessonView) cautionNote() g.Node {
 	if !isCautionByCounts(v.row) {
 		return nil
@@ -206,8 +206,8 @@ func actionName(a lesson.Action) string {
 	return map[lesson.Action]string{lesson.Resume: "Resume", lesson.Restore: "Restore"}[a]
 }
 
-// actOnPage handles POST /lessons/{slug}/{action}. It redirects to the address in the field back, which shows the
-// result as a notice.
+// actOnPage handles POST /lessons/{slug}/{action}. actOnPage redirects to the address in the field back, which shows
+// the result as a notice.
 func (s *Server) actOnPage(c echo.Context) error {
 	a, slug := lesson.Action(c.Param("action")), trial.LessonSlug(param(c, "slug"))
 	if !a.Valid() {

@@ -94,8 +94,8 @@ func fitAxis(effects []*effect, trueEffects []float64, zoom float64) axis {
 	return roundedAxis(min(lo, -min(reach, quantile(below, 0.9))), max(hi, min(reach, quantile(above, 0.9))))
 }
 
-// quantile returns the smallest value that is at least as large as a share of the values, or 0 without values. It sorts
-// values in place.
+// quantile returns the smallest value that is at least as large as a share of the values, or 0 without values. quantile
+// sorts values in place.
 func quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -88,8 +88,8 @@ func (f frame) linkInReport(path string, query ...string) string {
 // filteredPages returns the pages with the filters of the list of sessions.
 func filteredPages() []string { return []string{"/sessions", "/traffic", "/compare", "/samples"} }
 
-// linkWithFilters returns the address of another page. Between filteredPages, it keeps filters and order, even filters
-// that a page does not apply.
+// linkWithFilters returns the address of another page. Between filteredPages, linkWithFilters keeps filters and order,
+// even filters that a page does not apply.
 func (f frame) linkWithFilters(path string) string {
 	var query []string
 	if pages := filteredPages(); path != f.path && slices.Contains(pages, path) && slices.Contains(pages, f.path) {
@@ -122,8 +122,8 @@ func (f frame) helpHref(page string) string {
 	return f.Link("/help/"+name) + ifElse(found, "#"+anchor, "")
 }
 
-// WithQuery returns the address of this page with a changed query; an empty value removes its key. It leads to the
-// first page of rows, because an order or filter changes the rows of each page.
+// WithQuery returns the address of this page with a changed query; an empty value removes its key. WithQuery leads to
+// the first page of rows, because an order or filter changes the rows of each page.
 func (f frame) WithQuery(query ...string) string {
 	return f.onSamePage(append([]string{"page", "", "after", ""}, query...)...)
 }
@@ -196,9 +196,9 @@ const (
 	maxListSize = 1 << 10 // maximum length of this address in bytes
 )
 
-// currentList returns the address of the list to which a reader can return: this page, or the query key list. It
-// returns "" if the list is not at one of paths, has no query, or is longer than maxListSize. Tenant and window are
-// left out, because every link has both.
+// currentList returns the address of the list to which a reader can return: this page, or the query key list.
+// currentList returns "" if the list is not at one of paths, has no query, or is longer than maxListSize. Tenant and
+// window are left out, because every link has both.
 func (f frame) currentList(paths ...string) string {
 	list := f.query.Get(listKey)
 	if slices.Contains(paths, f.path) {
@@ -276,8 +276,8 @@ func (f frame) hasQuery(keys ...string) bool {
 // csrfInput returns the CSRF token, which every form that writes needs.
 func (f frame) csrfInput() g.Node { return hiddenField(csrfField, f.CSRF) }
 
-// decisionForm returns a form that applies an action and then opens back. It sends the lesson's hash and state, so that
-// the action fails if the lesson has changed since.
+// decisionForm returns a form that applies an action and then opens back. decisionForm sends the lesson's hash and
+// state, so the action fails if the lesson has changed since.
 func (f frame) decisionForm(l *lesson.Lesson, a lesson.Action, back string, children ...g.Node) g.Node {
 	return h.Form(
 		h.Method("post"), h.Action(f.lessonHref(l.Slug, string(a))), f.csrfInput(),

@@ -108,7 +108,7 @@ type stat struct {
 	href  string // sessions or lessons behind the value
 }
 
-// statOf returns a figure. The no-break space before a currency becomes plain, so that a long amount can break there.
+// statOf returns a figure. The no-break space before a currency becomes plain, so a long amount can break there.
 func statOf(key, value, note, tone string) stat {
 	return stat{termOf(key), strings.ReplaceAll(value, "\u00a0", " "), note, tone, ""}
 }

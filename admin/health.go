@@ -67,8 +67,8 @@ type SinceStart struct {
 	InMemory    int              `json:"sessions_in_memory"`
 }
 
-// AuditEntry is one entry of the audit log. It names sessions by id, because names from clients are personal data and
-// must not outlive the session.
+// AuditEntry is one entry of the audit log. AuditEntry names sessions by id, because names from clients are personal
+// data and must not outlive the session.
 type AuditEntry struct {
 	At     time.Time `json:"at"`
 	Actor  string    `json:"who"` // address, with a browser's session or a program's token

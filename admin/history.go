@@ -27,7 +27,7 @@ type reportKey struct {
 }
 
 // countsAllClosed reports whether a report counts all closed sessions and no open ones. Only these enter the history,
-// so that the effects of a chart are comparable.
+// so the effects of a chart are comparable.
 func (k reportKey) countsAllClosed() bool { return k.Window == 0 && !k.Provisional }
 
 type effectAt struct {

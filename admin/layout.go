@@ -81,7 +81,7 @@ func document(title string, head g.Node, body ...g.Node) g.Node {
 			h.TitleEl(untrustedText(title)),
 			h.Link(h.Rel("icon"), h.Href("/static/icon.svg"), h.Type("image/svg+xml")),
 			h.Link(h.Rel("stylesheet"), h.Href("/static/style.css")),
-			h.Script(h.Src("/static/theme.js")), // before the body, so that pages do not flash in the other theme
+			h.Script(h.Src("/static/theme.js")), // before the body, so pages do not flash in the other theme
 			head,
 		),
 		h.Body(body...),

@@ -114,7 +114,7 @@ func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 }
 
 // lessonOverTime returns the effect of a row over time and its planned trials. With fewer than two values in both the
-// row and sinceStart, it draws the current effect only.
+// row and sinceStart, lessonOverTime draws the current effect only.
 func lessonOverTime(r *report.Row, trueEffect *float64, sinceStart []effectAt) g.Node {
 	if r == nil {
 		return mutedText(g.Text("No data yet."))

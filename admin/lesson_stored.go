@@ -54,8 +54,8 @@ func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	}
 }
 
-// rewardRows returns a row per tenth of the reward. Bars are shares of the sessions of an arm, so that arms of
-// different sizes are comparable.
+// rewardRows returns a row per tenth of the reward. Bars are shares of the sessions of an arm, so arms of different
+// sizes are comparable.
 func rewardRows(f frame, slug string, arms *report.Rewards) g.Node {
 	share := func(arm [10]int64, i int) float64 {
 		total := int64(0)

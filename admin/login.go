@@ -18,8 +18,8 @@ type loginPage struct {
 	Reload bool   // open Next without a click
 }
 
-// wrongToken answers with status 401, or 429 after many wrong tokens. It logs at most one line per logEvery, with their
-// number since the last line.
+// wrongToken answers with status 401, or 429 after many wrong tokens. wrongToken logs at most one line per logEvery,
+// with their number since the last line.
 func (s *Server) wrongToken(c echo.Context) error {
 	ip := remoteIP(c.Request())
 	f := s.throttle.countFailure(ip)
@@ -70,8 +70,8 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) er
 	return s.render(c, err.Code, p.html())
 }
 
-// login checks a token from the form or from /login?token=TOKEN. It sets the session cookie and redirects, which
-// removes the token from the address bar. Without a token, it shows the form, or redirects a logged-in browser.
+// login checks a token from the form or from /login?token=TOKEN. login sets the session cookie and redirects, which
+// removes the token from the address bar. Without a token, login shows the form, or redirects a logged-in browser.
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {

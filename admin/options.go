@@ -107,7 +107,7 @@ type Library interface {
 
 // Surveyor computes figures from the stored sessions, which the counters lack.
 type Surveyor interface {
-	// Survey reads the newest sessions of a tenant. It may take seconds, so pages share it.
+	// Survey reads the newest sessions of a tenant. Survey may take seconds, so pages share it.
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)
 	// Nearest returns the lessons that came closest to a match, apart from those in matched.
 	Nearest(ctx context.Context, tenant, session string, matched []string) ([]backtest.Reason, error)
@@ -117,7 +117,7 @@ type Surveyor interface {
 
 // LessonChanger changes lessons. The watcher reads a change within two seconds.
 type LessonChanger interface {
-	// Act applies an action by a person. It fails if the lesson differs from seen, the version that the person saw; a
+	// Act applies an action by a person. Act fails if the lesson differs from seen, the version that the person saw; a
 	// zero seen skips this check.
 	Act(ctx context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error)
 }

@@ -158,8 +158,8 @@ func (s *Server) actOnView(c echo.Context) error {
 	return echo.ErrNotFound
 }
 
-// changeView applies change to a view, new if id is empty. It redirects to its sessions, or after a rename to the page
-// of views. verb is for the notice, such as saved.
+// changeView applies change to a view, new if id is empty. changeView redirects to its sessions, or after a rename to
+// the page of views. verb is for the notice, such as saved.
 func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View, form url.Values)) error {
 	form, err := c.FormParams()
 	if err != nil {

@@ -26,7 +26,7 @@ type Prices struct {
 // cost returns the cost of a session, or nil without a price or input tokens.
 func (p *Prices) cost(x *store.SessionItem) *float64 { return p.costFunc()(x) }
 
-// costFunc is cost for many sessions. It looks up each model once, because a look-up searches patterns.
+// costFunc is cost for many sessions. costFunc looks up each model once, because a look-up searches patterns.
 func (p *Prices) costFunc() func(x *store.SessionItem) *float64 {
 	prices := map[string]*price.Price{} // by model; nil: no price
 	return func(x *store.SessionItem) *float64 {
@@ -49,8 +49,8 @@ func (p *Prices) costFunc() func(x *store.SessionItem) *float64 {
 }
 
 // CompareSection compares the input of sessions with and without a section of a rules file: tokens, cached share and
-// money. Prices are weighted by the picks (random decisions) of each model. It returns "" until sessions of both arms
-// have reported tokens.
+// money. Prices are weighted by the picks (random decisions) of each model. CompareSection returns "" until sessions of
+// both arms have reported tokens.
 func (p *Prices) CompareSection(r *report.Row) string {
 	if r.InputWith == nil || r.InputWithout == nil || r.CachedWith == nil || r.CachedChange == nil {
 		return ""

@@ -21,7 +21,7 @@ func (s *Server) Workers() []func(context.Context) error {
 }
 
 // makeCaches sets the shared caches. A value that took t to compute is served for 10 t (report), 20 t (sessions) or 100
-// t (survey, scan), up to a maximum, so that computations take a small part of a core.
+// t (survey, scan), up to a maximum, so computations take a small part of a core.
 func (s *Server) makeCaches() {
 	s.reports = newSharedCache(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {

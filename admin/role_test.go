@@ -17,8 +17,8 @@ import (
 
 const viewerToken = "only-to-look-at-the-numbers"
 
-// newRoleFixture accepts a viewer's token and has content on every page. It returns the lesson service and the id of
-// the stored session.
+// newRoleFixture accepts a viewer's token and has content on every page. newRoleFixture returns the lesson service and
+// the id of the stored session.
 func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	t.Helper()
 	s := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))

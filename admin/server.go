@@ -19,7 +19,7 @@ import (
 	"precept/store"
 )
 
-// Server is the handler of the admin listener. It starts no goroutine; the caller runs the functions of Workers.
+// Server is the handler of the admin listener. Server starts no goroutine; the caller runs the functions of Workers.
 type Server struct {
 	options   Options
 	echo      *echo.Echo
@@ -46,8 +46,8 @@ type page struct {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
-// SetAccess replaces the access rules for new requests. It refuses removed tokens and their logins. After an error, the
-// previous rules stay.
+// SetAccess replaces the access rules for new requests. SetAccess refuses removed tokens and their logins. After an
+// error, the previous rules stay.
 func (s *Server) SetAccess(a Access) error {
 	parsed, err := parseAccess(a, s.options.Address.Listen)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Server) log(c echo.Context) *slog.Logger {
 	return s.options.Log.With("request", h.Get("Precept-Request-Id"))
 }
 
-// render renders a page in memory first, so that an error never sends half a page.
+// render renders a page in memory first, so an error never sends half a page.
 func (s *Server) render(c echo.Context, status int, page g.Node) error {
 	var b bytes.Buffer
 	if err := page.Render(&b); err != nil {
@@ -105,7 +105,7 @@ func (s *Server) withoutBase(u *url.URL) *url.URL {
 	return &out
 }
 
-// redirect redirects to a path of this server. Other addresses lead to the overview, so that /login cannot redirect to
+// redirect redirects to a path of this server. Other addresses lead to the overview, so /login cannot redirect to
 // another site.
 func (s *Server) redirect(c echo.Context, path string) error {
 	u, err := url.Parse(path)

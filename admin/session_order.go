@@ -63,8 +63,8 @@ func sessionCompare(order string, p *Prices) func(x, y *store.SessionItem) int {
 var errOrderedSearch = echo.NewHTTPError(http.StatusBadRequest,
 	"order: a text search has only the orders newest and oldest; omit words, tool and error, or the order")
 
-// listSessions returns the selected sessions with their total. It waits at most maxWait for the sessions of recentOf.
-// Without them, a list by cost or duration fails with errComputing, and a list by start has no total.
+// listSessions returns the selected sessions with their total. listSessions waits at most maxWait for the sessions of
+// recentOf. Without them, a list by cost or duration fails with errComputing, and a list by start has no total.
 func (s *Server) listSessions(c echo.Context, q *store.SessionQuery, order string, maxWait time.Duration) (store.SessionList, error) {
 	prices := s.options.Program.Prices()
 	if compare := sessionCompare(order, &prices); compare != nil && q.Session == "" {

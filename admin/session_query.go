@@ -120,8 +120,9 @@ func (s *Server) readRecent(ctx context.Context, k recentKey) (store.Recent, err
 	return s.options.Read.Archive.Recent(ctx, k.Tenant, since, until)
 }
 
-// recentOf returns sessions for facets and comparisons. It waits at most maxWait for a first read, as sharedCache.get
-// does. old reports that the sessions are older than the cache allows, usually because a newer read has not finished.
+// recentOf returns sessions for facets and comparisons. recentOf waits at most maxWait for a first read, as
+// sharedCache.get does. old reports that the sessions are older than the cache allows, usually because a newer read has
+// not finished.
 func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (r store.Recent, old bool, err error) {
 	k := recentKey{Tenant: q.Tenant, Since: q.Since.UTC(), Until: q.Until.UTC()}
 	if name := c.QueryParam("range"); name != "" {

@@ -34,7 +34,7 @@ type browserSession struct {
 
 // login is the login of a browser, guarded by loginStore.mu.
 type login struct {
-	proof     [sha256.Size]byte // result of proofOf, so that the removal of the token ends the login
+	proof     [sha256.Size]byte // result of proofOf, so the removal of the token ends the login
 	usedAt    time.Time         // last known use, updated at most once in usedEvery
 	expiresAt time.Time
 	notice    notice // for the next page
@@ -51,8 +51,8 @@ func (l *login) isValid(now time.Time) bool {
 	return !now.After(l.expiresAt) && !l.usedAt.After(now.Add(clockSlack)) && !l.expiresAt.After(now.Add(maxLoginAge+clockSlack))
 }
 
-// proofOf returns the HMAC of a token digest, keyed by a cookie. Without the cookie, it cannot confirm guesses of the
-// token.
+// proofOf returns the HMAC of a token digest, keyed by a cookie. Without the cookie, the proof cannot confirm guesses
+// of the token.
 func proofOf(cookie string, token [sha256.Size]byte) (proof [sha256.Size]byte) {
 	m := hmac.New(sha256.New, []byte(cookie))
 	m.Write([]byte("token "))
@@ -70,7 +70,7 @@ func csrfOf(cookie string) string {
 // notice is the result of an action, with the address of its lesson if any.
 type notice struct{ text, href string }
 
-// loginStore holds logins in memory and in a file, so that they survive a restart.
+// loginStore holds logins in memory and in a file, so they survive a restart.
 type loginStore struct {
 	random io.Reader
 	now    func() time.Time
@@ -99,7 +99,7 @@ func (s *loginStore) create(token [sha256.Size]byte) (string, error) {
 	return id, nil
 }
 
-// makeRoom removes expired logins. If maxLogins remain, it removes the login that expires first.
+// makeRoom removes expired logins. If maxLogins remain, makeRoom removes the login that expires first.
 func (s *loginStore) makeRoom() {
 	now := s.now()
 	maps.DeleteFunc(s.byID, func(_ [sha256.Size]byte, x *login) bool { return !x.isValid(now) })

@@ -22,8 +22,8 @@ const (
 	corruptSuffix  = ".corrupt"
 )
 
-// storedLogins is the content of the file. It has only digests of cookies and HMACs keyed by them, so a reader can
-// neither log in nor guess a token.
+// storedLogins is the content of the file. storedLogins has only digests of cookies and HMACs keyed by them, so a
+// reader can neither log in nor guess a token.
 type storedLogins struct {
 	Version int           `json:"version"`
 	Logins  []storedLogin `json:"logins"`
@@ -39,7 +39,7 @@ type storedLogin struct {
 // errCorrupt is the error for content that save never writes.
 var errCorrupt = errors.New("the file is damaged")
 
-// load reads the logins, and makes save write to path. It ignores logins from the future and returns their number.
+// load reads the logins, and makes save write to path. load ignores logins from the future and returns their number.
 // After an error, all browsers must log in again; a damaged file is renamed.
 func (s *loginStore) load(path string) (future int, err error) {
 	s.path = path
@@ -103,7 +103,7 @@ func readLogins(path string) (map[[32]byte]*login, error) {
 	return out, nil
 }
 
-// save writes all logins. It locks mu only while it copies them, so that requests do not wait for the disk.
+// save writes all logins. save locks mu only while it copies them, so requests do not wait for the disk.
 func (s *loginStore) save() error {
 	if s.path == "" {
 		return nil
@@ -128,7 +128,7 @@ func (s *loginStore) saveOrRemove() (removed bool, err error) {
 	return removeErr == nil || errors.Is(removeErr, fs.ErrNotExist), err
 }
 
-// write writes the valid logins. The caller holds saving, so that an older list never replaces a newer one.
+// write writes the valid logins. The caller holds saving, so an older list never replaces a newer one.
 func (s *loginStore) write() error {
 	stored := storedLogins{Version: 1, Logins: []storedLogin{}}
 	now := s.now()

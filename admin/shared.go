@@ -12,9 +12,9 @@ import (
 	"precept/internal/redact"
 )
 
-// sharedCache computes slow values for all pages, one at a time, so that it takes at most one core. Requests for one
-// key share a computation. A page waits at most maxPageWait and then gets an old value, if there is one. Without a
-// worker (run), each request computes its own value.
+// sharedCache computes slow values for all pages, one at a time, so it takes at most one core. Requests for one key
+// share a computation. A page waits at most maxPageWait and then gets an old value, if there is one. Without a worker
+// (run), each request computes its own value.
 type sharedCache[K comparable, V any] struct {
 	now         func() time.Time
 	compute     func(context.Context, K) (V, error)
@@ -59,7 +59,7 @@ func newSharedCache[K comparable, V any](now func() time.Time, compute func(cont
 
 // get returns the value of a key. old reports that the value is older than maxAge, because a newer one is not computed
 // yet or cannot start. Without a value, get waits at most maxWait (0: no limit) and then returns errComputing. With
-// noOldValue, it waits for a newer value, or returns errComputing if that cannot start.
+// noOldValue, get waits for a newer value, or returns errComputing if that cannot start.
 func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
 	if s.workerContext == nil {
@@ -127,8 +127,8 @@ func (s *sharedCache[K, V]) addPending(flights int) {
 
 func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
 
-// renew computes and stores a value. After a clear meanwhile, it discards the value; after an expire, it stores it as
-// old.
+// renew computes and stores a value. After a clear meanwhile, renew discards the value; after an expire, it stores it
+// as old.
 func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedValue[V] {
 	x := cachedValue[V]{startedAt: s.now(), pinned: pin}
 	s.mu.Lock()
@@ -202,7 +202,7 @@ func (s *sharedCache[K, V]) expire() {
 	}
 }
 
-// run is the worker. It computes pinnedKey and calls renewOld every renewEvery. It returns after the running
+// run is the worker. run computes pinnedKey and calls renewOld every renewEvery. run returns after the running
 // computation has ended.
 func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 	s.mu.Lock()
@@ -226,8 +226,8 @@ func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 	}
 }
 
-// renewOld removes values without a request for removeAfter. It renews values older than renewAfter that are pinned or
-// were requested within maxIdle.
+// renewOld removes values without a request for removeAfter. renewOld renews values older than renewAfter that are
+// pinned or were requested within maxIdle.
 func (s *sharedCache[K, V]) renewOld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

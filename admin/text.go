@@ -195,8 +195,8 @@ func tierText(tier int) string {
 	return "signals of the traffic"
 }
 
-// definitionText describes a reward definition, such as "user>verifier@24h0m0s", without its period. It returns an
-// invalid one unchanged.
+// definitionText describes a reward definition, such as "user>verifier@24h0m0s", without its period. definitionText
+// returns an invalid one unchanged.
 func definitionText(definition string) string {
 	d, err := feedback.ParseDefinition(definition)
 	if err != nil {

@@ -178,7 +178,7 @@ func (t *Traffic) setBuckets(r *store.Recent, q *store.SessionQuery, now time.Ti
 	}
 }
 
-// rowFor returns the row of a name. It ignores case, as the list of sessions does.
+// rowFor returns the row of a name. rowFor ignores case, as the list of sessions does.
 func rowFor(rows map[string]*TrafficRow, name string) *TrafficRow {
 	key := strings.ToLower(name)
 	if rows[key] == nil {

@@ -22,7 +22,7 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// Notes reads and writes small values of a tenant, in the store, so that replicas share them.
+// Notes reads and writes small values of a tenant, in the store, so replicas share them.
 type Notes interface {
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 	WriteNotes(ctx context.Context, tenant string, ofSessions map[sessionpkg.ID][]byte, ofTenant map[string][]byte) error

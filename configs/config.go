@@ -8,7 +8,8 @@ import (
 )
 
 // Config holds every key of precept.yaml. Struct tags hold the rules: enum lists the allowed words, min and max are
-// bounds. Keys tagged restart:"yes" change only at a restart; restart:"on" keys need one only to be switched on.
+// bounds. Keys tagged restart:"yes" change only at a restart; keys tagged restart:"on" need a restart only to be
+// switched on.
 type Config struct {
 	Listen       string              `yaml:"listen" restart:"yes"`
 	Admin        Admin               `yaml:"admin"`

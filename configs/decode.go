@@ -36,7 +36,8 @@ func (d *decoder) sourceOf(n ast.Node) string {
 	return fmt.Sprintf("%s:%d", d.source, n.GetToken().Position.Line)
 }
 
-// parse parses YAML into a tree. It accepts duplicate keys, which readSection reports together with all other faults.
+// parse parses YAML into a tree. parse accepts duplicate keys, which readSection reports together with all other
+// faults.
 func (d *decoder) parse(text string) (ast.Node, bool) {
 	text = strings.TrimPrefix(text, "\ufeff") // byte order mark of editors on Windows
 	file, err := parser.ParseBytes([]byte(maskReferences(text)), 0, parser.AllowDuplicateMapKey())
@@ -128,7 +129,7 @@ func (d *decoder) readValue(path string, v reflect.Value, tag reflect.StructTag,
 	}
 }
 
-// readMapping replaces the whole map, so that default entries missing from the file disappear.
+// readMapping replaces the whole map, so default entries missing from the file disappear.
 func (d *decoder) readMapping(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	pairs, ok := d.asMapping(path, n)
 	if !ok {

@@ -31,8 +31,8 @@ func renamedKey(key string) string {
 	return ""
 }
 
-// reportMisspelt adds a fault for each PRECEPT_ variable whose name is similar to a key. It accepts variables that the
-// configuration uses, and those that Kubernetes sets for a service named precept.
+// reportMisspelt adds a fault for each PRECEPT_ variable whose name is similar to a key. reportMisspelt accepts
+// variables that the configuration uses, and those that Kubernetes sets for a service named precept.
 func (d *decoder) reportMisspelt(names []string, env func(string) (string, bool), used map[string]bool) {
 	accepted := map[string]bool{}
 	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // used by commands and agents

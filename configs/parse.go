@@ -208,8 +208,8 @@ func (d *decoder) readFlagOrVariable(c *Config, f field, text string) {
 	}
 }
 
-// checkRoutes reports routes next to the key upstream, which serves all requests. It accepts default routes, because
-// copies of the reference contain them.
+// checkRoutes reports routes next to the key upstream, which serves all requests. checkRoutes accepts default routes,
+// because copies of the reference contain them.
 func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 	usual := defaults.byKey()
 	for path, name := range c.Routes.byKey() {

@@ -64,7 +64,7 @@ func (v *validator) require(ok bool, path, value, problem string) {
 	}
 }
 
-// addFault adds a fault, unless the decoder reported one for the same key or its list. The index [0] is ignored,
+// addFault adds a fault, unless the decoder reported a fault of the key or of its list. The index [0] is ignored,
 // because the decoder omits it for a single entry written without a list.
 func (v *validator) addFault(path, value, problem string) {
 	unindexed := strings.Replace(path, "[0]", "", 1)
@@ -142,7 +142,7 @@ func isSHA256(text string) bool {
 	return err == nil && len(raw) == 32
 }
 
-// checkStoreAddress checks a path or an address of Redis. The store's own parser checks the address, so that the store
+// checkStoreAddress checks a path or an address of Redis. The store's own parser checks the address, so the store
 // accepts it at the start.
 func (v *validator) checkStoreAddress(path, value string) {
 	const problem = "is not an address that precept supports; write a path, or redis://host:6379/0"
@@ -248,7 +248,7 @@ func isPlainPath(path string) bool {
 }
 
 // minTokenBytes is the minimum length of a plain-text token if other machines can reach the admin listener. The
-// listener accepts a correct token even after many wrong ones, so only the length prevents guessing.
+// listener accepts a correct token even after many wrong tokens, so only the length prevents guessing.
 const minTokenBytes = 16
 
 // checkTokens checks admin tokens. Its faults never contain their text.

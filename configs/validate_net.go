@@ -37,7 +37,7 @@ func (v *validator) checkAddress(path, value string) (ok bool) {
 	return problem == ""
 }
 
-// hasValidPort reports whether a URL has no port or one from 1 to 65535.
+// hasValidPort reports whether a URL has no port, or a port from 1 to 65535.
 func hasValidPort(u *url.URL) bool {
 	n, err := strconv.ParseUint(u.Port(), 10, 16)
 	return u.Port() == "" || err == nil && n > 0

@@ -23,7 +23,7 @@ type Secret string
 // Reveal returns the text of the secret.
 func (s Secret) Reveal() string { return string(s) }
 
-// String hides the text. An empty secret is shown as empty, so that operators see that it is missing.
+// String hides the text. An empty secret is shown as empty, so operators see that it is missing.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -133,8 +133,8 @@ func unmaskReferences(text string) string {
 
 var errEnvSyntax = errors.New("has a ${ without its }; write $${ for a plain ${")
 
-// expandVariables replaces ${NAME} and ${NAME:-text} in one value. It runs after the YAML is parsed, so that the text
-// of a variable never becomes structure. As in a shell, ${NAME:-text} also replaces an empty variable.
+// expandVariables replaces ${NAME} and ${NAME:-text} in one value. expandVariables runs after the YAML is parsed, so
+// the text of a variable never becomes structure. As in a shell, ${NAME:-text} also replaces an empty variable.
 func expandVariables(text string, env func(string) (string, bool)) (string, error) {
 	var out strings.Builder
 	for {

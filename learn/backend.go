@@ -102,8 +102,8 @@ type Backend interface {
 // Fleet is a backend that several replicas share.
 type Fleet interface {
 	// Positions returns, for each followed tenant, the position of its newest counter change and of its newest feedback
-	// on an open session. It also returns every other tenant that has changed since the last call, without a position.
-	// The first call returns all positions.
+	// on an open session. Positions also returns every other tenant that has changed since the last call, without a
+	// position. The first call returns all positions.
 	Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
 	// Changes returns the deltas missing in memory: settlements of other replicas between the previous call of Counters
 	// or Changes and the last call of Positions, and own settlements whose response was lost. ok is false if they are
@@ -112,6 +112,6 @@ type Fleet interface {
 	// RatedOpenSessions returns at most limit open sessions with all their feedback, ordered by newest feedback,
 	// starting after a position. last is the position for the next call.
 	RatedOpenSessions(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error)
-	// AreSettled reports for each session whether a replica has settled it.
+	// AreSettled reports which of the sessions a replica has settled.
 	AreSettled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
 }

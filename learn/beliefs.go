@@ -21,7 +21,7 @@ type beliefs struct {
 	rewardName string // selects the counters
 	backend    counterStore
 
-	// mu is held while counters change in the backend and in memory, and while they are read again, so that a reward is
+	// mu is held while counters change in the backend and in memory, and while they are read again, so a reward is
 	// counted in both places or in neither. mu is locked before tenantsMu.
 	mu                sync.Mutex
 	provisional       provisionalSet
@@ -78,8 +78,8 @@ func (b *beliefs) adoptPriors(ctx context.Context, name string, t *tenant) error
 	return nil
 }
 
-// updateCounters runs a step that changes counters in the backend, and makes the same change in memory. It removes the
-// provisional rewards of the returned sessions.
+// updateCounters runs a step that changes counters in the backend, and makes the same change in memory. updateCounters
+// removes the provisional rewards of the returned sessions.
 func (b *beliefs) updateCounters(ctx context.Context, step func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -198,7 +198,7 @@ func (b *beliefs) loadFirstTenants(ctx context.Context) error {
 }
 
 // follow adds the changes of other replicas to a tenant in memory, or reads its counters again if the changes are
-// incomplete. It removes the provisional rewards of sessions that a replica has settled.
+// incomplete. follow removes the provisional rewards of sessions that a replica has settled.
 func (b *beliefs) follow(ctx context.Context, name, position string, changes func(tenant string) ([]trial.Delta, bool), settled func(ids []session.ID) ([]bool, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,7 +27,7 @@ const (
 	maxIntervals = 5
 )
 
-// closer closes sessions and corrects closed ones. Only the goroutine of Learner.Run uses it.
+// closer closes and corrects sessions, only in the goroutine of Learner.Run.
 type closer struct {
 	tools       tools
 	deliverer   Deliverer
@@ -44,7 +44,7 @@ type closer struct {
 	changed     *changedTenants // for Learner.ChangedTenants
 
 	isFleet bool         // other replicas close sessions, too
-	seed    maphash.Seed // differs between replicas, so that isLeftToOthers spreads their waits
+	seed    maphash.Seed // differs between replicas, so isLeftToOthers spreads their waits
 
 	nextTouchAt time.Time // next run of touchUnsettled
 	nextCountAt time.Time // next run of countUnsampled
@@ -136,7 +136,7 @@ func (c *closer) isInGracePeriod(row *session.Row) bool {
 }
 
 // isLeftToOthers reports whether this replica leaves a due session to others for now. A replica with the session in
-// memory closes it at once. The others wait a random number of closing intervals, so that few replicas prepare the same
+// memory closes it at once. The others wait a random number of closing intervals, so few replicas prepare the same
 // session.
 func (c *closer) isLeftToOthers(ref session.Ref, started time.Time) bool {
 	if !c.isFleet || c.memory.Snapshot(ref) != nil {

@@ -14,7 +14,7 @@ import (
 	"precept/internal/session"
 )
 
-// correctTouched settles touched sessions again, so that the counters include late feedback.
+// correctTouched settles touched sessions again, so the counters include late feedback.
 func (c *closer) correctTouched(ctx context.Context) {
 	touched := c.touches.TakeTouched()
 	if len(touched) == 0 {
@@ -78,7 +78,7 @@ func (c *closer) touchUnsettled(ctx context.Context) {
 }
 
 // prepareCorrection returns the settlement that replaces the reward of a closed session by the reward from all stored
-// feedback. It returns nil for an open session and after an error, which is retried.
+// feedback. prepareCorrection returns nil for an open session and after an error, which is retried.
 func (c *closer) prepareCorrection(ctx context.Context, ref session.Ref) *pendingSettlement {
 	retry := func(err error) *pendingSettlement {
 		c.tools.reportFailure(label.StepCorrect, err)
@@ -154,8 +154,8 @@ func (c *closer) prepareImport(ctx context.Context, ref session.Ref) (*pendingSe
 	return &pendingSettlement{settlement: step, rewardName: defaultReward, entries: entries, isImport: true}, err
 }
 
-// decodeFrozen decodes the assignment of a closed session and its reward definition, which a correction uses in place
-// of the configured one.
+// decodeFrozen decodes the assignment of a closed session and its reward definition, which a correction uses instead of
+// the configured definition.
 func decodeFrozen(frozen []byte, a *trial.Assignment) (feedback.Definition, error) {
 	if err := json.Unmarshal(frozen, a); err != nil {
 		return feedback.Definition{}, err

@@ -11,10 +11,10 @@ import (
 	"precept/internal/session"
 )
 
-// feedbackBatch is the maximum number of open sessions that one call of RatedOpenSessions reads.
+// feedbackBatch is the maximum number of open sessions per call of RatedOpenSessions.
 const feedbackBatch = 500
 
-// follower updates the beliefs with what other replicas stored.
+// follower updates the beliefs with the data of other replicas.
 type follower struct {
 	tools       tools
 	beliefs     *beliefs
@@ -32,7 +32,7 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 		if err := f.tools.guard.RunErr(label.StepFollow, func() error { return f.refresh(ctx) }); err != nil && ctx.Err() == nil {
 			f.tools.reportFailure(label.StepFollow, err)
 		}
-		// Wait longer after a slow read, so that reads take only a small share of the time.
+		// Wait longer after a slow read, so reads take only a small share of the time.
 		wait := max(every, 20*f.tools.now().Sub(begin))
 		select {
 		case <-ctx.Done():
@@ -42,7 +42,7 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// start reads the counters once. If the backend is unavailable, it succeeds, and run tries again.
+// start reads the counters once. If the backend is unavailable, start succeeds, and run tries again.
 func (f *follower) start(ctx context.Context) error {
 	err := f.tools.guard.RunErr(label.StepLoad, func() error { return f.refresh(ctx) })
 	if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, guard.ErrPanicked) {

@@ -37,8 +37,8 @@ type ImportCounts struct {
 type Importer struct {
 	Now             func() time.Time
 	LearningEnabled bool
-	// Sessions finds earlier samples, so that NewSamples counts only new ones, and sessions that precept recorded live.
-	// It also stores outcomes and settles the imported sessions.
+	// Sessions finds earlier samples, so NewSamples counts only new samples, and sessions that precept recorded live.
+	// Sessions also stores outcomes and settles the imported sessions.
 	Sessions interface {
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 		AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error)
@@ -48,13 +48,13 @@ type Importer struct {
 	}
 	Openings *OpeningIndex
 	Write    func(ctx context.Context, b session.Batch) error
-	// RedactImported redacts exchanges and removes opted-out ones. answered has, for each exchange, the arguments of
-	// the calls that its results answer.
+	// RedactImported redacts exchanges and removes opted-out exchanges. answered has, for each exchange, the arguments
+	// of the answered calls.
 	RedactImported func(list []sample.Exchange, answered [][]string) []sample.Exchange
 }
 
 // Import redacts a conversation and stores it as a session outside of every experiment. at is the time of the
-// conversation. What precept recorded live is skipped.
+// conversation. Conversations recorded live are skipped.
 //
 // IDs are derived from content: the session ID from tenant, source, id and first item, or from all items without source
 // and id. A second import therefore changes nothing, and a longer transcript with an id extends its session and
@@ -164,8 +164,8 @@ func (i *Importer) storeOutcome(ctx context.Context, tenant string, id session.I
 	return err
 }
 
-// settle builds the samples of an imported session from all stored exchanges and feedback, and settles it, so that
-// later data rebuilds them as for a live session. It does nothing without new data. counts gets the numbers of samples.
+// settle builds the samples of an imported session from all stored exchanges and feedback, and settles it, so later
+// data rebuilds them as for a live session. settle does nothing without new data. counts gets the numbers of samples.
 func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCounts) error {
 	old, err := i.Sessions.SettledState(ctx, ref.Tenant, ref.ID)
 	if err != nil {

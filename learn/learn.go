@@ -103,13 +103,13 @@ func (l *Learner) ChangedTenants() (names []string, ok bool) { return l.closer.c
 // priors until Run has loaded it.
 func (l *Learner) Beliefs(tenant string) *bandit.Chooser { return l.beliefs.chooser(tenant) }
 
-// Follow adds the settlements of other replicas to the beliefs until ctx is done. Without other replicas, it returns at
-// once.
+// Follow adds the settlements of other replicas to the beliefs until ctx is done. Without other replicas, Follow
+// returns at once.
 func (l *Learner) Follow(ctx context.Context, every time.Duration) error {
 	return l.follower.run(ctx, every)
 }
 
-// Run closes and corrects sessions until ctx is done. Then it waits until drained is closed, after which no data
+// Run closes and corrects sessions until ctx is done. Then Run waits until drained is closed, after which no data
 // arrives, and makes the last corrections.
 func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	l.tools.guard.Readmit(ctx, l.marks)

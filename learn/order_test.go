@@ -18,7 +18,7 @@ type feedbackLine struct {
 	entry   feedback.Entry
 }
 
-// drawLine draws from few ids, times and raters, so that many lines share them.
+// drawLine draws from few ids, times and raters, so many lines share them.
 func drawLine(sessions int) *rapid.Generator[feedbackLine] {
 	return rapid.Custom(func(rt *rapid.T) feedbackLine {
 		e := userScore(rapid.StringMatching("[a-d]").Draw(rt, "id"), rapid.IntRange(0, 3).Draw(rt, "minute"),

@@ -40,8 +40,8 @@ func (p *provisionalTracker) addSession(ctx context.Context, ref session.Ref) {
 	p.addRecord(ctx, rec)
 }
 
-// newestRecord returns the newer record: in memory or in the row. It returns nil if the row is damaged, which the
-// closing reports.
+// newestRecord returns the newer record: in memory or in the row. newestRecord returns nil if the row is damaged, which
+// the closing reports.
 func (p *provisionalTracker) newestRecord(row *session.Row) *session.Record {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {

@@ -24,8 +24,8 @@ type pastSessions interface {
 	ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
 }
 
-// isRecorded reports whether precept recorded a conversation live: a live session has its name, a random id from it, or
-// its opening and replies. It checks these in this order.
+// isRecorded reports whether precept recorded a conversation live. A live session then has the name, a random id, or
+// the opening and the replies of the conversation. isRecorded checks in this order.
 func (i *Importer) isRecorded(ctx context.Context, tenant string, t detect.Transcript, cleansed []sample.Exchange) (bool, error) {
 	opening := session.OpeningHash(t.Request)
 	if found, err := i.matchesName(ctx, tenant, t.ID, opening); found || err != nil {
@@ -166,8 +166,9 @@ func normalizedReplies(list []sample.Exchange) (all []string) {
 	return all
 }
 
-// OpeningIndex finds live sessions by the hash of their first words. The first find reads all sessions of a tenant, and
-// later ones only newer sessions, so that an import of many files stays fast. It is safe for concurrent use.
+// OpeningIndex finds live sessions by the hash of their first words. The first call of find reads all sessions of a
+// tenant, later calls only newer sessions, so an import of many files stays fast. OpeningIndex is safe for concurrent
+// use.
 type OpeningIndex struct {
 	mu        sync.Mutex // held during reads of the backend
 	tenant    string

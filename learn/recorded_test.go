@@ -11,7 +11,8 @@ import (
 	"precept/store"
 )
 
-// recordLive stores a conversation as the proxy does. With session.ByEcho, it also stores the random ids as echoes.
+// recordLive stores a conversation as the proxy does. With session.ByEcho, recordLive also stores the random ids as
+// echoes.
 func (f *fixture) recordLive(namespace session.Namespace, name string, method session.Method, tr detect.Transcript) {
 	f.t.Helper()
 	id := session.IDOf(tenantA, namespace, name)

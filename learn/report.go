@@ -83,7 +83,8 @@ const (
 )
 
 // CountOpen counts the open sessions of a tenant, or of all if tenant is "", and those with an inserted lesson and with
-// a match of each arm. It returns nil if no session is open. The count is a lower bound if CountOpen stopped early.
+// a match of each arm. CountOpen returns nil if no session is open. The count is a lower bound if CountOpen stopped
+// early.
 func CountOpen(ctx context.Context, backend interface {
 	DueSessions(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }, tenant string, closeAfter time.Duration, now time.Time,
@@ -163,7 +164,7 @@ func (l *Learner) addOpenSessions(ctx context.Context, tenant string, closed *ba
 	return c, nil
 }
 
-// deltasIfClosed returns the deltas of the session if it closed now.
+// deltasIfClosed returns the deltas for closing the session now.
 func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *session.Row) []trial.Delta {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {

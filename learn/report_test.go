@@ -29,7 +29,7 @@ func (f *fixture) addRewardedSessions(from, n int) {
 	f.advancePastClose()
 }
 
-// refit closes n sessions, so that the learner fits the priors again.
+// refit closes n sessions, so the learner fits the priors again.
 func (f *fixture) refit(from, n int) {
 	f.t.Helper()
 	f.Beliefs(tenantA)

@@ -19,7 +19,7 @@ type provisionalReward struct {
 	addedTo     *tenant   // tenant whose counters contain the reward, possibly evicted; nil if none
 }
 
-// provisionalSet holds the rewards of all tenants, including evicted ones.
+// provisionalSet holds the rewards of all tenants, including evicted tenants.
 type provisionalSet struct {
 	byTenant map[string]map[session.ID]provisionalReward
 	count    int
@@ -79,7 +79,7 @@ func (d *dueTimes) Pop() any {
 	return last
 }
 
-// reassign moves the rewards from the old copy of a tenant to the fresh one, whose counters include them.
+// reassign moves the rewards from the old copy of a tenant to the fresh copy, whose counters include the rewards.
 func (o *provisionalSet) reassign(name string, old, fresh *tenant) {
 	for id, r := range o.byTenant[name] {
 		if r.addedTo == old {
@@ -89,7 +89,7 @@ func (o *provisionalSet) reassign(name string, old, fresh *tenant) {
 	}
 }
 
-// detach drops references to the beliefs of an evicted tenant, so that their memory is freed.
+// detach drops references to the beliefs of an evicted tenant, so their memory is freed.
 func (o *provisionalSet) detach(name string) {
 	for id, r := range o.byTenant[name] {
 		r.addedTo = nil

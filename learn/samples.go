@@ -69,7 +69,7 @@ func (s *sampleBuilder) build(ctx context.Context, b *session.Batch, st *pending
 	return nil
 }
 
-// writeEach writes each session in its own batch, so that a value that the backend rejects does not block the others.
+// writeEach writes each session in a separate batch, so a rejected value blocks only one session.
 func (s *sampleBuilder) writeEach(ctx context.Context, work []*pendingSettlement) (finished []*pendingSettlement, ok bool) {
 	for n, st := range work {
 		var b session.Batch

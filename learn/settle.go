@@ -26,7 +26,7 @@ func (p *pendingSettlement) ref() session.Ref {
 }
 
 // settle writes samples and then moves the counters. After a crash in between, the next start repeats both; a sample
-// replaces one of the same id.
+// replaces an earlier sample with its id.
 func (c *closer) settle(ctx context.Context, work []*pendingSettlement) {
 	if len(work) == 0 {
 		return
@@ -37,7 +37,7 @@ func (c *closer) settle(ctx context.Context, work []*pendingSettlement) {
 		return
 	}
 	err := c.tools.guard.RunErr(label.StepSettle, func() error { return c.applySettlements(ctx, work) })
-	if errors.Is(err, guard.ErrPanicked) { // settle each session alone, so that only the failing one is lost
+	if errors.Is(err, guard.ErrPanicked) { // settle each session alone, so only the failing session is lost
 		for _, st := range work {
 			c.tools.guard.RunOn(label.StepSettle, st.ref(), "", func() {
 				if err := c.applySettlements(ctx, []*pendingSettlement{st}); err != nil {

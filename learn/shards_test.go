@@ -100,8 +100,8 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// mustReportAndCounts returns the report and the numbers of stored values. It fails the test if a sample is stored
-// twice.
+// mustReportAndCounts returns the report and the numbers of stored values. mustReportAndCounts fails the test if a
+// sample is stored twice.
 func mustReportAndCounts(t *testing.T, s *redis.Store) (report, numbers string) {
 	t.Helper()
 	now := func() time.Time { return trafficStart().Add(time.Hour) }

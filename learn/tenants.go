@@ -16,11 +16,11 @@ import (
 const (
 	// maxTenants bounds the tenants in memory. If each credential is a tenant, a million may exist.
 	maxTenants     = 2000
-	minTenants     = 64               // tenants that stay in memory even if idle, so that the first request after a night does not start from the priors
-	tenantsAtStart = 256              // tenants that are read at a start; others are read at their first use
-	idleTime       = 10 * time.Minute // a tenant leaves memory after one or two times this duration
-	loadBatchSize  = 200              // tenants that one loadAndEvict reads
-	maxEvictChecks = 2 * maxTenants   // tenants that one evict checks
+	minTenants     = 64 // tenants kept in memory even if idle, so the first request after a night does not start from the priors
+	tenantsAtStart = 256 // tenants read at a start; the rest are read at first use
+	idleTime       = 10 * time.Minute // a tenant leaves memory after once or twice this duration
+	loadBatchSize  = 200 // tenants read per call of loadAndEvict
+	maxEvictChecks = 2 * maxTenants // tenants checked per call of evict
 )
 
 type tenant struct {
@@ -37,8 +37,8 @@ type tenant struct {
 	element   *list.Element // in beliefs.order
 }
 
-// chooser returns the chooser of a tenant. For a tenant that is not in memory, it starts from the priors, and the next
-// loadAndEvict reads the counters.
+// chooser returns the chooser of a tenant. For a tenant that is not in memory, chooser starts from the priors, and the
+// next loadAndEvict reads the counters.
 func (b *beliefs) chooser(name string) *bandit.Chooser {
 	b.tenantsMu.RLock()
 	t := b.tenants[name]
@@ -60,7 +60,7 @@ func (b *beliefs) chooser(name string) *bandit.Chooser {
 // peekChooser returns the chooser without counting as a use, and without queueing the tenant for reading.
 func (b *beliefs) peekChooser(name string) *bandit.Chooser { return b.getOrAdd(name).counters }
 
-// getOrAdd returns a tenant, adding it without counters if missing. It does not queue the tenant for reading.
+// getOrAdd returns a tenant, adding it without counters if missing. getOrAdd does not queue the tenant for reading.
 func (b *beliefs) getOrAdd(name string) *tenant {
 	if t := b.tenant(name); t != nil {
 		return t
@@ -187,7 +187,7 @@ func (b *beliefs) loadAndEvict(ctx context.Context) {
 	b.evict()
 }
 
-// evict removes idle tenants, and the least recently used ones beyond maxTenants. Each tenant is checked once per
+// evict removes idle tenants, and the least recently used tenants beyond maxTenants. Each tenant is checked once per
 // idleTime, and more often only beyond maxTenants.
 func (b *beliefs) evict() {
 	b.mu.Lock()
