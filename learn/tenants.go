@@ -16,11 +16,11 @@ import (
 const (
 	// maxTenants bounds the tenants in memory. If each credential is a tenant, a million may exist.
 	maxTenants     = 2000
-	minTenants     = 64 // tenants kept in memory even if idle, so the first request after a night does not start from the priors
-	tenantsAtStart = 256 // tenants read at a start; the rest are read at first use
+	minTenants     = 64               // tenants kept in memory even if idle, so the first request after a night does not start from the priors
+	tenantsAtStart = 256              // tenants read at a start; the rest are read at first use
 	idleTime       = 10 * time.Minute // a tenant leaves memory after once or twice this duration
-	loadBatchSize  = 200 // tenants read per call of loadAndEvict
-	maxEvictChecks = 2 * maxTenants // tenants checked per call of evict
+	loadBatchSize  = 200              // tenants read per call of loadAndEvict
+	maxEvictChecks = 2 * maxTenants   // tenants checked per call of evict
 )
 
 type tenant struct {
