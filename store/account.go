@@ -12,7 +12,6 @@ import (
 // Account counts the exchanges of a data directory since its first use.
 type Account = outbox.Account
 
-// errOldSpool is the error for a data directory of an earlier release, which had no outbox.
 var errOldSpool = errors.New("exchanges wait in the spool of an earlier release: start precept serve, which moves the exchanges to the outbox") //nolint:gochecknoglobals // an error to compare with
 
 // Account returns the current account; ok is false if there is no outbox.
@@ -23,8 +22,8 @@ func (s *Store) Account() (a Account, ok bool) {
 	return s.deliverer.handoff.outbox.Account(), true
 }
 
-// ReadAccount reads the account from an outbox file without changing the file. running reports that a precept
-// process has the file open: turns in progress then count as spooled.
+// ReadAccount reads the account from an outbox file without changing the file. If a precept process has the file open
+// (running), turns in progress count as stored in the outbox.
 func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if old, _ := filepath.Glob(filepath.Join(filepath.Dir(path), oldSpoolDir, "*.spool")); len(old) > 0 {

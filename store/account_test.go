@@ -17,8 +17,8 @@ import (
 	"precept/store"
 )
 
-// A turn in progress at a crash is stored once after the crash, as a stub: an incomplete exchange without content.
-// The text of an account means admitted = stored + spooled + incomplete + dropped.
+// An account as text is "admitted = stored + spooled + incomplete + dropped". A stub is an incomplete exchange without
+// content.
 func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -55,8 +55,7 @@ func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	}
 }
 
-// Each turn is counted once, with or without a delivery between its start and its end. A crash does not change the
-// counts, except that a turn in progress becomes incomplete.
+// A turn in progress at a crash becomes incomplete; a crash changes no other count.
 func TestEveryTurnIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -111,7 +110,6 @@ func TestEveryTurnIsCountedOnce(t *testing.T) {
 	}
 }
 
-// The stub of a turn that opts out is erased from the outbox files.
 func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -134,7 +132,7 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	checkList(t, "stored turns of the other session", f.storedTurns("madagascar"), []string{"1 complete"})
 }
 
-// If precept is killed after the end of an opted-out turn, the next start erases the stub of the turn.
+// The crash is before the recorder handles the end of the turn; the next start erases the stub.
 func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -154,7 +152,6 @@ func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	checkAccount(t, "account", f.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
 }
 
-// When many goroutines begin and end turns while the store runs, no turn is lost or counted twice.
 func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,7 +168,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 						runtime.Gosched()
 					}
 					if i%50 == 49 {
-						time.Sleep(60 * time.Millisecond) // longer than the 50 ms between two runs of the recorder
+						time.Sleep(60 * time.Millisecond) // longer than a tick of the recorder
 					}
 					if rnd.IntN(4) == 0 {
 						f.store.Abandon(start)
@@ -199,10 +196,9 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 	})
 }
 
-// ReadAccount works while the store writes and removes delivered rows.
 func TestReadAccountWorksWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 }) // the outbox continuously deletes delivered rows
+	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 }) // so that the outbox continuously deletes delivered rows
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -233,7 +229,7 @@ func TestReadAccountWorksWhileTheStoreWrites(t *testing.T) {
 	checkAccount(t, "account", f.account(true), fmt.Sprintf("%d = %d + 0 + 0", 2*rounds, 2*rounds))
 }
 
-// Earlier releases kept waiting exchanges in a spool directory instead of an outbox file. The store delivers them.
+// Earlier releases kept waiting exchanges in a spool directory instead of an outbox file.
 func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

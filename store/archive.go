@@ -12,7 +12,6 @@ import (
 	"precept/internal/session"
 )
 
-// The parts of a backend that an Archive reads.
 type (
 	lister interface {
 		ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
@@ -31,24 +30,23 @@ type (
 	}
 )
 
-// Archive is the read side of a store: lists of sessions and samples, searches, and transcripts. An
-// Archive reads what the backend has, and hides sessions that opted out after they were stored.
+// Archive is the read side of a store: lists of sessions and samples, searches, and transcripts. It hides sessions that
+// opted out after they were stored.
 type Archive struct {
-	now     func() time.Time
-	backend archiveBackend
-	// exchanges reads the exchanges of a session, through the cache of the store.
+	now       func() time.Time
+	backend   archiveBackend
 	exchanges func(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
-	reward    feedback.Definition // active definition of the reward
+	reward    feedback.Definition
 	optOut    *atomic.Pointer[sample.OptOut]
 	redactor  func() *redact.Redactor
 	onDamage  func(of session.Ref, err error) // Hooks.OnDamage
 }
 
-// Hides reports whether a tenant or an agent has opted out, so that its sessions are hidden.
+// Hides reports whether a tenant or an agent has opted out.
 func (a *Archive) Hides(tenant, agent string) bool { return a.optOut.Load().Hides(tenant, agent) }
 
-// hidesSample reports whether a sample has content of an exchange that names an opted-out path. If not, hidesSample
-// removes from the sample the feedback text that may be about such an exchange.
+// hidesSample reports whether a sample has content of an opted-out exchange. If not, hidesSample removes from the
+// sample the feedback text that may be about such an exchange.
 func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (bool, error) {
 	o := a.optOut.Load()
 	if !o.HasPathPatterns() && !m.Sample.HasSessionFeedbackText() {
@@ -69,8 +67,7 @@ func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (boo
 	return err == nil && !NewLateOptOut(o, &row, list).AllowSample(&m.Sample), err
 }
 
-// reportIfDamaged reports whether err means that an exchange of the session is damaged. It then also calls
-// Hooks.OnDamage, and the caller omits the content of the session from its list.
+// reportIfDamaged reports whether err means that an exchange of the session is damaged, and then calls Hooks.OnDamage.
 func (a *Archive) reportIfDamaged(tenant string, id session.ID, err error) bool {
 	if !errors.Is(err, session.ErrDamaged) {
 		return false
@@ -81,8 +78,8 @@ func (a *Archive) reportIfDamaged(tenant string, id session.ID, err error) bool 
 	return true
 }
 
-// find returns the stored session that name identifies, or ErrNoSession. name is the name or the id of the session, or
-// the id of one of its requests or responses.
+// find returns the stored session with a name, or ErrNoSession. The name may also be the id of the session, or of one
+// of its requests or responses.
 func (a *Archive) find(ctx context.Context, tenant, name string) (session.ListedSession, *session.Record, error) {
 	ids, err := idsByName(ctx, a.backend, tenant, name)
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"precept/store"
 )
 
-// writeSessions writes the sessions s0, s1 and so on into the backend of a fixture. change alters a record; nil keeps
-// all records.
+// writeSessions writes the sessions s0, s1 and so on into the backend. change may be nil.
 func (f *fixture) writeSessions(n int, change func(i int, rec *session.Record)) {
 	f.t.Helper()
 	var b session.Batch
@@ -42,7 +41,6 @@ func (f *fixture) writeSessions(n int, change func(i int, rec *session.Record)) 
 	}
 }
 
-// browse lists sessions of tenantA.
 func (f *fixture) browse(q store.SessionQuery) store.SessionList {
 	f.t.Helper()
 	q.Tenant = tenantA
@@ -53,7 +51,6 @@ func (f *fixture) browse(q store.SessionQuery) store.SessionList {
 	return list
 }
 
-// sessionNames returns the names of listed sessions.
 func sessionNames(list store.SessionList) []string {
 	out := []string{}
 	for _, x := range list.Sessions {
@@ -62,7 +59,6 @@ func sessionNames(list store.SessionList) []string {
 	return out
 }
 
-// Each session that passes the filters is on exactly one page of the list.
 func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -106,10 +102,9 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 	}(), 0)
 }
 
-// One query reads a limited number of sessions, and returns the position at which the next query continues.
 func TestBrowseReadsLimitedNumberOfSessions(t *testing.T) {
 	t.Parallel()
-	const scan, search = 5000, 1000 // about the number of rows that a query reads, without and with a text search
+	const scan, search = 5000, 1000 // rows that a query reads, without and with a text search
 	f := newFixture(t, nil)
 	f.writeSessions(scan+500, nil)
 	list := f.browse(store.SessionQuery{Agent: "nobody"})
@@ -128,7 +123,6 @@ func TestBrowseReadsLimitedNumberOfSessions(t *testing.T) {
 	}
 }
 
-// Browse finds sessions by verdict, by reward, by name and by id.
 func TestBrowseFiltersByVerdictRewardAndName(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -199,11 +193,9 @@ func (c *conversation) removeTurnBlocks() {
 	c.deliverAll()
 }
 
-// A transcript shows each text of a session once, the blocks (inserted texts) at their places, and the withheld
-// lessons.
 func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	t.Parallel()
-	const maxTextBytes = 32 << 10 // bytes of one text
+	const maxTextBytes = 32 << 10 // of one text
 	f := newFixture(t, nil)
 	c := f.playMixedSession("story")
 	c.sendTurn(3, func(x *sample.Exchange) {
@@ -271,7 +263,6 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	}
 }
 
-// A search finds sessions by their text, by the name of a tool and by the text of an error.
 func TestSearchFindsTextToolsAndErrors(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -299,8 +290,7 @@ func TestSearchFindsTextToolsAndErrors(t *testing.T) {
 	}
 }
 
-// Stored sessions are not listed, found or shown after their agent or tenant opts out. An opt-out of a path hides the
-// stored turns that name the path.
+// Opt-outs of agents and tenants hide stored sessions, and opt-outs of paths hide stored turns.
 func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -328,9 +318,8 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	checkEqual(t, "sessions found by the text of an opted-out turn", len(f.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
-// The task of a session comes from its first exchange. The transcript hides the task if this exchange is opted out
-// later. A list does not read tool calls. It therefore hides every task that was stored under different opt-out
-// patterns.
+// The task of a session comes from its first exchange, which may be opted out later. A list does not read tool calls,
+// and hides every task that was stored under different opt-out patterns.
 func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -362,7 +351,6 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	}
 }
 
-// EachPart passes each exchange to its callback once, with uncut texts.
 func TestEachPartPassesUncutTexts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -12,11 +12,9 @@ import (
 	"precept/internal/session"
 )
 
-// writeLimit is the time limit of one attempt to write a batch.
 const writeLimit = 10 * time.Second
 
-// Backend stores sessions, exchanges and feedback. Each part of a Store declares an interface with
-// the methods that the part calls, and Backend joins these interfaces.
+// Backend stores sessions, exchanges and feedback.
 type Backend interface {
 	recordingBackend
 	archiveBackend
@@ -25,7 +23,6 @@ type Backend interface {
 	Close() error
 }
 
-// recordingBackend is the part of a backend that stores exchanges and feedback.
 type recordingBackend interface {
 	sessionFinder
 	batchWriter
@@ -34,8 +31,8 @@ type recordingBackend interface {
 	parkingStore
 }
 
-// Fleet is the part of a backend that only replicas need. Through a Fleet, replicas announce deleted and opted-out
-// sessions to each other, and detect that the backend lost data.
+// Fleet is the part of a backend only for replicas, which announce deleted and opted-out sessions, and detect a loss of
+// data.
 type Fleet interface {
 	epochReader
 	announcer
@@ -43,12 +40,11 @@ type Fleet interface {
 	optOutFinder
 }
 
-// ErrNullBackend is the error of every write to a Volatile.
+// ErrNullBackend is the error of every write to a NullBackend.
 var ErrNullBackend = errors.New("precept runs from memory: its data directory cannot be written")
 
-// NullBackend is the Backend of a precept whose data directory cannot be written. A Volatile stores
-// nothing: lessons are picked and inserted from memory, exchanges are counted as dropped, and
-// feedback is refused with ErrNullBackend.
+// NullBackend is the Backend of a precept whose data directory cannot be written. It stores nothing: lessons are picked
+// and inserted from memory, exchanges are counted as dropped, and feedback is refused with ErrNullBackend.
 type NullBackend struct{}
 
 // Session finds nothing.
@@ -79,17 +75,17 @@ func (NullBackend) FeedbackEntry(context.Context, string, session.ID, string) (f
 	return feedback.Entry{}, false, nil
 }
 
-// SessionFeedback returns no feedback: the backend stores none.
+// SessionFeedback returns no feedback.
 func (NullBackend) SessionFeedback(context.Context, string, session.ID) ([]feedback.Entry, int64, error) {
 	return nil, 0, nil
 }
 
-// UnsettledSessions returns no session: no closed session waits for a settlement.
+// UnsettledSessions returns no session.
 func (NullBackend) UnsettledSessions(context.Context, int) ([]session.UnsettledSession, error) {
 	return nil, nil
 }
 
-// Park refuses feedback for a session that is not known yet, with ErrNullBackend.
+// Park returns ErrNullBackend.
 func (NullBackend) Park(context.Context, string, session.EchoKey, feedback.Entry) error {
 	return ErrNullBackend
 }

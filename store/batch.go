@@ -15,37 +15,34 @@ import (
 	"precept/store/outbox"
 )
 
-// batch is the content of one delivery: one or several flushes, or rows that were read back from
-// the outbox.
+// batch is the content of one delivery: one or more flushes, or rows that were read back from the outbox.
 type batch struct {
 	rows      []session.Row
 	echoes    []session.Echo
 	exchanges []sample.Exchange
 	signals   []signal
 
-	// The next four fields are for the outbox and its account of exchanges only.
+	// The next four fields are for the outbox only.
 	stubs    []outbox.Stub
-	endedIDs []string         // ids of ended turns whose stub is in the outbox
-	dropped  map[string]int64 // number of dropped exchanges by reason
-	scrub    bool             // the next append must remove the deleted stub of an opted-out turn from the outbox's file
+	endedIDs []string         // ids of ended turns that have a stub in the outbox
+	dropped  map[string]int64 // dropped exchanges by reason
+	scrub    bool             // also remove the deleted stub of an opted-out turn from the file
 
 	// The next four fields are set only if the rows were read back from the outbox.
-	interruptedTurns     []sample.Exchange // turns that were in progress when the program ended
-	undecodableStubCount int64             // number of turns in progress whose stub does not decode
-	forgottenCount       int64             // number of exchanges of deleted sessions, which stay in the account
-	damagedCount         int64             // number of exchanges that do not decode
+	interruptedTurns     []sample.Exchange // turns in progress when the program ended
+	undecodableStubCount int64             // turns in progress whose stub does not decode
+	forgottenCount       int64             // exchanges of deleted sessions, which stay in the account
+	damagedCount         int64             // exchanges that do not decode
 
 	heldBytes    int64 // bytes of exchanges in memory
-	lastSequence int64 // sequence number of the last row in the outbox
-	flushNumber  int64 // number of the last flush; 0 means the rows were read back from the outbox
+	lastSequence int64 // last row in the outbox
+	flushNumber  int64 // last flush; 0 means read back from the outbox
 }
 
-// isEmpty reports whether the batch has no content.
 func (b *batch) isEmpty() bool {
 	return len(b.rows)+len(b.echoes)+len(b.exchanges)+len(b.signals)+len(b.stubs)+len(b.endedIDs)+len(b.dropped) == 0
 }
 
-// addDropped adds n to the number of exchanges that were dropped for a reason.
 func (b *batch) addDropped(reason string, n int64) {
 	if b.dropped == nil {
 		b.dropped = map[string]int64{}
@@ -53,8 +50,8 @@ func (b *batch) addDropped(reason string, n int64) {
 	b.dropped[reason] += n
 }
 
-// endTurn counts a turn that ends without an exchange to store. If the outbox has the stub of the turn, the stub is
-// removed with the next append.
+// endTurn counts a turn that ends without an exchange to store. The next append also deletes the stub of the turn from
+// the outbox.
 func (b *batch) endTurn(t *TurnStart, reason string) {
 	b.addDropped(reason, 1)
 	if t != nil && t.stubWritten {
@@ -62,7 +59,6 @@ func (b *batch) endTurn(t *TurnStart, reason string) {
 	}
 }
 
-// dropExchanges drops the selected exchanges, and returns their number.
 func (b *batch) dropExchanges(reason string, match func(*sample.Exchange) bool) int64 {
 	before := len(b.exchanges)
 	b.exchanges = slices.DeleteFunc(b.exchanges, func(x sample.Exchange) bool { return match(&x) })
@@ -73,24 +69,22 @@ func (b *batch) dropExchanges(reason string, match func(*sample.Exchange) bool) 
 	return n
 }
 
-// dropSignals drops the implicit feedback of the given tenants, and returns how many signals it dropped.
 func (b *batch) dropSignals(tenants map[string]bool) int64 {
 	before := len(b.signals)
 	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return tenants[g.Ref.Tenant] })
 	return int64(before - len(b.signals))
 }
 
-// forget removes the rows, echo keys and signals of the selected sessions of a tenant. The exchanges stay in the
-// batch, because the account must count them. They are not stored, because the writer skips the exchanges of a
-// session with a tombstone.
+// forget removes the rows, echo keys and signals of the selected sessions. The exchanges stay for the account; the
+// writer skips exchanges of a session with a tombstone.
 func (b *batch) forget(tenant string, match func(session.ID) bool) {
 	b.rows = slices.DeleteFunc(b.rows, func(r session.Row) bool { return r.Tenant == tenant && match(r.ID) })
 	b.echoes = slices.DeleteFunc(b.echoes, func(e session.Echo) bool { return e.Tenant == tenant && match(e.ID) })
 	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return g.Ref.Tenant == tenant && match(g.Ref.ID) })
 }
 
-// reset empties the batch, and keeps the capacity of its lists unless an outage made the lists long.
-// Reusing the lists avoids most of the garbage, because many batches are created per second.
+// reset empties the batch, but keeps the memory of its lists unless an outage made them long. Many batches per second
+// would otherwise be garbage.
 func (b *batch) reset() {
 	if cap(b.exchanges) > 8*flushAt {
 		*b = batch{lastSequence: b.lastSequence, flushNumber: b.flushNumber}
@@ -103,8 +97,8 @@ func (b *batch) reset() {
 	*b = batch{rows: b.rows[:0], echoes: b.echoes[:0], exchanges: b.exchanges[:0], signals: b.signals[:0], lastSequence: b.lastSequence, flushNumber: b.flushNumber}
 }
 
-// merge appends the rows, echo keys, exchanges and signals of next, a later batch, to b. merge does not copy the
-// other lists and counts, which only the append to the outbox needs.
+// merge appends the rows, echo keys, exchanges and signals of a later batch to b. The other lists and counts are needed
+// only for the append to the outbox.
 func (b *batch) merge(later *batch) {
 	b.rows = append(b.rows, later.rows...)
 	b.echoes = append(b.echoes, later.echoes...)
@@ -114,7 +108,6 @@ func (b *batch) merge(later *batch) {
 	b.lastSequence, b.flushNumber = later.lastSequence, later.flushNumber
 }
 
-// newestRows returns the last row of each session.
 func newestRows(rows []session.Row) []session.Row {
 	last := make(map[session.Ref]int, len(rows))
 	for i := range rows {
@@ -132,14 +125,13 @@ func newestRows(rows []session.Row) []session.Row {
 	return out
 }
 
-// sessionRef returns the reference to the session of an exchange.
 func sessionRef(x *sample.Exchange) session.Ref {
 	id, _ := session.ParseID(x.Session)
 	return session.Ref{Tenant: x.Tenant, ID: id}
 }
 
-// sessionParts selects the parts of a batch that belong to one session, by their indices in the lists of the batch.
-// They are encoded as one document, the document of an outbox row.
+// sessionParts holds the indices of the parts of a batch that belong to one session, and become one document, the
+// content of an outbox row.
 type sessionParts struct {
 	exchanges []int
 	rows      []int
@@ -147,10 +139,8 @@ type sessionParts struct {
 	signals   []int
 }
 
-// encodeRows encodes the batch as outbox rows, one for each session. The documents of the rows are slices of
-// the returned buffer, which is buf or, if buf is too small, a larger one. encodeRows calls guarded to encode one
-// exchange; guarded returns false after a panic. Exchanges whose encoding panics are dropped, and dropped is their
-// number.
+// encodeRows encodes the batch as one outbox row for each session. The documents are slices of grown, which is buf or a
+// larger buffer. Exchanges whose encoding panics (guarded returns false) are dropped and counted.
 func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
 	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(sessionRef(x), x.ID, func() { x.Seal() }) })
 	bySession := map[session.Ref]*sessionParts{}
@@ -199,7 +189,7 @@ func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange st
 	return rows, buf, dropped
 }
 
-// The kinds of the parts of a document. Each part begins with its kind, in one byte.
+// Each part of a document begins with its kind, in one byte.
 const (
 	partExchange = 'E' // Data and Items of the encoded exchange
 	partRow      = 'R' // flags, start, last use and data of the session's row
@@ -207,7 +197,6 @@ const (
 	partSignal   = 'S' // feedback.Entry in JSON
 )
 
-// appendDocument appends the document of one session to buf.
 func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 	for _, i := range parts.rows {
 		r := &b.rows[i]
@@ -236,9 +225,8 @@ func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 	return buf
 }
 
-// addRow decodes a row of the outbox, and adds its content to the batch. If the document does not decode, or decoding
-// panics, addRow counts the row's exchanges in damagedCount. A stub that does not decode is counted in
-// undecodableStubCount.
+// addRow decodes a row of the outbox into the batch. damagedCount counts exchanges of a row that does not decode, and
+// undecodableStubCount its stubs.
 func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 	b.lastSequence = r.Sequence
 	var row batch
@@ -269,7 +257,6 @@ func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 
 var errInvalidDocument = errors.New("a document of the outbox was not written by precept") //nolint:gochecknoglobals // an error to compare with
 
-// decodeDocument adds the parts of the document of an outbox row to the batch.
 func (b *batch) decodeDocument(r *outbox.Row, g *guard.Guard) error {
 	for d := r.Document; len(d) > 0; {
 		kind, data := d[0], []byte(nil)
@@ -323,13 +310,11 @@ func (b *batch) decodeDocument(r *outbox.Row, g *guard.Guard) error {
 	return nil
 }
 
-// appendBytes appends the length of data as a varint, then data.
 func appendBytes(b, data []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(data))), data...)
 }
 
-// cutBytes reads what appendBytes has written at the start of b. It returns data, and the bytes of b after data. Both
-// results are slices of b.
+// cutBytes reads bytes that appendBytes has written at the start of b. Both results are slices of b.
 func cutBytes(b []byte) (data, rest []byte, err error) {
 	n, w := binary.Uvarint(b)
 	if w <= 0 || n > uint64(len(b)-w) {
@@ -338,12 +323,11 @@ func cutBytes(b []byte) (data, rest []byte, err error) {
 	return b[w : w+int(n)], b[w+int(n):], nil
 }
 
-// appendTime appends a time as Unix microseconds, in 8 bytes.
+// appendTime appends Unix microseconds, in 8 bytes.
 func appendTime(b []byte, t time.Time) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(t.UnixMicro()))
 }
 
-// readTime reads a time that appendTime has written.
 func readTime(b []byte) time.Time {
 	return time.UnixMicro(int64(binary.LittleEndian.Uint64(b))).UTC()
 }

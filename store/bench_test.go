@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// batchTurns is the number of turns in one delivery of the benchmarks.
+// batchTurns is the number of turns in one delivery.
 const batchTurns = 500
 
 // offerBatch offers the n-th batch: batchTurns turns of about size bytes in 50 sessions.
@@ -34,8 +34,7 @@ func (f *fixture) offerBatch(n, size int) {
 	}
 }
 
-// BenchmarkDeliver measures the recording and the delivery of a batch: redaction, encoding, the write to the outbox
-// and the transaction of the database.
+// BenchmarkDeliver measures redaction, encoding, and the writes to the outbox and the database.
 func BenchmarkDeliver(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
@@ -51,7 +50,7 @@ func BenchmarkDeliver(b *testing.B) {
 	}
 }
 
-// BenchmarkRecord measures the recording of a batch in the outbox while the backend is down.
+// BenchmarkRecord measures the recording of a batch while the backend is down.
 func BenchmarkRecord(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
@@ -68,8 +67,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkRecover measures the start of a store with a backlog of 10,000 turns of 6 KiB, and the delivery of the
-// backlog.
+// BenchmarkRecover measures a start with a backlog of 10,000 turns of 6 KiB, and its delivery.
 func BenchmarkRecover(b *testing.B) {
 	f := newFixture(b, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1 << 30 })
 	f.backend.failWrites()
@@ -91,7 +89,6 @@ func BenchmarkRecover(b *testing.B) {
 	}
 }
 
-// BenchmarkAcquireAndRelease measures Acquire and Release of a session in memory.
 func BenchmarkAcquireAndRelease(b *testing.B) {
 	f := newFixture(b, nil)
 	id := f.beginSession(tenantA, "s", newAssignment(true))
@@ -102,7 +99,7 @@ func BenchmarkAcquireAndRelease(b *testing.B) {
 	}
 }
 
-// BenchmarkNewText measures the recording and the delivery of a turn with half a megabyte of new source code.
+// BenchmarkNewText measures a turn with half a megabyte of new source code.
 func BenchmarkNewText(b *testing.B) {
 	items, size := readSources(b, 537<<10)
 	f := newFixture(b, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1 << 30 })
@@ -116,7 +113,7 @@ func BenchmarkNewText(b *testing.B) {
 	checkEqual(b, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), int64(b.N))
 }
 
-// readSources returns tool results that contain source files, and their total size, which is at least size bytes.
+// readSources returns tool results with source files of at least size bytes.
 func readSources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	tb.Helper()
 	names, err := filepath.Glob("../*/*.go")
@@ -138,7 +135,7 @@ func readSources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	return items, bytes
 }
 
-// BenchmarkReadSession measures reading a session of 20 exchanges from the database and from the cache.
+// BenchmarkReadSession measures reading a session of 20 exchanges.
 func BenchmarkReadSession(b *testing.B) {
 	for name, size := range map[string]int64{"database": 0, "cache": 1 << 22} {
 		b.Run(name, func(b *testing.B) {

@@ -12,32 +12,31 @@ import (
 	"precept/internal/session"
 )
 
-// The bounds of one query. A caller that needs more sessions sends another query with After.
 const (
-	DefaultRows         = 50                     // size of a list if the query has no limit
-	MaxRows             = 200                    // largest size of a list
-	maxRowsRead         = 5_000                  // maximum number of sessions whose rows are read
-	maxSessionsSearched = 1_000                  // maximum number of sessions whose exchanges are read
-	searchTimeLimit     = 750 * time.Millisecond // time after which no further page is read, so that an answer takes less than a second
+	DefaultRows         = 50 // size of a list without a limit
+	MaxRows             = 200
+	maxRowsRead         = 5_000                  // sessions whose rows are read
+	maxSessionsSearched = 1_000                  // sessions whose exchanges are read
+	searchTimeLimit     = 750 * time.Millisecond // no page is read after this time: an answer takes less than a second
 )
 
-// SessionQuery selects sessions, newest first unless OldestFirst is set. An empty field selects all.
+// SessionQuery selects sessions, newest first. An empty field selects all.
 type SessionQuery struct {
 	Tenant       string
-	Since, Until time.Time // bounds of the session's start
+	Since, Until time.Time // bounds of the start
 	After        string    // Next of the previous list
 	Limit        int       // 0 means DefaultRows; at most MaxRows
-	OldestFirst  bool      // order by start, oldest first
-	Session      string    // name or id of one session, or the id of a request or a response; all fields but Tenant are then ignored
+	OldestFirst  bool
+	Session      string // name or id of a session, or id of a request or response; other fields except Tenant are ignored
 
-	Agent, Model string   // the whole name, compared without case
-	Lesson       string   // slug of a lesson that matched; with Fate, of a lesson with this fate
-	Fate         string   // one of Fates; without Lesson, sessions in which any lesson has this fate
-	Run          string   // the whole name of the run or of the parent session
-	ToolName     string   // the whole name of a called tool
+	Agent, Model string   // whole name, compared without case
+	Lesson       string   // slug of a matched lesson; with Fate, of a lesson with this fate
+	Fate         string   // one of Fates; without Lesson, the fate of some lesson
+	Run          string   // name of the run or of the parent session
+	ToolName     string   // whole name of a called tool
 	ErrorKind    string   // kind of a failed tool result
-	Tag          string   // a tag that the client sent
-	Length       string   // class of the first task's length: s, m, l or xl
+	Tag          string   // tag that the client sent
+	Length       string   // length of the first task: s, m, l or xl
 	Verdict      string   // one of Verdicts
 	Loops        bool     // only sessions with a loop
 	MinReward    *float64 // only rewarded sessions
@@ -64,8 +63,8 @@ func Fates() []string {
 	return []string{FateMatched, FateTreated, FateInjected, FateWithheld, FateControl}
 }
 
-// The fates of a lesson by which a query selects sessions. A matched lesson also has one of the other fates, or was
-// not picked.
+// The fates of a lesson by which a query selects sessions. A matched lesson also has one of the other fates, or was not
+// picked.
 const (
 	FateMatched  = "matched"
 	FateTreated  = "treated" // matched in a session that is not a control session
@@ -74,7 +73,6 @@ const (
 	FateControl  = "control" // matched in a control session
 )
 
-// The verdicts on sessions in addition to the quality labels.
 const (
 	Unrated   = "unrated"
 	StillOpen = "open"
@@ -97,7 +95,7 @@ type Total struct {
 	Exact    bool `json:"exact"`    // false: older sessions are not counted, and both numbers are lower bounds
 }
 
-// Browse lists the sessions that a query selects. A session appears when the backend has its row.
+// Browse lists the sessions that a query selects.
 func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, error) {
 	if q.Session != "" {
 		return a.sessionNamed(ctx, q.Tenant, q.Session)
@@ -115,7 +113,7 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 		if err != nil {
 			return b.out, err
 		}
-		if surplus > 0 { // read a shorter page, because only the last session of a page has a position
+		if surplus > 0 { // only the last session of a page has a position, so read a shorter page
 			within.Limit = len(page.List) - surplus
 			page, err = a.backend.ListSessions(ctx, q.Tenant, within)
 			b.out.Next = page.Next
@@ -129,18 +127,17 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 	}
 }
 
-// listBuilder builds the answer to one SessionQuery.
 type listBuilder struct {
 	items            *itemBuilder
 	query            *SessionQuery
 	limit            int
 	out              SessionList
-	rowsRead         int // number of rows that were read, including rows of runs
-	sessionsSearched int // number of sessions whose exchanges were read
+	rowsRead         int // including rows of runs
+	sessionsSearched int
 }
 
-// pageSize returns the number of sessions to read next. With filters this number is larger than the number of
-// sessions that the list still needs, because the filters drop some of them.
+// pageSize returns the number of sessions to read next. With filters it is larger than the number of missing sessions,
+// because filters drop some.
 func (b *listBuilder) pageSize() int {
 	switch {
 	case b.query.SearchesText():
@@ -152,8 +149,7 @@ func (b *listBuilder) pageSize() int {
 	}
 }
 
-// add adds the selected sessions of a page to the list. surplus is the number of sessions of the page
-// that add has not examined, because the list is full.
+// add adds the selected sessions of a page, until the list is full. unexamined is the number of sessions after that.
 func (b *listBuilder) add(ctx context.Context, list []session.ListedSession) (unexamined int, err error) {
 	for i := range list {
 		l := &list[i]
@@ -182,7 +178,6 @@ func (b *listBuilder) add(ctx context.Context, list []session.ListedSession) (un
 	return 0, nil
 }
 
-// widenRange widens the range from OldestStart to NewestStart so that the range contains started.
 func (l *SessionList) widenRange(started time.Time) {
 	if l.OldestStart == nil || started.Before(*l.OldestStart) {
 		l.OldestStart = &started
@@ -192,8 +187,7 @@ func (l *SessionList) widenRange(started time.Time) {
 	}
 }
 
-// sessionNamed returns a list with the session that find finds under a name. The list is empty if there is none, or if
-// the session is hidden.
+// sessionNamed returns a list with the session of a name, or an empty list if the session is unknown or hidden.
 func (a *Archive) sessionNamed(ctx context.Context, tenant, name string) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}}
 	l, rec, err := a.find(ctx, tenant, name)
@@ -209,7 +203,6 @@ func (a *Archive) sessionNamed(ctx context.Context, tenant, name string) (Sessio
 	return out, err
 }
 
-// rowLimit returns the largest number of rows in an answer to a query with a limit.
 func rowLimit(limit int) int {
 	if limit <= 0 {
 		return DefaultRows
@@ -217,9 +210,8 @@ func rowLimit(limit int) int {
 	return min(limit, MaxRows)
 }
 
-// BrowseOrdered lists the sessions of recent that a query selects, ordered by compare. Sessions that compare equal keep
-// the order of recent, newest first. The fields Since, Until and Text of the query are ignored, and After is the Next
-// of an earlier ordered list. The rows of the listed sessions are read again, because recent does not have all fields.
+// BrowseOrdered lists the sessions of recent that a query selects, ordered by compare; ties stay in the order of
+// recent. It ignores Since, Until and Text. After is the Next of an earlier ordered list.
 func (a *Archive) BrowseOrdered(ctx context.Context, recent *Recent, q *SessionQuery, compare func(x, y *SessionItem) int) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}, RowsRead: len(recent.Sessions)}
 	from := 0
@@ -253,38 +245,37 @@ func (a *Archive) BrowseOrdered(ctx context.Context, recent *Recent, q *SessionQ
 		if err != nil {
 			return out, err
 		}
-		if ok { // else the session was deleted since recent was read
+		if ok { // else deleted since recent was read
 			out.Sessions = append(out.Sessions, item)
 		}
 	}
 	return out, nil
 }
 
-// orderedPrefix begins the position of a page of an ordered list. The number of the sessions before the page follows.
+// orderedPrefix begins the position of a page in an ordered list; the number of sessions before the page follows.
 const orderedPrefix = "n"
 
-// hasFilters reports whether the query has a condition on sessions besides tenant and time.
 func (q *SessionQuery) hasFilters() bool {
 	return q.Agent+q.Model+q.Lesson+q.Fate+q.Verdict+q.Run+q.ToolName+q.ErrorKind+q.Tag+q.Length != "" ||
 		q.Loops || q.MinReward != nil || q.MaxReward != nil || q.SearchesText()
 }
 
-// SearchesText reports whether the query needs the exchanges of sessions, not only their rows.
+// SearchesText reports whether the query needs the exchanges of sessions.
 func (q *SessionQuery) SearchesText() bool { return q.Text.Words+q.Text.Tool+q.Text.Error != "" }
 
-// Selects reports whether the row of a session satisfies the query. The field Text is ignored.
+// Selects reports whether the row of a session satisfies the query, without the field Text.
 func (q *SessionQuery) Selects(x *SessionItem) bool {
 	withoutText := *q
 	withoutText.Text = TextQuery{}
 	return withoutText.selectsWithTools(x)
 }
 
-// selectsWithTools is like Selects, and also checks Text.Tool if the row has the tools of all turns.
+// selectsWithTools is like Selects, but also checks Text.Tool if the row has the tools of all turns.
 func (q *SessionQuery) selectsWithTools(x *SessionItem) bool {
 	if q.Text.Tool != "" && x.CoversAllTurns && !slices.ContainsFunc(x.Tools, func(name string) bool {
 		return strings.Contains(strings.ToLower(name), strings.ToLower(q.Text.Tool))
 	}) {
-		return false // no exchange has such a tool, and a search would read all exchanges
+		return false // no exchange has such a tool, and a search would read all of them
 	}
 	for _, d := range dimensions {
 		if value := d.queryValue(q); value != "" && !slices.ContainsFunc(d.values(x), func(v string) bool { return strings.EqualFold(v, value) }) {
@@ -304,8 +295,8 @@ func (q *SessionQuery) selectsWithTools(x *SessionItem) bool {
 // SampleQuery selects samples, newest first.
 type SampleQuery struct {
 	Filter  sample.Filter // Tenant is required
-	Agent   string        // the whole name
-	Session string        // a session's id
+	Agent   string        // whole name
+	Session string        // id
 	After   string
 	Limit   int // 0 means DefaultRows; at most MaxRows
 }

@@ -8,40 +8,37 @@ import (
 	"precept/internal/session"
 )
 
-// maxEchoes is the maximum number of keys in each list of echo keys. The lists grow while the backend is unavailable.
-// A key beyond the maximum is dropped, and feedback with this key does not find its session.
+// maxEchoes limits each list of echo keys, which grow while the backend is unavailable. Further keys are dropped, and
+// feedback with these keys does not find its session.
 const maxEchoes = 200_000
 
 // delayedPause is the pause between two writes of rows in which only counts or times changed.
 const delayedPause = time.Second
 
-// changeQueue holds the changed sessions and the new echo keys of requests until the recorder takes both. An echo key
-// is the hash of an id or a text, by which feedback finds a session. changeQueue also keeps the keys that the recorder
-// has taken and the backend does not have yet, so that feedback finds a session at every moment.
+// changeQueue holds changed sessions and new echo keys (hashes of ids or texts, by which feedback finds a session) for
+// the recorder. Keys stay in undelivered until the backend has them, so that feedback finds a session at every moment.
 type changeQueue struct {
 	mu           sync.Mutex
-	dirty        []*Session      // sessions with a row in the next flush
-	delayed      []*Session      // sessions with a row in the first flush after delayedPause
-	delayedTaken time.Time       // time at which drain last took the sessions in delayed
+	dirty        []*Session      // their rows are in the next flush
+	delayed      []*Session      // their rows are in the first flush after delayedPause
+	delayedTaken time.Time       // time of the last drain of delayed
 	echoes       []session.Echo  // keys for the next flush
-	undelivered  undeliveredKeys // keys of earlier flushes that the backend does not have yet
-	// heldByRequest holds, by request id, the keys of requests until the recorder has judged whether the exchange opted
-	// out.
+	undelivered  undeliveredKeys // not in the backend yet
+	// heldByRequest holds the keys of a request until the recorder has decided whether its exchange opted out.
 	heldByRequest map[string][]session.Echo
-	heldCount     int // number of keys in heldByRequest
+	heldCount     int
 }
 
 // Change is the effect of a turn on the record of a session.
 type Change uint8
 
-// The effects of a turn on the record of a session.
 const (
 	Unchanged        Change = iota
-	CountsChanged           // counts or times changed: a crash may lose the changes of the last second
-	DecisionsChanged        // a lesson was assigned at random, or a block inserted: the next flush must contain the row
+	CountsChanged           // a crash may lose the last second of counts and times
+	DecisionsChanged        // a random decision or an inserted block, which the next flush must contain
 )
 
-// Release ends the pin of a session, and queues the row of the session as its change requires.
+// Release ends the pin of a session, and queues its row as the change requires.
 func (q *changeQueue) Release(ses *Session, c Change) {
 	q.mu.Lock()
 	if ses.forgotten.Load() {
@@ -56,15 +53,14 @@ func (q *changeQueue) Release(ses *Session, c Change) {
 	ses.pins.Add(-1)
 }
 
-// requeueRow queues a session, so that the next flush writes its row again. Call requeueRow after a
-// change of the record outside of a request. The session must be in memory; the caller needs no pin.
+// requeueRow queues the row of a session that changed outside of a request. The session must be in memory; the caller
+// needs no pin.
 func (q *changeQueue) requeueRow(ses *Session) {
 	ses.pins.Add(1)
 	q.Release(ses, DecisionsChanged)
 }
 
-// AddEchoes adds keys. Feedback finds the sessions of the keys at once in this process, and after the
-// delivery in other replicas and after a restart.
+// AddEchoes adds keys. This process finds their sessions at once, and other replicas after the delivery.
 func (q *changeQueue) AddEchoes(echoes ...session.Echo) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,8 +69,8 @@ func (q *changeQueue) AddEchoes(echoes ...session.Echo) {
 	}
 }
 
-// HoldKeys holds the keys of a request until the recorder has decided whether the exchange opted out. Feedback finds
-// the sessions of the keys at once. ReleaseKeys decides whether the keys are written.
+// HoldKeys holds the keys of a request until ReleaseKeys decides whether they are written. Feedback finds their
+// sessions at once.
 func (q *changeQueue) HoldKeys(request string, echoes ...session.Echo) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,16 +93,14 @@ func (q *changeQueue) ReleaseKeys(request string, keep bool) {
 	}
 }
 
-// heldKeys returns the held keys of a request.
 func (q *changeQueue) heldKeys(request string) []session.Echo {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return append([]session.Echo(nil), q.heldByRequest[request]...)
 }
 
-// drain removes and returns the changes for a flush: the sessions in dirty, all keys, and the delayed
-// sessions if delayedPause has passed or all is true. The keys stay in undelivered until their
-// delivery. delivered is the newest flush that the backend has.
+// drain removes and returns the changes for a flush, with the delayed sessions if delayedPause has passed or all is
+// true. Keys stay in undelivered; delivered is the newest flush that the backend has.
 func (q *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]*Session, []session.Echo) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,8 +118,7 @@ func (q *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]
 	return dirty, echoes
 }
 
-// find returns the session of an undelivered key. If several sessions have the key, find prefers a held key, then the
-// last added key.
+// find returns the session of an undelivered key: of a held key first, then of the key that was added last.
 func (q *changeQueue) find(key session.EchoKey) (session.ID, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -145,7 +138,6 @@ func (q *changeQueue) find(key session.EchoKey) (session.ID, bool) {
 	return session.ID{}, false
 }
 
-// findAll returns the sessions of an undelivered key, newest first.
 func (q *changeQueue) findAll(key session.EchoKey) (ids []session.ID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -173,7 +165,6 @@ func (q *changeQueue) findAll(key session.EchoKey) (ids []session.ID) {
 	return ids
 }
 
-// newestSession returns the session of the last echo with a key.
 func newestSession(echoes []session.Echo, key session.EchoKey) (session.ID, bool) {
 	for _, e := range slices.Backward(echoes) {
 		if e.Key == key {
@@ -183,7 +174,6 @@ func newestSession(echoes []session.Echo, key session.EchoKey) (session.ID, bool
 	return session.ID{}, false
 }
 
-// forget drops the selected keys.
 func (q *changeQueue) forget(match func(session.Echo) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -192,15 +182,13 @@ func (q *changeQueue) forget(match func(session.Echo) bool) {
 	q.forgetHeld(match)
 }
 
-// dropHeldBefore drops the held keys that are older than a time. The request of such a key has ended
-// without ReleaseKeys.
 func (q *changeQueue) dropHeldBefore(before time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.forgetHeld(func(e session.Echo) bool { return e.At.Before(before) })
 }
 
-// forgetHeld drops the selected held keys. The caller holds mu.
+// forgetHeld drops held keys. The caller holds mu.
 func (q *changeQueue) forgetHeld(match func(session.Echo) bool) {
 	for request, echoes := range q.heldByRequest {
 		remaining := slices.DeleteFunc(echoes, match)
@@ -212,20 +200,17 @@ func (q *changeQueue) forgetHeld(match func(session.Echo) bool) {
 	}
 }
 
-// undeliveredKeys holds the keys of flushes that the backend does not have yet. The backend cannot
-// find the sessions of these keys.
+// undeliveredKeys holds the keys of flushes that the backend does not have.
 type undeliveredKeys struct {
 	flushes []flushKeys
-	count   int // number of keys in flushes
+	count   int
 }
 
-// flushKeys holds the echo keys that one flush wrote to the outbox.
 type flushKeys struct {
 	flush  int64
 	echoes []session.Echo
 }
 
-// add stores the keys of a flush, and drops the keys of delivered flushes.
 func (u *undeliveredKeys) add(flush int64, echoes []session.Echo, delivered int64) {
 	u.flushes = slices.DeleteFunc(u.flushes, func(f flushKeys) bool {
 		if f.flush <= delivered {
@@ -239,7 +224,6 @@ func (u *undeliveredKeys) add(flush int64, echoes []session.Echo, delivered int6
 	}
 }
 
-// forget drops the selected keys.
 func (u *undeliveredKeys) forget(match func(session.Echo) bool) {
 	for i := range u.flushes {
 		f := &u.flushes[i]

@@ -16,12 +16,12 @@ import (
 	"precept/store"
 )
 
-// After a crash before any backend call or after any delivery, the next start stores every turn that the account had
-// counted, and stores no turn twice.
+// Crashes are before every backend call and after every delivery. The next start stores every turn that the account had
+// counted, once.
 func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	var copies []string // one copy of the directory for each crash
+	var copies []string // one for each crash
 	crash := func() { copies = append(copies, copyDir(t, f.dir)) }
 	f.backend.onCall(func(string) { crash() })
 	deliverAndCrash := func() {
@@ -69,7 +69,7 @@ func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 	}
 }
 
-// outcomes counts the stored exchanges of sessions, and fails the test if an exchange is stored twice.
+// outcomes counts the stored exchanges of sessions, and fails the test if one is stored twice.
 func (f *fixture) outcomes(names ...string) (complete, incomplete int64) {
 	f.t.Helper()
 	for _, name := range names {
@@ -107,21 +107,20 @@ const (
 	ended              turnState = "ended"    // offered; a crash may lose the exchange
 	written            turnState = "written"  // offered, and in the outbox
 	dropped            turnState = "dropped"  // abandoned or opted out
-	offeredBeforeCrash turnState = "maybe"    // offered before a crash, and perhaps not in the outbox: complete, a stub, or absent
-	stubbed            turnState = "stubbed"  // in progress at a crash, with a stub in the outbox
-	startedBeforeCrash turnState = "unproven" // in progress or just abandoned at a crash, and perhaps not in the outbox: a stub or absent
+	offeredBeforeCrash turnState = "maybe"    // offered before a crash: complete, a stub, or absent
+	stubbed            turnState = "stubbed"  // in progress at a crash, with a stub
+	startedBeforeCrash turnState = "unproven" // in progress or just abandoned at a crash: a stub or absent
 )
 
-// modelTurn is a turn in the model of TestAccountMatchesTheStore.
 type modelTurn struct {
 	exchange       *sample.Exchange
 	start          *store.TurnStart
 	state          turnState
-	deliveredSince bool // whether a delivery has happened since the last change of state
+	deliveredSince bool // a delivery since the last change of state
 }
 
-// After events in any order, the counts of the account add up and match the backend: each written turn is stored once
-// and complete, each turn with a stub at a crash is stored once as a stub, and no opted-out turn is stored.
+// Events occur in any order. The backend has each written turn once and complete, each turn with a stub at a crash once
+// as a stub, and no opted-out turn, and the counts of the account match.
 func TestAccountMatchesTheStore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -242,8 +241,8 @@ func TestAccountMatchesTheStore(t *testing.T) {
 	})
 }
 
-// After up to three changed bytes in an outbox file, and perhaps a truncation, the store opens and stores each offered
-// exchange at most once. The counts of the account add up, and new turns are stored.
+// Up to three changed bytes, and perhaps a truncation, damage an outbox file. The store opens, stores each offered
+// exchange at most once, and stores new turns.
 func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 	t.Parallel()
 	const turns = 12

@@ -14,36 +14,33 @@ import (
 )
 
 const (
-	epochEvery       = time.Second            // pause between two checks of the backend's epoch (see epochReader)
-	syncEvery        = 5 * time.Second        // pause between two syncs of the backend
-	releaseEvery     = time.Second            // pause between two deletions of safe rows
-	startLimit       = 20 * time.Millisecond  // maximum time that a start waits for the rows of the previous run
-	roundLimit       = 150 * time.Millisecond // maximum time to read rows back in one round of the shipper
-	stopLimit        = 3 * time.Second        // maximum time to deliver a backlog at a stop; the rest stays in the outbox
-	deliverNowBytes  = 2 << 20                // bytes of undelivered exchanges at which a delivery starts without a pause
-	readBytes        = 4 << 20                // maximum bytes read back from the outbox for one delivery
-	minReadBytes     = 1 << 12                // bytes read back for one delivery after deliveries that took too long
-	startBytes       = 1 << 17                // maximum bytes read back for one delivery during a start
-	otherTenantBytes = 1 << 20                // maximum bytes read back for one call of overtake
-	growAfter        = 8                      // deliveries within the time limit after which the next deliveries may be larger
-	otherTenantRows  = 10_000                 // maximum number of rows that one call of overtake examines
-	// safeAge is the time between a delivery to a backend server and the deletion of its rows from the outbox. A
-	// server that dies may lose the writes that it acknowledged in its last seconds.
+	epochEvery       = time.Second            // between two checks of the backend's epoch
+	syncEvery        = 5 * time.Second        // between two syncs of the backend
+	releaseEvery     = time.Second            // between two deletions of safe rows
+	startLimit       = 20 * time.Millisecond  // longest wait for the rows of the previous run
+	roundLimit       = 150 * time.Millisecond // longest read of rows in one round
+	stopLimit        = 3 * time.Second        // longest delivery at a stop; the rest stays in the outbox
+	deliverNowBytes  = 2 << 20                // undelivered bytes for a delivery without a pause
+	readBytes        = 4 << 20                // most bytes read back for one delivery
+	minReadBytes     = 1 << 12                // readBytes after deliveries that took too long
+	startBytes       = 1 << 17                // readBytes during a start
+	otherTenantBytes = 1 << 20                // read by one call of deliverOtherTenants
+	growAfter        = 8                      // deliveries in time after which readBytes grows again
+	otherTenantRows  = 10_000                 // examined by one call of deliverOtherTenants
+	// safeAge is the age at which delivered rows are deleted from the outbox. A backend server that dies may lose the
+	// writes of its last seconds.
 	safeAge = 15 * time.Second
 )
 
-// epochNote is the key under which the outbox keeps the backend's epoch.
 const epochNote = "epoch"
 
-// epochReader is the part of a shared backend that reveals a loss of acknowledged data. Epoch returns a different
-// value after each loss.
+// epochReader reveals a loss of acknowledged data in a shared backend: Epoch returns a different value after each loss.
 type epochReader interface {
 	Epoch(ctx context.Context) (string, error)
 }
 
-// deliverer writes rows of the outbox to the backend, and deletes safe rows from the outbox. A row is safe
-// when the backend cannot lose the row any more. Only the holder of deliveryMu uses the shipper: one
-// goroutine at a time delivers rows, deletes sessions or closes sessions.
+// deliverer writes rows of the outbox to the backend, and deletes safe rows, which the backend cannot lose any more.
+// The holder of deliveryMu delivers rows, deletes sessions or closes sessions, one goroutine at a time.
 type deliverer struct {
 	backend     syncer
 	epochReader epochReader // nil means this process owns the backend
@@ -51,47 +48,41 @@ type deliverer struct {
 	writer      *writer
 	deps        deps
 	limits      delivererLimits
-	// beforeDelivery repeats the deletions of other replicas. Otherwise the delivery would write deleted sessions
-	// again.
+	// beforeDelivery repeats the deletions of other replicas before each delivery.
 	beforeDelivery func(ctx context.Context, now time.Time) error
 
 	deliveryMu sync.Mutex
 
-	undelivered      batch // rows that the shipper took from the handoff and has not delivered
-	err              error // error of the last delivery
-	readReductions   int   // how many times maxSessionsSearched is divided by 4, because deliveries took too long
-	deliveriesInTime int   // deliveries within the time limit since the last change of readReductions
-	deliveredAhead   int64 // sequence number up to which overtake has delivered rows; these rows are later delivered again in order
+	undelivered      batch // rows from the handoff
+	err              error // of the last delivery
+	readReductions   int   // how often readBytes is divided by 4
+	deliveriesInTime int   // since the last change of readReductions
+	deliveredAhead   int64 // last row that deliverOtherTenants has read; its rows are later delivered again in order
 	due              delivererDue
 	tracker          syncTracker
 	phase            delivererPhase
 }
 
-// delivererLimits are the limits of a shipper.
 type delivererLimits struct {
-	maxBytes        int64         // maximum size of the exchanges in memory
-	deliverInterval time.Duration // longest pause between two deliveries (QueueOptions.DeliverEvery)
+	maxBytes        int64         // size of the exchanges in memory
+	deliverInterval time.Duration // longest pause between deliveries (QueueOptions.DeliverEvery)
 }
 
-// delivererDue holds the next time of each periodic task.
 type delivererDue struct{ deliver, retry, epoch, sync, release time.Time }
 
-// delivererPhase says whether a shipper starts, runs or stops.
 type delivererPhase uint8
 
 const (
-	starting delivererPhase = iota // Open waits for the shipper, for at most startLimit
+	starting delivererPhase = iota // Open waits, for at most startLimit
 	running                        // rows wait for the next due delivery
-	stopping                       // rows are shipped without delay
+	stopping                       // rows are delivered without delay
 )
 
-// runRound delivers due rows, and deletes safe rows from the outbox. A failure does not affect the
-// recorder, which appends to the outbox meanwhile.
 func (s *deliverer) runRound(ctx context.Context, now time.Time) {
 	if now.Before(s.due.retry) {
 		return
 	}
-	// A stop must not interrupt a write in progress. The write has its own time limit.
+	// A stop must not interrupt a write in progress, which has its own time limit.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
 	s.err = s.deps.guard.RunErr(label.StepDeliver, func() error {
@@ -114,8 +105,8 @@ func (s *deliverer) runRound(ctx context.Context, now time.Time) {
 	}
 }
 
-// deliver writes the backlog to the backend, then the rows of the handoff if a delivery is due. Each step is
-// idempotent, and after a failure the next call repeats all steps.
+// deliver writes the backlog to the backend, then the rows of the handoff if a delivery is due. After a failure the
+// next call repeats all steps.
 func (s *deliverer) deliver(ctx context.Context, now time.Time) error {
 	if err := s.checkEpoch(ctx, now); err != nil {
 		return err
@@ -140,8 +131,7 @@ func (s *deliverer) deliver(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// checkEpoch checks whether the backend has lost acknowledged data. If so, all rows that are still in the outbox are
-// delivered again.
+// checkEpoch delivers all rows of the outbox again if the backend has lost acknowledged data.
 func (s *deliverer) checkEpoch(ctx context.Context, now time.Time) error {
 	if s.epochReader == nil || s.handoff.outbox == nil || now.Before(s.due.epoch) {
 		return nil
@@ -169,14 +159,13 @@ func (s *deliverer) checkEpoch(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// dropUndelivered removes the undelivered rows from memory. The shipper reads the rows back from the outbox later.
+// dropUndelivered frees the memory of undelivered rows.
 func (s *deliverer) dropUndelivered() {
 	s.deps.state.heldBytes.Add(-s.undelivered.heldBytes)
 	s.undelivered = batch{}
 }
 
-// catchUp delivers the backlog, the rows that only the outbox has, within a time limit. done reports
-// whether the backlog is empty.
+// catchUp delivers rows that only the outbox has, for a limited time.
 func (s *deliverer) catchUp(ctx context.Context, now time.Time) (done bool, err error) {
 	limit, maxBytes := roundLimit, int64(readBytes)
 	switch s.phase {
@@ -204,7 +193,7 @@ func (s *deliverer) catchUp(ctx context.Context, now time.Time) (done bool, err 
 		if err != nil {
 			return false, &stepError{label.StepReadBack, err}
 		}
-		if len(rows) == 0 { // the rows were lost with a damaged file, and the outbox has counted the loss
+		if len(rows) == 0 { // lost with a damaged file; the outbox has counted the loss
 			s.handoff.setTaken(until)
 			continue
 		}
@@ -223,10 +212,8 @@ func (s *deliverer) catchUp(ctx context.Context, now time.Time) (done bool, err 
 	}
 }
 
-// deliverOtherTenants delivers rows of other tenants before the rows of tenants with a large backlog. Otherwise the
-// exchanges of all tenants would wait for this backlog, half a minute for a backlog of 900 MB. overtake does not
-// advance the delivered position of the outbox. catchUp later delivers the rows again, without effect, and counts their
-// exchanges in the account.
+// deliverOtherTenants delivers rows of other tenants before those of tenants with a large backlog, which would delay
+// all by half a minute for 900 MB. catchUp later delivers these rows again, without effect, and counts their exchanges.
 func (s *deliverer) deliverOtherTenants(ctx context.Context, until int64) error {
 	crowdingTenants := s.handoff.outbox.LargestTenants(readBytes)
 	if len(crowdingTenants) == 0 {
@@ -251,9 +238,8 @@ func (s *deliverer) deliverOtherTenants(ctx context.Context, until int64) error 
 	return nil
 }
 
-// makeRoom frees memory after a failed delivery. With an outbox, the undelivered rows leave memory if they take too
-// much of it, or if their delivery took too long. Without an outbox, the older rows of each session and the oldest echo
-// keys are dropped.
+// makeRoom frees memory after a failed delivery. With an outbox, rows leave memory if they are too large or their
+// delivery took too long; without one, the older rows of each session and the oldest echo keys are dropped.
 func (s *deliverer) makeRoom(err error) {
 	if s.handoff.outbox == nil {
 		s.undelivered.rows = newestRows(s.undelivered.rows)
@@ -263,16 +249,14 @@ func (s *deliverer) makeRoom(err error) {
 	tooSlow := isTimeout(err) && s.undelivered.heldBytes > s.maxRead()
 	tooLarge := s.undelivered.heldBytes >= s.limits.maxBytes/4 || len(s.undelivered.rows) >= maxHeldRows
 	if tooSlow || tooLarge && !errors.Is(err, context.Canceled) {
-		s.handoff.dropFromMemory(&s.undelivered) // the shipper reads the rows back in smaller batches
+		s.handoff.dropFromMemory(&s.undelivered) // to be read back in smaller batches
 	}
 }
 
-// maxRead returns the maximum number of bytes read back for one delivery. Deliveries that take too long
-// reduce the maximum, because the same batch would take too long again. A delivery has at least one row, of about
-// pieceBytes at most.
+// maxRead returns the most bytes to read back for one delivery, fewer after deliveries that took too long: the same
+// batch would take too long again.
 func (s *deliverer) maxRead() int64 { return max(minReadBytes, int64(readBytes)>>(2*s.readReductions)) }
 
-// adjustMaxRead adjusts maxSessionsSearched to the result of a delivery.
 func (s *deliverer) adjustMaxRead(err error) {
 	switch {
 	case isTimeout(err):
@@ -284,13 +268,11 @@ func (s *deliverer) adjustMaxRead(err error) {
 	}
 }
 
-// isTimeout reports whether a call ended at writeLimit or at the time limit of a connection.
 func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// writeBatch writes a batch to the backend, and counts its exchanges in the tally and in the account of the
-// outbox (outbox.Account).
+// writeBatch writes a batch to the backend, and counts its exchanges in the metrics and in the account of the outbox.
 func (s *deliverer) writeBatch(ctx context.Context, b *batch) error {
 	stubs := s.writer.tombstones.withoutDeleted(session.Batch{Exchanges: b.interruptedTurns})
 	if err := s.writer.writeSessions(ctx, stubs); err != nil {
@@ -298,7 +280,7 @@ func (s *deliverer) writeBatch(ctx context.Context, b *batch) error {
 	}
 	err := s.writer.write(ctx, b)
 	s.adjustMaxRead(err)
-	if errors.Is(err, ErrNullBackend) { // the backend stores nothing, and the exchanges are dropped
+	if errors.Is(err, ErrNullBackend) { // all its exchanges are dropped
 		s.deps.metrics.DroppedReadOnly.Add(int64(len(b.exchanges)))
 		s.deps.state.heldBytes.Add(-b.heldBytes)
 		s.deps.state.delivered.Store(b.flushNumber)
@@ -317,8 +299,7 @@ func (s *deliverer) writeBatch(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// countDelivered updates tally and state after the delivery of a batch. refused is the number of exchanges of the
-// batch that were not stored, by reason.
+// countDelivered counts a delivered batch, and returns the exchanges that were not stored, by reason.
 func (s *deliverer) countDelivered(b *batch) (refused map[string]int64) {
 	refused = map[string]int64{}
 	if b.damagedCount > 0 {

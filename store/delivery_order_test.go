@@ -8,8 +8,7 @@ import (
 	"precept/store"
 )
 
-// During an outage one tenant has built up a large backlog. After the outage the exchange of another tenant is
-// delivered before most of the backlog, and each exchange is counted once.
+// The backlog of one tenant is from an outage. Each exchange is counted once.
 func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 	t.Parallel()
 	const turns, size = 600, 64 << 10

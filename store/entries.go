@@ -12,8 +12,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Entry is one message of an exchange. The entries of an exchange are the messages of the request in the order
-// in which the model read them, then the messages of the reply.
+// Entry is one message of an exchange. The messages of the request come in the order in which the model read them, then
+// those of the reply.
 type Entry struct {
 	Kind       string   `json:"kind"`              // system, tools, user, assistant, call, result, other, block, withheld or error
 	Text       string   `json:"text,omitempty"`    // text, or arguments of a call
@@ -29,17 +29,14 @@ type Entry struct {
 	Why        string   `json:"why,omitempty"`     // why a lesson was withheld: withheld (at random) or control (the session is a control session)
 }
 
-// The kinds of an Entry, in addition to the roles of messages.
 const (
 	KindBlock    = "block"
 	KindWithheld = "withheld"
 	KindError    = "error"
 )
 
-// maxTextBytes is the largest length of the text of an Entry, in bytes. Longer texts are cut.
 const maxTextBytes = 32 << 10
 
-// truncate shortens Text to at most maxTextBytes, at the boundary of a character, and sets Cut.
 func (e *Entry) truncate() {
 	if len(e.Text) <= maxTextBytes {
 		return
@@ -51,7 +48,6 @@ func (e *Entry) truncate() {
 	e.CutBytes, e.Text = len(e.Text)-n, e.Text[:n]
 }
 
-// entriesOf returns the entries of messages.
 func entriesOf(messages []sample.Message) []Entry {
 	var out []Entry
 	for i := range messages {
@@ -60,7 +56,6 @@ func entriesOf(messages []sample.Message) []Entry {
 	return out
 }
 
-// entryOf returns the entry of a message.
 func entryOf(x *sample.Message) Entry {
 	e := Entry{Kind: x.Role, Text: x.Text, Tool: x.Call.Name, CallID: x.Call.ID}
 	switch x.Role {
@@ -73,12 +68,11 @@ func entryOf(x *sample.Message) Entry {
 	return e
 }
 
-// withInsertions returns the entries of a request, with the blocks that the turn inserted and the lessons that the
-// turn withheld. Each of these entries is where the model read the block, or would have read the lesson: before the
-// user's text, before a tool's result, or after the system prompt.
+// withInsertions returns the entries of a request, with inserted blocks and withheld lessons. Each of these is where
+// the model read it, or would have read it: before the user's text, before a tool's result, or after the system prompt.
 func withInsertions(request []sample.Message, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
 	list := entriesOf(request)
-	newestUser := -1 // index of the newest text of the user; -1 means no text of the user
+	newestUser := -1 // -1 means no text of the user
 	for i := range list {
 		if list[i].Kind == sample.EventUser {
 			newestUser = i
@@ -110,7 +104,7 @@ func withInsertions(request []sample.Message, blocks []session.Block, e *sample.
 	return out
 }
 
-// insertionIndex returns the index of the entry before which a block was inserted; -1 means before all entries.
+// insertionIndex returns the index of the entry before which a block was inserted; -1 means before all.
 func insertionIndex(b *session.Block, list []Entry, newestUser int) int {
 	switch {
 	case b.Anchor.CallID != "":

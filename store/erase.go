@@ -15,20 +15,19 @@ import (
 )
 
 const (
-	maxPurgePause   = 10 * time.Minute       // longest pause between two deletions by age
-	purgeStep       = 250 * time.Millisecond // longest duration of one deletion by age, because deliveries wait meanwhile
-	parkedAge       = 7 * 24 * time.Hour     // age at which parked feedback, which waits for its session, is deleted
-	erasuresEvery   = time.Second            // pause between two reads of the erasures of other replicas
-	completeErasure = time.Minute            // age after which an erasure is complete in the backend
-	erasureLimit    = writeLimit / 2         // longest duration of one erasure of another replica, because deliveries wait
-	erasureRetry    = 10 * time.Second       // pause before a failed erasure of another replica is tried again
+	maxPurgePause   = 10 * time.Minute       // between two deletions by age
+	purgeStep       = 250 * time.Millisecond // longest deletion by age, because deliveries wait meanwhile
+	parkedAge       = 7 * 24 * time.Hour     // feedback without a known session is deleted at this age
+	erasuresEvery   = time.Second            // between two reads of the erasures of other replicas
+	completeErasure = time.Minute            // age at which an erasure is complete in the backend
+	erasureLimit    = writeLimit / 2         // longest repetition of an erasure; deliveries wait meanwhile
+	erasureRetry    = 10 * time.Second       // before a failed erasure of another replica is tried again
 )
 
-// errUnwritten is the error for a deletion while some rows are not in the backend. A later delivery of
-// these rows would store the deleted sessions again.
+// errUnwritten is the error for a deletion while some rows are not in the backend. Their later delivery would store the
+// deleted sessions again.
 var errUnwritten = errors.New("the store cannot be written now; try again later")
 
-// deletionBackend is the part of a backend that deletes by session, by tenant and by age.
 type deletionBackend interface {
 	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
 	ForgetTenant(ctx context.Context, tenant string) (sessions int, err error)
@@ -37,16 +36,15 @@ type deletionBackend interface {
 	session.Finder
 }
 
-// announcer is the part of a shared backend with the list of erasures, which all replicas read.
+// announcer is the list of erasures in a shared backend.
 type announcer interface {
-	// Announce appends an erasure to the list, and returns its position.
 	Announce(ctx context.Context, e session.Erasure) (place string, err error)
 	// Erasures returns the erasures after a position.
 	Erasures(ctx context.Context, after string) ([]session.Erasure, error)
 }
 
-// sessionDeleter deletes sessions by age, on request, and when another replica announces an erasure. The eraser works
-// in the goroutine of the shipper and under its lock, so that no delivery runs during a deletion.
+// sessionDeleter deletes sessions by age, on request, and when another replica announces an erasure. It holds
+// deliveryMu, so that no delivery runs during a deletion.
 type sessionDeleter struct {
 	backend     deletionBackend
 	announcer   announcer // nil means this process owns the backend
@@ -59,26 +57,25 @@ type sessionDeleter struct {
 	guard       *guard.Guard
 	metrics     *Metrics
 	options     *Options
-	flushNow    func(ctx context.Context) // records and ships everything at once
+	flushNow    func(ctx context.Context) // records and delivers everything at once
 
-	retention atomic.Int64 // age in nanoseconds at which sessions are deleted; 0 means never
+	retention atomic.Int64 // nanoseconds; 0 means never
 	deletions chan deletion
 
-	nextDeletionByAge time.Time // time of the next deletion by age
+	nextDeletionByAge time.Time
 	erasures          erasureCursor
 }
 
-// erasureCursor is the position of this replica in the list of erasures.
 type erasureCursor struct {
-	nextRead     time.Time // time of the next read of the list
-	lastPosition string    // position of the last erasure that was applied
-	ownPositions []string  // positions of the erasures of this replica since last
+	nextRead     time.Time
+	lastPosition string   // of the last applied erasure
+	ownPositions []string // erasures of this replica since lastPosition
 
-	failed    []session.Erasure // erasures of other replicas that failed and are tried again
-	nextRetry time.Time         // time of the next attempt at the failed erasures
+	failed    []session.Erasure // of other replicas; tried again at nextRetry
+	nextRetry time.Time
 }
 
-// deletion is a requested deletion, which the goroutine of the shipper runs. The caller waits for the result in done.
+// deletion is a requested deletion. The deliverer's goroutine runs it, and the caller waits for done.
 type deletion struct {
 	run  func(ctx context.Context) (int, error)
 	done chan<- deletionResult
@@ -91,8 +88,7 @@ type deletionResult struct {
 
 func (d *sessionDeleter) setRetention(age time.Duration) { d.retention.Store(int64(age)) }
 
-// forgetSession deletes the sessions with a name. If the name belongs to a run or a parent session, forgetSession also
-// deletes the sessions of the run or the child sessions.
+// forgetSession deletes the sessions with a name and, for a run or a parent session, its members.
 func (d *sessionDeleter) forgetSession(ctx context.Context, tenant, name string) (int, error) {
 	return d.runInDeliverer(ctx, func(ctx context.Context) (int, error) {
 		ids, err := idsByName(ctx, d.backend, tenant, name)
@@ -129,7 +125,6 @@ func (d *sessionDeleter) forgetSession(ctx context.Context, tenant, name string)
 	})
 }
 
-// forgetTenant deletes all sessions of a tenant.
 func (d *sessionDeleter) forgetTenant(ctx context.Context, tenant string) (int, error) {
 	return d.runInDeliverer(ctx, func(ctx context.Context) (int, error) {
 		e := session.Erasure{Tenant: tenant, At: d.options.Now()}
@@ -146,7 +141,6 @@ func (d *sessionDeleter) forgetTenant(ctx context.Context, tenant string) (int, 
 	})
 }
 
-// membersOf returns the sessions of a run, or the child sessions of a parent session.
 func (d *sessionDeleter) membersOf(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
 	member, ok, err := d.sessions.member(ctx, tenant, id)
 	if err != nil || !ok {
@@ -159,7 +153,6 @@ func (d *sessionDeleter) membersOf(ctx context.Context, tenant string, id sessio
 	return all, err
 }
 
-// runInDeliverer calls run in the goroutine of the shipper, and returns the result.
 func (d *sessionDeleter) runInDeliverer(ctx context.Context, run func(ctx context.Context) (int, error)) (int, error) {
 	done := make(chan deletionResult, 1)
 	select {
@@ -171,8 +164,8 @@ func (d *sessionDeleter) runInDeliverer(ctx context.Context, run func(ctx contex
 	return r.n, r.err
 }
 
-// runDeletion delivers all rows, then runs c and sends the result to the caller of c. If rows remain undelivered, the
-// result is errUnwritten, and c does not run.
+// runDeletion delivers all rows, then runs c and sends the result to its caller. If rows remain undelivered, the result
+// is errUnwritten.
 func (d *sessionDeleter) runDeletion(ctx context.Context, c deletion) {
 	r := deletionResult{}
 	r.err = d.guard.RunErr(label.StepErase, func() (err error) {
@@ -180,7 +173,7 @@ func (d *sessionDeleter) runDeletion(ctx context.Context, c deletion) {
 		if err := d.deliverer.lagError(); err != nil {
 			return fmt.Errorf("%w (%w)", errUnwritten, err)
 		}
-		ctx := context.WithoutCancel(ctx) // a stop waits for the deletion: an incomplete deletion would leave content
+		ctx := context.WithoutCancel(ctx) // an incomplete deletion would leave content
 		r.n, err = c.run(ctx)
 		d.clearCaches()
 		return errors.Join(err, d.scrubOutbox())
@@ -188,17 +181,16 @@ func (d *sessionDeleter) runDeletion(ctx context.Context, c deletion) {
 	c.done <- r
 }
 
-// deleteLocal removes deleted sessions from the memory, the batches and the outbox of this process, and adds
-// their tombstones, which reject later content of the sessions. found has the ids of the sessions that were in memory,
-// and n is their number. For the erasure of a tenant only n is set.
+// deleteLocal removes deleted sessions from the memory and the outbox of this process, and adds tombstones, which
+// reject later content. found has the ids that were in memory (not for a tenant), and n is their number.
 func (d *sessionDeleter) deleteLocal(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	ids := make(map[session.ID]bool, len(e.IDs))
 	for _, id := range e.IDs {
 		ids[id] = true
 	}
 	match := func(id session.ID) bool { return len(ids) == 0 || ids[id] }
-	// This look-up must come first. The memory still has the echo keys that connect posts with the sessions. If the
-	// backend does not answer, the erasure has had no effect yet.
+	// This look-up comes first, while the memory still has the echo keys that connect posts with sessions. If the
+	// backend does not answer, nothing is deleted yet.
 	before, last, err := d.posts.latePostNumbers(ctx, 0, e.Tenant, len(e.IDs) == 0, match)
 	if err != nil {
 		return nil, 0, err
@@ -206,7 +198,7 @@ func (d *sessionDeleter) deleteLocal(ctx context.Context, e *session.Erasure) (f
 	if found, n, err = d.deleteQueued(e, match); err != nil {
 		return found, n, err
 	}
-	// The second look-up finds the posts that were written during the first one. The tombstones cover later posts.
+	// This look-up finds the posts that were written during the first one. Tombstones reject later posts.
 	after, _, err := d.posts.latePostNumbers(ctx, last, e.Tenant, len(e.IDs) == 0, match)
 	if err != nil {
 		return found, n, err
@@ -217,8 +209,6 @@ func (d *sessionDeleter) deleteLocal(ctx context.Context, e *session.Erasure) (f
 	return found, n, err
 }
 
-// deleteQueued adds the tombstones of an erasure, and removes the sessions from memory, the batches and the
-// outbox.
 func (d *sessionDeleter) deleteQueued(e *session.Erasure, match func(session.ID) bool) (found map[session.ID]bool, n int, err error) {
 	d.deliverer.handoff.mu.Lock()
 	defer d.deliverer.handoff.mu.Unlock()
@@ -247,7 +237,7 @@ func (d *sessionDeleter) deleteQueued(e *session.Erasure, match func(session.ID)
 	return found, n, err
 }
 
-// clearCaches empties the cache of exchanges, and calls Hooks.OnErasure, so that other packages empty their caches.
+// clearCaches empties the cache of exchanges and, by Hooks.OnErasure, the caches of other packages.
 func (d *sessionDeleter) clearCaches() {
 	d.options.Exchanges.invalidateAll()
 	d.callErased()
@@ -259,8 +249,8 @@ func (d *sessionDeleter) callErased() {
 	}
 }
 
-// announce announces an erasure to the other replicas. announce must run before the deletion, because a replica that
-// does not know the erasure could write the session again.
+// announce announces an erasure to the other replicas. The call must precede the deletion: an unaware replica could
+// write the session again.
 func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error {
 	if d.announcer == nil {
 		return nil
@@ -272,9 +262,9 @@ func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error 
 	return err
 }
 
-// followReplicas repeats the new erasures of other replicas. followReplicas runs before each delivery,
-// because the outbox may contain a session that was deleted while this replica was down. An erasure that fails is
-// tried again later, and does not stop the deliveries: its tombstones keep the deleted sessions out of them.
+// followReplicas repeats the new erasures of other replicas before each delivery: the outbox may contain a session that
+// was deleted while this replica was down. A failed erasure does not stop deliveries, because tombstones keep its
+// sessions out of them.
 func (d *sessionDeleter) followReplicas(ctx context.Context, now time.Time) error {
 	clockSetBack := d.erasures.nextRead.Sub(now) > erasuresEvery
 	if d.announcer == nil || now.Before(d.erasures.nextRead) && !clockSetBack {
@@ -301,7 +291,6 @@ func (d *sessionDeleter) followReplicas(ctx context.Context, now time.Time) erro
 	return nil
 }
 
-// retryErasures tries the failed erasures of other replicas again, if this is due.
 func (d *sessionDeleter) retryErasures(ctx context.Context, now time.Time) {
 	clockSetBack := d.erasures.nextRetry.Sub(now) > erasureRetry
 	if len(d.erasures.failed) == 0 || now.Before(d.erasures.nextRetry) && !clockSetBack {
@@ -314,8 +303,6 @@ func (d *sessionDeleter) retryErasures(ctx context.Context, now time.Time) {
 	}
 }
 
-// tryErasure repeats the erasure of another replica. If the erasure fails, tryErasure reports the error, and keeps the
-// erasure for retryErasures.
 func (d *sessionDeleter) tryErasure(ctx context.Context, e *session.Erasure, now time.Time) {
 	d.tombstones.add(e) // first, so that a failed erasure lets no deleted session into a delivery
 	defer d.tombstones.finish(e)
@@ -330,8 +317,8 @@ func (d *sessionDeleter) tryErasure(ctx context.Context, e *session.Erasure, now
 	d.options.Hooks.OnFailure(label.StepErase, err)
 }
 
-// repeatErasure repeats the erasure of another replica in memory and in the outbox. An erasure that is younger than
-// completeErasure is repeated in the backend, too, because this replica may have written the session since.
+// repeatErasure repeats the erasure of another replica in memory and in the outbox, and a recent one (completeErasure)
+// also in the backend, to which this replica may have written the session since.
 func (d *sessionDeleter) repeatErasure(ctx context.Context, e *session.Erasure, now time.Time) error {
 	defer d.clearCaches()
 	if _, _, err := d.deleteLocal(ctx, e); err != nil {
@@ -355,7 +342,6 @@ func (d *sessionDeleter) repeatErasure(ctx context.Context, e *session.Erasure, 
 	return nil
 }
 
-// scrubOutbox removes the content of deleted rows from the files of the outbox.
 func (d *sessionDeleter) scrubOutbox() error {
 	box := d.deliverer.handoff.outbox
 	if box == nil {
@@ -364,8 +350,8 @@ func (d *sessionDeleter) scrubOutbox() error {
 	return errors.Join(box.Tidy(), box.DeleteDamagedFiles(time.Time{}))
 }
 
-// deleteDamagedFiles deletes damaged outbox files that were set aside before a time. If deleted is true, the backend
-// has deleted sessions by age, and the content of deleted rows is also removed from the outbox's file.
+// deleteDamagedFiles deletes old damaged outbox files. If sessions were deleted by age, it also removes the content of
+// deleted rows from the outbox's file.
 func (d *sessionDeleter) deleteDamagedFiles(deleted bool, before time.Time) {
 	box := d.deliverer.handoff.outbox
 	if box == nil {
@@ -379,8 +365,8 @@ func (d *sessionDeleter) deleteDamagedFiles(deleted bool, before time.Time) {
 	}
 }
 
-// deleteByAge deletes old sessions and old parked feedback, if this is due. The deletion of sessions has a time
-// limit; the rest follows a second later.
+// deleteByAge deletes old sessions and old parked feedback, if this is due. If the time limit ends the deletion, the
+// rest follows a second later.
 func (d *sessionDeleter) deleteByAge(ctx context.Context) {
 	now, age := d.options.Now(), time.Duration(d.retention.Load())
 	d.tombstones.correctClock(now)
@@ -404,7 +390,7 @@ func (d *sessionDeleter) deleteByAge(ctx context.Context) {
 		d.deleteDamagedFiles(n > 0, now.Add(-age))
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
-			pause = time.Second // more old sessions must be deleted
+			pause = time.Second
 		case err != nil && ctx.Err() == nil:
 			d.options.Hooks.OnFailure(label.StepRetain, err)
 		}

@@ -17,7 +17,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// A request starts a session with one turn, and the session gets feedback. The archive shows the turn and the feedback.
+// A session with one turn gets feedback. The archive shows both.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	dir, err := os.MkdirTemp("", "store")
@@ -52,10 +52,10 @@ func Example() {
 		ID: "0192d3a0-0000-7000-8000-000000000001", Tenant: "acme", Agent: "coder", Session: id.String(), Turn: 1,
 		At: time.Now(), Dialect: "chat", Status: 200, Outcome: sample.Complete,
 	}
-	begun := s.BeginTurn(x) // the request goes out
+	begun := s.BeginTurn(x) // the request is sent
 	x.New = []json.RawMessage{json.RawMessage(`{"role":"user","content":"Fix the build."}`)}
 	x.Reply.Text = "The build is fixed."
-	s.Offer(store.Turn{Exchange: x, Start: begun, Size: 1 << 10}) // the response is over
+	s.Offer(store.Turn{Exchange: x, Start: begun, Size: 1 << 10}) // the response is complete
 	s.Release(ses, store.DecisionsChanged)
 	posted, err := s.Rate(ctx, "acme", feedback.Post{SessionID: "fix-the-build", Entry: feedback.Entry{
 		ID: "f1", At: time.Now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: 1, Tier: feedback.TierUser,

@@ -15,33 +15,30 @@ import (
 )
 
 const (
-	maxTTL        = 10 * time.Minute // maximum TTL of an entry, because content that the backend deletes by age must also leave memory
-	sharedTTL     = 10 * time.Second // maximum TTL of an entry if other replicas write to the backend
-	writtenShards = 4096             // number of write counters; the sessions of one shard share a counter
-	exchangeCost  = 1024             // approximate bytes of an exchange in memory, without its texts
+	maxTTL        = 10 * time.Minute // longest: content that the backend deletes by age must also leave memory
+	sharedTTL     = 10 * time.Second // longest if other replicas write to the backend
+	writtenShards = 4096             // write counters; the sessions of a shard share one
+	exchangeCost  = 1024             // approximate size of an exchange in memory, without its texts
 )
 
-// ExchangeCache holds the decoded exchanges of stored sessions. Pages, backtests, exports and the
-// distiller read the same sessions again and again, and decoding costs most of a read. An entry may
-// be evicted at any time: the exchanges are then read again.
+// ExchangeCache holds the decoded exchanges of stored sessions, which pages, backtests, exports and the distiller read
+// again and again. It is safe for concurrent use.
 //
-// The key of an entry contains the number of writes in the session's shard, and the number of
-// deletions. A reader that begins after a write therefore never gets an entry from before the write.
-// ExchangeCache is safe for concurrent use.
-//
-// Without other replicas, half of the size is reserved for the sessions that are still open; see openDocuments.
+// The key of an entry contains the number of writes in the session's shard, and the number of deletions, so that no
+// reader gets an entry from before a write. Without other replicas, half of the size is reserved for open sessions; see
+// openDocuments.
 type ExchangeCache struct {
 	openDocs     *openDocuments // nil means other replicas write to the backend
 	cache        *ristretto.Cache[uint64, []sample.Exchange]
 	seed         maphash.Seed
 	ttl          time.Duration
-	written      [writtenShards]atomic.Uint64 // writes of exchanges, by the hash of the session
+	written      [writtenShards]atomic.Uint64 // number of writes, by the hash of the session
 	forgotten    atomic.Uint64                // deletions
 	hits, misses atomic.Int64
 }
 
-// NewExchangeCache returns a cache of about size bytes. shared reports that other replicas write to the
-// backend. Close stops the goroutines of the cache.
+// NewExchangeCache returns a cache of about size bytes. If shared is true, other replicas write to the backend. Close
+// stops the goroutines of the cache.
 func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
 	openBytes := size / 2
 	if shared {
@@ -70,13 +67,12 @@ func (c *ExchangeCache) Hits() int64 { return c.hits.Load() }
 // Misses returns the number of reads that did not find their session.
 func (c *ExchangeCache) Misses() int64 { return c.misses.Load() }
 
-// exchangeReader is the part of a backend that reads exchanges.
 type exchangeReader interface {
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 }
 
-// read returns the exchanges of a session from the cache, else from the backend. The caller may change the list, but
-// not the exchanges. If c is nil, read always calls the backend.
+// read returns the exchanges of a session from the cache (may be nil), else from the backend. The caller may change the
+// list, but not the exchanges.
 func (c *ExchangeCache) read(ctx context.Context, backend exchangeReader, tenant string, id session.ID) ([]sample.Exchange, error) {
 	if c == nil {
 		return backend.Exchanges(ctx, tenant, id)
@@ -94,7 +90,6 @@ func (c *ExchangeCache) read(ctx context.Context, backend exchangeReader, tenant
 	return exchanges, err
 }
 
-// key returns the cache key of a session. Each write of exchanges of the session, and each deletion, changes the key.
 func (c *ExchangeCache) key(tenant string, id session.ID) uint64 {
 	return maphash.Comparable(c.seed, struct {
 		tenant             string
@@ -107,9 +102,8 @@ func (c *ExchangeCache) shard(id session.ID) *atomic.Uint64 {
 	return &c.written[maphash.Comparable(c.seed, id)%writtenShards]
 }
 
-// invalidateWritten invalidates the cache entries of the sessions to which the given exchanges were written. stored
-// reports that the write succeeded. The backend then has these exchanges except refused ones, and their documents are
-// added to openDocs.
+// invalidateWritten invalidates the entries of sessions with new exchanges. If the write succeeded (stored), the
+// documents of these exchanges are added to openDocs, except refused ones.
 func (c *ExchangeCache) invalidateWritten(exchanges []sample.Exchange, stored bool) {
 	if c == nil {
 		return
@@ -122,9 +116,8 @@ func (c *ExchangeCache) invalidateWritten(exchanges []sample.Exchange, stored bo
 	}
 }
 
-// readForClose returns the exchanges of a session that closes. stored is the number of its exchanges in the backend.
-// If openDocs has the same number of exchanges, readForClose returns these without calling the backend. The caller
-// holds shipper.deliveryMu.
+// readForClose returns the exchanges of a closing session, without a call of the backend if openDocs has as many
+// exchanges as the backend. The caller holds deliverer.deliveryMu.
 func (c *ExchangeCache) readForClose(ctx context.Context, backend exchangeReader, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	if c == nil || c.openDocs == nil {
 		return backend.Exchanges(ctx, ref.Tenant, ref.ID)
@@ -137,7 +130,7 @@ func (c *ExchangeCache) readForClose(ctx context.Context, backend exchangeReader
 	return backend.Exchanges(ctx, ref.Tenant, ref.ID)
 }
 
-// invalidateAll empties the cache after a deletion from the backend. The caller holds shipper.deliveryMu.
+// invalidateAll empties the cache. The caller holds deliverer.deliveryMu.
 func (c *ExchangeCache) invalidateAll() {
 	if c == nil {
 		return
@@ -149,8 +142,6 @@ func (c *ExchangeCache) invalidateAll() {
 	}
 }
 
-// dropOlder empties the cache after a deletion of the sessions older than a time. The documents of newer open sessions
-// stay in memory.
 func (c *ExchangeCache) dropOlder(before time.Time) {
 	if c == nil {
 		return
@@ -162,7 +153,6 @@ func (c *ExchangeCache) dropOlder(before time.Time) {
 	}
 }
 
-// approximateBytes returns the approximate number of bytes of exchanges in memory.
 func approximateBytes(exchanges []sample.Exchange) (total int64) {
 	for i := range exchanges {
 		x := &exchanges[i]
@@ -177,8 +167,7 @@ func approximateBytes(exchanges []sample.Exchange) (total int64) {
 	return total
 }
 
-// Import stores a batch of past exchanges in the backend. Readers of a session in the batch see the
-// exchanges at once, although they may have read the session before.
+// Import stores past exchanges in the backend. Readers see them at once, also in sessions that they have read before.
 func (s *Store) Import(ctx context.Context, b session.Batch) error {
 	defer s.options.Exchanges.invalidateWritten(b.Exchanges, false) // even after an error, because a write that ctx interrupts may have succeeded
 	return s.options.Backend.Write(ctx, b)
@@ -190,9 +179,8 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 	return s.options.Exchanges.read(ctx, s.options.Backend, tenant, id)
 }
 
-// ExchangesAtClose returns the exchanges of a session that closes, oldest first, from memory if
-// memory has exactly the exchanges that the backend has stored. Call ExchangesAtClose inside of
-// WithDeliveryPaused.
+// ExchangesAtClose returns the exchanges of a closing session, oldest first, from memory if memory has as many as the
+// backend (stored). Call it inside of WithDeliveryPaused.
 func (s *Store) ExchangesAtClose(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	return s.options.Exchanges.readForClose(ctx, s.options.Backend, ref, stored)
 }

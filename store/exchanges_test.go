@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// cachedFixture returns a fixture whose store has a cache of exchanges, limited to size bytes.
+// cachedFixture returns a fixture with a cache of exchanges of size bytes.
 func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)
@@ -23,8 +23,7 @@ func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	return newFixture(t, func(o *store.Options) { o.Exchanges = cache }), cache
 }
 
-// readExchanges returns the number of exchanges that Store.Exchanges returns. It also edits the returned list, to show
-// that such an edit does not reach the cache.
+// readExchanges returns the number of exchanges. It edits the returned list: the edit must not reach the cache.
 func (f *fixture) readExchanges(id session.ID) int {
 	f.t.Helper()
 	list, err := f.store.Exchanges(f.t.Context(), tenantA, id)
@@ -37,7 +36,7 @@ func (f *fixture) readExchanges(id session.ID) int {
 	return len(list)
 }
 
-// readUntilCached reads a session until a read hits the cache, because the cache stores entries asynchronously.
+// readUntilCached reads a session until a read hits the cache, which stores entries asynchronously.
 func (f *fixture) readUntilCached(c *store.ExchangeCache, id session.ID) {
 	f.t.Helper()
 	for hits := c.Hits(); c.Hits() == hits; time.Sleep(time.Millisecond) {
@@ -61,7 +60,6 @@ func TestExchangesAreReadFromTheCache(t *testing.T) {
 	checkEqual(t, "exchanges of another tenant", len(must(f.store.Exchanges(t.Context(), "other", id))), 0)
 }
 
-// must returns v, and panics on an error.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -69,7 +67,6 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// A read returns every exchange that was delivered before the read began.
 func TestCachedExchangesAreCurrent(t *testing.T) {
 	t.Parallel()
 	f, cache := cachedFixture(t, 1<<20)
@@ -149,7 +146,6 @@ func TestExchangeCacheSizeIsLimited(t *testing.T) {
 	}
 }
 
-// Exchanges of a cached session include imported exchanges right after the import.
 func TestImportInvalidatesCachedExchanges(t *testing.T) {
 	t.Parallel()
 	f, cache := cachedFixture(t, 1<<20)

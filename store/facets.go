@@ -13,13 +13,12 @@ import (
 // Recent holds the newest sessions of a time range. Recent.Facets counts their facets.
 type Recent struct {
 	Sessions    []SessionItem
-	OldestStart time.Time // start of the oldest session that was read
+	OldestStart time.Time // of the oldest session that was read
 	Complete    bool      // the range has no older session
 }
 
-// Facets are the values that occur in the sessions that a query selects, each with its number of sessions. The counts
-// of a facet ignore the condition of the query on this facet. A page can therefore offer the other values, such as the
-// other agents if the query selects one agent.
+// Facets are the values in the selected sessions, each with its number of sessions. The counts of a facet ignore the
+// query's condition on this facet, so that a page can offer the other values.
 type Facets struct {
 	Selected    int           `json:"counted"` // number of read sessions that the query selects
 	RowsRead    int           `json:"read"`    // number of sessions whose rows were read
@@ -53,14 +52,12 @@ type LessonFacet struct {
 	Control  int    `json:"control"`
 }
 
-// dimension is a facet with one count for each value.
 type dimension struct {
-	queryValue func(*SessionQuery) string  // value that the query selects; "" means all values
-	values     func(*SessionItem) []string // values of a session
-	facet      func(*Facets) *[]FacetValue // the list of the facet in the answer
+	queryValue func(*SessionQuery) string // value in the query; "" means all
+	values     func(*SessionItem) []string
+	facet      func(*Facets) *[]FacetValue // list of the facet in the answer
 }
 
-// dimensions lists the facets with one count for each value.
 var dimensions = []dimension{ //nolint:gochecknoglobals // a table, never written
 	{
 		func(q *SessionQuery) string { return q.Agent }, func(x *SessionItem) []string { return []string{x.Agent} },
@@ -96,7 +93,7 @@ var dimensions = []dimension{ //nolint:gochecknoglobals // a table, never writte
 	},
 }
 
-// Recent reads the newest sessions of a time range: at most maxRowsRead sessions, for at most searchTimeLimit.
+// Recent reads the newest sessions of a time range: at most maxRowsRead, for at most searchTimeLimit.
 func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.Time) (Recent, error) {
 	builder, out, began := newItemBuilder(a), Recent{}, a.now()
 	within := session.ListRange{Since: since, Until: until, Limit: MaxRows}
@@ -113,7 +110,7 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 				return out, err
 			}
 			if ok {
-				x.Name, x.Task, x.Found = "", "", nil // saves memory: the caller keeps the list, and facets do not use these texts
+				x.Name, x.Task, x.Found = "", "", nil // not needed for facets, and the caller keeps the list
 				out.Sessions = append(out.Sessions, x)
 			}
 		}
@@ -125,7 +122,7 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 	}
 }
 
-// Total returns the number of sessions that the query selects. Total ignores the field Text of the query.
+// Total returns the number of selected sessions, without the field Text.
 func (r *Recent) Total(q *SessionQuery) Total {
 	t := Total{InRange: len(r.Sessions), Exact: r.Complete}
 	for i := range r.Sessions {
@@ -136,8 +133,7 @@ func (r *Recent) Total(q *SessionQuery) Total {
 	return t
 }
 
-// Facets counts the values that occur in the sessions whose rows satisfy the query. Facets ignores the field Text of
-// the query.
+// Facets counts the values that occur in the selected sessions, without the field Text.
 func (r *Recent) Facets(q *SessionQuery) Facets {
 	f := Facets{RowsRead: len(r.Sessions), OldestStart: r.OldestStart, Complete: r.Complete}
 	withoutText := *q
@@ -186,14 +182,12 @@ func (r *Recent) Facets(q *SessionQuery) Facets {
 	return f
 }
 
-// without returns the query without the condition on a dimension, given by its index in dimensions.
 func (q *SessionQuery) without(dimension int) SessionQuery {
 	out := *q
 	*[]*string{&out.Agent, &out.Model, &out.Verdict, &out.ToolName, &out.ErrorKind, &out.Run, &out.Tag, &out.Length}[dimension] = ""
 	return out
 }
 
-// addLessons counts the lessons of a session by fate.
 func (f *Facets) addLessons(lessons map[string]*LessonFacet, x *SessionItem) {
 	if x.Control {
 		f.Controls++
@@ -221,11 +215,9 @@ func (f *Facets) addLessons(lessons map[string]*LessonFacet, x *SessionItem) {
 	}
 }
 
-// maxValueBytes is the largest length of a value in a query, in bytes.
 const maxValueBytes = 256
 
-// rankValues returns the values of a facet, the most frequent first. The empty value, and values that are too long for
-// a query, are left out.
+// rankValues returns the values of a facet, most frequent first, without empty values and values too long for a query.
 func rankValues(counts map[string]int) []FacetValue {
 	out := make([]FacetValue, 0, len(counts))
 	for value, n := range counts {

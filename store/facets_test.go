@@ -14,7 +14,6 @@ import (
 	"precept/store"
 )
 
-// The count of a facet value is the number of sessions that the query selects with an additional filter by this value.
 func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -57,8 +56,7 @@ func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 	}
 }
 
-// The facets also count the loop warning and sections of rules files as matched lessons. A session stores them only in
-// its assignment.
+// A session stores the loop warning and sections of rules files only in its assignment.
 func TestFacetsCountLoopWarningAndRulesAsMatched(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -86,7 +84,6 @@ func TestFacetsCountLoopWarningAndRulesAsMatched(t *testing.T) {
 	}
 }
 
-// A row of an older release has no facts. The list shows its session without a task and without a count of errors.
 func TestRowWithoutFactsIsListed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -105,8 +102,7 @@ func TestRowWithoutFactsIsListed(t *testing.T) {
 	}
 }
 
-// The list of sessions omits the record of a run. The listed sessions of the run have the run's assignment (the random
-// decisions to inject or to withhold a lesson), its reward, and its exclusion from the experiment.
+// The list omits the record of the run itself.
 func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -121,7 +117,7 @@ func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 		rec.Unit.ID, rec.Unit.RunName = run.String(), "nightly"
 		rec.Lessons.Matched = []string{"a"}
 	})
-	for id, reward := range map[session.ID]float64{run: 0.2, sessionID("s1"): 1} { // the first session has feedback of its own
+	for id, reward := range map[session.ID]float64{run: 0.2, sessionID("s1"): 1} { // the first session has its own feedback
 		if _, err := f.backend.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id, To: session.SettledState{Version: 1, Rewarded: true, Reward: reward, Tier: 2}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +132,6 @@ func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 	}
 }
 
-// A session of a run has a transcript with only the lessons that matched in this session, not all picks of the run.
 // Measured sections of rules files are marked as shared, because the run does not store which session sent them.
 func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 	t.Parallel()
@@ -169,8 +164,7 @@ func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 	}
 }
 
-// The sessions of a run share one reward, which comes from the feedback on all of these sessions. The transcript of a
-// session has this reward, and lists only the feedback on the session itself.
+// The reward comes from the feedback on all sessions of the run. The transcript lists only the feedback on its session.
 func TestTranscriptHasTheRewardOfItsRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -200,8 +194,7 @@ func TestTranscriptHasTheRewardOfItsRun(t *testing.T) {
 	}
 }
 
-// Ordered returns the selected sessions of a Recent in pages, with the tasks of the sessions and the total number of
-// sessions. It omits a session that was deleted after the Recent was read.
+// The list omits a session that was deleted after the Recent was read.
 func TestOrderedListHasPagesAndTotal(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -15,7 +15,6 @@ import (
 	"precept/internal/session"
 )
 
-// feedbackStore is the part of a backend that stores the feedback of sessions, and moves parked feedback to sessions.
 type feedbackStore interface {
 	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
@@ -38,7 +37,6 @@ func (q *rewardQueue) add(tenant string, id session.ID) {
 	q.refs[session.Ref{Tenant: tenant, ID: id}] = true
 }
 
-// take returns the sessions of the set, and empties the set.
 func (q *rewardQueue) take() map[session.Ref]bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -47,7 +45,6 @@ func (q *rewardQueue) take() map[session.Ref]bool {
 	return refs
 }
 
-// forget removes sessions of a tenant.
 func (q *rewardQueue) forget(tenant string, match func(session.ID) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,8 +55,6 @@ func (q *rewardQueue) forget(tenant string, match func(session.ID) bool) {
 	}
 }
 
-// feedbackWriter stores the feedback of sessions, and copies it to their units, the runs or parent sessions. A session
-// with new feedback enters rewardQueue.
 type feedbackWriter struct {
 	backend     feedbackStore
 	sessions    *sessions
@@ -69,26 +64,23 @@ type feedbackWriter struct {
 	onFailure   func(step label.Step, err error)
 }
 
-// addAndCount is like add, but counts the entries that a session rejects at its feedback limit, instead of returning
-// an error.
+// addAndCount is like add, but counts entries beyond a session's feedback limit instead of returning an error.
 func (f *feedbackWriter) addAndCount(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	return f.countRejected(f.add(ctx, tenant, entries))
 }
 
-// add stores feedback, and puts the sessions that gained feedback into rewardQueue. The error is a session.FeedbackFull
-// if a session has reached its feedback limit.
+// add stores feedback, and queues the sessions that gained feedback in rewardQueue. The error is a session.FeedbackFull
+// if a session has reached its limit.
 func (f *feedbackWriter) add(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	added, err := f.backend.AddFeedback(ctx, tenant, entries)
 	for id := range entries {
-		if added == nil || added[id] > 0 { // added is nil if the backend does not report the number of new entries
+		if added == nil || added[id] > 0 { // nil if the backend does not report the number of new entries
 			f.rewardQueue.add(tenant, id)
 		}
 	}
 	return err
 }
 
-// countRejected counts the entries that a session rejected at its feedback limit. countRejected
-// returns nil for a session.FeedbackFull, and otherwise err.
 func (f *feedbackWriter) countRejected(err error) error {
 	if n, ok := errors.AsType[session.FeedbackFull](err); ok {
 		f.metrics.FeedbackFull.Add(int64(n))
@@ -97,8 +89,8 @@ func (f *feedbackWriter) countRejected(err error) error {
 	return err
 }
 
-// addForUnits copies the feedback of each session in entries to the unit of the session, also in entries. If the
-// look-up of a unit fails, the unit gets the feedback when the session closes.
+// addForUnits copies the feedback of each session to its unit, in entries. If the look-up of a unit fails, the unit
+// gets the feedback when the session closes.
 func (f *feedbackWriter) addForUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
 		member, ok, err := f.sessions.member(ctx, tenant, id)
@@ -111,7 +103,6 @@ func (f *feedbackWriter) addForUnits(ctx context.Context, tenant string, entries
 	}
 }
 
-// storeUnitFeedback stores the feedback of a session on the session's unit, if there is one.
 func (f *feedbackWriter) storeUnitFeedback(ctx context.Context, tenant string, id session.ID) error {
 	member, ok, err := f.sessions.member(ctx, tenant, id)
 	if err != nil || !ok || member.Unit == (session.ID{}) {
@@ -134,9 +125,9 @@ type signal struct {
 	entry feedback.Entry
 }
 
-// signalsOf returns the implicit feedback of an exchange. The tier of feedback ranks its source: 1 is a person, 2 a
-// verifier, 3 the traffic. Implicit feedback is the outcome of a test, lint or build run (tier 2), a refusal or an
-// interrupt (tier 3) and, if sentiment is true, the user's sentiment.
+// signalsOf returns the implicit feedback of an exchange: the outcome of a test, lint or build run (tier 2), a refusal
+// or an interrupt (tier 3) and, if sentiment is true, the user's sentiment. Tiers rank sources: 1 is a person, 2 a
+// verifier, 3 the traffic.
 func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []signal {
 	id, ok := session.ParseID(x.Session)
 	if !ok {
@@ -148,13 +139,12 @@ func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []si
 			continue
 		}
 		e := feedback.NewImplicit(x.Session, x.Turn, sg.Tier, feedbackType(sg.Feeling), sg.Rule, x.At)
-		out = slices.DeleteFunc(out, func(g signal) bool { return g.entry.ID == e.ID }) // the last of several signals of a rule in a turn counts
+		out = slices.DeleteFunc(out, func(g signal) bool { return g.entry.ID == e.ID }) // of several signals of a rule in a turn, the last counts
 		out = append(out, signal{session.Ref{Tenant: x.Tenant, ID: id}, e})
 	}
 	return out
 }
 
-// feedbackType returns the feedback type that corresponds to a feeling.
 func feedbackType(f detect.Feeling) string {
 	if f == detect.Thanks {
 		return feedback.TypeApproval
@@ -162,7 +152,6 @@ func feedbackType(f detect.Feeling) string {
 	return string(f)
 }
 
-// addSignals adds implicit feedback to sessions and units.
 func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error {
 	byTenant := map[string]map[session.ID][]feedback.Entry{}
 	for i := range signals {
@@ -187,8 +176,8 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 	return nil
 }
 
-// addSignalsBySession adds implicit feedback session by session, after the backend refused all of it together. The
-// feedback that the backend can never store is dropped.
+// addSignalsBySession adds implicit feedback session by session, after the backend refused all of it together. Feedback
+// that the backend refuses again is dropped.
 func (f *feedbackWriter) addSignalsBySession(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	for id, list := range entries {
 		var err error
@@ -206,8 +195,8 @@ func (f *feedbackWriter) addSignalsBySession(ctx context.Context, tenant string,
 	return nil
 }
 
-// unpark moves parked feedback to the sessions of new echo keys. unpark calls the backend for every batch, because
-// another replica, or this process before a restart, may have parked feedback under a key.
+// unpark moves parked feedback to the sessions of new echo keys. It asks the backend for every batch, because another
+// replica, or this process before a restart, may have parked some.
 func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) error {
 	byTenant := map[string]map[session.EchoKey]session.ID{}
 	for i := range echoes {
@@ -228,7 +217,7 @@ func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) erro
 }
 
 // unparkAll moves the feedback that is parked under keys to the sessions of the keys. If the backend panics at a key,
-// the feedback of this key stays parked.
+// its feedback stays parked.
 func (f *feedbackWriter) unparkAll(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) error {
 	var joined map[session.ID]int
 	err := f.guard.RunErr(label.StepParkedFeedback, func() (err error) {

@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// Feedback names its session by a key, for example the hash of a response id. If the feedback arrives before the key of
-// its session, the store parks (keeps) the feedback, and adds it to the session when the key arrives.
+// Feedback names its session by a key, such as the hash of a response id. The store parks (keeps) feedback that arrives
+// before the key.
 func TestEarlyFeedbackIsParked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -26,8 +26,6 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 	checkEqual(t, "counter rewarded", f.counter("", "rewarded"), 1)
 }
 
-// A session with session.MaxFeedback entries refuses more feedback, and the refusal does not mark the session as
-// touched.
 func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -47,8 +45,8 @@ func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	checkEqual(t, "sessions touched by refused feedback", len(f.store.TakeTouched()), 0)
 }
 
-// Feedback finds its session by a key at each stage of the key: while the store holds the key until the recorder has
-// judged whether the turn opted out, while the key waits for the recorder, in the outbox, and in the backend.
+// The key is held until the recorder has decided whether the turn opted out, then waits for the recorder, then is in
+// the outbox, then in the backend.
 func TestFeedbackFindsKeyAtEachStage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -73,7 +71,6 @@ func TestFeedbackFindsKeyAtEachStage(t *testing.T) {
 	checkEqual(t, "answer after the key was dropped", f.postByKey(tenantA, replyKey+1, newScore("b", 1, .7)), store.Posted{Status: store.Parked})
 }
 
-// Parked feedback joins the sessions of keys that are added after a restart.
 func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -81,7 +78,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 		f.postByKey(tenantA, replyKey+session.EchoKey(i), newScore("a", 1, float64(i)/10))
 	}
 	f = f.restart(nil)
-	for i := range 5 { // each in a separate batch
+	for i := range 5 { // each in its own batch
 		id := f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		f.addKey(replyKey+session.EchoKey(i), id)
 		f.deliver()
@@ -90,12 +87,11 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	for i := range 5 {
 		a := f.applied(sessionID(fmt.Sprint("s", i)))
 		if !a.Rewarded || a.Reward != float64(i)/10 {
-			t.Errorf("Applied of session s%d = %+v, want reward %v", i, a, float64(i)/10)
+			t.Errorf("SettledState of session s%d = %+v, want reward %v", i, a, float64(i)/10)
 		}
 	}
 }
 
-// Feedback that another replica has parked also joins the session of its key.
 func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -130,7 +126,6 @@ func TestFailedJoinOfFeedbackIsRetried(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(id), .7)
 }
 
-// Feedback joins its session if the key is added between the look-up of the key and the parking of the feedback.
 func TestFeedbackFindsKeyAddedDuringParking(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -151,7 +146,6 @@ func TestFeedbackFindsKeyAddedDuringParking(t *testing.T) {
 	checkEqual(t, "counter rewarded", f.counter("", "rewarded"), 1)
 }
 
-// Feedback finds its session before the turn ends and before the key is in the database.
 func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -186,8 +180,8 @@ func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 	}
 }
 
-// Rate finds a session by the id of the session, of a request, of a response or of a sample, even after a restart. It
-// finds no session of another tenant.
+// Rate finds a session by the id of the session, a request, a response or a sample, also after a restart, but not for a
+// different tenant.
 func TestRateFindsSessionByEachKindOfID(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -222,7 +216,7 @@ func TestRateFindsSessionByEachKindOfID(t *testing.T) {
 }
 
 // Test runs, refusals and, with Options.Sentiment, the user's messages become feedback. The last signal of the best
-// tier (the rank of a feedback source) decides the reward.
+// tier (rank of the source) decides the reward.
 func TestSignalsBecomeFeedback(t *testing.T) {
 	t.Parallel()
 	pass := detect.Signal{Feeling: detect.Approval, Tier: 2, Rule: "tests"}
@@ -271,8 +265,7 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(id), 1)
 }
 
-// When the limit of keys in memory is reached, a new key is dropped, and feedback with the key is parked. After other
-// keys have left memory, a new key is kept again.
+// A key beyond the limit is dropped, and its feedback parked. After other keys have left memory, keys are kept again.
 func TestKeysInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
 	const lists, keysPerList = 300, 1000

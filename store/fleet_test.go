@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// fleet is the state that replicas share outside of their database: erasures and opt-out marks.
+// fleet holds the erasures and opt-out marks that replicas share.
 type fleet struct {
 	mu     sync.Mutex
 	erased []session.Erasure
@@ -84,7 +84,6 @@ func openReplicas(t *testing.T, change func(o *store.Options)) (a, b *fixture) {
 	return a, b
 }
 
-// A decision is in the shared backend when Publish returns, before any delivery.
 func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +104,7 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 	})
 }
 
-// A slow backend delays Publish by at most 100 ms. The decision is delivered later.
+// Publish waits at most 100 ms. The decision is delivered later.
 func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -129,7 +128,6 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 	})
 }
 
-// PublishCounts does not wait for the backend. Another replica finds the counts of the turn before any delivery.
 func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -157,8 +155,7 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 	})
 }
 
-// While the backend is slow, at most 256 writes by PublishCounts are in progress, and further counts are not written.
-// After these writes have ended, PublishCounts writes again.
+// At most 256 writes are in progress. After they have ended, PublishCounts writes again.
 func TestPublishCountsLimitsConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -166,7 +163,7 @@ func TestPublishCountsLimitsConcurrentWrites(t *testing.T) {
 		id := a.beginSession(tenantA, "s", newAssignment(true))
 		a.store.Publish(a.store.AcquireInMemory(id), nil, newExchange(tenantA, "s", 1, a.clock.now()), nil, 0)
 		ses := a.store.AcquireInMemory(id)
-		time.Sleep(time.Minute) // the recorder has delivered the session
+		time.Sleep(time.Minute) // until the recorder has delivered the session
 		var writes atomic.Int64
 		a.backend.onCall(func(op string) {
 			if op == "write" {
@@ -189,7 +186,6 @@ func TestPublishCountsLimitsConcurrentWrites(t *testing.T) {
 	})
 }
 
-// A replica that gets the next turn of an opted-out session hides the items of the earlier turns.
 func TestOptOutAppliesOnAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -218,7 +214,7 @@ func TestOptOutAppliesOnAnotherReplica(t *testing.T) {
 	})
 }
 
-// A session that one replica forgets leaves the memory and the outbox of the other replica, and is not restored.
+// The session leaves the memory and the outbox of the other replica, and is not restored.
 func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -234,7 +230,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		time.Sleep(time.Second)
 		checkEqual(t, "stored exchanges before the deletion", a.exchangeCount(id), 2)
 		a.forget(markerWord)
-		x := newExchange(tenantA, markerWord, 3, b.clock.now().Add(-time.Second)) // a turn in progress
+		x := newExchange(tenantA, markerWord, 3, b.clock.now().Add(-time.Second)) // in progress
 		b.store.Offer(store.Turn{Exchange: x, Size: 100})
 		time.Sleep(durableAfter)
 		checkEqual(t, "the session is in the memory of the other replica", b.inMemory(tenantA, id), false)
@@ -247,8 +243,6 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 	})
 }
 
-// Newest returns the record in memory unless the row is newer because another replica continued the session. Member
-// finds only sessions of its tenant.
 func TestNewerOfRecordInMemoryAndRowIsReturned(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend
@@ -267,7 +261,6 @@ func TestNewerOfRecordInMemoryAndRowIsReturned(t *testing.T) {
 	checkEqual(t, "ok and error of Member for another tenant", fmt.Sprint(ok, err), "false <nil>")
 }
 
-// Undelivered returns the sessions with exchanges that the backend does not have.
 func TestUndeliveredSessionsHaveUndeliveredExchanges(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1000 })
@@ -293,7 +286,6 @@ func TestUndeliveredSessionsHaveUndeliveredExchanges(t *testing.T) {
 	checkEqual(t, "undelivered sessions and ok after the delivery", fmt.Sprint(n, ok), "0 true")
 }
 
-// Imported exchanges are redacted, and opted-out exchanges are omitted.
 func TestCleanseRedactsImportsAndOmitsOptedOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -307,8 +299,7 @@ func TestCleanseRedactsImportsAndOmitsOptedOut(t *testing.T) {
 	checkEqual(t, "Tally.OptedOut", f.store.Metrics.OptedOut.Load(), 2)
 }
 
-// Another replica erased a run with more sessions than an SQL statement may have parameters. This replica still
-// delivers.
+// The erased run has more sessions than an SQL statement may have parameters.
 func TestLargeErasureDoesNotStopDeliveries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -331,7 +322,6 @@ func TestLargeErasureDoesNotStopDeliveries(t *testing.T) {
 	})
 }
 
-// An erasure of another replica that fails here does not stop the deliveries, and is repeated until it succeeds.
 func TestFailedErasureIsRepeatedWhileDeliveriesContinue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -357,7 +347,6 @@ func TestFailedErasureIsRepeatedWhileDeliveriesContinue(t *testing.T) {
 	})
 }
 
-// A decision that Publish is writing while its session is forgotten does not restore the session.
 func TestPublishDuringForgettingDoesNotRestoreTheSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 	"precept/store"
 )
 
-// sessionWithWord creates a session whose reply and feedback contain markerWord.
 func (f *fixture) sessionWithWord(tenant, name string) session.ID {
 	f.t.Helper()
 	id := f.beginSession(tenant, name, newAssignment(true))
@@ -31,7 +30,7 @@ func (f *fixture) sessionWithWord(tenant, name string) session.ID {
 	return id
 }
 
-// forget forgets the session of tenantA with this name, and fails the test unless exactly one session is forgotten.
+// forget forgets one session of tenantA.
 func (f *fixture) forget(name string) {
 	f.t.Helper()
 	if n, err := f.store.ForgetSession(f.t.Context(), tenantA, name); n != 1 || err != nil {
@@ -78,8 +77,7 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 	})
 }
 
-// A request that is in progress while its session is forgotten does not restore the session. The next request begins a
-// new session.
+// The next request begins a new session.
 func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,8 +103,7 @@ func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 	})
 }
 
-// A row that is written while its session is forgotten is not stored, even if the time of the row is later than the
-// time of the deletion. The announcement to other replicas takes time, and clocks may move back.
+// The time of the row is later than that of the deletion: the announcement takes time, and clocks may move back.
 func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
@@ -122,7 +119,7 @@ func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 					held.Record.Thread.Turns, held.Record.Identity.Seen = 2, f.clock.now().Add(time.Hour)
 					held.Record.Mutex.Unlock()
 					f.store.Release(held, store.DecisionsChanged)
-					time.Sleep(time.Second) // the recorder takes the row
+					time.Sleep(time.Second) // until the recorder takes the row
 				}
 				if wholeTenant {
 					n, err := f.store.ForgetTenant(t.Context(), tenantA)
@@ -145,8 +142,7 @@ func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 	}
 }
 
-// A row that waits for its delivery while another replica forgets its session is not stored, even if the clock of the
-// other replica is behind.
+// The clock of the other replica is behind.
 func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -155,7 +151,7 @@ func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 			withFleet(&lossy, "one")(o)
 			o.Queue.DeliverEvery = time.Hour
 		})
-		f.beginSession(tenantA, "first", newAssignment(true)) // delivered at once; the rows of later sessions wait an hour
+		f.beginSession(tenantA, "first", newAssignment(true)) // delivered at once; rows of later sessions wait an hour
 		time.Sleep(time.Second)
 		forgotten, kept := f.beginSession(tenantA, "forgotten", newAssignment(true)), f.beginSession(tenantA, "kept", newAssignment(true))
 		time.Sleep(time.Second)
@@ -173,8 +169,6 @@ func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 	})
 }
 
-// Rows that a replica could not deliver during an outage are dropped if another replica forgot
-// their session. The other rows are delivered.
 func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend
@@ -211,7 +205,6 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	checkEqual(t, "Account.Admitted and Account.Spooled", fmt.Sprint(account.Admitted, account.Spooled), "6 0")
 }
 
-// While a slow backend forgets a session, new turns of another session are recorded and stored.
 func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -243,7 +236,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 	})
 }
 
-// ForgetSession refuses a session whose rows cannot be delivered, because a later delivery would restore the session.
+// A later delivery would restore the session.
 func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -257,7 +250,6 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	})
 }
 
-// A volatile store, which has no database and no outbox, forgets the session in memory.
 func TestVolatileStoreForgetsSessionInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -268,8 +260,8 @@ func TestVolatileStoreForgetsSessionInMemory(t *testing.T) {
 	})
 }
 
-// Forgetting a session erases its text from every outbox file, even from a damaged file that was renamed, and erases
-// the stub of its turn in progress, which a crash would turn into an incomplete exchange.
+// The text also leaves a renamed damaged file, and the stub of the turn in progress, which a crash would turn into an
+// incomplete exchange.
 func TestForgettingErasesTextFromOutboxFiles(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
@@ -318,7 +310,7 @@ func TestForgettingErasesTextFromOutboxFiles(t *testing.T) {
 	}
 }
 
-// damageOutboxFiles changes the byte before the last occurrence of a text in each outbox file that contains the text.
+// damageOutboxFiles changes the byte before the last occurrence of a text in each outbox file.
 func (f *fixture) damageOutboxFiles(text string) {
 	f.t.Helper()
 	names := f.outboxFilesWith(text)
@@ -338,8 +330,7 @@ func (f *fixture) damageOutboxFiles(text string) {
 	}
 }
 
-// Retention deletes sessions that were last seen before the retention period, with their keys. It also deletes feedback
-// whose key matched no session during the retention period.
+// The keys of the sessions are deleted too, and old feedback whose key matched no session.
 func TestRetentionDeletesOldSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -377,7 +368,6 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 	})
 }
 
-// The learner recomputes the rewards of touched sessions. Touched does not return a forgotten session.
 func TestTouchedSessionsOmitForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -395,7 +385,6 @@ func TestTouchedSessionsOmitForgottenSession(t *testing.T) {
 	})
 }
 
-// Feedback that is being stored while its session is forgotten does not stay in the backend.
 func TestPostDuringForgettingIsDeleted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -422,8 +411,8 @@ func TestPostDuringForgettingIsDeleted(t *testing.T) {
 	})
 }
 
-// The clock was 30 days ahead when a tenant was forgotten, and is set back. New turns of the tenant are stored. A turn
-// from before the deletion is not.
+// The clock was 30 days ahead when a tenant was forgotten, and is set back. A turn from before the deletion is dropped,
+// later turns are not.
 func TestForgettingWithAFastClockDropsNoLaterTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,12 +15,12 @@ import (
 	"precept/store/storetest"
 )
 
-// outboxOnDisk returns a function that puts the outbox on a small disk. The database stays on another disk.
+// outboxOnDisk puts the outbox on a small disk; the database stays on a different disk.
 func outboxOnDisk(disk *storetest.Disk) func(o *store.Options) {
 	return func(o *store.Options) { o.Queue.Path = filepath.Join(disk.Dir, "outbox.db") }
 }
 
-// offerCounts counts the turns of the session "s" that a test offered.
+// offerCounts counts the offered turns of the session "s".
 type offerCounts struct{ offered, refused int }
 
 // play offers n turns, delivers them and advances the clock.
@@ -35,7 +35,7 @@ func (o *offerCounts) play(f *fixture, n int) {
 	f.clock.add(2 * time.Second)
 }
 
-// account returns the expected account after the store has written every accepted turn.
+// account returns the expected account after every accepted turn was written.
 func (o *offerCounts) account() string {
 	text := fmt.Sprintf("%d = %d + 0 + 0", o.offered, o.offered-o.refused)
 	if o.refused > 0 {
@@ -44,8 +44,7 @@ func (o *offerCounts) account() string {
 	return text
 }
 
-// The outbox and the database share a full disk. The store refuses turns when its memory is full, and reports the
-// failure. Once the disk has space, turns are stored again.
+// The outbox and the database share a disk.
 func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
@@ -79,7 +78,6 @@ func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), o.offered-o.refused)
 }
 
-// An outbox that filled the disk during an outage frees the disk after the delivery.
 func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 3<<20)
@@ -102,7 +100,6 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// If the backend reports a full disk, the outbox frees disk space before the next write to the backend.
 func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
@@ -130,7 +127,6 @@ func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// remoteBackend is a Redis backend that fails on demand.
 type remoteBackend struct {
 	*faultyBackend
 	redis *redis.Store
@@ -154,7 +150,6 @@ func (b remoteBackend) OptOutMark(ctx context.Context, id session.ID) (session.O
 	return b.redis.OptOutMark(ctx, id)
 }
 
-// withRedis returns a function that makes a Redis server the backend.
 func withRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 	t.Helper()
 	return func(o *store.Options) {
@@ -171,9 +166,8 @@ func withRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 	}
 }
 
-// On a full disk, exchanges go directly to a backend on another machine, and the account counts them. While the
-// backend is unavailable, exchanges wait in memory until the memory is full. Once the disk has space, exchanges go
-// through the outbox again.
+// Exchanges bypass the outbox, and the account counts them. While the backend is also unavailable, they wait in memory.
+// Once the disk has space, they go through the outbox again.
 func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
@@ -231,7 +225,6 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// On a full disk, exchanges for a database on the same machine wait in memory. A stop writes them to the database.
 func TestStopDeliversOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
@@ -245,12 +238,11 @@ func TestStopDeliversOnAFullDisk(t *testing.T) {
 	}
 	checkEqual(t, "Store.Healthy on a full disk", f.store.Healthy(), false)
 	checkAtMost(t, "stored exchanges before the stop", f.exchangeCount(sessionID("s")), o.offered-1)
-	_ = f.drain() // returns the error of the full disk
+	_ = f.drain() // the error of the full disk
 	checkEqual(t, "stored exchanges after the stop", f.exchangeCount(sessionID("s")), o.offered)
 	checkAccount(t, "account", accountText(f.balancedAccount(false)), o.account())
 }
 
-// Turns that wait for a local database on a full disk are stored when the disk has space again.
 func TestWaitingTurnsAreStoredWhenDiskHasSpace(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
@@ -273,8 +265,7 @@ func TestWaitingTurnsAreStoredWhenDiskHasSpace(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// On a full disk, ended turns and changed sessions do not accumulate in memory. The test is not parallel because it
-// measures the size of the heap.
+// Ended turns and changed sessions do not accumulate. Not parallel: the test measures the heap.
 func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 6<<20)
 	f := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MaxMemoryBytes = 1000 })

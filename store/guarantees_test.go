@@ -12,10 +12,9 @@ import (
 	"precept/store"
 )
 
-// These tests run the store with its goroutines, as the program does, mostly in synctest bubbles.
+// These tests run the store with its goroutines, mostly in synctest bubbles.
 
-// checkStored fails the test unless the backend has exactly the wanted turns of a session. The session must have a row
-// if a turn is wanted, and no row otherwise.
+// checkStored fails the test unless the backend has exactly these turns of a session, and a row only with turns.
 func (f *fixture) checkStored(name string, want ...string) {
 	f.t.Helper()
 	checkList(f.t, fmt.Sprintf("turns of %q", name), f.storedTurns(name), want)
@@ -23,7 +22,6 @@ func (f *fixture) checkStored(name string, want ...string) {
 	checkEqual(f.t, fmt.Sprintf("session %q has a row", name), ok, len(want) > 0)
 }
 
-// playTurn plays one whole turn with markerWord in its text.
 func (f *fixture) playTurn(name string, turn int) {
 	f.beginSession(tenantA, name, newAssignment(true))
 	x, start := f.startTurn(name, turn)
@@ -55,7 +53,6 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 	})
 }
 
-// A stop writes everything that waits: turns, sessions and feedback.
 func TestStopWritesEverything(t *testing.T) {
 	t.Parallel()
 	const n = 700
@@ -81,8 +78,7 @@ func TestStopWritesEverything(t *testing.T) {
 	}
 }
 
-// A turn in progress at a kill is stored as a stub (an incomplete exchange without content) at the next start, and a
-// second kill adds no second stub. A turn that had ended is complete.
+// A second kill adds no second stub. A turn that had ended is complete.
 func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,8 +101,7 @@ func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 	})
 }
 
-// Forgetting a session removes it from memory, the outbox files and the database. A request in progress does not
-// restore the session. The account still counts the exchanges of the session.
+// A request in progress does not restore the session. The account still counts its exchanges.
 func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(f *fixture) (int, error){
@@ -158,8 +153,6 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	}
 }
 
-// While the backend is down, turns wait in the outbox, and no turn is refused. After the outage each turn
-// is stored once.
 func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,42 +13,41 @@ import (
 )
 
 const (
-	retryAfter  = time.Second  // pause after a failed append or delivery
-	maxHeldRows = 10 * flushAt // number of session rows at which a batch leaves memory, and is later read back from the outbox
+	retryAfter  = time.Second  // after a failed append or delivery
+	maxHeldRows = 10 * flushAt // number of session rows at which a batch leaves memory
 )
 
-// handoff passes rows from the recorder to the shipper, through two batches. The batch next holds the redacted rows
-// that the next commit appends to the outbox, and the stubs of turns in progress. The batch ready holds the appended
-// rows for the shipper. If the backend is slower than the recorder, ready leaves memory, and the shipper reads its rows
-// back from the outbox.
+// handoff passes rows from the recorder to the deliverer through two batches: pending holds redacted rows and stubs for
+// the next commit to the outbox, ready the appended rows. If the backend is too slow, ready leaves memory, and its rows
+// are read back from the outbox.
 type handoff struct {
 	outbox   *outbox.Outbox // nil means rows wait only in memory
 	deps     deps
-	maxBytes int64 // maximum size of the exchanges in memory
+	maxBytes int64 // size of the exchanges in memory
 
 	mu           sync.Mutex // guards the fields below and the recorder's lists
 	pending      batch
 	ready        batch
-	lastTaken    int64     // sequence number of the last row that the shipper has delivered or has in memory
-	backlogEnd   int64     // sequence number before the first row of ready; rows after lastTaken up to backlogEnd are only in the outbox
-	backlogFlush int64     // number of the flush that ends at backlogEnd
-	flushCount   int64     // number of flushes so far, which is the number of the last flush
-	appendErr    error     // error of the last append
+	lastTaken    int64     // last row that was delivered, or is in the deliverer's memory
+	backlogEnd   int64     // last row before ready; rows after lastTaken are only in the outbox
+	backlogFlush int64     // the flush that ends at backlogEnd
+	flushCount   int64     // number of the last flush
+	appendErr    error     // of the last append
 	nextAppend   time.Time // earliest time of the next append after a failure
-	releaseNow   bool      // the outbox had no room, and the shipper must delete safe rows at once
-	bypassing    int       // number of exchanges that takeForBypass returned; appends pause while it is not 0
+	releaseNow   bool      // safe rows must be deleted, because the outbox had no room
+	bypassing    int       // exchanges between takeForBypass and endBypass; appends pause meanwhile
 
-	documentBuffer []byte // buffer for the documents of the next append
+	documentBuffer []byte // reused by the next append
 }
 
-// maxDocumentBuffer is the largest capacity of documentBuffer, in bytes. A larger buffer is released after its append.
+// maxDocumentBuffer is the capacity at which documentBuffer is not kept.
 const maxDocumentBuffer = 2 * pieceBytes
 
-// isPaused reports whether appends pause. The caller holds mu.
+// The caller holds mu.
 func (h *handoff) isPaused(now time.Time) bool { return now.Before(h.nextAppend) || h.bypassing > 0 }
 
-// commit appends next to the outbox, then moves next to the end of ready. stubsWritten reports whether the stubs of
-// next are in the outbox; if not, commit removes the stubs from next. The caller holds mu.
+// commit appends pending to the outbox, then moves it to the end of ready. If the outbox did not take the stubs, commit
+// drops them. The caller holds mu.
 func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	if h.pending.isEmpty() {
 		return false
@@ -77,8 +76,8 @@ func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	return stubsWritten
 }
 
-// appendToOutbox writes next to the outbox. Exchanges and implicit feedback for which the outbox has no
-// room, and exchanges that cannot be encoded, are dropped from next and counted. The caller holds mu.
+// appendToOutbox writes pending to the outbox. Content without room, and exchanges that cannot be encoded, are dropped
+// and counted. The caller holds mu.
 func (h *handoff) appendToOutbox() error {
 	if h.outbox == nil {
 		return nil
@@ -108,9 +107,8 @@ func (h *handoff) appendToOutbox() error {
 	if !errors.Is(err, outbox.ErrQuota) || len(h.pending.exchanges) == 0 {
 		return err
 	}
-	// The outbox is at its quota. The new exchanges are dropped, and the older exchanges in the outbox stay. The rows,
-	// the echo keys and up to queueLen signals are still appended, because a flush without exchanges may exceed the
-	// quota.
+	// The outbox is at its quota. New exchanges are dropped, and older ones stay. Rows, echo keys and up to queueLen
+	// signals are still appended, because a flush without exchanges may exceed the quota.
 	h.pending.stubs = nil
 	exchanges := h.pending.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true })
 	h.deps.state.heldBytes.Add(-h.pending.heldBytes)
@@ -121,8 +119,8 @@ func (h *handoff) appendToOutbox() error {
 	return h.appendToOutbox()
 }
 
-// dropOverQuota drops the new exchanges of tenants for which the outbox has no room, and reports whether it dropped
-// exchanges. Otherwise one tenant with many exchanges would fill the outbox for all tenants.
+// dropOverQuota drops the new exchanges of tenants for which the outbox has no room. Otherwise one tenant could fill
+// the outbox for all tenants.
 func (h *handoff) dropOverQuota(rows []outbox.Row) (dropped bool, err error) {
 	refused, err := h.outbox.RefusedTenants(rows)
 	if err != nil || len(refused.OverQuota)+len(refused.OverTenantQuota) == 0 {
@@ -131,16 +129,15 @@ func (h *handoff) dropOverQuota(rows []outbox.Row) (dropped bool, err error) {
 	before := int64(len(h.pending.exchanges))
 	overQuota := h.pending.dropExchanges(droppedQuota, func(x *sample.Exchange) bool { return refused.OverQuota[x.Tenant] })
 	overTenantQuota := h.pending.dropExchanges(droppedTenant, func(x *sample.Exchange) bool { return refused.OverTenantQuota[x.Tenant] })
-	freed := h.pending.heldBytes * (overQuota + overTenantQuota) / max(before, 1) // estimated from the average size, because the batch does not know the size of each exchange
+	freed := h.pending.heldBytes * (overQuota + overTenantQuota) / max(before, 1) // estimated from the average size of an exchange
 	h.deps.state.heldBytes.Add(-freed)
 	h.pending.heldBytes -= freed
-	h.releaseNow = true // safe rows must be deleted at once
+	h.releaseNow = true
 	h.countDropped("limits.outbox_bytes", overQuota, h.pending.dropSignals(refused.OverQuota))
 	h.countDropped("limits.tenant_bytes", overTenantQuota, h.pending.dropSignals(refused.OverTenantQuota))
 	return overQuota+overTenantQuota > 0, nil
 }
 
-// countDropped counts and logs exchanges and implicit feedback for which the outbox has no room.
 func (h *handoff) countDropped(limit string, exchanges, signals int64) {
 	if exchanges+signals == 0 {
 		return
@@ -158,11 +155,9 @@ func (h *handoff) countDropped(limit string, exchanges, signals int64) {
 		errOutboxFull, limit, exchanges, signals, limit))
 }
 
-// errOutboxFull is the error for new exchanges that are dropped because the outbox has no room.
 var errOutboxFull = errors.New("the outbox is full")
 
-// dropReady removes ready from memory. The shipper later reads the rows back from the outbox. The
-// caller holds mu.
+// dropReady frees the memory of ready, which is later read back from the outbox. The caller holds mu.
 func (h *handoff) dropReady() {
 	h.deps.state.heldBytes.Add(-h.ready.heldBytes)
 	h.backlogEnd, h.backlogFlush = h.ready.lastSequence, h.ready.flushNumber
@@ -170,13 +165,12 @@ func (h *handoff) dropReady() {
 	h.deps.state.lagging.Store(true)
 }
 
-// forget removes the selected sessions of a tenant from next and ready. The caller holds mu.
+// forget removes the selected sessions of a tenant. The caller holds mu.
 func (h *handoff) forget(tenant string, match func(session.ID) bool) {
 	h.pending.forget(tenant, match)
 	h.ready.forget(tenant, match)
 }
 
-// takeReady moves the rows of ready to the end of dst.
 func (h *handoff) takeReady(dst *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -188,15 +182,14 @@ func (h *handoff) takeReady(dst *batch) {
 	h.backlogEnd, h.backlogFlush, h.lastTaken = h.ready.lastSequence, h.ready.flushNumber, h.ready.lastSequence
 }
 
-// setTaken records that the shipper has delivered all rows up to a sequence number.
 func (h *handoff) setTaken(sequence int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastTaken = max(h.lastTaken, sequence)
 }
 
-// backlog returns the sequence number up to which the shipper must read rows back from the outbox, and
-// reports whether such rows remain. If none remain, backlog clears state.lagging.
+// backlog returns the sequence number up to which rows must be read back from the outbox, and whether such rows remain.
+// If none remain, it clears state.lagging.
 func (h *handoff) backlog() (until int64, lagging bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -210,8 +203,8 @@ func (h *handoff) backlog() (until int64, lagging bool) {
 	return h.backlogEnd, true
 }
 
-// dropFromMemory removes the undelivered rows and the rows of ready from memory. The shipper calls dropFromMemory if
-// the backend accepts no rows and new rows need the memory. The shipper later reads the rows back from the outbox.
+// dropFromMemory frees the memory of undelivered rows, if the backend accepts none and new rows need the memory. They
+// are later read back from the outbox.
 func (h *handoff) dropFromMemory(undelivered *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -221,7 +214,6 @@ func (h *handoff) dropFromMemory(undelivered *batch) {
 	h.dropReady()
 }
 
-// rereadAll removes ready from memory, so that the shipper reads all undelivered rows back.
 func (h *handoff) rereadAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -232,17 +224,15 @@ func (h *handoff) rereadAll() {
 	h.deps.state.lookupsMayMiss.Store(true)
 }
 
-// pauseAppends pauses appends while the disk is full, and leaves the remaining space to the backend. The backend needs
-// the space first, because the outbox can free space only by deleting delivered rows. New rows wait in memory
-// meanwhile, within maxBytes.
+// pauseAppends pauses appends while the disk is full, so that the backend gets the remaining space: the outbox can free
+// space only by deleting delivered rows. New rows wait in memory.
 func (h *handoff) pauseAppends(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.releaseNow, h.nextAppend = true, now.Add(3*retryAfter) // later than the next attempt of the shipper
+	h.releaseNow, h.nextAppend = true, now.Add(3*retryAfter) // later than the next delivery
 	h.outbox.FreeSpace()
 }
 
-// takeReleaseNow reports whether the outbox had no room since the last call of takeReleaseNow.
 func (h *handoff) takeReleaseNow() (releaseNow bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -250,8 +240,8 @@ func (h *handoff) takeReleaseNow() (releaseNow bool) {
 	return releaseNow
 }
 
-// takeForBypass removes and returns the content of next, which the caller then delivers without the outbox. ok is false
-// if next is empty or earlier rows are not delivered yet. After the delivery the caller calls endBypass.
+// takeForBypass removes and returns pending, for a delivery without the outbox, until endBypass. ok is false if pending
+// is empty or earlier rows are undelivered.
 func (h *handoff) takeForBypass() (b batch, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -264,7 +254,7 @@ func (h *handoff) takeForBypass() (b batch, ok bool) {
 	return b, true
 }
 
-// endBypass ends the pause of appends that takeForBypass began. If the delivery failed with err, b returns to next.
+// endBypass ends the pause of appends. After a failed delivery, b returns to pending.
 func (h *handoff) endBypass(b *batch, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -286,14 +276,10 @@ func (h *handoff) endBypass(b *batch, err error) {
 	}
 }
 
-// lagAndAppendError reports whether the shipper must read rows back from the outbox, and returns the error of the
-// last append.
 func (h *handoff) lagAndAppendError() (lagging bool, appendErr error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lastTaken < h.backlogEnd, h.appendErr
 }
 
-// errBacklog is the error for an operation that needs all rows in the backend while some are not
-// delivered yet.
 var errBacklog = errors.New("a backlog is being written")

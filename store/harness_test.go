@@ -32,25 +32,23 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	tenantA    = "default"
-	markerWord = "zanzibar" // a word that tests search for in files
+	markerWord = "zanzibar" // a word to search for in files
 	closeAge   = time.Hour
-	// durableAfter is the time that the store needs to deliver, sync and checkpoint all accepted turns.
+	// durableAfter is the time in which the store delivers, syncs and checkpoints all accepted turns.
 	durableAfter = 25 * time.Second
 )
 
 var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
 
-// startTime is the start of a manual clock.
 var startTime = time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC) //nolint:gochecknoglobals // a time.Time cannot be a constant
 
-// clock is the time of a fixture: manual, or time.Now plus the time that the test added.
+// clock is the manual time, or time.Now, plus the time that the test added.
 type clock struct {
 	mu     sync.Mutex
 	manual time.Time // zero means time.Now
 	offset time.Duration
 }
 
-// now returns the manual time, or time.Now if no manual time is set, plus the durations of all calls of add.
 func (c *clock) now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,14 +58,12 @@ func (c *clock) now() time.Time {
 	return c.manual.Add(c.offset)
 }
 
-// add moves the clock by d.
 func (c *clock) add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.offset += d
 }
 
-// backend is the part of a backend that these tests call.
 type backend interface {
 	store.Backend
 	Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
@@ -77,19 +73,18 @@ type backend interface {
 	Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
 }
 
-// faultyBackend is a backend that records its calls and fails on demand.
+// faultyBackend records its calls and fails on demand.
 type faultyBackend struct {
 	backend
 	mu    sync.Mutex
 	calls []string
-	fail  map[string]int // number of next calls that fail, by operation
+	fail  map[string]int // next calls that fail, by operation
 	err   error
-	hook  func(op string) // runs before every call, while mu is unlocked; set by onCall
+	hook  func(op string) // runs before every call, without mu; set by onCall
 
-	refusedSession, panickingSession session.ID // sessions whose feedback fails, or panics, at each try
+	refusedSession, panickingSession session.ID // feedback on them always fails, or panics
 }
 
-// onCall sets the function that runs before every call; nil removes the function.
 func (f *faultyBackend) onCall(hook func(op string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,7 +103,6 @@ func (f *faultyBackend) holdNext(op string) (release chan struct{}) {
 	return release
 }
 
-// call records the call of an operation, runs the hook, and returns the error that failNext has set.
 func (f *faultyBackend) call(op string) error {
 	f.mu.Lock()
 	f.calls = append(f.calls, op)
@@ -127,7 +121,6 @@ func (f *faultyBackend) call(op string) error {
 	return err
 }
 
-// failNext makes the next n calls of an operation return err.
 func (f *faultyBackend) failNext(op string, n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -137,7 +130,6 @@ func (f *faultyBackend) failNext(op string, n int, err error) {
 // failWrites makes every write of a batch without samples fail until allowWrites.
 func (f *faultyBackend) failWrites() { f.failNext("write", 1<<30, errDown) }
 
-// allowWrites ends the failures of failWrites.
 func (f *faultyBackend) allowWrites() { f.failNext("write", 0, nil) }
 
 // takeCalls returns the operations called since the last takeCalls.
@@ -149,7 +141,7 @@ func (f *faultyBackend) takeCalls() []string {
 	return out
 }
 
-// takeLookups returns the number of calls of Session since the last takeCalls, and discards the recorded calls.
+// takeLookups returns the calls of Session since the last takeCalls.
 func (f *faultyBackend) takeLookups() (n int) {
 	for _, op := range f.takeCalls() {
 		if op == "session" {
@@ -218,8 +210,8 @@ func (f *faultyBackend) Unpark(ctx context.Context, tenant string, owners map[se
 	return f.backend.Unpark(ctx, tenant, owners)
 }
 
-// fixture is a store over a real SQLite database. If the test does not call run, the goroutines of the store do not
-// run, and deliver does their work.
+// fixture is a store over a real SQLite database. Without run, the goroutines of the store do not run, and deliver does
+// their work.
 type fixture struct {
 	t       testing.TB
 	dir     string
@@ -242,7 +234,7 @@ func newFixture(t testing.TB, change func(o *store.Options)) *fixture {
 	return openFixture(t, t.TempDir(), &clock{manual: startTime}, change)
 }
 
-// runFixture opens a store in a new directory and runs the store. The test is in a synctest bubble.
+// runFixture opens and runs a store in a new directory, in a synctest bubble.
 func runFixture(t testing.TB, change func(o *store.Options)) *fixture {
 	t.Helper()
 	f := openFixture(t, t.TempDir(), &clock{}, change)
@@ -250,7 +242,7 @@ func runFixture(t testing.TB, change func(o *store.Options)) *fixture {
 	return f
 }
 
-// openFixture opens a store in a directory. change alters the options of the store; nil keeps the options.
+// openFixture opens a store in a directory. change may be nil.
 func openFixture(t testing.TB, dir string, clk *clock, change func(o *store.Options)) *fixture {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
@@ -280,14 +272,12 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *store.Opti
 	return f
 }
 
-// addFailure records the step of a reported failure.
 func (f *fixture) addFailure(step string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failures = append(f.failures, step)
 }
 
-// takeFailures returns the steps of the failures reported since its last call.
 func (f *fixture) takeFailures() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -296,15 +286,14 @@ func (f *fixture) takeFailures() []string {
 	return out
 }
 
-// run starts the store's goroutines.
 func (f *fixture) run() {
 	ctx, cancel := context.WithCancel(f.t.Context())
 	f.cancel, f.done = cancel, make(chan error, 1)
 	go func() { f.done <- f.store.Run(ctx) }()
 }
 
-// drain ends Run as a stop of the program does, and returns the error of Run. If Run is not running, drain calls Run
-// with a canceled context. Run then writes everything in memory and returns.
+// drain ends Run as a stop of the program does. If Run is not running, it calls Run with a canceled context, which
+// writes everything in memory.
 func (f *fixture) drain() error {
 	if f.cancel == nil {
 		ctx, cancel := context.WithCancel(f.t.Context())
@@ -316,7 +305,6 @@ func (f *fixture) drain() error {
 	return <-f.done
 }
 
-// stop ends the store as a stop of the program does.
 func (f *fixture) stop() {
 	f.t.Helper()
 	if err := f.drain(); err != nil {
@@ -334,7 +322,6 @@ func (f *fixture) kill() {
 	f.store = nil
 }
 
-// end stops or kills the store at the end of a test.
 func (f *fixture) end() {
 	switch {
 	case f.store == nil:
@@ -352,14 +339,13 @@ func (f *fixture) restart(change func(o *store.Options)) *fixture {
 	return openFixture(f.t, f.dir, f.clock, change)
 }
 
-// crash opens a copy of the current files of the store, as if the program had crashed. The store itself continues until
-// the test ends.
+// crash opens a copy of the current files, as if the program had crashed. The store itself continues.
 func (f *fixture) crash(change func(o *store.Options)) *fixture {
 	f.t.Helper()
 	return openFixture(f.t, copyDir(f.t, f.dir), f.clock, change)
 }
 
-// copyDir copies the current files of a directory, as a crash would leave it, and returns the path of the copy.
+// copyDir copies the current files of a directory, as a crash would leave it.
 func copyDir(t testing.TB, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -385,11 +371,9 @@ func copyDir(t testing.TB, dir string) string {
 	return to
 }
 
-// outboxIn returns the path of the outbox in a fixture's directory. The outbox has a directory of its own,
-// so that a test can list the files of the outbox.
+// outboxIn returns the path of the outbox, which has its own directory, so that tests can list its files.
 func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db") }
 
-// sessionsByKey returns the sessions with an echo key, which is the hash of an id or a text that identifies a session.
 func (f *fixture) sessionsByKey(key session.EchoKey) []session.ID {
 	f.t.Helper()
 	found, late := f.store.FindByEchoes(f.t.Context(), tenantA, []session.EchoKey{key})
@@ -399,11 +383,10 @@ func (f *fixture) sessionsByKey(key session.EchoKey) []session.ID {
 	return found[key]
 }
 
-// deliver writes everything queued to the backend.
 func (f *fixture) deliver() { f.store.Deliver(f.t.Context()) }
 
-// deliverAll advances the clock, with a delivery every second, until the outbox is empty, for at most five minutes of
-// the clock. Each delivery has a time limit, so a busy machine needs several deliveries of a large queue.
+// deliverAll advances the clock until the outbox is empty. Each delivery has a time limit, so a busy machine needs
+// several.
 func (f *fixture) deliverAll() {
 	for n := 0; n == 0 || n < 300 && f.balancedAccount(true).Spooled+f.store.Metrics.Pending.Load() > 0; n++ {
 		f.deliverFor(time.Second)
@@ -418,14 +401,13 @@ func (f *fixture) deliverFor(d time.Duration) {
 	}
 }
 
-// balancedAccount reads the account of the outbox, and fails the test unless the account balances.
 func (f *fixture) balancedAccount(running bool) store.Account {
 	f.t.Helper()
 	return readAccount(f.t, f.options.Queue.Path, running)
 }
 
-// readAccount reads the account of an outbox, and fails the test unless the account balances: each admitted exchange is
-// stored, spooled (the exchange waits in the outbox), incomplete or dropped.
+// readAccount reads the account of an outbox, and fails the test unless each admitted exchange is stored, spooled
+// (waiting), incomplete or dropped.
 func readAccount(t testing.TB, path string, running bool) store.Account {
 	t.Helper()
 	b, err := store.ReadAccount(path, running)
@@ -442,7 +424,6 @@ func readAccount(t testing.TB, path string, running bool) store.Account {
 	return b
 }
 
-// account returns the account after a delivery, in the form of accountText.
 func (f *fixture) account(running bool) string {
 	f.t.Helper()
 	if f.store != nil && f.cancel == nil {
@@ -451,7 +432,7 @@ func (f *fixture) account(running bool) string {
 	return accountText(f.balancedAccount(running))
 }
 
-// accountText returns the counts of an account as "admitted = stored + spooled + incomplete + dropped".
+// accountText returns an account as "admitted = stored + spooled + incomplete + dropped".
 func accountText(b store.Account) string {
 	text := fmt.Sprintf("%d = %d + %d + %d", b.Admitted, b.Stored, b.Spooled, b.Incomplete)
 	for _, reason := range slices.Sorted(maps.Keys(b.Dropped)) {
@@ -460,8 +441,7 @@ func accountText(b store.Account) string {
 	return text
 }
 
-// checkMemoryIsFree fails the test if any memory for exchanges is in use. Call checkMemoryIsFree only at the end of a
-// test or before restart, because its own offered turn fills the memory and is never recorded.
+// checkMemoryIsFree fails the test if memory for exchanges is in use. The check itself fills the memory with a turn.
 func (f *fixture) checkMemoryIsFree() {
 	f.t.Helper()
 	checkEqual(f.t, "Tally.Pending", f.store.Metrics.Pending.Load(), 0)
@@ -476,7 +456,6 @@ func (f *fixture) checkMemoryIsFree() {
 	}
 }
 
-// filesWith returns the names of the files under dir that contain a string.
 func filesWith(t testing.TB, dir, text string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -495,7 +474,6 @@ func filesWith(t testing.TB, dir, text string) (names []string) {
 	return names
 }
 
-// outboxFilesWith returns the names of the outbox files that contain a string.
 func (f *fixture) outboxFilesWith(text string) []string {
 	f.t.Helper()
 	return filesWith(f.t, filepath.Dir(f.options.Queue.Path), text)
@@ -550,7 +528,6 @@ func (f *fixture) settleRow(row *session.Row) error {
 	return err
 }
 
-// buildSamples builds the samples of a session from its exchanges and its feedback.
 func buildSamples(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) []sample.Sample {
 	input := sample.Session{
 		Tenant: tenant, Agent: ex[0].Agent, Name: ex[0].SessionName, ID: id.String(), Exchanges: ex,
@@ -564,7 +541,6 @@ func buildSamples(tenant string, id session.ID, ex []sample.Exchange, entries []
 	return sample.Build(input)
 }
 
-// beginSession creates a session with an assignment, as the first request of a session does.
 func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
 	id := session.IDOf(tenant, session.NamespaceSession, name)
 	ses := f.store.Add(&session.Record{
@@ -578,7 +554,6 @@ func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.
 	return id
 }
 
-// change alters the record of a session in memory.
 func (f *fixture) change(id session.ID, c store.Change, change func(rec *session.Record)) {
 	f.t.Helper()
 	ses := f.store.AcquireInMemory(id)
@@ -591,12 +566,10 @@ func (f *fixture) change(id session.ID, c store.Change, change func(rec *session
 	f.store.Release(ses, c)
 }
 
-// inMemory reports whether a session is in memory, without counting as a use of the session.
 func (f *fixture) inMemory(tenant string, id session.ID) bool {
 	return f.store.Snapshot(session.Ref{Tenant: tenant, ID: id}) != nil
 }
 
-// offer offers turns of one session.
 func (f *fixture) offer(name string, turns ...int) {
 	f.t.Helper()
 	for _, n := range turns {
@@ -606,21 +579,19 @@ func (f *fixture) offer(name string, turns ...int) {
 	}
 }
 
-// offerLarge offers a turn of about the given size that does not compress, and reports whether the store
-// accepted the turn.
+// offerLarge offers an incompressible turn of about size bytes, and reports whether the store accepted it.
 func (f *fixture) offerLarge(name string, turn, size int) bool {
 	x := newExchange(tenantA, name, turn, f.clock.now())
 	x.Reply.Text = noise(turn, size)
 	return f.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
 }
 
-// startTurn begins a turn. The turn is in progress until endTurn.
+// startTurn begins a turn, which is in progress until endTurn.
 func (f *fixture) startTurn(name string, turn int) (*sample.Exchange, *store.TurnStart) {
 	x := newExchange(tenantA, name, turn, f.clock.now())
 	return x, f.store.BeginTurn(x)
 }
 
-// endTurn ends a turn that startTurn began.
 func (f *fixture) endTurn(x *sample.Exchange, start *store.TurnStart) {
 	f.t.Helper()
 	if !f.store.Offer(store.Turn{Exchange: x, Start: start, Size: 100}) {
@@ -628,7 +599,6 @@ func (f *fixture) endTurn(x *sample.Exchange, start *store.TurnStart) {
 	}
 }
 
-// playOneTurn begins a session with one turn, and delivers the session and the turn.
 func (f *fixture) playOneTurn(name string, a trial.Assignment) session.ID {
 	f.t.Helper()
 	id := f.beginSession(tenantA, name, a)
@@ -637,12 +607,10 @@ func (f *fixture) playOneTurn(name string, a trial.Assignment) session.ID {
 	return id
 }
 
-// addKey adds an echo key of a session.
 func (f *fixture) addKey(key session.EchoKey, id session.ID) {
 	f.store.AddEchoes(session.Echo{Tenant: tenantA, Key: key, ID: id, At: f.clock.now()})
 }
 
-// postFeedback posts feedback on a known session.
 func (f *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	f.t.Helper()
 	got, err := f.store.Post(f.t.Context(), tenant, []session.ID{id}, 0, e)
@@ -651,7 +619,7 @@ func (f *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	}
 }
 
-// postByKey posts feedback with a key and without a session, like a client that knows only the id of a reply.
+// postByKey posts feedback with a key only, like a client that knows only the id of a reply.
 func (f *fixture) postByKey(tenant string, key session.EchoKey, e feedback.Entry) store.Posted {
 	f.t.Helper()
 	got, err := f.store.Post(f.t.Context(), tenant, nil, key, e)
@@ -661,7 +629,7 @@ func (f *fixture) postByKey(tenant string, key session.EchoKey, e feedback.Entry
 	return got
 }
 
-// counters returns the tenant's counters in the database as JSON, which is "null" without counters.
+// counters returns the tenant's counters in the database as JSON.
 func (f *fixture) counters(tenant string) string {
 	f.t.Helper()
 	list, err := f.backend.Counters(f.t.Context(), tenant)
@@ -690,7 +658,6 @@ func (f *fixture) counter(scope, field string) (sum float64) {
 	return sum
 }
 
-// applied returns the settled state of a session: the reward that the last settlement counted.
 func (f *fixture) applied(id session.ID) session.SettledState {
 	f.t.Helper()
 	a, err := f.backend.SettledState(f.t.Context(), tenantA, id)
@@ -700,7 +667,7 @@ func (f *fixture) applied(id session.ID) session.SettledState {
 	return a
 }
 
-// rewardAfterClose closes all sessions, and returns the reward of a session; -1 means the session has no reward.
+// rewardAfterClose closes all sessions, and returns the reward of a session, or -1.
 func (f *fixture) rewardAfterClose(id session.ID) float64 {
 	f.t.Helper()
 	f.closeSessions()
@@ -711,7 +678,6 @@ func (f *fixture) rewardAfterClose(id session.ID) float64 {
 	return a.Reward
 }
 
-// row returns the stored row of a session.
 func (f *fixture) row(id session.ID) (session.Row, bool) {
 	f.t.Helper()
 	row, ok, err := f.backend.backend.Session(f.t.Context(), tenantA, id)
@@ -721,7 +687,7 @@ func (f *fixture) row(id session.ID) (session.Row, bool) {
 	return row, ok
 }
 
-// storedTurnCount returns the number of turns in the stored row of a session; 0 without a row.
+// storedTurnCount returns the number of turns in the stored row of a session.
 func (f *fixture) storedTurnCount(id session.ID) int {
 	f.t.Helper()
 	row, ok := f.row(id)
@@ -735,8 +701,7 @@ func (f *fixture) storedTurnCount(id session.ID) int {
 	return rec.Thread.Turns
 }
 
-// turnCount returns the number of turns in the record of a session. Acquire reads the record from the backend
-// if the session is not in memory.
+// turnCount returns the number of turns in the record of a session, from memory or the backend.
 func (f *fixture) turnCount(id session.ID) int {
 	f.t.Helper()
 	ses, late := f.store.Acquire(f.t.Context(), tenantA, id)
@@ -749,7 +714,6 @@ func (f *fixture) turnCount(id session.ID) int {
 	return ses.Record.Thread.Turns
 }
 
-// exchangeCount returns the number of stored exchanges of a session.
 func (f *fixture) exchangeCount(id session.ID) int {
 	f.t.Helper()
 	list, err := f.backend.Exchanges(f.t.Context(), tenantA, id)
@@ -759,7 +723,7 @@ func (f *fixture) exchangeCount(id session.ID) int {
 	return len(list)
 }
 
-// storedTurns returns the number and the outcome of each stored turn of a session, such as "1 complete".
+// storedTurns returns the stored turns of a session with their outcomes, such as "1 complete".
 func (f *fixture) storedTurns(name string) (turns []string) {
 	f.t.Helper()
 	list, err := f.backend.Exchanges(f.t.Context(), tenantA, sessionID(name))
@@ -773,7 +737,7 @@ func (f *fixture) storedTurns(name string) (turns []string) {
 	return turns
 }
 
-// newAssignment returns an assignment with one pick (a selected lesson), which is injected or withheld.
+// newAssignment returns an assignment with one lesson, injected or withheld.
 func newAssignment(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
@@ -785,7 +749,7 @@ func newAssignment(injected bool) trial.Assignment {
 	}
 }
 
-// newExchange returns the exchange of a turn. Its id is derived from the session and the turn.
+// newExchange returns the exchange of a turn. Its id comes from the session and the turn.
 func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.IDOf(tenant, session.NamespaceSession, name)
 	return &sample.Exchange{
@@ -796,7 +760,7 @@ func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
-// noise returns at least size bytes of random words, which hardly compress and which redaction does not change.
+// noise returns at least size bytes of random words that hardly compress and are not redacted.
 func noise(seed, size int) string {
 	var b strings.Builder
 	for x := uint64(seed)*2654435761 + 88172645463325252; b.Len() < size; { //nolint:gosec // an overflow does no harm
@@ -811,7 +775,6 @@ func noise(seed, size int) string {
 	return b.String()
 }
 
-// newScore returns human feedback with the score y.
 func newScore(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
@@ -819,10 +782,8 @@ func newScore(id string, minute int, y float64) feedback.Entry {
 	}
 }
 
-// sessionID returns the id of the named session of tenantA.
 func sessionID(name string) session.ID { return session.IDOf(tenantA, session.NamespaceSession, name) }
 
-// newOptOut returns the opt-out rules with one path pattern.
 func newOptOut(t testing.TB, pattern string) *sample.OptOut {
 	t.Helper()
 	o, err := sample.NewOptOut([]string{pattern}, nil, nil)
@@ -832,19 +793,17 @@ func newOptOut(t testing.TB, pattern string) *sample.OptOut {
 	return o
 }
 
-// optOutEnvFiles returns a function that sets an opt-out for files *.env in the options.
 func optOutEnvFiles(t testing.TB) func(o *store.Options) {
 	t.Helper()
 	out := newOptOut(t, "*.env")
 	return func(o *store.Options) { o.Content.OptOut = out }
 }
 
-// readEnvFile adds a tool call that reads an .env file to the reply. The opt-out of optOutEnvFiles matches the call.
+// readEnvFile adds a call to the reply that optOutEnvFiles matches.
 func readEnvFile(x *sample.Exchange) {
 	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"config/.env"}`}}
 }
 
-// checkEqual fails the test if got and want differ; subject names the compared value in the message.
 func checkEqual[T comparable](t testing.TB, subject string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -852,7 +811,6 @@ func checkEqual[T comparable](t testing.TB, subject string, got, want T) {
 	}
 }
 
-// checkAccount fails the test if two accounts in the form of accountText differ.
 func checkAccount(t testing.TB, subject, got, want string) {
 	t.Helper()
 	if got != want {
@@ -860,7 +818,6 @@ func checkAccount(t testing.TB, subject, got, want string) {
 	}
 }
 
-// checkAtLeast fails the test if got is less than want.
 func checkAtLeast[T cmp.Ordered](t testing.TB, subject string, got, want T) {
 	t.Helper()
 	if got < want {
@@ -868,7 +825,6 @@ func checkAtLeast[T cmp.Ordered](t testing.TB, subject string, got, want T) {
 	}
 }
 
-// checkAtMost fails the test if got is greater than want.
 func checkAtMost[T cmp.Ordered](t testing.TB, subject string, got, want T) {
 	t.Helper()
 	if got > want {
@@ -876,7 +832,6 @@ func checkAtMost[T cmp.Ordered](t testing.TB, subject string, got, want T) {
 	}
 }
 
-// checkList fails the test if two lists differ; subject names the compared list in the message.
 func checkList[T comparable](t testing.TB, subject string, got, want []T) {
 	t.Helper()
 	if !slices.Equal(got, want) {
@@ -884,7 +839,6 @@ func checkList[T comparable](t testing.TB, subject string, got, want []T) {
 	}
 }
 
-// eventually waits for at most a minute until ok returns true; event names the awaited event in the message.
 func eventually(t testing.TB, event string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -894,5 +848,4 @@ func eventually(t testing.TB, event string, ok func() bool) {
 	}
 }
 
-// replyKey is the key of a reply.
 const replyKey session.EchoKey = 0xabcdef

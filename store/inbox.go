@@ -9,24 +9,23 @@ import (
 )
 
 const (
-	queueLen   = 8192    // maximum number of turns in the inbox
-	flushAt    = 500     // number of queued turns at which the recorder runs without waiting for the next tick
-	pieceBytes = 1 << 20 // bytes of exchanges in one append, which must fit into the space that the outbox reserves for a full disk
+	queueLen   = 8192    // turns in the inbox
+	flushAt    = 500     // queued turns at which the recorder runs at once
+	pieceBytes = 1 << 20 // size of one append, which must fit into the space that the outbox reserves for a full disk
 )
 
 // Turn is a finished turn of the proxy. The recorder owns the turn after Offer.
 type Turn struct {
 	Exchange *sample.Exchange
-	Start    *TurnStart      // result of Begin; nil if Begin was not called
-	Size     int64           // bytes of the exchange in memory
-	Signals  []detect.Signal // implicit feedback that was detected in the new items of the request
-	Answered []string        // arguments of the calls that the new tool results answer; a path in them may be opted out
+	Start    *TurnStart      // result of BeginTurn; may be nil
+	Size     int64           // bytes in memory
+	Signals  []detect.Signal // implicit feedback in the new items of the request
+	Answered []string        // arguments of the calls that the new tool results answer
 	// Session and Unit are the session of the turn, and its run or parent session; nil means unknown. An accepted turn
-	// pins both until the recorder has decided whether the turn opted out, because their rows depend on this decision.
+	// pins both until the recorder has decided whether it opted out: their rows depend on this.
 	Session, Unit *Session
 }
 
-// addPins adds n pins to the sessions of the turn.
 func (t *Turn) addPins(n int32) {
 	for _, ses := range []*Session{t.Session, t.Unit} {
 		if ses != nil {
@@ -35,11 +34,11 @@ func (t *Turn) addPins(n int32) {
 	}
 }
 
-// TurnStart is a turn in progress. If the program dies before the end of the turn, a stub, the exchange
-// without its content, is stored.
+// TurnStart is a turn in progress. If the program dies before its end, a stub, the exchange without its content, is
+// stored.
 type TurnStart struct {
 	exchange    *sample.Exchange
-	stubWritten bool        // the outbox has, or the next append writes, the stub of the turn; only the recorder uses stubWritten
+	stubWritten bool        // the outbox has the stub, or gets it with the next append; only for the recorder
 	done        atomic.Bool // true after Offer or Abandon
 }
 
@@ -47,18 +46,17 @@ type TurnStart struct {
 type inbox struct {
 	metrics  *Metrics
 	state    *state
-	maxBytes int64         // maximum size of the exchanges in memory
-	stubs    bool          // turns in progress are recorded as stubs, because an outbox is open
-	wake     chan struct{} // receives a value when flushAt turns are queued
+	maxBytes int64         // size of the exchanges in memory
+	stubs    bool          // an outbox is open, so turns in progress are recorded as stubs
+	wake     chan struct{} // flushAt turns are queued
 
 	mu           sync.Mutex
 	queue        []Turn
-	startedTurns []*TurnStart    // turns that began since the last flush
-	abandoned    []abandonedTurn // turns that ended without an exchange since the last flush
+	startedTurns []*TurnStart    // since the last flush
+	abandoned    []abandonedTurn // since the last flush
 }
 
-// BeginTurn registers a turn when its request is sent upstream. The identity and the decisions in the
-// exchange must be final; the caller sets the other fields before Offer. Begin never blocks.
+// BeginTurn registers a turn when its request is sent upstream. See Store.BeginTurn.
 func (i *inbox) BeginTurn(x *sample.Exchange) *TurnStart {
 	if !i.stubs {
 		return nil
@@ -70,7 +68,7 @@ func (i *inbox) BeginTurn(x *sample.Exchange) *TurnStart {
 	return start
 }
 
-// Abandon ends a turn of Begin that is not offered, because a step failed.
+// Abandon ends a turn of BeginTurn that is not offered, because a step failed.
 func (i *inbox) Abandon(start *TurnStart) {
 	if start != nil && !start.done.Load() {
 		i.metrics.DroppedBad.Add(1)
@@ -78,7 +76,6 @@ func (i *inbox) Abandon(start *TurnStart) {
 	}
 }
 
-// abandon ends a turn that has no exchange to store. The recorder later counts the turn by its reason.
 func (i *inbox) abandon(start *TurnStart, reason string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -86,23 +83,20 @@ func (i *inbox) abandon(start *TurnStart, reason string) {
 	start.end()
 }
 
-// end marks a turn as ended. The caller holds the mutex of the inbox, and calls end in the critical section in which
-// the turn enters the queue or the abandoned turns. Otherwise the recorder could write the stub of the turn after the
-// exchange.
+// end marks a turn as ended. The caller holds the mutex of the inbox from here until the turn is in one of its lists;
+// otherwise the recorder could write the stub of the turn after the exchange.
 func (start *TurnStart) end() {
 	if start != nil {
 		start.done.Store(true)
 	}
 }
 
-// abandonedTurn is a turn without an exchange to store.
 type abandonedTurn struct {
 	start  *TurnStart
 	reason string
 }
 
-// Offer queues a turn for the recorder, and never blocks. If the queue or the memory for exchanges is full, Offer drops
-// and counts the turn, and returns false.
+// Offer queues a turn for the recorder. See Store.Offer.
 func (i *inbox) Offer(t Turn) bool {
 	if i.state.heldBytes.Load()+t.Size > i.maxBytes {
 		i.metrics.DroppedFull.Add(1)
@@ -127,14 +121,14 @@ func (i *inbox) Offer(t Turn) bool {
 	if n >= flushAt {
 		select {
 		case i.wake <- struct{}{}:
-		default: // the recorder has a wake-up pending
+		default: // a wake-up is pending
 		}
 	}
 	return true
 }
 
-// takePiece removes and returns the first turns of the queue, as many as reach pieceBytes. The rest of the queue moves
-// into the memory of spare, an empty list. The caller holds mu.
+// takePiece removes and returns the first turns of the queue, up to pieceBytes. The rest moves into the memory of
+// spare, an empty list. The caller holds mu.
 func (i *inbox) takePiece(spare []Turn) []Turn {
 	n, held := 0, int64(0)
 	for n < len(i.queue) && held < pieceBytes {
@@ -147,8 +141,8 @@ func (i *inbox) takePiece(spare []Turn) []Turn {
 	return turns
 }
 
-// RequestPanic is the recovered value of a panic, with the id of the request that caused the panic, for the log.
+// RequestPanic is the recovered value of a panic, with the id of its request for the log.
 type RequestPanic struct {
-	Request string // id of the request
+	Request string
 	Value   any
 }

@@ -16,7 +16,7 @@ import (
 
 var _ store.Backend = (*sqlite.Store)(nil)
 
-// A failed write is retried after a backoff. The retry also writes the exchanges that were offered in the meantime.
+// The retry also writes the exchanges that were offered meanwhile.
 func TestFailedWriteIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 5} {
@@ -33,7 +33,7 @@ func TestFailedWriteIsRetried(t *testing.T) {
 				f.deliver()
 				checkEqual(t, "Store.Healthy after a failed write", f.store.Healthy(), false)
 				checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), int64(want))
-				f.deliver() // no write, because the backoff has not ended
+				f.deliver() // no write: the backoff has not ended
 				checkEqual(t, "Tally.WriteErrors during the backoff", f.store.Metrics.WriteErrors.Load(), int64(i+1))
 				f.clock.add(time.Second)
 			}
@@ -59,7 +59,6 @@ func (f *fixture) offerInvalid(turn int) {
 	f.store.Offer(store.Turn{Exchange: x, Size: 10})
 }
 
-// An invalid exchange is dropped, and the rest of its batch is stored.
 func TestOnlyInvalidExchangeOfABatchIsDropped(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -79,8 +78,6 @@ func TestOnlyInvalidExchangeOfABatchIsDropped(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// If the backend fails while the store writes exchanges one by one to find the invalid one, every valid exchange is
-// stored once.
 func TestFailureDuringSearchForInvalidExchangeLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -90,7 +87,7 @@ func TestFailureDuringSearchForInvalidExchangeLosesNothing(t *testing.T) {
 	writes := 0
 	f.backend.onCall(func(string) {
 		if writes++; writes == 3 {
-			f.backend.failNext("write", 1, errDown) // the next write, while exchanges are written one by one
+			f.backend.failNext("write", 1, errDown) // while exchanges are written one by one
 		}
 	})
 	f.deliver()
@@ -103,8 +100,8 @@ func TestFailureDuringSearchForInvalidExchangeLosesNothing(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// An invalid exchange and an exchange of a deleted session in one batch are not counted in Tally.Exchanges. The account
-// counts the exchange of the deleted session as stored, because its delivery is complete.
+// One batch has both. The account counts the exchange of the deleted session as stored, because its delivery is
+// complete.
 func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	t.Parallel()
 	var backend *lossyBackend
@@ -123,8 +120,7 @@ func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	checkAccount(t, "account", f.account(true), "3 = 2 + 0 + 0 + 1 bad")
 }
 
-// Without a writable data directory, sessions live in memory, exchanges are counted as dropped, and
-// feedback is refused.
+// Exchanges are counted as dropped, and feedback is refused.
 func TestStoreWithoutDataDirKeepsSessionsInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,18 +133,18 @@ func TestStoreWithoutDataDirKeepsSessionsInMemory(t *testing.T) {
 		checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), 0)
 		checkEqual(t, "Store.Healthy", f.store.Healthy(), false)
 		if _, err := f.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, newScore("a", 1, 1)); !errors.Is(err, store.ErrNullBackend) {
-			t.Errorf("Post on a session in a volatile store: err = %v, want store.ErrVolatile", err)
+			t.Errorf("Post on a session of a NullBackend: err = %v, want store.ErrNullBackend", err)
 		}
 		if _, err := f.store.Post(t.Context(), tenantA, nil, replyKey+1, newScore("a", 1, 1)); !errors.Is(err, store.ErrNullBackend) {
-			t.Errorf("Post without a session in a volatile store: err = %v, want store.ErrVolatile", err)
+			t.Errorf("Post without a session of a NullBackend: err = %v, want store.ErrNullBackend", err)
 		}
 		if _, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SampleID: "x"}); !errors.Is(err, store.ErrNoSession) {
-			t.Errorf("Rate of a sample in a volatile store: err = %v, want store.ErrNoSession", err)
+			t.Errorf("Rate of a sample of a NullBackend: err = %v, want store.ErrNoSession", err)
 		}
 		f.clock.add(closeAge + time.Second)
 		f.deliver()
 		checkEqual(t, "number of failed steps", len(f.takeFailures()), 0)
-		f.clock.add(24 * time.Hour) // an idle session is not evicted, because no backend could load it again
+		f.clock.add(24 * time.Hour) // not evicted, because no backend could load it again
 		time.Sleep(time.Second)
 		checkEqual(t, "sessions in memory", f.store.Sessions(), 1)
 		checkEqual(t, "turns of the session", f.turnCount(id), 1)
@@ -156,7 +152,6 @@ func TestStoreWithoutDataDirKeepsSessionsInMemory(t *testing.T) {
 	})
 }
 
-// Volatile, the backend of a store without a database, refuses writes. Settle settles no session.
 func TestNullBackendRefusesWrites(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -165,13 +160,13 @@ func TestNullBackendRefusesWrites(t *testing.T) {
 	_, priorsErr := v.PutPriors(ctx, tenantA, 0, nil)
 	for name, err := range map[string]error{
 		"Write": v.Write(ctx, session.Batch{}), "AddFeedback": feedbackErr, "PutPriors": priorsErr,
-		"Park": v.Park(ctx, tenantA, 1, newScore("a", 1, 1)), "Raise": v.RaiseMaxima(ctx, tenantA, nil),
+		"Park": v.Park(ctx, tenantA, 1, newScore("a", 1, 1)), "RaiseMaxima": v.RaiseMaxima(ctx, tenantA, nil),
 	} {
 		if !errors.Is(err, store.ErrNullBackend) {
-			t.Errorf("%s of a volatile store: err = %v, want store.ErrVolatile", name, err)
+			t.Errorf("%s of a NullBackend: err = %v, want store.ErrNullBackend", name, err)
 		}
 	}
 	if done, err := v.Settle(ctx, make([]session.Settlement, 3)); err != nil || slices.Contains(done, true) || len(done) != 3 {
-		t.Errorf("Settle of three sessions in a volatile store = %v, %v, want [false false false], nil", done, err)
+		t.Errorf("Settle of three sessions in a NullBackend = %v, %v, want [false false false], nil", done, err)
 	}
 }

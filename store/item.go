@@ -53,8 +53,7 @@ type SessionItem struct {
 	ExcludedFor trial.ExclusionReason `json:"excluded_for,omitempty"` // reason of the exclusion; empty: not excluded, or excluded by an older release
 }
 
-// hasFate reports whether a lesson has a fate in the session (see Fates). An empty slug means any lesson, and an empty
-// fate means any fate.
+// hasFate reports whether a lesson has a fate in the session (see Fates). An empty slug or fate means any.
 func (s *SessionItem) hasFate(slug, fate string) bool {
 	list := s.Matched
 	switch fate {
@@ -80,15 +79,13 @@ func (s *SessionItem) hasFate(slug, fate string) bool {
 	return slices.Contains(list, slug) || fate == "" && (slices.Contains(s.Injected, slug) || slices.Contains(s.Withheld, slug))
 }
 
-// itemBuilder converts stored sessions to list items, and reads each unit (a run or a parent session) once. A session
-// of a unit shares the coins and the reward of the unit. A coin is the random decision to inject or to withhold a
-// lesson.
+// itemBuilder converts stored sessions to list items. Each unit (a run or a parent session) is read once, because its
+// sessions share a reward and a random assignment of lessons.
 type itemBuilder struct {
 	archive *Archive
 	units   map[session.ID]*unit
 }
 
-// unit is a run or a parent session, with the coins and the reward that its sessions share.
 type unit struct {
 	record  *session.Record // nil means not stored
 	applied session.SettledState
@@ -99,11 +96,11 @@ func newItemBuilder(a *Archive) *itemBuilder {
 	return &itemBuilder{archive: a, units: map[session.ID]*unit{}}
 }
 
-// item returns the list item of a stored session. ok is false for a hidden session, and for a run, which is not a
+// item returns the list item of a stored session. ok is false for a hidden session and for a run, which is not a
 // conversation.
 func (b *itemBuilder) item(ctx context.Context, l *session.ListedSession) (x SessionItem, ok bool, err error) {
 	rec, err := session.Decode(l.Row.ID, l.Row.Data)
-	if err != nil { // the row was written by a different version, or is damaged
+	if err != nil { // damaged, or of a different version
 		rec = &session.Record{Identity: session.Identity{Name: l.Row.ID.String()}}
 	}
 	if rec.IsShared() {
@@ -116,7 +113,6 @@ func (b *itemBuilder) item(ctx context.Context, l *session.ListedSession) (x Ses
 	return x, true, err
 }
 
-// itemByID is like item, for the session with an id. For an unknown session, ok is false.
 func (b *itemBuilder) itemByID(ctx context.Context, tenant string, id session.ID) (x SessionItem, ok bool, err error) {
 	row, ok, err := b.archive.backend.Session(ctx, tenant, id)
 	if err != nil || !ok {
@@ -129,7 +125,6 @@ func (b *itemBuilder) itemByID(ctx context.Context, tenant string, id session.ID
 	return b.item(ctx, &session.ListedSession{Row: row, SettledState: applied})
 }
 
-// unitOf returns the unit of a session, or nil if the session has its own coins.
 func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, error) {
 	id, ok := rec.UnitID()
 	if !ok {
@@ -145,7 +140,7 @@ func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, e
 	u := &unit{closed: row.Closed}
 	if ok {
 		if u.record, err = session.Decode(id, row.Data); err != nil {
-			u.record = nil // written by a different version, or damaged
+			u.record = nil // damaged, or of a different version
 		}
 		if u.applied, err = b.archive.backend.SettledState(ctx, rec.Identity.Tenant, id); err != nil {
 			return nil, err
@@ -155,7 +150,6 @@ func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, e
 	return u, nil
 }
 
-// itemOfRecord returns the list item of a session, from its row and its decoded record.
 func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession, rec *session.Record) (SessionItem, error) {
 	x := SessionItem{
 		ID: l.Row.ID.String(), Name: rec.Identity.Name, Tenant: l.Row.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
@@ -205,9 +199,8 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession
 	return x, nil
 }
 
-// addBuiltIn adds the loop warning and the measured sections of rules files, which only the assignment a names, to the
-// matched lessons. shared reports that the session shares its assignment with the other sessions of a unit. Such a
-// session gets only the loop warning, and only if the session has a loop.
+// addBuiltIn adds the loop warning and the measured sections of rules files, which only the assignment names, to the
+// matched lessons. With a shared assignment, it adds only the loop warning, to a session with a loop.
 func (s *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 	add := func(arm trial.Arm) {
 		slug := arm.Slug()
@@ -223,8 +216,7 @@ func (s *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 	}
 }
 
-// addFacts sets the fields of x that come from the facts of a record. The row of an older release has no facts, and
-// these fields stay empty.
+// addFacts sets the fields that come from the facts of a record. Rows of older releases have no facts.
 func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 	f := &rec.Facts
 	x.Tools, x.ErrorKinds, x.Tags = append([]string{}, f.Tools...), append([]string{}, f.ErrorKinds...), append([]string{}, f.Tags...)
@@ -238,8 +230,8 @@ func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 		ended = x.Seen
 	}
 	x.Seconds = max(ended.Sub(x.Started).Seconds(), 0)
-	// If the opt-out patterns have changed since the first turn, a call of that turn may name a path that is now opted
-	// out. The row does not have these calls, so the task stays hidden.
+	// If the opt-out patterns changed since the first turn, a call of that turn, which the row does not have, may name
+	// an opted-out path. The task stays hidden.
 	if o := a.optOut.Load(); o.PathHash() == "" || o.PathHash() == f.Paths && !o.NamesPath(f.Task) {
 		x.Task = f.Task
 	}

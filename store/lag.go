@@ -7,8 +7,7 @@ import (
 	"precept/internal/session"
 )
 
-// Lag returns the age of the oldest exchange or posted feedback that the backend does not have; 0 means there
-// is none.
+// Lag returns the age of the oldest exchange or posted feedback that the backend does not have; 0 means none.
 func (s *Store) Lag() time.Duration {
 	since := s.state.oldestUndelivered.Load()
 	if since == 0 {
@@ -20,7 +19,7 @@ func (s *Store) Lag() time.Duration {
 // OutboxBytes returns the bytes that the rows of the outbox take on the disk; 0 means no outbox.
 func (s *Store) OutboxBytes() int64 { return s.state.outboxBytes.Load() }
 
-// LatePosts returns the number of posted feedback entries in the outbox that the backend does not have.
+// LatePosts returns the number of posted feedback entries that only the outbox has.
 func (s *Store) LatePosts() int64 {
 	if s.poster.late.outbox == nil {
 		return 0
@@ -28,12 +27,11 @@ func (s *Store) LatePosts() int64 {
 	return s.poster.late.outbox.PostCount()
 }
 
-// OutboxLimit returns the largest number of bytes that the rows of the outbox may take on the disk; 0 means no outbox.
+// OutboxLimit returns the largest size of the outbox's rows on the disk; 0 means no outbox.
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.MaxBytes }
 
-// updateLag updates Tally.Pending, state.outboxBytes and state.oldestUndelivered. While rows are only in the outbox,
-// the end of the oldest exchange is unknown. state.oldestUndelivered then keeps its value, or becomes the current time
-// if it is 0. The caller holds shipper.deliveryMu.
+// updateLag updates Metrics.Pending, state.outboxBytes and state.oldestUndelivered, which is approximate while rows are
+// only in the outbox. The caller holds deliverer.deliveryMu.
 func (s *Store) updateLag() {
 	h, shipper := s.deliverer.handoff, s.deliverer
 	h.mu.Lock()
@@ -45,7 +43,7 @@ func (s *Store) updateLag() {
 		s.state.outboxBytes.Store(h.outbox.Bytes())
 		n += h.outbox.Spooled()
 	}
-	if h.lastTaken < h.backlogEnd { // some rows are only in the outbox
+	if h.lastTaken < h.backlogEnd {
 		s.state.oldestUndelivered.CompareAndSwap(0, s.options.Now().UnixMicro())
 	} else {
 		s.state.oldestUndelivered.Store(oldestEnd(shipper.undelivered.exchanges, h.ready.exchanges, h.pending.exchanges))
@@ -58,8 +56,7 @@ func (s *Store) updateLag() {
 	s.Metrics.Pending.Store(n + int64(len(s.inbox.queue)))
 }
 
-// oldestEnd returns the end of the first exchange of the first list that is not empty, in Unix microseconds; 0 means
-// there is no exchange.
+// oldestEnd returns the end of the first exchange of the first non-empty list, in Unix microseconds; 0 means none.
 func oldestEnd(lists ...[]sample.Exchange) int64 {
 	for _, list := range lists {
 		if len(list) > 0 {
@@ -70,7 +67,6 @@ func oldestEnd(lists ...[]sample.Exchange) int64 {
 	return 0
 }
 
-// countInMemory returns the number of exchanges that neither the outbox nor the backend has.
 func (s *Store) countInMemory() int {
 	h := s.deliverer.handoff
 	n := len(h.pending.exchanges)
@@ -80,9 +76,9 @@ func (s *Store) countInMemory() int {
 	return n
 }
 
-// UndeliveredSessions returns the sessions with exchanges that the backend does not have yet. Such a session must not
-// close. ok is false while the sessions are unknown, because exchanges are only in the outbox or the backend accepts no
-// writes. Call Undelivered in a function that WithDeliveryPaused runs.
+// UndeliveredSessions returns the sessions with exchanges that the backend does not have; they must not close. ok is
+// false if they are unknown, because rows are only in the outbox or the backend accepts no writes. Call it inside of
+// WithDeliveryPaused.
 func (s *Store) UndeliveredSessions() (refs map[session.Ref]bool, ok bool) {
 	if s.state.lagging.Load() || s.deliverer.err != nil {
 		return nil, false

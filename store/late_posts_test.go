@@ -14,24 +14,22 @@ import (
 	"precept/store"
 )
 
-// Late feedback, or a late post, is posted feedback that waits in the outbox because the backend could not store it.
+// Late feedback waits in the outbox because the backend could not store it.
 
-// failPosts makes all backend calls that a post needs fail until allowPosts.
+// failPosts makes the calls of a post fail until allowPosts.
 func (f *faultyBackend) failPosts() {
 	for _, op := range []string{"session", "echo", "feedback"} {
 		f.failNext(op, 1<<30, errDown)
 	}
 }
 
-// allowPosts ends the failures of failPosts.
 func (f *faultyBackend) allowPosts() {
 	for _, op := range []string{"session", "echo", "feedback"} {
 		f.failNext(op, 0, nil)
 	}
 }
 
-// postDuringOutage posts feedback while the backend is down, and fails the test unless the store keeps the feedback for
-// later (status Parked).
+// postDuringOutage posts feedback while the backend is down, which the store must keep.
 func (f *fixture) postDuringOutage(p feedback.Post) {
 	f.t.Helper()
 	got, err := f.store.Rate(f.t.Context(), tenantA, p)
@@ -40,8 +38,6 @@ func (f *fixture) postDuringOutage(p feedback.Post) {
 	}
 }
 
-// Many clients post feedback at the same time while the backend is down. The outbox keeps all posts, and each client
-// gets an answer.
 func TestFeedbackOfManyClientsDuringOutageIsKept(t *testing.T) {
 	t.Parallel()
 	const clients = 64
@@ -66,7 +62,7 @@ func TestFeedbackOfManyClientsDuringOutageIsKept(t *testing.T) {
 	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
 }
 
-// Late feedback in the outbox survives a crash. Feedback that a client posts three times counts once.
+// A post that a client sends three times counts once.
 func TestFeedbackPostedDuringOutageCountsOnceAfterRestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -96,7 +92,7 @@ func TestFeedbackPostedDuringOutageCountsOnceAfterRestart(t *testing.T) {
 	checkEqual(t, "reward from the rater's newest feedback", f.rewardAfterClose(id), .75)
 }
 
-// Late feedback on a reply joins the session of the reply, although the row of the session also waits in the outbox.
+// The row of the session also waits in the outbox.
 func TestFeedbackPostedDuringOutageJoinsUndeliveredSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -112,7 +108,7 @@ func TestFeedbackPostedDuringOutageJoinsUndeliveredSession(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(id), .7)
 }
 
-// A post that the backend always refuses does not delay later posts, and is dropped after a week.
+// The backend always refuses the first post, which is dropped after a week.
 func TestFailingPostFromOutageDoesNotBlockOtherPosts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -131,7 +127,7 @@ func TestFailingPostFromOutageDoesNotBlockOtherPosts(t *testing.T) {
 	checkEqual(t, "late posts after a week", f.store.LatePosts(), 0)
 }
 
-// Late posts that the store refuses, or whose delivery panics, are dropped and counted.
+// The delivery of one post panics.
 func TestRefusedPostsFromOutageAreCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -157,7 +153,6 @@ func TestRefusedPostsFromOutageAreCounted(t *testing.T) {
 	checkEqual(t, "Tally.Late.Full, Unknown and Bad", fmt.Sprint(dropped.Full.Load(), dropped.Unknown.Load(), dropped.Bad.Load()), "1 2 1")
 }
 
-// While the backend is down, an invalid post is refused and not kept, because a later attempt would also fail.
 func TestInvalidFeedbackIsNotKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -169,7 +164,6 @@ func TestInvalidFeedbackIsNotKept(t *testing.T) {
 	checkEqual(t, "late posts", f.store.LatePosts(), 0)
 }
 
-// Rate returns an error if the outbox has no room for a late post.
 func TestFeedbackDuringOutageIsLimited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 })
@@ -191,7 +185,6 @@ func TestFeedbackDuringOutageIsLimited(t *testing.T) {
 	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
 }
 
-// The text of late feedback on a forgotten session leaves the outbox files, and the feedback is not delivered.
 func TestForgettingDeletesFeedbackPostedDuringOutage(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
@@ -204,7 +197,7 @@ func TestForgettingDeletesFeedbackPostedDuringOutage(t *testing.T) {
 			e.Comment = markerWord
 			f.postDuringOutage(feedback.Post{SessionID: sessionID("s").String(), Entry: e})
 			f.backend.allowPosts()
-			f.backend.refusedSession = id // so that the post still waits when the session is forgotten
+			f.backend.refusedSession = id // so that the post waits when the session is forgotten
 			f.run()
 			var err error
 			if wholeTenant {
@@ -221,7 +214,6 @@ func TestForgettingDeletesFeedbackPostedDuringOutage(t *testing.T) {
 	}
 }
 
-// Feedback on an opted-out session is ignored, and does not wait in the outbox while the backend is down.
 func TestFeedbackOnOptedOutSessionDuringOutageIsIgnored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -237,7 +229,7 @@ func TestFeedbackOnOptedOutSessionDuringOutageIsIgnored(t *testing.T) {
 	}
 }
 
-// Forgetting a session deletes late feedback that names only a reply of the session.
+// The feedback names only a reply of the session.
 func TestForgettingDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
 	t.Parallel()
 	for _, keyStored := range []bool{false, true} {
@@ -254,7 +246,7 @@ func TestForgettingDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
 			e.Comment = markerWord
 			f.postDuringOutage(feedback.Post{ResponseID: "resp_1", Entry: e})
 			f.backend.allowPosts()
-			f.backend.refusedSession = id // so that the post still waits when the session is forgotten
+			f.backend.refusedSession = id // as above
 			f.run()
 			f.backend.takeCalls()
 			if _, err := f.store.ForgetSession(t.Context(), tenantA, "s"); err != nil {
@@ -266,7 +258,7 @@ func TestForgettingDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
 				switch op {
 				case "echo":
 					lookups++
-				case "feedback": // the worker looks up the keys of the late post and tries again
+				case "feedback": // the worker looks up the keys of the late post again
 					retries++
 				}
 			}
@@ -278,7 +270,6 @@ func TestForgettingDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
 	}
 }
 
-// After one client cancels its post, the posts of other clients still go to the backend.
 func TestCanceledPostDoesNotAffectOtherPosts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -293,7 +284,6 @@ func TestCanceledPostDoesNotAffectOtherPosts(t *testing.T) {
 	}
 }
 
-// ForgetSession calls Hooks.OnErasure, which empties the caches of the dashboard pages.
 func TestForgetSessionCallsOnErasure(t *testing.T) {
 	t.Parallel()
 	var erased atomic.Int64
@@ -305,8 +295,7 @@ func TestForgetSessionCallsOnErasure(t *testing.T) {
 	}
 }
 
-// Feedback on a reply is erased if it arrives while the session of the reply is erased. Feedback on other sessions
-// stays.
+// The feedback names a reply. Feedback on other sessions stays.
 func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend
@@ -334,8 +323,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	checkList(t, "files with the comment", f.outboxFilesWith(markerWord), nil)
 }
 
-// Late feedback on a reply is deleted when another replica erases the session of the reply, even if the other replica
-// has already deleted the keys of the reply.
+// The other replica may already have deleted the keys of the reply.
 func TestErasureByAnotherReplicaDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend

@@ -13,62 +13,58 @@ import (
 
 const (
 	defaultSessions  = 20_000
-	idleAfter        = 10 * time.Minute // time since its last use after which a session may leave memory
-	reservedShare    = 16               // 1/reservedShare of the limit is reserved for sessions that continue
-	maxSweepExamined = 4096             // maximum number of sessions that one sweep examines
-	maxAddExamined   = 16               // maximum number of sessions that one addition examines
+	idleAfter        = 10 * time.Minute // a session that is unused for this time may leave memory
+	reservedShare    = 16               // 1/16 of the limit is reserved for sessions that continue
+	maxSweepExamined = 4096             // sessions examined by one sweep
+	maxAddExamined   = 16               // sessions examined by one addition
 )
 
-// liveSessions holds the sessions in memory, in the order of their last use, and never more than a limit. Without the
-// limit, a flood of new sessions would fill the memory. A session leaves memory only when no request pins the session
-// and the backend has its row. While the backend is down, a row in the outbox suffices. evictedFlush then records that
-// a look-up may miss the session. If no session can leave, memory is full, and add returns nil.
+// liveSessions holds the sessions in memory, up to a limit, in the order of their last use. A session leaves memory
+// only when no request pins it and the backend has its row. While the backend is down, a row in the outbox suffices,
+// and evictedFlush records that look-ups may miss the session.
 //
-// A flush is one run of the recorder, which collects rows for the outbox. Each flush has a higher number than the flush
-// before.
+// A flush is one numbered run of the recorder.
 type liveSessions struct {
 	mu    sync.Mutex
 	byID  map[session.ID]*Session
 	order *list.List // *Session values, most recently used first
 	limit int
-	// tenants has the sessions of each tenant with a session in memory, most recently used first.
+	// tenants has the sessions of each tenant, most recently used first.
 	tenants     map[string]*list.List
-	tenantLimit int // maximum number of sessions of one tenant; 0 means no limit
-	// storesNothing reports that the backend stores nothing. A session that leaves memory is then lost. Sessions
-	// therefore leave memory only at the limit, and not because they are idle.
+	tenantLimit int // sessions of one tenant; 0 means no limit
+	// storesNothing means that the backend stores nothing. Evicted sessions are then lost, so eviction happens only at
+	// the limit.
 	storesNothing bool
-	replica       string // name of this process among the replicas
-	// evictedFlush is the newest flush with the row of a session that left memory before the backend had
-	// the row. Until this flush is delivered, look-ups may miss a session that exists.
+	replica       string // name of this process
+	// evictedFlush is the newest flush with the row of an evicted session that the backend did not have. Until its
+	// delivery, look-ups may miss the session.
 	evictedFlush atomic.Int64
 }
 
-// Session is a session in memory. All requests of a session share one Session, which stays in memory
-// while a request pins it: from Acquire, AcquireInMemory or Add until Release.
+// Session is a session in memory. All requests of a session share one Session, which stays in memory while a request
+// pins it: from Acquire, AcquireInMemory or Add until Release.
 type Session struct {
 	Record         *session.Record
-	element        *list.Element // element of live.order
-	tenantElement  *list.Element // element of live.tenants
-	pins           atomic.Int32  // number of requests that hold the session
+	element        *list.Element // in liveSessions.order
+	tenantElement  *list.Element // in liveSessions.tenants
+	pins           atomic.Int32  // requests that hold the session
 	lastUse        atomic.Int64  // last use, in Unix seconds
-	dirty          atomic.Bool   // the session is in changeQueue.dirty
-	delayed        atomic.Bool   // the session is in changeQueue.delayed
-	rowFlush       atomic.Int64  // number of the newest flush with the row of the session; 0 if none
-	unmarkedOptOut atomic.Bool   // all turns opted out, and the outbox has no opt-out mark of the session
-	forgotten      atomic.Bool   // the session was deleted, and its row must not be written again
-	// placeholderNumbers has the numbers in the placeholders that replace redacted texts; nil means no exchange was
-	// redacted yet. Only the recorder uses placeholderNumbers.
+	dirty          atomic.Bool   // in changeQueue.dirty
+	delayed        atomic.Bool   // in changeQueue.delayed
+	rowFlush       atomic.Int64  // newest flush with the row of the session; 0 if none
+	unmarkedOptOut atomic.Bool   // all turns opted out, without a mark in the outbox
+	forgotten      atomic.Bool   // the row must not be written again
+	// placeholderNumbers has the numbers in the placeholders of redacted texts; nil means none yet. Only the recorder
+	// uses it.
 	placeholderNumbers *redact.PlaceholderNumbers
-	// mayHaveOlderRecord means that the session began while the backend did not answer, so that the backend may hold
-	// an older record of the session.
+	// mayHaveOlderRecord means that the session began while the backend did not answer, and may have a record there.
 	mayHaveOlderRecord atomic.Bool
-	// optOutUnchecked means that the row was encoded, or left out, before the opt-out rules were applied to the newest
-	// turn. After their application the row is queued again.
+	// optOutUnchecked means that the row was encoded, or left out, before the newest turn was checked against the
+	// opt-out rules. After the check the row is queued again.
 	optOutUnchecked atomic.Bool
 }
 
-// MayHaveOlderRecord reports whether the session began while the backend did not answer, so that the backend may still
-// hold an older record of the session.
+// MayHaveOlderRecord reports whether the session began while the backend did not answer, and may have a record there.
 func (s *Session) MayHaveOlderRecord() bool { return s.mayHaveOlderRecord.Load() }
 
 func newLiveSessions(limit, tenantLimit int, storesNothing bool, replica string) *liveSessions {
@@ -78,7 +74,7 @@ func newLiveSessions(limit, tenantLimit int, storesNothing bool, replica string)
 	}
 }
 
-// get returns and pins a session, and marks the session as the most recently used; nil means not in memory.
+// get returns and pins a session, and marks it as the most recently used.
 func (l *liveSessions) get(id session.ID, now time.Time) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +85,6 @@ func (l *liveSessions) get(id session.ID, now time.Time) *Session {
 	return s
 }
 
-// peek is like get, but does not change the order of use.
 func (l *liveSessions) peek(id session.ID) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +95,7 @@ func (l *liveSessions) peek(id session.ID) *Session {
 	return s
 }
 
-// use pins a session, and marks the session as the most recently used. The caller holds mu.
+// use pins a session, and marks it as the most recently used. The caller holds mu.
 func (l *liveSessions) use(s *Session, now time.Time) {
 	s.pins.Add(1)
 	s.lastUse.Store(now.Unix())
@@ -108,16 +103,14 @@ func (l *liveSessions) use(s *Session, now time.Time) {
 	l.tenants[s.Record.Identity.Tenant].MoveToFront(s.tenantElement)
 }
 
-// has reports whether a session is in memory.
 func (l *liveSessions) has(id session.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.byID[id] != nil
 }
 
-// add adds and pins the session of rec. If another request has added a session with this id, add pins and returns
-// that session. nil means memory is full. isNew reports that the session is new: a new session must leave the share
-// free that is reserved for sessions that continue.
+// add adds and pins the session of rec, or returns the one that another request has added; nil means memory is full. A
+// new session (isNew) must leave room for sessions that continue.
 func (l *liveSessions) add(rec *session.Record, isNew bool, now time.Time, p progress) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +135,6 @@ func (l *liveSessions) add(rec *session.Record, isNew bool, now time.Time, p pro
 	return s
 }
 
-// fullReason returns the reason why no session of a tenant may begin; "" means a session may begin.
 func (l *liveSessions) fullReason(tenant string, p progress) label.Reason {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,9 +147,8 @@ func (l *liveSessions) fullReason(tenant string, p progress) label.Reason {
 	return ""
 }
 
-// tenantIsFull reports whether a tenant has reached its limit of sessions in memory. At the limit, tenantIsFull first
-// examines the maxAddExamined least recently used sessions of the tenant, and evicts those that are stored. The caller
-// holds mu.
+// tenantIsFull reports whether a tenant has reached its limit of sessions in memory, after an attempt to evict the
+// least recently used sessions. The caller holds mu.
 func (l *liveSessions) tenantIsFull(tenant string, p progress) bool {
 	order := l.tenants[tenant]
 	if l.tenantLimit == 0 || order == nil {
@@ -176,27 +167,25 @@ func (l *liveSessions) tenantIsFull(tenant string, p progress) bool {
 	return order.Len() >= l.tenantLimit
 }
 
-// beginLimit returns the number of sessions in memory at which no new session may begin. The rest of the limit is
-// reserved for sessions that continue, and for the units of sessions.
+// beginLimit returns the number of sessions in memory at which no new session may begin. The rest is reserved for
+// sessions that continue, and for units.
 func (l *liveSessions) beginLimit() int { return l.limit - l.limit/reservedShare }
 
-// sweep evicts idle sessions, and sessions beyond beginLimit.
 func (l *liveSessions) sweep(now time.Time, p progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.evict(maxSweepExamined, l.beginLimit(), now.Add(-idleAfter), p)
 }
 
-// progress says which sessions may leave memory, by the newest flush that has their row.
+// progress says which flushes are stored. It decides which sessions may leave memory.
 type progress struct {
-	delivered int64 // newest flush that the backend has
-	inOutbox  int64 // newest flush that the outbox has, while the backend is down; else 0
+	delivered int64 // the backend has this flush
+	inOutbox  int64 // while the backend is down: newest flush in the outbox; else 0
 }
 
-// evict evicts sessions while memory has more than limit sessions, and sessions that were not used since idleSince,
-// unless idleSince is zero. evict examines up to maxExamined sessions, the least recently used first. While memory has
-// more than limit sessions, a pinned session moves to the front of the order. Otherwise the pinned sessions of long
-// streams would use up maxExamined at every call. The caller holds mu.
+// evict evicts sessions beyond limit and sessions that were not used since idleSince, if set. It examines up to
+// maxExamined sessions, the least recently used first. Beyond the limit, pinned sessions move to the front of the
+// order: those of long streams would otherwise use up every call. The caller holds mu.
 func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p progress) {
 	if l.storesNothing {
 		idleSince = time.Time{}
@@ -216,9 +205,8 @@ func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p prog
 	}
 }
 
-// evictStored removes a session that no request pins, if its row is stored. full reports that memory has no room. While
-// the backend is down, a row in the outbox then suffices. A session with unmarkedOptOut is removed only if full is
-// true. The caller holds mu.
+// evictStored removes an unpinned session if its row is stored; in a full memory, a row in the outbox suffices while
+// the backend is down. A session with unmarkedOptOut leaves only a full memory. The caller holds mu.
 func (l *liveSessions) evictStored(s *Session, full bool, p progress) {
 	switch flush := s.rowFlush.Load(); {
 	case s.dirty.Load() || s.delayed.Load() || s.unmarkedOptOut.Load() && !full:
@@ -230,7 +218,7 @@ func (l *liveSessions) evictStored(s *Session, full bool, p progress) {
 	}
 }
 
-// remove removes a session. The caller holds mu.
+// The caller holds mu.
 func (l *liveSessions) remove(s *Session) {
 	delete(l.byID, s.Record.Identity.ID)
 	l.order.Remove(s.element)
@@ -241,8 +229,8 @@ func (l *liveSessions) remove(s *Session) {
 	}
 }
 
-// forget removes a deleted session from memory, and reports whether the session was in memory. A request that pins the
-// session continues with its record, but no flush writes this record any more.
+// forget removes a deleted session, and reports whether the session was in memory. A request with a pin continues with
+// the record, but no flush writes the record.
 func (l *liveSessions) forget(tenant string, id session.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -255,7 +243,6 @@ func (l *liveSessions) forget(tenant string, id session.ID) bool {
 	return true
 }
 
-// forgetTenant removes the deleted sessions of a tenant from memory, and returns their number.
 func (l *liveSessions) forgetTenant(tenant string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,7 +254,6 @@ func (l *liveSessions) forgetTenant(tenant string) (n int) {
 	return n
 }
 
-// count returns the number of sessions in memory.
 func (l *liveSessions) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

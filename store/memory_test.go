@@ -14,10 +14,10 @@ import (
 	"precept/store"
 )
 
-// idleTime is longer than the time for which an unused session stays in memory.
+// idleTime is longer than an unused session stays in memory.
 const idleTime = 11 * time.Minute
 
-// idleFor advances the clock by d, and waits until the running store has evicted idle sessions.
+// idleFor advances the clock, and waits until the running store has evicted idle sessions.
 func (f *fixture) idleFor(d time.Duration) {
 	f.clock.add(d)
 	time.Sleep(time.Second)
@@ -46,8 +46,6 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	checkEqual(t, "sessions in memory", f.store.Sessions(), 1)
 }
 
-// Acquire distinguishes a backend that does not answer, or returns a damaged row, from a backend without the
-// session.
 func TestAcquireReportsUnavailableBackend(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -102,8 +100,6 @@ func TestConcurrentAddReturnsOneSession(t *testing.T) {
 	checkEqual(t, "turns after a restart", f.restart(nil).turnCount(id), n)
 }
 
-// An idle session leaves memory after its row is written. The next use reads the session from the database, with
-// all of its changes.
 func TestIdleSessionsLeaveMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +129,6 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 	})
 }
 
-// A session with a change that the backend does not have stays in memory.
 func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,7 +145,7 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 	})
 }
 
-// Memory holds the most recently used sessions, up to the limit. All other sessions are in the database.
+// Memory holds the most recently used sessions; all others are in the database.
 func TestSessionsInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
 	const limit = 50
@@ -172,8 +167,8 @@ func TestSessionsInMemoryAreLimited(t *testing.T) {
 	checkEqual(t, "look-ups of sessions in the backend", f.backend.takeLookups(), 1)
 }
 
-// During an outage a session is evicted when the outbox has its row. Acquire reports an evicted session as late, not
-// as unknown, until the backend has the row.
+// A session is evicted when the outbox has the row. Until the backend has the row, Acquire reports the session as
+// uncertain.
 func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 	t.Parallel()
 	const limit = 50
@@ -196,8 +191,7 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 	}
 }
 
-// When memory is full of sessions whose rows are not written, the store refuses new sessions until rows are written.
-// It does not evict a session whose only copy is in memory. A 16th of the limit is reserved for sessions that continue.
+// The only copy of a session without a row is in memory. A 16th of the limit is reserved for sessions that continue.
 func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 	t.Parallel()
 	const limit = 64
@@ -227,8 +221,8 @@ func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 	checkEqual(t, "turns of the first session", f.turnCount(first), 1)
 }
 
-// The row of a session is written after the recorder has judged whether the turn opted out. The session of a turn in
-// the recorder's queue therefore stays in memory, even if its request has ended and other sessions need the memory.
+// The session of a turn in the recorder's queue stays, even if its request has ended and other sessions need the
+// memory.
 func TestSessionStaysInMemoryUntilOptOutDecision(t *testing.T) {
 	t.Parallel()
 	const limit = 32
@@ -252,7 +246,6 @@ func TestSessionStaysInMemoryUntilOptOutDecision(t *testing.T) {
 	checkEqual(t, "the session of the judged turn is in memory", f.inMemory(tenantA, sessionID("s")), false)
 }
 
-// Long requests keep their sessions in memory. The store still evicts other sessions to make room for new sessions.
 func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	t.Parallel()
 	const limit, longRequests = 64, 40
@@ -274,7 +267,6 @@ func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	}
 }
 
-// No change is lost when goroutines use and release sessions while the store writes the same sessions.
 func TestConcurrentUseLosesNoChange(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -314,7 +306,7 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 	checkEqual(t, "turns of all sessions", sum, workers*rounds)
 }
 
-// hangingBackend is a backend whose look-ups of sessions wait for the end of their context while hangs is set.
+// hangingBackend is a backend whose look-ups wait for the end of their context while hangs is set.
 type hangingBackend struct {
 	*faultyBackend
 	hangs bool
@@ -328,8 +320,8 @@ func (h *hangingBackend) Session(ctx context.Context, tenant string, id session.
 	return h.faultyBackend.Session(ctx, tenant, id)
 }
 
-// playTurnOn sends one turn of a session to the replica f, as the proxy does. A session that is not in memory is
-// read from the backend. If the backend does not answer in time, the session gets a stand-in: a temporary record.
+// playTurnOn sends one turn of a session to the replica f, as the proxy does. If the backend does not answer in time,
+// the session gets a temporary record.
 func (f *fixture) playTurnOn(id session.ID, name string) *session.Record {
 	f.t.Helper()
 	f.clock.add(time.Second)
@@ -357,8 +349,7 @@ func (f *fixture) playTurnOn(id session.ID, name string) *session.Record {
 	return ses.Record
 }
 
-// A session that moves to a replica whose backend does not answer has a stand-in there. The replica never
-// writes the stand-in over the stored record, and uses the stored record when the backend answers.
+// The replica never writes the temporary record over the stored one, which it uses when the backend answers.
 func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -399,7 +390,7 @@ func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
 		checkEqual(t, "turns of the adopted record", rec.Thread.Turns, 3)
 		checkEqual(t, "turns in the stored row", storedRecord().Thread.Turns, 3)
 
-		// If the backend has no record, the stand-in becomes the record, and there is no further look-up.
+		// If the backend has no record, the temporary one stays, and there is no further look-up.
 		hanging.hangs = true
 		newID := sessionID("new")
 		checkEqual(t, "the record is a stand-in", other.playTurnOn(newID, "new").State.StartedOffline, true)
@@ -413,8 +404,7 @@ func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
 	})
 }
 
-// A stand-in of a run adopts the stored run as soon as the backend answers. The run is excluded from the experiment,
-// because the look-up was late.
+// The run is excluded from the experiment, because the look-up was late.
 func TestOfflineRunIsReplacedByTheStoredRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -439,12 +429,11 @@ func TestOfflineRunIsReplacedByTheStoredRun(t *testing.T) {
 	checkEqual(t, "stand-in, picks, excluded and reason of the run", fmt.Sprint(got.State.StartedOffline, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
 }
 
-// noCloseBackend is the backend of another fixture. Close does nothing, because the other fixture closes the backend.
+// noCloseBackend is a backend that a different fixture closes.
 type noCloseBackend struct{ backend }
 
 func (noCloseBackend) Close() error { return nil }
 
-// Refresh reads the counts and times that another replica wrote if they are newer than those in memory.
 func TestRefreshReadsNewerCountsOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -472,9 +461,8 @@ func TestRefreshReadsNewerCountsOfAnotherReplica(t *testing.T) {
 	checkEqual(t, "turns after a refresh of a record that is newer in memory", f.turnCount(id), 9)
 }
 
-// A tenant with too many sessions fills only its share of memory. Its further sessions get no lessons, and
-// other tenants can still add sessions. After the rows of the tenant are stored, a new session of the tenant
-// evicts the least recently used session of the tenant.
+// The flooding tenant's further sessions get no lessons. When its rows are stored, a new session evicts its least
+// recently used session.
 func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	const limit, share = 64, 32

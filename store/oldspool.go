@@ -20,25 +20,22 @@ import (
 	"precept/store/outbox"
 )
 
-// An earlier release had no outbox, and stored undelivered exchanges in a spool, a directory of segment files. A
-// segment is a sequence of records. The first start of this release moves the content of the spool into the outbox, and
-// deletes the directory.
+// An earlier release stored undelivered exchanges in a spool, a directory of segment files with records. The first
+// start of this release moves them into the outbox, and deletes the directory.
 
 const (
-	oldSpoolDir     = "spool" // subdirectory of the outbox directory
-	spoolNote       = "spool" // key of the outbox note with the position up to which the segments are imported
-	spoolDone       = "done"  // value of the note when everything is imported
+	oldSpoolDir     = "spool" // in the outbox directory
+	spoolNote       = "spool" // outbox note with the position of the import
+	spoolDone       = "done"  // value of the note at the end
 	spoolMagic      = "\xf5pr\n"
-	spoolHeaderSize = len(spoolMagic) + 9 // bytes of a record's header: spoolMagic, length (4), checksum (4) and kind (1)
+	spoolHeaderSize = len(spoolMagic) + 9 // spoolMagic, length (4), checksum (4) and kind (1)
 )
 
-// spoolPosition is an offset in a segment.
 type spoolPosition struct {
 	Segment int   `json:"segment"`
 	Offset  int64 `json:"offset"`
 }
 
-// spoolAccount is the account in the checkpoint of the spool.
 type spoolAccount struct {
 	At         spoolPosition    `json:"at"`
 	Admitted   int64            `json:"admitted"`
@@ -47,30 +44,28 @@ type spoolAccount struct {
 	Open       []spoolStub      `json:"open"`
 }
 
-// spoolStub is the stub of a turn in the spool.
 type spoolStub struct {
 	ID     string          `json:"id"`
 	Doc    json.RawMessage `json:"doc"`
 	Reason string          `json:"reason"` // reason for which the turn has no exchange
 }
 
-// oldSpool imports an old spool into the outbox.
 type oldSpool struct {
 	dir            string
 	box            *outbox.Outbox
 	guard          *guard.Guard
-	admittedBefore int64         // exchanges that the outbox had admitted before the import
-	position       spoolPosition // position after the last imported record
-	next           batch         // records that are not in the outbox yet
-	size           int           // bytes of the records in next
-	lastSequence   int64         // sequence number in the last imported record that has one
-	// noCheckpoint reports that the checkpoint of the spool is missing or damaged. The exchanges before the first
-	// segment then count as stored.
+	admittedBefore int64         // exchanges in the account of the outbox before the import
+	position       spoolPosition // after the last imported record
+	next           batch         // not in the outbox yet
+	size           int           // bytes of next
+	lastSequence   int64         // of the last imported record that has one
+	// noCheckpoint means that the checkpoint of the spool is missing or damaged. The exchanges before the first segment
+	// then count as stored.
 	noCheckpoint bool
 }
 
-// importSpool moves the spool in dir into the outbox, and deletes dir. Without a spool, importSpool does nothing.
-// After a crash, the next call continues at the position in spoolNote.
+// importSpool moves the spool in dir, if there is one, into the outbox, and deletes dir. After a crash, the next call
+// continues at the position in spoolNote.
 func importSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	segments, err := filepath.Glob(filepath.Join(dir, "*.spool"))
 	if _, statErr := os.Stat(dir); errors.Is(statErr, fs.ErrNotExist) || err != nil {
@@ -102,7 +97,6 @@ func importSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	return box.SetNote(spoolNote, "")
 }
 
-// importState imports the account, the stubs of turns in progress and the opt-out marks.
 func (o *oldSpool) importState() error {
 	o.admittedBefore = o.box.Account().Admitted
 	var state struct {
@@ -149,23 +143,22 @@ func (o *oldSpool) positionNote() string {
 	return fmt.Sprint(o.position.Segment, " ", o.position.Offset, " ", o.admittedBefore)
 }
 
-// toOutboxStub converts a stub of the spool to a stub of the outbox.
 func (s *spoolStub) toOutboxStub() outbox.Stub {
 	var x struct {
 		Tenant  string `json:"tenant"`
 		Session string `json:"session"`
 	}
-	_ = json.Unmarshal(s.Doc, &x) // the document is empty if the session was deleted
+	_ = json.Unmarshal(s.Doc, &x) // empty if the session was deleted
 	id, _ := session.ParseID(x.Session)
 	return outbox.Stub{ID: s.ID, Tenant: x.Tenant, Session: id, Document: s.Doc}
 }
 
-// importSegment imports one segment, and skips damaged bytes. The exchanges that are lost in damaged bytes are
-// counted by writeNext, from the sequence numbers.
+// importSegment imports one segment, and skips damaged bytes. writeNext counts exchanges lost in damaged bytes, by
+// sequence numbers.
 func (o *oldSpool) importSegment(path string) error {
 	segment, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), ".spool"))
 	if err != nil || segment < o.position.Segment {
-		return nil //nolint:nilerr // the file is not a segment of a spool, or is imported already
+		return nil //nolint:nilerr // not a segment, or imported already
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -194,8 +187,7 @@ func (o *oldSpool) importSegment(path string) error {
 	return o.writeNext(spoolPosition{segment + 1, 0})
 }
 
-// parseSpoolRecord decodes the record at the start of b. size is the size of the whole record in bytes; 0 means b
-// does not start with an intact record.
+// parseSpoolRecord decodes the record at the start of b. A size of 0 means no intact record.
 func parseSpoolRecord(b []byte) (kind byte, payload []byte, size int) {
 	if len(b) < spoolHeaderSize || string(b[:len(spoolMagic)]) != spoolMagic {
 		return 0, nil, 0
@@ -212,13 +204,13 @@ func parseSpoolRecord(b []byte) (kind byte, payload []byte, size int) {
 	return b[12], b[spoolHeaderSize:size], size
 }
 
-// importRecord adds one record to next, and writes next to the outbox at the end of a flush of the spool, once next has
-// readBytes. A record that does not decode is skipped, and writeNext counts its exchange as lost.
+// importRecord adds one record to next, and writes next to the outbox at the end of a flush once next has readBytes. A
+// record that does not decode is skipped.
 func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) error {
 	switch kind {
-	case 'O': // the earlier release restarted here, so that turns that were in progress never ended
+	case 'O': // restart: turns that were in progress never ended
 		return errors.Join(o.writeNext(end), o.box.EndOpenTurns())
-	case 'H', 'N': // the head of a segment, or the end of a flush, each with a sequence number
+	case 'H', 'N': // head of a segment, or end of a flush, with a sequence number
 		if kind == 'N' && len(payload) == 8 {
 			o.lastSequence = int64(binary.LittleEndian.Uint64(payload))
 		} else if kind == 'H' {
@@ -248,8 +240,8 @@ func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) er
 	return nil
 }
 
-// writeNext appends next to the outbox, together with the position end. The number of lost exchanges is the difference
-// between the last sequence number and the number of imported exchanges. writeNext counts them as damaged.
+// writeNext appends next to the outbox, together with its position. Exchanges that are missing from the sequence
+// numbers count as damaged.
 func (o *oldSpool) writeNext(end spoolPosition) error {
 	o.position, o.size = end, 0
 	rows, _, _ := o.next.encodeRows(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Run(label.StepOutbox, f) })
@@ -263,10 +255,9 @@ func (o *oldSpool) writeNext(end spoolPosition) error {
 	return err
 }
 
-// decodeOldRecord adds the content of a record of the spool to the batch.
 func (b *batch) decodeOldRecord(kind byte, p []byte) (err error) {
 	switch kind {
-	case 'E': // an exchange: a byte (not 0 if the turn has a stub), the id, Data and Items of the encoded exchange
+	case 'E': // exchange: a byte (not 0 if the turn has a stub), id, Data and Items
 		if len(p) == 0 {
 			return errInvalidDocument
 		}
@@ -303,7 +294,7 @@ func (b *batch) decodeOldRecord(kind byte, p []byte) (err error) {
 			Closed: rest[32]&1 != 0, StartedOffline: rest[32]&2 != 0, IsUnit: rest[32]&4 != 0, Data: rest[33:],
 		}
 		b.rows = []session.Row{r}
-	case 'K': // for each tenant: the name of the tenant, the number of its echo keys, and the keys
+	case 'K': // for each tenant: name, number of echo keys, and the keys
 		for len(p) > 0 {
 			tenant, rest, err := cutBytes(p)
 			if err != nil {

@@ -33,7 +33,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	_, s.state.storesNothing = o.Backend.(NullBackend)
 	live := newLiveSessions(o.MaxSessions, o.MaxTenantSessions, s.state.storesNothing, o.Replica)
 
-	// The parts that serve requests.
 	s.inbox = &inbox{metrics: &s.Metrics, state: s.state, maxBytes: o.Queue.MaxMemoryBytes, stubs: box != nil, wake: make(chan struct{}, 1)}
 	s.changes = &changeQueue{heldByRequest: map[string][]session.Echo{}}
 	s.rewardQueue = &rewardQueue{refs: map[session.Ref]bool{}}
@@ -52,7 +51,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.publisher = &publisher{optOuts: s.optOuts, changes: s.changes, state: s.state, undoer: undo, onFailure: o.Hooks.OnFailure, onPanic: o.Hooks.OnPanic}
 
-	// The parts that bring turns to the backend.
 	shared := deps{now: o.Now, guard: s.guard, metrics: &s.Metrics, state: s.state, onFailure: o.Hooks.OnFailure}
 	handoff := &handoff{outbox: box, deps: shared, maxBytes: o.Queue.MaxMemoryBytes}
 	s.recorder = &recorder{
@@ -87,9 +85,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// openOutbox opens the outbox, and imports the spool of an earlier release. box is nil if no outbox is configured, or
-// if the file cannot be opened, which openOutbox reports to Hooks.OnFailure. Exchanges then wait in memory. err is
-// not nil if the import fails, or if a newer release has written the outbox.
+// openOutbox opens the outbox, and imports the spool of an earlier release. box is nil without a configured outbox, and
+// if the file cannot be opened, which is reported to Hooks.OnFailure. err is not nil if the import fails, or a newer
+// release has written the outbox.
 func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	o := s.options
 	if o.Queue.Path == "" {
@@ -116,8 +114,8 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	return nil, nil //nolint:nilnil // see above
 }
 
-// openMarks reads the opt-out marks from the outbox. The result has no marks and keeps none if there is no outbox, or
-// if no exchanges are stored.
+// openMarks reads the opt-out marks from the outbox. Without an outbox or stored exchanges it returns an empty list
+// that keeps nothing.
 func (s *Store) openMarks(box *outbox.Outbox) *optOutMarks {
 	if !s.options.Content.StoreContent {
 		box = nil
@@ -129,8 +127,7 @@ func (s *Store) openMarks(box *outbox.Outbox) *optOutMarks {
 	return marks
 }
 
-// resume continues at the position that the previous process reached in the outbox, and delivers the remaining rows
-// for at most startLimit.
+// resume continues where the previous process ended, and delivers the remaining rows for at most startLimit.
 func (s *Store) resume(ctx context.Context) (err error) {
 	h := s.deliverer.handoff
 	if s.deliverer.tracker.epoch, err = h.outbox.Note(epochNote); err != nil {
@@ -144,7 +141,7 @@ func (s *Store) resume(ctx context.Context) (err error) {
 	return nil
 }
 
-// Close closes the outbox and the backend, after Run has returned.
+// Close closes the outbox and the backend. Call it after Run has returned.
 func (s *Store) Close() error {
 	s.publisher.writes.Wait()
 	s.poster.late.writes.Wait()

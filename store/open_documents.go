@@ -9,20 +9,18 @@ import (
 	"precept/internal/session"
 )
 
-// documentCost is the approximate memory of an exchange in addition to its documents, in bytes.
+// documentCost is the approximate memory of an exchange in addition to its documents.
 const documentCost = 160
 
-// openDocuments caches the encoded exchanges of open sessions. A session that closes needs its exchanges, and with the
-// cache they are not read from the backend. The cache has all exchanges of a session or none: if the next exchange of a
-// session does not fit, this session is dropped. Dropping the oldest session instead would drop the sessions that close
-// next. Only the holder of shipper.deliveryMu uses openDocuments.
+// openDocuments caches the encoded exchanges of open sessions, so that closing needs no read from the backend. It has
+// all exchanges of a session or none. A session whose next exchange does not fit is dropped, not the oldest sessions,
+// which close next. The holder of deliverer.deliveryMu uses it.
 type openDocuments struct {
 	bySession map[session.Ref]*sessionDocuments
-	size      int64 // bytes of the documents of all sessions
+	size      int64 // of all sessions
 	limit     int64 // maximum of size
 }
 
-// sessionDocuments are the documents of one session in the order of their arrival.
 type sessionDocuments struct {
 	documents []sample.Encoded
 	size      int64
@@ -51,7 +49,7 @@ func (o *openDocuments) add(list []sample.Exchange) {
 			continue
 		}
 		cost := int64(cap(enc.Data)+cap(enc.Items)) + documentCost
-		if !sealed || o.size+cost > o.limit { // without this exchange the session is incomplete and useless
+		if !sealed || o.size+cost > o.limit { // an incomplete session is useless
 			o.drop(ref)
 			continue
 		}
@@ -64,8 +62,8 @@ func (o *openDocuments) add(list []sample.Exchange) {
 	}
 }
 
-// take removes a session and returns its exchanges, ordered by turn, then by arrival. stored is the number of the
-// session's exchanges in the backend. ok is false if the cache has a different number of exchanges.
+// take removes a session and returns its exchanges, ordered by turn, then by arrival. ok is false if their number is
+// not stored, the number in the backend.
 func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchange, ok bool) {
 	docs := o.bySession[ref]
 	if docs == nil {
@@ -78,7 +76,7 @@ func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchang
 		if err != nil {
 			return nil, false
 		}
-		if !known[x.ID] { // an exchange is added again when a failed delivery is repeated
+		if !known[x.ID] { // a repeated delivery adds an exchange again
 			known[x.ID] = true
 			list = append(list, x)
 		}
@@ -94,7 +92,6 @@ func (o *openDocuments) drop(ref session.Ref) {
 	}
 }
 
-// dropOlder drops the sessions whose latest exchange is older than before.
 func (o *openDocuments) dropOlder(before time.Time) {
 	for ref, docs := range o.bySession {
 		if docs.newest.Before(before) {

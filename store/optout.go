@@ -13,11 +13,10 @@ import (
 	"precept/internal/session"
 )
 
-// optOutFilter decides which content may be kept, and redacts the content that is kept.
+// optOutFilter decides which content may be kept, and redacts it.
 //
-// To judge an exchange is to decide by the opt-out rules whether the exchange opted out. The recorder judges an
-// exchange some milliseconds after the request. Until then the data that is derived from the exchange stays in memory:
-// HoldKeys holds the echo keys, and session.Record.AddPendingTurn excludes the turn's hashes from the session's row.
+// The recorder applies the opt-out rules some milliseconds after the request. Until then, HoldKeys holds the echo keys,
+// and session.Record.AddPendingTurn keeps the turn's hashes out of the session's row.
 type optOutFilter struct {
 	live       *liveSessions
 	changes    *changeQueue
@@ -30,7 +29,7 @@ type optOutFilter struct {
 	redactPersonal atomic.Bool                   // also redact personal data, not only secrets
 }
 
-// OptedOut judges an exchange, as Store.OptedOut documents. The recorder calls OptedOut for every exchange.
+// OptedOut applies the opt-out rules to an exchange, as Store.OptedOut documents.
 func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 	rules := o.rules.Load()
 	out := rules != nil && (slices.ContainsFunc(answered, rules.NamesPath) || rules.ExchangeNamesPath(x))
@@ -47,9 +46,8 @@ func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 	return out
 }
 
-// recordOptOut records in the session of a turn whether the turn opted out, and removes the items
-// of x that repeat an opted-out turn. If x has the result of an unknown call, and an earlier turn opted out, x opts out
-// as well, because the call may belong to that turn.
+// recordOptOut records in the session whether a turn opted out, and removes the items of x that repeat an opted-out
+// turn. After such a turn, x also opts out if it has the result of an unknown call, which may belong to that turn.
 func (o *optOutFilter) recordOptOut(ses *Session, x *sample.Exchange, out, unknown bool) bool {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
@@ -62,14 +60,14 @@ func (o *optOutFilter) recordOptOut(ses *Session, x *sample.Exchange, out, unkno
 	if !out {
 		o.queueUnitRow(ses)
 	}
-	if ses.optOutUnchecked.Swap(false) { // the row was encoded before the judgement
+	if ses.optOutUnchecked.Swap(false) { // the row was encoded before this decision
 		o.changes.requeueRow(ses)
 	}
 	return out
 }
 
-// allTurnsOptedOut reports whether all turns of a session in memory opted out, so that its feedback is ignored. If no
-// turn is visible and some turn is not judged yet, allTurnsOptedOut waits for the judgement, up to 200 ms.
+// allTurnsOptedOut reports whether all turns of a session in memory opted out, so that its feedback is ignored. Without
+// a visible turn, the call waits up to 200 ms for undecided turns.
 func (o *optOutFilter) allTurnsOptedOut(ctx context.Context, tenant string, id session.ID) bool {
 	const step, maxTries = 5 * time.Millisecond, 40
 	ses := o.live.peek(id)
@@ -96,7 +94,7 @@ func (o *optOutFilter) allTurnsOptedOut(ctx context.Context, tenant string, id s
 }
 
 // queueUnitRow records that the run of a session has content that may be stored, and queues the row of the run the
-// first time. A run whose sessions all opted out gets no row. The caller has locked the session.
+// first time. A run of only opted-out sessions gets no row. The caller has locked the session.
 func (o *optOutFilter) queueUnitRow(ses *Session) {
 	id, ok := ses.Record.UnitID()
 	if !ok {
@@ -118,8 +116,7 @@ func (o *optOutFilter) queueUnitRow(ses *Session) {
 	o.changes.requeueRow(unit)
 }
 
-// writeMarks writes new opt-out marks to the outbox and to the shared backend. After a failure the next call tries
-// again.
+// writeMarks writes new opt-out marks to the outbox and to the shared backend. The next call repeats failed writes.
 func (o *optOutFilter) writeMarks(ctx context.Context) {
 	if err := errors.Join(o.marks.save(), o.marks.announce(ctx)); err != nil {
 		o.onFailure(label.StepOptOut, err)

@@ -8,20 +8,18 @@ import (
 	"precept/internal/session"
 )
 
-// LateOptOut hides content of a stored session if a path that the content names was opted out after the session was
-// stored.
+// LateOptOut hides content of a stored session that names a path which was opted out after the session was stored.
 type LateOptOut struct {
 	rules     *sample.OptOut
 	exchanges []sample.Exchange
-	hidden    []bool // for each exchange: whether the exchange is hidden
-	// checkedBefore reports that every exchange of the session was checked against the current patterns before the
-	// exchange was stored. Exchanges that the store has deleted since then name no opted-out path.
+	hidden    []bool // for each exchange
+	// checkedBefore means that every exchange was checked against the current patterns before it was stored, so that
+	// exchanges deleted since then name no opted-out path.
 	checkedBefore bool
-	rec           *session.Record // nil means the row is missing or cannot be read
+	rec           *session.Record // nil means missing or unreadable
 }
 
-// NewLateOptOut applies the opt-out rules to a session. row is the row of the session, and exchanges
-// are all its stored exchanges.
+// NewLateOptOut applies the opt-out rules to a session. exchanges are all stored exchanges of the session.
 func NewLateOptOut(rules *sample.OptOut, row *session.Row, exchanges []sample.Exchange) *LateOptOut {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
@@ -33,8 +31,8 @@ func NewLateOptOut(rules *sample.OptOut, row *session.Row, exchanges []sample.Ex
 	}
 }
 
-// AllowSample reports whether a sample may be shown or exported. From such a sample it removes the feedback text that
-// may be about an opted-out turn.
+// AllowSample reports whether a sample may be shown or exported, and removes from it the feedback text that may be
+// about an opted-out turn.
 func (l *LateOptOut) AllowSample(m *sample.Sample) bool {
 	if l.rules.HidesSample(m, l.exchanges, l.checkedBefore) {
 		return false
@@ -45,8 +43,8 @@ func (l *LateOptOut) AllowSample(m *sample.Sample) bool {
 	return true
 }
 
-// VisibleFeedback returns the feedback of the session without the text that may be about an opted-out turn. The
-// scores stay, because the reward contains them.
+// VisibleFeedback returns the feedback without the text that may be about an opted-out turn. Scores stay, because the
+// reward contains them.
 func (l *LateOptOut) VisibleFeedback(entries []feedback.Entry) []feedback.Entry {
 	out := slices.Clone(entries)
 	for i := range out {
@@ -58,14 +56,13 @@ func (l *LateOptOut) VisibleFeedback(entries []feedback.Entry) []feedback.Entry 
 	return out
 }
 
-// hidesSessionWords reports whether feedback text on the whole session may be about an opted-out turn. This is
-// assumed if the row cannot be read, because the turns that opted out are then unknown.
+// hidesSessionWords reports whether feedback text on the whole session may be about an opted-out turn. This is assumed
+// if the row cannot be read.
 func (l *LateOptOut) hidesSessionWords() bool {
 	return l.hidesAnyTurn() || l.rec == nil || len(l.rec.OptOut.Turns) > 0
 }
 
-// hidesAnyTurn reports whether a stored turn of the session is hidden, or whether a turn whose exchange was deleted
-// may be hidden.
+// hidesAnyTurn reports whether a stored turn is hidden, or a turn whose exchange was deleted may be hidden.
 func (l *LateOptOut) hidesAnyTurn() bool {
 	if anyHidden := slices.Contains(l.hidden, true); anyHidden || l.checkedBefore {
 		return anyHidden
@@ -77,8 +74,8 @@ func (l *LateOptOut) hidesAnyTurn() bool {
 	return l.rec == nil || l.rec.Unit.IsRun || len(turns) < l.rec.Thread.Turns
 }
 
-// hidesTurn reports whether a turn is hidden. A turn without a stored exchange is hidden if the session was not judged,
-// or if the record of the session lists the turn as opted out.
+// hidesTurn reports whether a turn is hidden. Without a stored exchange, this is so if the session was not checked, or
+// if its record lists the turn as opted out.
 func (l *LateOptOut) hidesTurn(turn int) bool {
 	stored := false
 	for i := range l.exchanges {

@@ -12,13 +12,12 @@ import (
 	"precept/store"
 )
 
-// A transcript shows the scores of all feedback, and the text (comment, correction and details) of feedback on visible
-// turns. If a turn is hidden, the text of feedback on the whole session is also hidden.
+// Scores stay visible. If a turn is hidden, the text of feedback on the whole session is hidden, too.
 func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		optOut *sample.OptOut
-		want   string // comments that are visible
+		want   string // visible comments
 	}{
 		"no opt-out":                         {nil, "on 1|on 2|on the session"},
 		"opt-out of no turn":                 {newOptOut(t, "*.pem"), "on 1|on 2|on the session"},
@@ -60,8 +59,7 @@ func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 	}
 }
 
-// Feedback on a turn that is no longer stored keeps its text if no turn opted out and all turns of the session were
-// judged by the current patterns.
+// The feedback is on a turn that is no longer stored.
 func TestFeedbackKeepsTextIfAllTurnsPassedCurrentPatterns(t *testing.T) {
 	t.Parallel()
 	out := newOptOut(t, "*.env")
@@ -96,7 +94,7 @@ func TestFeedbackKeepsTextIfAllTurnsPassedCurrentPatterns(t *testing.T) {
 	}
 }
 
-// A sample of visible turns loses the text of feedback on the whole session, which may be about a hidden turn.
+// The feedback on the whole session may be about a hidden turn.
 func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 	t.Parallel()
 	out := newOptOut(t, "*.env")
@@ -116,8 +114,7 @@ func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 	}
 }
 
-// The row lists the turns that opted out. If the row cannot be read, any turn may have opted out, and the text of all
-// feedback is removed.
+// The row lists the turns that opted out. Without it, every turn may have.
 func TestLateOptOutOfUnreadableRowRemovesFeedbackText(t *testing.T) {
 	t.Parallel()
 	m := sample.Sample{Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}

@@ -11,38 +11,36 @@ import (
 	"precept/store/outbox"
 )
 
-// A session whose turns all opted out has no stored data, and its next turn sends all messages again. Once the session
-// has left memory, for example in a restart, precept would take these messages for a new session and store them. An
-// opt-out mark prevents this. It holds the number of opted-out turns and messages, under an HMAC of the session's id
-// (docs/decisions/0014-opt-out-marks.md).
+// A session whose turns all opted out has no stored data. Once it has left memory, for example in a restart, precept
+// would take the messages of its next turn for a new session and store them. An opt-out mark prevents this: the number
+// of opted-out turns and messages, under an HMAC of the session's id (docs/decisions/0014-opt-out-marks.md).
 //
-// In a fleet another replica may get the next turn of the session. The mark is therefore also written to the shared
-// backend, before the client has the end of the answer. Only the marks of named sessions are written there.
+// Another replica may get the next turn of a named session, so its mark is also written to the shared backend, before
+// the client has the end of the answer.
 
-// maxMarks is the largest number of marks. The oldest mark is deleted first.
+// maxMarks is the largest number of marks; the oldest is deleted first.
 const maxMarks = 100_000
 
-// optOutKeeper is the part of a shared backend that stores marks for a limited time. If a session gets two marks, the
-// mark with more items is stored.
+// optOutKeeper stores marks in a shared backend for a limited time. Of two marks of a session, it keeps the one with
+// more items.
 type optOutKeeper interface {
 	PutOptOutMarks(ctx context.Context, marks map[session.ID]session.OptOutMark) error
 }
 
-// optOutMarks holds the marks of opted-out sessions. The goroutine of the shipper writes the marks to the outbox and to
-// the shared backend. A request that begins a session looks for the mark of the session.
+// optOutMarks holds the marks of opted-out sessions. The deliverer's goroutine writes them to the outbox and to the
+// shared backend.
 type optOutMarks struct {
-	outbox      *outbox.Outbox // nil means no marks
+	outbox      *outbox.Outbox
 	secret      []byte
 	sharedMarks optOutKeeper // nil means this process owns the backend
 
 	mu          sync.Mutex                        // guards the fields below
-	byName      map[uint64]outbox.Mark            // the marks by their names, see markName
-	order       []uint64                          // the names, oldest first
-	unsaved     []outbox.Mark                     // marks that are not in the outbox yet
-	unannounced map[session.ID]session.OptOutMark // marks that are not in the shared backend yet
+	byName      map[uint64]outbox.Mark            // by markName
+	order       []uint64                          // names, oldest first
+	unsaved     []outbox.Mark                     // not in the outbox yet
+	unannounced map[session.ID]session.OptOutMark // not in the shared backend yet
 }
 
-// openMarks reads the marks of an outbox.
 func openMarks(box *outbox.Outbox, secret []byte, sharedMarks optOutKeeper) (*optOutMarks, error) {
 	h := &optOutMarks{byName: map[uint64]outbox.Mark{}, secret: secret, sharedMarks: sharedMarks, unannounced: map[session.ID]session.OptOutMark{}}
 	if box == nil || len(secret) == 0 {
@@ -56,15 +54,13 @@ func openMarks(box *outbox.Outbox, secret []byte, sharedMarks optOutKeeper) (*op
 	return h, err
 }
 
-// markName returns the name of a session's mark, an HMAC of the id with the secret.
 func (o *optOutMarks) markName(id session.ID) uint64 {
 	mac := hmac.New(sha256.New, o.secret)
 	_, _ = mac.Write(append([]byte("opted out "), id[:]...))
 	return binary.LittleEndian.Uint64(mac.Sum(nil))
 }
 
-// set adds or replaces a mark, and reports whether the marks changed. The caller holds mu, or is the only goroutine
-// that uses o.
+// set adds or replaces a mark, and reports whether the marks changed. The caller holds mu, or is the only user of o.
 func (o *optOutMarks) set(m outbox.Mark) (changed bool) {
 	old, known := o.byName[m.Name]
 	if known && old == m {
@@ -86,7 +82,7 @@ func (o *optOutMarks) add(id session.ID, turns, items int) bool {
 	if o.outbox == nil {
 		return false
 	}
-	m := outbox.Mark{Name: o.markName(id), Turns: uint32(turns), Items: uint32(items)} // both are bounded by the items of a body
+	m := outbox.Mark{Name: o.markName(id), Turns: uint32(turns), Items: uint32(items)} // bounded by the items of a body
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.set(m) {
@@ -95,7 +91,6 @@ func (o *optOutMarks) add(id session.ID, turns, items int) bool {
 	return true
 }
 
-// apply hides the opted-out turns in the record of a new session, if the session has a mark.
 func (o *optOutMarks) apply(rec *session.Record) {
 	if o.outbox == nil {
 		return
@@ -111,7 +106,6 @@ func (o *optOutMarks) apply(rec *session.Record) {
 	rec.OptOut.ByRequest = true
 }
 
-// save writes new marks to the outbox.
 func (o *optOutMarks) save() error {
 	o.mu.Lock()
 	marks := o.unsaved
@@ -130,7 +124,6 @@ func (o *optOutMarks) save() error {
 	return err
 }
 
-// announceLater queues the mark of a session for the shared backend.
 func (o *optOutMarks) announceLater(id session.ID, m session.OptOutMark) {
 	if o.sharedMarks == nil {
 		return
@@ -142,7 +135,6 @@ func (o *optOutMarks) announceLater(id session.ID, m session.OptOutMark) {
 	}
 }
 
-// announce writes the queued marks to the shared backend. After a failure the marks are queued again.
 func (o *optOutMarks) announce(ctx context.Context) error {
 	o.mu.Lock()
 	marks := o.unannounced

@@ -21,7 +21,6 @@ type conversation struct {
 	name    string
 }
 
-// newConversation begins a conversation.
 func (f *fixture) newConversation(name string) *conversation {
 	id := session.IDOf(tenantA, session.NamespaceSession, name)
 	ses := f.store.Add(&session.Record{
@@ -32,8 +31,8 @@ func (f *fixture) newConversation(name string) *conversation {
 	return &conversation{fixture: f, id: id, name: name}
 }
 
-// sendTurn sends turn n. prepare may change the exchange before the offer, and may be nil. The hash of the list is
-// 1000+n, of the item 2000+n, and of the block's anchor 3000+n. The echo key is 4000+n.
+// sendTurn sends turn n. The hash of the list is 1000+n, of the item 2000+n, of the block's anchor 3000+n, and the echo
+// key is 4000+n. prepare may be nil.
 func (c *conversation) sendTurn(n int, prepare func(x *sample.Exchange)) {
 	c.fixture.t.Helper()
 	ses := c.fixture.store.AcquireInMemory(c.id)
@@ -59,20 +58,18 @@ func (c *conversation) sendTurn(n int, prepare func(x *sample.Exchange)) {
 	c.deliverAll()
 }
 
-// deliverAll moves the clock past the delay of changes that are only Counted, and delivers all changes to the backend.
+// deliverAll moves the clock past the delay of counts, and delivers all changes.
 func (c *conversation) deliverAll() {
 	c.fixture.clock.add(2 * time.Second)
 	c.fixture.deliver()
 }
 
-// row returns the stored record as text.
 func (c *conversation) row() string {
 	c.fixture.t.Helper()
 	row, _ := c.fixture.row(c.id)
 	return string(row.Data)
 }
 
-// record returns the stored record; nil means no record is stored.
 func (c *conversation) record() *session.Record {
 	c.fixture.t.Helper()
 	row, ok := c.fixture.row(c.id)
@@ -86,8 +83,7 @@ func (c *conversation) record() *session.Record {
 	return rec
 }
 
-// The store keeps no text, hash or key of an opted-out turn, and no copy of its text from the request of the next turn.
-// The other turns are kept.
+// No text, hash or key stays, and no copy of the text in the request of the next turn.
 func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -134,7 +130,6 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// The row of a session waits until the recorder has judged whether the newest turn opted out.
 func TestRowWaitsForOptOutDecision(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -147,15 +142,14 @@ func TestRowWaitsForOptOutDecision(t *testing.T) {
 	if row := c.row(); row != "" {
 		t.Errorf("row before the turn was judged = %s, want none", row)
 	}
-	f.store.OptedOut(newExchange(tenantA, "s", 1, f.clock.now()), nil) // the proxy calls OptedOut for a turn that the full queue refused
+	f.store.OptedOut(newExchange(tenantA, "s", 1, f.clock.now()), nil) // as the proxy does for a turn that the full queue refused
 	c.deliverAll()
 	if rec := c.record(); rec == nil || rec.Thread.ListHash != 1001 {
 		t.Errorf("row after the turn was judged = %q, want ListHash = 1001", c.row())
 	}
 }
 
-// A session whose turns all opted out is not stored, even with feedback. The record in memory keeps
-// the numbers of the opted-out turns.
+// The record in memory keeps the numbers of the opted-out turns.
 func TestOptedOutSessionIsNotStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -186,8 +180,7 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 	})
 }
 
-// If all turns of a session opted out, the store keeps a mark with the counts of turns and items, but no content. After
-// a restart with the same secret the session has these counts. With a different secret the mark is not found.
+// A mark has the counts of turns and items. With a different secret it is not found.
 func TestOptOutMarkSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	withSecret := func(secret string) func(o *store.Options) {
@@ -219,7 +212,6 @@ func TestOptOutMarkSurvivesARestart(t *testing.T) {
 	}
 }
 
-// Feedback on a session waits until the recorder has judged whether the newest turn opted out.
 func TestFeedbackWaitsForOptOutDecision(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -47,8 +47,7 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 	})
 }
 
-// The exchanges of a long outage are ten times as large as the memory for exchanges. Each exchange is stored
-// once after the outage, with its session and the key of the session.
+// The backlog is ten times as large as the memory for exchanges.
 func TestBacklogOfALongOutageIsStored(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
@@ -92,7 +91,6 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 	}
 }
 
-// The newest row of a session wins, even if older rows are delivered after a crash.
 func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -107,7 +105,6 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	checkEqual(t, "turns in the stored row", f.storedTurnCount(id), 5)
 }
 
-// After a restart, Acquire reports a session with an undelivered row as late, not as unknown.
 func TestUndeliveredSessionIsLateAfterARestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -127,11 +124,11 @@ func TestUndeliveredSessionIsLateAfterARestart(t *testing.T) {
 	f.store.Release(ses, store.Unchanged)
 }
 
-// lossyBackend is a shared backend. A new epoch means that the backend has lost its last writes.
+// lossyBackend is a shared backend. A new epoch means that it has lost its last writes.
 type lossyBackend struct {
 	*faultyBackend
 	epoch     string
-	announced func()            // called when a session is announced as forgotten; may be nil
+	announced func()            // called when an erasure is announced; may be nil
 	erased    []session.Erasure // returned by the next call of Erasures
 }
 
@@ -149,7 +146,6 @@ func (l *lossyBackend) Erasures(context.Context, string) (list []session.Erasure
 	return list, nil
 }
 
-// forgetElsewhere makes the next call of Erasures return an erasure by another replica.
 func (l *lossyBackend) forgetElsewhere(e session.Erasure) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,8 +161,7 @@ func (l *lossyBackend) OptOutMark(context.Context, session.ID) (session.OptOutMa
 }
 func (l *lossyBackend) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
 
-// withFleet makes the backend of a fixture a lossyBackend with an epoch, as if several replicas (a fleet) shared it,
-// and stores the lossyBackend in *lossy.
+// withFleet makes the backend a lossyBackend, as if several replicas shared it, and stores it in *lossy.
 func withFleet(lossy **lossyBackend, epoch string) func(o *store.Options) {
 	return func(o *store.Options) {
 		*lossy = &lossyBackend{faultyBackend: o.Backend.(*faultyBackend), epoch: epoch} //nolint:forcetypeassert // openFixture sets a *faultyBackend
@@ -174,7 +169,6 @@ func withFleet(lossy **lossyBackend, epoch string) func(o *store.Options) {
 	}
 }
 
-// deleteSession deletes a session from the backend.
 func (f *fixture) deleteSession(name string) {
 	f.t.Helper()
 	if ok, err := f.backend.Forget(f.t.Context(), tenantA, sessionID(name)); !ok || err != nil {
@@ -182,7 +176,6 @@ func (f *fixture) deleteSession(name string) {
 	}
 }
 
-// A shared backend with a new epoch has lost its last writes. The store delivers the last rows again.
 func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend
@@ -193,7 +186,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 		f.deliverFor(5 * time.Second)
 	}
 	checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
-	for _, epoch := range []string{"two", "three"} { // each change of the epoch starts a new delivery
+	for _, epoch := range []string{"two", "three"} { // each change starts a new delivery
 		f.deleteSession("new")
 		lossy.epoch = epoch
 		f.deliverFor(time.Second)
@@ -217,8 +210,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// Delivered exchanges leave the outbox once the backend can no longer lose them: after a sync of a local database, or
-// some seconds after a sync of a shared server.
+// They are durable after a sync of a local database, or some seconds after a sync of a shared server.
 func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{true, false} {
@@ -226,7 +218,7 @@ func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 			t.Parallel()
 			var lossy *lossyBackend
 			f := newFixture(t, func(o *store.Options) {
-				o.Queue.MaxBytes = 256 << 10 // small, so that a few kilobytes are worth a compaction
+				o.Queue.MaxBytes = 256 << 10 // a few kilobytes are then worth a compaction
 				if shared {
 					withFleet(&lossy, "one")(o)
 				}
@@ -252,8 +244,6 @@ func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 	}
 }
 
-// An outbox at its limit drops the newest exchanges and counts the dropped exchanges. The outbox accepts new
-// exchanges when the backend is back.
 func TestOutboxAtItsLimitDropsTheNewestExchanges(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 })
@@ -283,7 +273,7 @@ func TestOutboxAtItsLimitDropsTheNewestExchanges(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// If the outbox cannot be created, the store reports a failure and keeps undelivered exchanges in memory.
+// The outbox cannot be created, which is reported as a failure.
 func TestExchangesStayInMemoryWithoutAnOutbox(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) {
@@ -305,7 +295,6 @@ func TestExchangesStayInMemoryWithoutAnOutbox(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// A failure is reported with the step that failed.
 func TestFailuresNameTheFailedStep(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -329,7 +318,6 @@ func TestFailuresNameTheFailedStep(t *testing.T) {
 	checkFailures("nothing fails")
 }
 
-// Lag is the age of the oldest exchange that the backend does not have.
 func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -351,7 +339,6 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	checkEqual(t, "lag after the outage", f.store.Lag(), 0)
 }
 
-// A stop reports exchanges that neither the disk nor the backend has stored.
 func TestStopReportsLostExchanges(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Queue.Path = "" })
@@ -365,8 +352,6 @@ func TestStopReportsLostExchanges(t *testing.T) {
 	checkEqual(t, "the failed steps contain stop", slices.Contains(f.takeFailures(), "stop"), true)
 }
 
-// While the backend is down, a full outbox drops the newest exchanges of the tenant that floods it, and accepts the
-// exchanges of another tenant.
 func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]struct {
@@ -412,12 +397,12 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	}
 }
 
-// slowBackend is a backend behind a slow network: a write of more than limit bytes of text times out.
+// slowBackend times out for a write of more than limit bytes of text.
 type slowBackend struct {
 	*faultyBackend
 	limit   int
-	err     error // returned by a write above the limit
-	largest int   // bytes of text of the largest successful write
+	err     error // for a write above the limit
+	largest int   // of the successful writes
 }
 
 func (b *slowBackend) Write(ctx context.Context, batch session.Batch) error {
@@ -435,7 +420,6 @@ func (b *slowBackend) Write(ctx context.Context, batch session.Batch) error {
 	return nil
 }
 
-// A delivery that timed out is retried with fewer rows, because a retry with the same rows would time out again.
 func TestSlowBackendGetsSmallerDeliveries(t *testing.T) {
 	t.Parallel()
 	for name, timeout := range map[string]error{"context deadline": context.DeadlineExceeded, "connection deadline": os.ErrDeadlineExceeded} {

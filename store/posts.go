@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	postLimit = 5 * time.Second        // maximum time to store a post in the backend
-	postRetry = 100 * time.Millisecond // pause before a retry while the backend is unavailable
+	postLimit = 5 * time.Second        // to store a post in the backend
+	postRetry = 100 * time.Millisecond // pause while the backend is unavailable
 )
 
-// parkingStore is the part of a backend that holds parked feedback, and finds sessions by echo key or sample id.
-// Feedback is parked under an echo key while no session with the key is known.
+// parkingStore is the part of a backend for parked feedback, which waits under an echo key until a session with the key
+// is known.
 type parkingStore interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (feedback.Entry, bool, error)
@@ -28,22 +28,21 @@ type parkingStore interface {
 // Status is the outcome of posting feedback.
 type Status string
 
-// The statuses of posted feedback.
 const (
-	Joined  Status = "joined"  // the feedback is stored on a session
-	Parked  Status = "parked"  // the session is not known yet, or the feedback waits in the outbox
+	Joined  Status = "joined"  // stored on a session
+	Parked  Status = "parked"  // the session is unknown, or the feedback waits in the outbox
 	Ignored Status = "ignored" // the session opted out
 
-	Unanswered Status = "unanswered" // not stored, because the post has IfAnswered and the session or run has no successful reply
+	Unanswered Status = "unanswered" // not stored: the post has IfAnswered, and the session or run has no successful reply
 )
 
 // Posted is the result of posting one entry of feedback.
 type Posted struct {
-	ID      string // id of the entry; set by Rate only
-	Session string // name of the session; "" while parked
-	Run     string // name of the run, if a run was rated
+	ID      string // of the entry; set by Rate only
+	Session string // name; "" while parked
+	Run     string // name, if a run was rated
 	Status  Status
-	Work    *Owners // all sessions and runs that a post about a commit, branch or pull request rated; Session or Run is the newest
+	Work    *Owners // all rated sessions and runs, for a commit, branch or pull request; Session or Run is the newest
 }
 
 // Owners are the names of the sessions and runs whose tool results contain a commit, a branch or a
@@ -53,8 +52,8 @@ type Owners struct {
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// LimitAdvice returns advice for the client, and true, if err reports that the session, or the tenant's parked
-// feedback, has reached its limit of entries.
+// LimitAdvice returns advice for the client if err reports that the session, or the tenant's parked feedback, has
+// reached its limit of entries.
 func LimitAdvice(err error) (advice string, ok bool) {
 	if _, full := errors.AsType[session.FeedbackFull](err); full {
 		return "this session or run has the largest number of feedback entries (limits.feedback); to correct an entry, post its id again", true
@@ -65,7 +64,6 @@ func LimitAdvice(err error) (advice string, ok bool) {
 	return "", false
 }
 
-// poster stores posted feedback.
 type poster struct {
 	backend  parkingStore
 	sessions *sessions
@@ -83,17 +81,16 @@ type subject struct {
 	Key        session.EchoKey `json:"key,omitempty"`        // finds the session if no candidate is known; unmatched feedback is parked under the key
 	Fallbacks  []session.ID    `json:"otherwise,omitempty"`  // possible ids of the session, tried after Candidates and Key
 	Sample     string          `json:"sample,omitempty"`     // id of a sample of the session
-	// Works are groups of references to commits, branches and pull requests. The first group with a reference that
-	// occurs in the tool results of a session counts, and the subject is every such session.
+	// Works are groups of references to commits, branches and pull requests. The subject is every session whose tool
+	// results contain a reference of the first group that occurs.
 	Works [][]work.Ref `json:"works,omitempty"`
-	// HasClientID reports that the sender chose the id of the entry. The post may then repeat a stored entry, and gets
-	// the time of that entry.
+	// HasClientID means that the sender chose the id of the entry. The post may then repeat a stored entry, and gets
+	// its time.
 	HasClientID bool `json:"keyed,omitempty"`
 
-	erasures uint64 // finished erasures before the look-up of the session; set by postOnce
+	erasures uint64 // finished erasures before the session's look-up
 }
 
-// rate stores a post as Store.Rate documents.
 func (po *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
 	subj, err := subjectOf(tenant, &p)
 	if err != nil {
@@ -110,8 +107,8 @@ func (po *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Pos
 	return posted, err
 }
 
-// unansweredStatus returns a result with the status Unanswered if the subject is known and has no successful reply; ok
-// is false otherwise. ok is also false if the subject is unknown or the backend does not answer.
+// unansweredStatus returns the status Unanswered if the subject is known and has no successful reply. ok is false
+// otherwise, and if the backend does not answer.
 func (po *poster) unansweredStatus(ctx context.Context, tenant string, s *subject) (posted Posted, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
@@ -129,7 +126,6 @@ func (po *poster) unansweredStatus(ctx context.Context, tenant string, s *subjec
 	return Posted{}, false
 }
 
-// subjectOf returns the subject of a post.
 func subjectOf(tenant string, p *feedback.Post) (s subject, err error) {
 	s.HasClientID = p.HasSenderID
 	switch {
@@ -158,7 +154,6 @@ func subjectOf(tenant string, p *feedback.Post) (s subject, err error) {
 	return s, err
 }
 
-// post stores feedback in the backend, or in the outbox if the backend fails to store the feedback.
 func (po *poster) post(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
 	e = po.optOuts.redactEntry(e)
 	if po.late.outbox == nil {
@@ -175,14 +170,13 @@ func (po *poster) post(ctx context.Context, tenant string, s *subject, e feedbac
 	if err == nil || isPermanent(err) {
 		return p, err
 	}
-	if ctx.Err() == nil { // otherwise the client has left, and the error says nothing about the backend
+	if ctx.Err() == nil { // otherwise the client has left
 		po.late.skipBackendUntil.Store(po.late.now().Add(latePause).UnixNano())
 	}
 	return po.saveToOutbox(ctx, tenant, s, &e, err)
 }
 
-// postWithRetry stores feedback in the backend. If the backend is unavailable, postWithRetry retries until limit has
-// passed or the backend counts as down.
+// postWithRetry stores feedback in the backend. It retries until limit has passed or the backend counts as down.
 func (po *poster) postWithRetry(ctx context.Context, tenant string, s *subject, e feedback.Entry, limit time.Duration) (Posted, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -199,8 +193,7 @@ func (po *poster) postWithRetry(ctx context.Context, tenant string, s *subject, 
 	}
 }
 
-// postOnce adds feedback to the session of its subject, or parks the feedback if the session is
-// unknown.
+// postOnce adds feedback to the session of its subject, or parks the feedback.
 func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
 	attempt := *s
 	attempt.erasures = po.undoer.tombstones.finishedErasures()
@@ -218,15 +211,14 @@ func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e fee
 		}
 		s = &subject{Candidates: []session.ID{id}, HasClientID: s.HasClientID, erasures: s.erasures}
 	}
-	// The parked feedback must be read before the session. An entry that moves from the parked feedback to the session
-	// meanwhile is then found on the session.
+	// Read the parked feedback before the session: an entry that moves to the session meanwhile is then found there.
 	e, err := po.parkedOriginal(ctx, tenant, s, e)
 	if err != nil {
 		return Posted{}, err
 	}
 	for _, id := range s.Candidates {
 		if len(s.Candidates) > 1 && !po.sessions.live.has(id) {
-			continue // joinByKey finds the session with one look-up in the backend instead of one for each candidate
+			continue // joinByKey needs one look-up for all candidates
 		}
 		member, ok, err := po.sessions.member(ctx, tenant, id)
 		if err != nil {
@@ -250,20 +242,18 @@ func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e fee
 	if err := po.backend.Park(ctx, tenant, s.Key, e); err != nil {
 		return Posted{}, err
 	}
-	// A session with the key may have begun between the look-up and the parking. Without a second look-up its feedback
-	// would stay parked.
+	// A session with the key may have begun between look-up and parking; its feedback would stay parked.
 	p, ok, err := po.joinByKey(ctx, tenant, s, e)
 	if err != nil || !ok {
 		return Posted{Status: Parked}, err
 	}
-	return p, nil // the parked copy does no harm, because it has the same id, and entries with one id count once
+	return p, nil // the parked copy is harmless: entries with one id count once
 }
 
-// joinByKey adds feedback to the newest known session with the subject's echo key. The second result reports
-// whether there is such a session.
+// joinByKey adds feedback to the newest known session with the subject's echo key.
 func (po *poster) joinByKey(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, bool, error) {
 	var ids []session.ID
-	if id, ok := po.changes.find(s.Key); ok { // memory must be searched before the backend, because a key leaves memory only after the backend has it
+	if id, ok := po.changes.find(s.Key); ok { // a key leaves memory after the backend has it
 		ids = []session.ID{id}
 	} else {
 		found, err := po.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
@@ -285,8 +275,8 @@ func (po *poster) joinByKey(ctx context.Context, tenant string, s *subject, e fe
 	return Posted{}, false, nil
 }
 
-// join adds feedback to a session and to its run or parent session. For an opted-out session the status
-// is Ignored. If the session is deleted meanwhile, join deletes the feedback, too, and returns ErrNoSession.
+// join adds feedback to a session and to its run or parent session. For an opted-out session the status is Ignored. If
+// the session is deleted meanwhile, so is the feedback, and the error is ErrNoSession.
 func (po *poster) join(ctx context.Context, tenant string, s *subject, member session.Member, e feedback.Entry) (Posted, error) {
 	p := Posted{Session: member.Name, Run: member.Run, Status: Joined}
 	if po.optOuts.allTurnsOptedOut(ctx, tenant, member.ID) {
@@ -300,7 +290,7 @@ func (po *poster) join(ctx context.Context, tenant string, s *subject, member se
 		}
 		e = originalEntry(e, stored, ok)
 	}
-	// The session comes before the unit, because feedback that the session refuses must not count for the unit.
+	// The session comes first: refused feedback must not count for the unit.
 	err := po.feedback.add(ctx, tenant, map[session.ID][]feedback.Entry{member.ID: {e}})
 	if po.undoer.undo(ctx, s.erasures, tenant, member.ID) {
 		return Posted{}, ErrNoSession
@@ -316,7 +306,6 @@ func (po *poster) join(ctx context.Context, tenant string, s *subject, member se
 	return p, err
 }
 
-// parkedOriginal returns the parked entry that e repeats, or e if there is none.
 func (po *poster) parkedOriginal(ctx context.Context, tenant string, s *subject, e feedback.Entry) (feedback.Entry, error) {
 	if !s.HasClientID || s.Key == 0 {
 		return e, nil
@@ -325,8 +314,8 @@ func (po *poster) parkedOriginal(ctx context.Context, tenant string, s *subject,
 	return originalEntry(e, parked, ok), err
 }
 
-// originalEntry returns stored if stored exists, as ok reports, and e repeats stored. Otherwise it returns e. A
-// repeated post thus keeps the time of the first post, and does not replace later feedback of the same rater.
+// originalEntry returns the stored entry that e repeats, or e. A repeated post keeps the first time, and does not
+// replace later feedback of the same rater.
 func originalEntry(e, stored feedback.Entry, ok bool) feedback.Entry {
 	if ok && e.Repeats(&stored) {
 		return stored

@@ -17,50 +17,48 @@ import (
 )
 
 const (
-	outboxWriteLimit  = 5 * time.Second // longest wait for the write of a post to the outbox
-	knownSessionLimit = postRetry       // longest search for the session of a post that is written to the outbox
-	downLimit         = time.Second     // maximum time for a first attempt on a backend that is down
-	latePause         = time.Second     // pause after the backend failed to store a post
-	lateLimit         = time.Second     // maximum time for the delivery of late posts in one round of the shipper
-	lateBytes         = 1 << 20         // maximum bytes of late posts read for one round
-	onePostBytes      = 1               // with this limit, outbox.Posts returns one post
+	outboxWriteLimit  = 5 * time.Second // longest write of a post to the outbox
+	knownSessionLimit = postRetry       // longest search for the session of a post
+	downLimit         = time.Second     // first attempt on a backend that is down
+	latePause         = time.Second     // after a failure of the backend
+	lateLimit         = time.Second     // one round of late posts
+	lateBytes         = 1 << 20         // late posts read for one round
+	onePostBytes      = 1               // as a limit, outbox.Posts returns one post
 )
 
-// latePosts holds the posts that the backend failed to store. These late posts wait in the outbox, so that a restart
-// loses none. The goroutine of the shipper delivers them.
+// latePosts holds the posts that the backend failed to store. They wait in the outbox, so that a restart loses none.
+// The deliverer's goroutine delivers them.
 type latePosts struct {
-	outbox     *outbox.Outbox // nil means no outbox; a post that the backend fails to store is then lost, and its client gets the error
+	outbox     *outbox.Outbox // nil means none; a client then gets the error of the backend
 	now        func() time.Time
 	tombstones *tombstones
 
-	skipBackendUntil atomic.Int64 // time in Unix nanoseconds until which posts go to the outbox without an attempt on the backend
+	skipBackendUntil atomic.Int64 // Unix nanoseconds; until then, posts go to the outbox at once
 
 	mu      sync.Mutex // a leaf lock; guards queue and writing
 	queue   []*queuedPost
-	writing bool           // a goroutine runs writeQueue; at most one runs, even if the disk hangs
-	writes  sync.WaitGroup // the goroutine of writeQueue
+	writing bool // writeQueue runs: at most one, even if the disk hangs
+	writes  sync.WaitGroup
 
-	// Only the shipper's goroutine uses the fields below.
-	nextDelivery time.Time // earliest time of the next delivery
-	lastTried    int64     // number of the last post whose delivery was tried
-	oldest       time.Time // time at which the oldest waiting post was received; zero means unknown, or no post waits
+	// Only the deliverer's goroutine uses the fields below.
+	nextDelivery time.Time
+	lastTried    int64     // number of the last tried post
+	oldest       time.Time // receipt of the oldest waiting post; zero means unknown, or none waits
 }
 
 // LateMetrics counts late posts that were dropped, by reason.
 type LateMetrics struct {
-	Unknown atomic.Int64 // no session was found for the post
-	Full    atomic.Int64 // the session, or the tenant's parked feedback, had reached its limit of entries
+	Unknown atomic.Int64 // no session was found
+	Full    atomic.Int64 // the session, or the tenant's parked feedback, was at its limit
 	Bad     atomic.Int64 // the post is invalid, its delivery panicked, or the data directory cannot be written
-	Expired atomic.Int64 // the post waited too long
+	Expired atomic.Int64 // waited too long
 }
 
-// latePost is the JSON document of a late post in the outbox.
 type latePost struct {
 	Subject subject        `json:"subject"`
 	Entry   feedback.Entry `json:"entry"`
 }
 
-// isPermanent reports whether every further attempt to store a post would fail with the same error.
 func isPermanent(err error) bool {
 	_, isFull := LimitAdvice(err)
 	_, isWorkError := errors.AsType[*WorkError](err)
@@ -95,13 +93,11 @@ func (po *poster) saveToOutbox(ctx context.Context, tenant string, s *subject, e
 	return Posted{Status: Parked}, nil
 }
 
-// queuedPost is a post in the queue of latePosts, before its write to the outbox.
 type queuedPost struct {
 	post    outbox.Post
-	written chan error // receives the result of the write
+	written chan error
 }
 
-// enqueue queues a post, and starts a goroutine that runs writeQueue, unless one runs already.
 func (po *poster) enqueue(p *queuedPost) {
 	l := po.late
 	l.mu.Lock()
@@ -113,16 +109,15 @@ func (po *poster) enqueue(p *queuedPost) {
 	}
 }
 
-// dequeue removes a post from the queue, because its request no longer waits. If the write of the post has begun,
-// dequeue does nothing.
+// dequeue removes a post whose request no longer waits, unless the write has begun.
 func (l *latePosts) dequeue(p *queuedPost) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = slices.DeleteFunc(l.queue, func(q *queuedPost) bool { return q == p })
 }
 
-// writeQueue writes the queued posts, and returns when the queue is empty. All posts in the queue share
-// one write, because each write waits for the disk. If this write fails, each post is written alone.
+// writeQueue writes the queued posts until the queue is empty. They share a write, because each write waits for the
+// disk; if it fails, each post is written alone.
 func (po *poster) writeQueue() {
 	l := po.late
 	for {
@@ -145,7 +140,6 @@ func (po *poster) writeQueue() {
 	}
 }
 
-// write writes posts to the outbox in one transaction.
 func (po *poster) write(list []*queuedPost) error {
 	posts := make([]outbox.Post, len(list))
 	for i := range list {
@@ -154,9 +148,8 @@ func (po *poster) write(list []*queuedPost) error {
 	return po.feedback.guard.RunErr(label.StepFeedback, func() error { return po.late.outbox.AddPosts(posts) })
 }
 
-// knownSession returns the session of the reply, request or sample that a post names, if memory or the backend knows
-// the session now. The post is stored in the outbox with the id of the session, so that a deletion of the session
-// also deletes the post. cause is as in saveToOutbox.
+// knownSession returns the session of the reply, request or sample that a post names, if it is known now. With the id
+// in the outbox, a deletion of the session also deletes the post.
 func (po *poster) knownSession(ctx context.Context, tenant string, s *subject, cause error) []session.ID {
 	if id, ok := po.changes.find(s.Key); ok {
 		return []session.ID{id}
@@ -166,21 +159,20 @@ func (po *poster) knownSession(ctx context.Context, tenant string, s *subject, c
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), knownSessionLimit)
 	defer cancel()
-	ids, err := po.ratedSession(ctx, tenant, s) // a backend that fails to write may still answer reads
+	ids, err := po.ratedSession(ctx, tenant, s) // a backend that fails to write may answer reads
 	if err != nil {
 		return nil
 	}
 	return ids
 }
 
-// hasOptedOut reports whether a session that a post names is in memory and has opted out.
 func (po *poster) hasOptedOut(ctx context.Context, tenant string, s *subject) bool {
 	return slices.ContainsFunc(slices.Concat(s.Candidates, s.Fallbacks), func(id session.ID) bool { return po.optOuts.allTurnsOptedOut(ctx, tenant, id) })
 }
 
-// deliverLate delivers late posts in the order of their receipt, within lateLimit, if ready is true. ready reports that
-// the backend accepts writes and has all rows of the outbox. A post about a commit must wait for this, because its
-// session is found only after the session's row is stored. The caller is the shipper's goroutine.
+// deliverLate delivers late posts in the order of their receipt, within lateLimit, if the backend accepts writes and
+// has all rows of the outbox (ready): the sessions of a commit are found only by stored rows. The caller is the
+// deliverer's goroutine.
 func (po *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	l := po.late
 	if l.outbox == nil || l.outbox.PostCount() == 0 {
@@ -208,9 +200,8 @@ func (po *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	}
 }
 
-// deliverRound delivers late posts of at most lateBytes. Posts that are stored, or that can never be stored, leave the
-// outbox. Any other failure ends the round, and the next round begins with the next post, so that one post never blocks
-// the others.
+// deliverRound delivers late posts of at most lateBytes. Posts that are stored, or can never be stored, leave the
+// outbox. After a temporary failure, the next round begins with the next post, so that no post blocks the rest.
 func (po *poster) deliverRound(ctx context.Context) error {
 	l := po.late
 	list, err := l.outbox.Posts(l.lastTried, lateBytes)
@@ -225,7 +216,7 @@ func (po *poster) deliverRound(ctx context.Context) error {
 	var done []int64
 	for i := range list {
 		err = po.deliverPost(ctx, &list[i])
-		if ctx.Err() != nil && len(done) > 0 { // the time limit of the round has passed
+		if ctx.Err() != nil && len(done) > 0 { // the time of the round is over
 			err = nil
 			break
 		}
@@ -244,7 +235,6 @@ func (po *poster) deliverRound(ctx context.Context) error {
 	return err
 }
 
-// deliverPost delivers one late post, unless its session was deleted.
 func (po *poster) deliverPost(ctx context.Context, p *outbox.Post) error {
 	return po.feedback.guard.RunErr(label.StepFeedback, func() error {
 		var late latePost
@@ -261,7 +251,6 @@ func (po *poster) deliverPost(ctx context.Context, p *outbox.Post) error {
 	})
 }
 
-// countLate counts a late post that can never be stored, by the error of its delivery. A nil error counts nothing.
 func (po *poster) countLate(err error) {
 	t := &po.feedback.metrics.Late
 	_, isFull := LimitAdvice(err)
@@ -277,10 +266,11 @@ func (po *poster) countLate(err error) {
 	}
 }
 
-// latePostNumbers returns the numbers of a tenant's late posts about the sessions for which match returns true. A post
-// names its session directly, or by a reply, a request or a sample. If all is true, latePostNumbers returns the numbers
-// of all late posts of the tenant. It reads the posts with numbers above after; last is the highest number that it
-// read. The caller is the shipper's goroutine, and must not hold handoff.mu, because latePostNumbers calls the backend.
+// latePostNumbers returns the numbers of a tenant's late posts about matching sessions, or of all its late posts. A
+// post names its session directly, or by a reply, a request or a sample. Only posts after a number are read; last is
+// the highest.
+//
+// The caller is the deliverer's goroutine, without handoff.mu, because latePostNumbers calls the backend.
 func (po *poster) latePostNumbers(ctx context.Context, after int64, tenant string, all bool, match func(session.ID) bool) (numbers []int64, last int64, err error) {
 	box := po.late.outbox
 	if box == nil || box.PostCount() == 0 {
@@ -314,7 +304,7 @@ func (po *poster) latePostNumbers(ctx context.Context, after int64, tenant strin
 }
 
 // ratedSession returns a list with the session of the reply, request or sample that a subject names. The list is empty
-// if the session is unknown, and for a commit, a branch or a pull request, which may occur in several sessions.
+// if it is unknown, and for a commit, which may be in several sessions.
 func (po *poster) ratedSession(ctx context.Context, tenant string, s *subject) ([]session.ID, error) {
 	if s.Sample != "" {
 		id, ok, err := po.backend.SampleSession(ctx, tenant, s.Sample)
@@ -331,5 +321,5 @@ func (po *poster) ratedSession(ctx context.Context, tenant string, s *subject) (
 	}
 	found, err := po.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
 	ids := found[s.Key]
-	return ids[:min(len(ids), 1)], err // the newest session
+	return ids[:min(len(ids), 1)], err // the newest
 }

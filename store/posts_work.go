@@ -15,20 +15,17 @@ import (
 
 // WorkError is the error for feedback on a commit, a branch or a pull request from which no session can be found.
 type WorkError struct {
-	Status int    // HTTP status for the client
-	Advice string // message for the client, with the remedy
+	Status int    // HTTP status
+	Advice string // for the client
 }
 
 func (e *WorkError) Error() string { return e.Advice }
 
-// errNoWork returns the error for a commit, branch or pull request that no tool result of a session
-// contains.
 func errNoWork(kind work.Kind) error {
 	return &WorkError{http.StatusNotFound, "unknown " + string(kind) + ": no stored session of this tenant showed it in the result of a tool call; post the feedback by session_id or run_id"}
 }
 
-// parseWork returns the commit, branch or pull request that a post names, as one group with one reference. The result
-// is nil for a post about another subject.
+// parseWork returns the commit, branch or pull request of a post, as one group with one reference, or nil.
 func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 	var ref work.Ref
 	var ok bool
@@ -52,10 +49,8 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 	return [][]work.Ref{{ref}}, nil
 }
 
-// postToWork adds feedback to the sessions whose tool results contain a reference of s.Works, at most
-// session.MaxEchoSessions. The groups of s.Works are tried in order, until a group matches a session. If several
-// sessions belong to one run, the feedback is added to the run once. A retry after an error is safe, because the entry
-// keeps its id.
+// postToWork adds feedback to the sessions whose tool results contain a reference of the first group that occurs, at
+// most session.MaxEchoSessions. A run gets the feedback once. A retry is safe, because the entry keeps its id.
 func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e feedback.Entry) (posted Posted, err error) {
 	var list []session.Member
 	for _, refs := range s.Works {
@@ -96,9 +91,8 @@ func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e f
 	return posted, nil
 }
 
-// sessionsOf returns the sessions whose tool results contain one of the references, newest first. A session that
-// belongs to a run or to a parent session is replaced by the run or the parent. The error is a *WorkError if no
-// session contains a reference, or if an abbreviated hash matches several commits.
+// sessionsOf returns the sessions whose tool results contain a reference, newest first, each replaced by its run or
+// parent if possible. The error is a *WorkError without a session, or if a short hash matches several commits.
 func (po *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
 	for _, ref := range refs {
 		ids, err := po.sessionsWithEcho(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))
@@ -136,14 +130,12 @@ func (po *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref
 	return list, nil
 }
 
-// sessionsWithEcho returns the sessions with an echo key: first the sessions of undelivered keys, then the sessions
-// from the backend, both newest first.
+// sessionsWithEcho returns the sessions with an echo key: of undelivered keys, then in the backend, both newest first.
 func (po *poster) sessionsWithEcho(ctx context.Context, tenant string, key session.EchoKey) ([]session.ID, error) {
 	return appendStored(ctx, po.changes.findAll(key), po.backend, tenant, key)
 }
 
-// countCommits returns the number of different commits in hashes. A hash that is a prefix of another
-// hash names the same commit.
+// countCommits returns the number of different commits. A hash and a prefix of the hash are one commit.
 func countCommits(hashes []string) (count int) {
 	for i, h := range hashes {
 		isPrefixOf := func(longer string) bool { return len(longer) > len(h) && strings.HasPrefix(longer, h) }

@@ -12,18 +12,17 @@ import (
 )
 
 const (
-	// waitLimit is the longest time for which a request waits for the backend, for the look-up of its session and the
-	// write of its decisions together.
+	// waitLimit is the longest wait of a request for the backend, for the look-up of its session and the write of its
+	// decisions together.
 	waitLimit = 65 * time.Millisecond
-	// overdueLimit is the longest wait of a request while writes of earlier requests exceed
-	// waitLimit.
+	// overdueLimit is the longest wait while writes of earlier requests exceed waitLimit.
 	overdueLimit = 3 * time.Millisecond
-	maxOverdue   = 256 // number of overdue writes above which no new write starts
-	maxUnawaited = 256 // maximum number of writes by PublishCounts at one time
+	maxOverdue   = 256 // above which no new write starts
+	maxUnawaited = 256 // concurrent writes of PublishCounts
 )
 
 // publisher writes the decisions of turns to a shared backend before the client has the end of the answer, because the
-// client's next request may reach another replica.
+// client's next request may reach a different replica.
 type publisher struct {
 	backend   batchWriter // nil means this process owns the backend
 	optOuts   *optOutFilter
@@ -34,23 +33,16 @@ type publisher struct {
 	onPanic   func(step label.Step, value any)
 
 	writes    sync.WaitGroup
-	overdue   atomic.Int64 // writes in progress whose request has stopped waiting
-	unawaited atomic.Int64 // writes in progress for which no request waits
+	overdue   atomic.Int64 // writes whose request has stopped waiting
+	unawaited atomic.Int64 // writes for which no request waits
 }
 
-// canPublish reports whether replicas share the backend, and the backend keeps up with writes.
 func (p *publisher) canPublish() bool {
 	return p.backend != nil && !p.state.backendDown.Load() && p.overdue.Load() <= maxOverdue
 }
 
-// Publish writes the row of a session with new decisions, so that the other replicas can read it. unit is the run or
-// the parent session whose coins the session shares; nil means the session has its own coins. A coin is the random
-// decision to inject or to withhold a lesson. Publish checks the opt-out rules as the recorder does, so that nothing
-// of an opted-out exchange is written. answered is as in OptedOut.
-// A write that fails or is late loses nothing, because the recorder's next batch has the same rows. waited is the
-// time for which the request has already waited for the backend.
-//
-// If this process owns the backend, Publish does nothing.
+// Publish writes the row of a session with new decisions; see Store.Publish. It checks the opt-out rules as the
+// recorder does, so that nothing of an opted-out exchange is written.
 func (p *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
 	if !p.canPublish() {
 		return
@@ -60,7 +52,7 @@ func (p *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 		p.PublishOptOut(ses, waited)
 		return
 	}
-	redactor := p.optOuts.newRedactor() // the recorder has a redactor of its own
+	redactor := p.optOuts.newRedactor() // the recorder has its own
 	row, ok := p.optOuts.redactedRow(redactor, ses)
 	if !ok {
 		return
@@ -76,10 +68,9 @@ func (p *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 	})
 }
 
-// PublishCounts starts to write the row of a session after a turn without decisions, and does not wait for the write.
-// The recorder also writes the row, but up to a second later. If the next turn reached another replica within this
-// second, this replica would continue with the counts of an earlier turn. The backend would then discard the recorder's
-// row, because the row of the other replica is newer. If this process owns the backend, PublishCounts does nothing.
+// PublishCounts starts to write the row of a session after a turn without decisions. Without it, a replica that gets
+// the next turn before the recorder's row, up to a second later, would continue with old counts, and the backend would
+// discard the recorder's row as older.
 func (p *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []string) {
 	if !p.canPublish() || p.unawaited.Load() >= maxUnawaited {
 		return
@@ -99,8 +90,8 @@ func (p *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []s
 	})
 }
 
-// write writes a batch to the backend, without the content of deleted sessions. An erasure during the write may miss
-// the new rows; write then deletes them, even after an error, because an interrupted write may have succeeded.
+// write writes a batch without the content of deleted sessions. If an erasure meanwhile has missed the new rows, write
+// deletes them, even after an error, because an interrupted write may have succeeded.
 func (p *publisher) write(ctx context.Context, b session.Batch) error {
 	finished := p.undoer.tombstones.finishedErasures()
 	b = p.undoer.tombstones.withoutDeleted(b)
@@ -117,7 +108,6 @@ func (p *publisher) write(ctx context.Context, b session.Batch) error {
 	return err
 }
 
-// startWrite starts a write to the backend, and returns a channel that is closed at the end of the write.
 func (p *publisher) startWrite(request string, write func(ctx context.Context) error) (written chan struct{}) {
 	written = make(chan struct{})
 	p.writes.Go(func() {
@@ -136,8 +126,7 @@ func (p *publisher) startWrite(request string, write func(ctx context.Context) e
 	return written
 }
 
-// writeAndWait starts a write to the backend, and waits for its end, but at most until the request has waited waitLimit
-// in total. A write that takes longer continues without the request.
+// writeAndWait starts a write, and waits for the end until the request has waited waitLimit in total.
 func (p *publisher) writeAndWait(request string, waited time.Duration, write func(ctx context.Context) error) {
 	written := p.startWrite(request, write)
 	limit := waitLimit - waited
@@ -157,8 +146,8 @@ func (p *publisher) writeAndWait(request string, waited time.Duration, write fun
 	}
 }
 
-// PublishOptOut writes that the newest turn of a session opted out, so that the other replicas can read it. It writes
-// the row of the session or, if the session has none, its opt-out mark. waited is as in Publish.
+// PublishOptOut writes that the newest turn of a session opted out: in the session's row or, if there is none, in an
+// opt-out mark. waited is as in Store.Publish.
 func (p *publisher) PublishOptOut(ses *Session, waited time.Duration) {
 	if !p.canPublish() {
 		return

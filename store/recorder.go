@@ -11,8 +11,8 @@ import (
 	"precept/store/outbox"
 )
 
-// recorder writes turns, the rows of changed sessions and new echo keys to the outbox. It leaves out opted-out content,
-// and redacts the rest. handoff.mu guards the fields from redactor on.
+// recorder writes turns, the rows of changed sessions and new echo keys to the outbox, without opted-out content and
+// redacted. handoff.mu guards the fields from redactor on.
 type recorder struct {
 	inbox      *inbox
 	changes    *changeQueue
@@ -23,26 +23,25 @@ type recorder struct {
 	metrics    *Metrics
 	state      *state
 	onPanic    func(step label.Step, value any)
-	onRecorded func(x *sample.Exchange) // nil means not called
-	sentiment  bool                     // the user's sentiment counts as implicit feedback
+	onRecorded func(x *sample.Exchange) // may be nil
+	sentiment  bool                     // the user's sentiment is implicit feedback
 
-	redactor      *redact.Redactor // numbers the placeholders of an exchange after those of its session's earlier exchanges
-	reusableTurns []Turn           // empty list whose memory the queue of the inbox uses next
+	redactor      *redact.Redactor // continues the placeholder numbers of the session
+	reusableTurns []Turn           // an empty list whose memory the inbox uses next
 	inProgress    turnsInProgress
 }
 
-// turnsInProgress lists the turns in progress for which the recorder writes stubs.
 type turnsInProgress struct {
-	reusableTurns []*TurnStart // empty list whose memory inbox.startedTurns uses next
-	turns         []*TurnStart // turns in progress at the last flush
-	unwritten     []*TurnStart // turns whose stub is in handoff.pending
+	reusableTurns []*TurnStart // an empty list whose memory inbox.startedTurns uses next
+	turns         []*TurnStart // at the last flush
+	unwritten     []*TurnStart // their stub is in handoff.pending
 }
 
-// record writes new turns to the outbox. A crash loses at most the turns since the last call. If all is true, record
-// also writes the rows of the sessions in changeQueue.delayed.
+// record writes new turns to the outbox, and rows of delayed sessions if all is true. A crash loses at most the turns
+// since the last call.
 //
-// record works in pieces of pieceBytes, because redaction, encoding and writing copy each exchange. If many turns end
-// at once, for example when the network fails, the copies of all exchanges would otherwise take most of the memory.
+// record works in pieces: redaction, encoding and writing copy each exchange, and many turns may end at once, for
+// example when the network fails.
 func (r *recorder) record(now time.Time, all bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()
@@ -57,9 +56,8 @@ func (r *recorder) record(now time.Time, all bool) {
 	}
 }
 
-// admitPiece takes one piece of the offered turns from the inbox, admits each turn of the piece, and
-// reports whether turns remain in the inbox. The inbox is a list instead of a channel, because waking
-// the recorder for each turn would cost a request more time than Offer does. The caller holds handoff.mu.
+// admitPiece admits one piece of the offered turns, and reports whether more remain. The inbox is not a channel,
+// because waking the recorder for each turn would cost a request more time. The caller holds handoff.mu.
 func (r *recorder) admitPiece() (more bool) {
 	r.inbox.mu.Lock()
 	turns, abandoned, begun := r.inbox.takePiece(r.reusableTurns[:0]), r.inbox.abandoned, r.inbox.startedTurns
@@ -83,8 +81,8 @@ func (r *recorder) admitPiece() (more bool) {
 	return more
 }
 
-// admit redacts the exchange of one turn, and adds the exchange to handoff.pending. An exchange is dropped and counted
-// if it opted out, if its session was deleted, or if a step panics. No unredacted text leaves admit.
+// admit redacts the exchange of one turn, and adds the exchange to handoff.pending. An exchange is dropped if it opted
+// out, if its session was deleted, or if a step panics. No unredacted text leaves admit.
 func (r *recorder) admit(t Turn) {
 	defer t.addPins(-1)
 	drop := func(reason string) {
@@ -92,7 +90,7 @@ func (r *recorder) admit(t Turn) {
 		r.state.heldBytes.Add(-t.Size)
 		r.handoff.pending.endTurn(t.Start, reason)
 		if reason == droppedOptOut && t.Start != nil && t.Start.stubWritten {
-			r.handoff.pending.scrub = true // the stub of the turn must also leave the file of the outbox
+			r.handoff.pending.scrub = true // its stub must also leave the file of the outbox
 		}
 	}
 	defer func() {
@@ -118,7 +116,7 @@ func (r *recorder) admit(t Turn) {
 	if r.onRecorded != nil {
 		r.onRecorded(x)
 	}
-	x.Seal() // encodes the exchange once for outbox and backend; a panic here drops only this exchange
+	x.Seal() // encodes the exchange once, for outbox and backend; a panic drops only this exchange
 	x.New, x.System, x.Tools, x.Reply = nil, nil, nil, sample.Reply{}
 	signals := signalsOf(x, t.Signals, r.sentiment)
 	r.handoff.pending.signals = append(r.handoff.pending.signals, signals...)
@@ -129,12 +127,11 @@ func (r *recorder) admit(t Turn) {
 	}
 }
 
-// collectChanges adds the rows of changed sessions and the new echo keys to handoff.pending. all is as in record.
 func (r *recorder) collectChanges(now time.Time, all bool) {
 	r.handoff.flushCount++
 	dirty, echoes := r.changes.drain(now, all, r.handoff.flushCount, r.state.delivered.Load())
 	for _, ses := range dirty {
-		earlier := ses.rowFlush.Swap(r.handoff.flushCount) // set before dirty is cleared, because at every moment one of the two fields must keep the session in memory
+		earlier := ses.rowFlush.Swap(r.handoff.flushCount) // one of rowFlush and dirty must always keep the session in memory
 		ses.dirty.Store(false)
 		encoded := false
 		r.guard.RunOn(label.StepEncode, session.Ref{Tenant: ses.Record.Identity.Tenant, ID: ses.Record.Identity.ID}, "", func() {
@@ -156,8 +153,7 @@ func (r *recorder) collectChanges(now time.Time, all bool) {
 	r.handoff.pending.flushNumber = r.handoff.flushCount
 }
 
-// SetRedactPersonal turns the redaction of personal data on or off; secrets are always redacted.
-// SetRedactPersonal is safe for concurrent use.
+// SetRedactPersonal turns the redaction of personal data on or off.
 func (r *recorder) SetRedactPersonal(redactPersonal bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()
@@ -165,7 +161,6 @@ func (r *recorder) SetRedactPersonal(redactPersonal bool) {
 	r.redactor = r.optOuts.newRedactor()
 }
 
-// addStubs adds the stubs of turns in progress to handoff.pending, unless the outbox has them.
 func (r *recorder) addStubs() {
 	if !r.inbox.stubs {
 		return
@@ -173,7 +168,7 @@ func (r *recorder) addStubs() {
 	inProgress := r.inProgress.turns[:0]
 	for _, t := range r.inProgress.turns {
 		if t.done.Load() {
-			continue // the turn has ended, and is in the inbox or in handoff.pending
+			continue // ended, and in the inbox or in handoff.pending
 		}
 		if !t.stubWritten && !r.tombstones.covers(t.exchange.Tenant, t.exchange.Session, t.exchange.At) {
 			added := r.guard.RunOn(label.StepBegin, sessionRef(t.exchange), t.exchange.ID, func() {
@@ -182,7 +177,7 @@ func (r *recorder) addStubs() {
 				r.inProgress.unwritten = append(r.inProgress.unwritten, t)
 			})
 			if !added {
-				continue // a panic: this turn gets no stub, and its exchange is recorded later
+				continue // after a panic the turn has no stub
 			}
 		}
 		inProgress = append(inProgress, t)
@@ -191,8 +186,7 @@ func (r *recorder) addStubs() {
 	r.inProgress.turns = inProgress
 }
 
-// markStubs records whether the stubs of the last addStubs were written to the outbox. If not, the next addStubs adds
-// them again.
+// markStubs records whether the stubs of the last addStubs were written. If not, the next addStubs adds them again.
 func (r *recorder) markStubs(written bool) {
 	for _, t := range r.inProgress.unwritten {
 		t.stubWritten = written
@@ -201,8 +195,7 @@ func (r *recorder) markStubs(written bool) {
 	r.inProgress.unwritten = r.inProgress.unwritten[:0]
 }
 
-// newStub returns the stub of a turn for the outbox, with the identity and the decisions of the turn and without its
-// content.
+// newStub returns the stub of a turn: its identity and decisions, without content.
 func (r *recorder) newStub(x *sample.Exchange) outbox.Stub {
 	redactor := r.redactor
 	redactor.Reset()

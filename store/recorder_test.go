@@ -32,7 +32,7 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	checkEqual(t, "turns after a restart", f.restart(nil).turnCount(id), 9)
 }
 
-// A change of kind Counted is written a second later, or earlier with the next decision or at a stop.
+// The next decision, or a stop, writes the counts earlier.
 func TestCountsAreWrittenAfterASecond(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -77,7 +77,6 @@ func TestMemoryForExchangesIsLimited(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// The queue accepts at least 5000 and fewer than 20,000 turns, even if the turns are small.
 func TestQueueLengthIsLimited(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -96,7 +95,6 @@ func TestQueueLengthIsLimited(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// Each of many large turns that end at once is stored once and complete, not as a stub (an incomplete exchange).
 func TestBurstOfTurnsIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const n, each = 10, 3 << 20
@@ -111,7 +109,6 @@ func TestBurstOfTurnsIsStoredOnce(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// The backend gets a batch once per DeliverEvery, or earlier if many turns or bytes wait.
 func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]struct {
@@ -133,8 +130,7 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 					f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, f.clock.now()), Size: size.bytes})
 				}
 				time.Sleep(time.Second)
-				// The last turns can miss the early delivery: fewer than flushAt turns wait for the next tick
-				// of the recorder.
+				// Fewer than flushAt turns may wait for the next tick of the recorder.
 				if n := f.exchangeCount(sessionID("s")); n > 0 != size.early {
 					t.Errorf("turns delivered before DeliverEvery: got %d of %d, want early delivery = %t", n, size.turns, size.early)
 				}
@@ -159,7 +155,7 @@ func TestIncompleteExchangesAreCounted(t *testing.T) {
 	checkEqual(t, "Tally.Incomplete", f.store.Metrics.Incomplete.Load(), 3)
 }
 
-// Run closes the channel of Done at its end. A second call of Run does not close the channel again, which would panic.
+// A second Run must not close the channel of Done again.
 func TestSecondRunDoesNotPanic(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -170,10 +166,10 @@ func TestSecondRunDoesNotPanic(t *testing.T) {
 	}
 	_ = f.drain()
 	<-f.store.Done()
-	_ = f.drain() // returns an error, because the outbox is closed
+	_ = f.drain() // an error, because the outbox is closed
 }
 
-// A stop while the backend is down returns the backend's error, and counts the undelivered turns as spooled.
+// The undelivered turns count as spooled.
 func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -192,7 +188,7 @@ func TestPanicDropsOnlyTheTurnThatCausedIt(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.offer("s", 1)
-	f.store.Offer(store.Turn{Size: 10}) // a turn without an exchange
+	f.store.Offer(store.Turn{Size: 10}) // without an exchange
 	f.offer("s", 2)
 	f.deliver()
 	checkList(t, "failed steps", f.takeFailures(), []string{"panic record"})
@@ -207,7 +203,7 @@ type panickingExchange struct {
 	panics   atomic.Int64
 }
 
-// before is Hooks.Before. It panics at the exchange, and counts the panics.
+// before is Hooks.Before. It counts the panics.
 func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) {
 	if exchange == p.exchange {
 		p.panics.Add(1)
@@ -215,8 +211,8 @@ func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) 
 	}
 }
 
-// A step panics at one exchange, either while the store records the exchange or at the start after a crash. Only this
-// exchange is lost. Its dead letter (the record of the panic) contains no personal data.
+// A step panics while the store records the exchange, or at the start after a crash. The dead letter contains no
+// personal data.
 func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
@@ -254,7 +250,6 @@ func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 	}
 }
 
-// deadLetters returns the sessions and exchanges at which a step panicked.
 func (f *fixture) deadLetters() []session.DeadLetter {
 	f.t.Helper()
 	list, _, err := f.backend.backend.(interface {
@@ -266,7 +261,7 @@ func (f *fixture) deadLetters() []session.DeadLetter {
 	return list
 }
 
-// panickingExpiry is a backend that panics at each deletion by age, and at its first deletion of old parked feedback.
+// panickingExpiry panics at each deletion by age, and at its first deletion of old parked feedback.
 type panickingExpiry struct {
 	store.Backend
 	retain, purge atomic.Int64
@@ -284,7 +279,7 @@ func (p *panickingExpiry) PurgeParked(ctx context.Context, before time.Time) (in
 	return p.Backend.PurgeParked(ctx, before)
 }
 
-// A retention that panics is retried at the next regular time, not earlier. The store still records turns.
+// The deletion is tried again at the next regular time.
 func TestPanickingRetentionDoesNotBlockTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,16 +13,14 @@ import (
 	"precept/internal/session"
 )
 
-// newRedactor returns a redactor with the current settings.
 func (o *optOutFilter) newRedactor() *redact.Redactor {
 	r := redact.New(o.redactPersonal.Load())
 	r.UseCleanTexts(o.cleanTexts)
 	return r
 }
 
-// redactTurn redacts an exchange. The numbers of its placeholders continue those of the session's earlier turns, so
-// that equal secrets in several turns get equal placeholders. redactTurn stores the highest numbers and the facts of
-// the exchange in the record of the session.
+// redactTurn redacts an exchange. Placeholder numbers continue those of the session's earlier turns, so that equal
+// secrets get equal placeholders. Numbers and facts of the exchange are stored in the session.
 func (o *optOutFilter) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	ses := o.live.peek(sessionRef(x).ID)
 	if ses == nil {
@@ -40,7 +38,7 @@ func (o *optOutFilter) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	r.BeginExchange(ses.placeholderNumbers)
 	o.redact(r, x)
 	ses.Record.Mutex.Lock()
-	ses.Record.Facts.Add(x) // the next row of the session contains the facts
+	ses.Record.Facts.Add(x) // for the session's next row
 	ses.Record.Mutex.Unlock()
 	if len(x.Redacted) == 0 {
 		return
@@ -55,7 +53,6 @@ func (o *optOutFilter) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	}
 }
 
-// redact replaces secrets and personal data in all texts of an exchange.
 func (o *optOutFilter) redact(r *redact.Redactor, x *sample.Exchange) {
 	x.SessionName, x.Run = r.Text(x.SessionName), r.Text(x.Run)
 	x.Redact(r)
@@ -64,7 +61,6 @@ func (o *optOutFilter) redact(r *redact.Redactor, x *sample.Exchange) {
 	}
 }
 
-// redactImported redacts imported exchanges, and leaves out the exchanges that opted out.
 func (o *optOutFilter) redactImported(list []sample.Exchange, answered [][]string) []sample.Exchange {
 	rules, redactor := o.rules.Load(), o.newRedactor()
 	kept := make([]sample.Exchange, 0, len(list))
@@ -88,11 +84,10 @@ func (o *optOutFilter) redactImported(list []sample.Exchange, answered [][]strin
 	return kept
 }
 
-// redactEntry redacts the texts of a feedback entry.
 func (o *optOutFilter) redactEntry(e feedback.Entry) feedback.Entry {
 	r := o.newRedactor()
 	e.Comment, e.Rater = r.Text(e.Comment), r.Text(e.Rater)
-	if r.Text(e.ID) != e.ID { // the id contains a secret; with a hash instead, equal ids stay equal
+	if r.Text(e.ID) != e.ID { // the id contains a secret; equal ids get equal hashes
 		sum := sha256.Sum256([]byte("feedback id " + e.ID))
 		e.ID = "h_" + hex.EncodeToString(sum[:16])
 	}
@@ -106,9 +101,8 @@ func (o *optOutFilter) redactEntry(e feedback.Entry) feedback.Entry {
 	return e
 }
 
-// redactedRow returns the row of a session. ok is false for a deleted session, and for a session without a turn that
-// may be stored. The arguments of tool calls in the row are redacted. Equal arguments stay equal, so that loops are
-// still found.
+// redactedRow returns the row of a session with redacted tool arguments; equal arguments stay equal, so that loops are
+// still found. ok is false for a deleted session, and for one without a turn that may be stored.
 func (o *optOutFilter) redactedRow(r *redact.Redactor, ses *Session) (session.Row, bool) {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
@@ -116,7 +110,7 @@ func (o *optOutFilter) redactedRow(r *redact.Redactor, ses *Session) (session.Ro
 		return session.Row{}, false
 	}
 	ses.optOutUnchecked.Store(len(ses.Record.OptOut.PendingTurns) > 0)
-	if ses.Record.Unit.IsRun && !ses.Record.OptOut.HasStorableSession { // all turns so far opted out, or are not judged yet
+	if ses.Record.Unit.IsRun && !ses.Record.OptOut.HasStorableSession { // all turns opted out, or are undecided
 		ses.unmarkedOptOut.Store(true)
 		return session.Row{}, false
 	}
@@ -141,6 +135,6 @@ func (o *optOutFilter) redactedRow(r *redact.Redactor, ses *Session) (session.Ro
 		o.onFailure(label.StepEncode, err)
 		return session.Row{}, false
 	}
-	row.Closed = false // only a settlement may close the stored session, and the backend settles no session whose row is closed
+	row.Closed = false // only a settlement closes a stored session, and only if its row is not closed
 	return row, true
 }

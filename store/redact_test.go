@@ -16,13 +16,11 @@ import (
 	"precept/store"
 )
 
-// secret returns a secret that contains the name of its place, such as "reply". The parts are joined at run
-// time, so that scanners find no secret in this file.
+// secret returns a secret with the name of a place, joined at run time, so that scanners find no secret in this file.
 func secret(place string) string {
 	return strings.Join([]string{"gh", "p_"}, "") + place + strings.Repeat("A1b2C3d4", 5)[len(place):36]
 }
 
-// readAllFiles returns the bytes of all files under a directory.
 func readAllFiles(t *testing.T, dir string) []byte {
 	t.Helper()
 	var all []byte
@@ -91,7 +89,6 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	check("after the kill", readAllFiles(t, f.dir))
 }
 
-// readBack returns everything that the backend stores about a session.
 func (f *fixture) readBack(id session.ID) []byte {
 	f.t.Helper()
 	var all []any
@@ -113,8 +110,7 @@ func (f *fixture) readBack(id session.ID) []byte {
 	return text
 }
 
-// An email address gets the same placeholder number in all turns of a session. After a restart a new address gets a
-// number that the session has not used.
+// After a restart a new address gets a number that the session has not used.
 func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -148,7 +144,6 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	checkEqual(t, "third stored reply after the restart", replies()[2], "[REDACTED:email:3]")
 }
 
-// Feedback is redacted before it is stored, and two equal posts remain equal.
 func TestFeedbackIsRedacted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -177,7 +172,6 @@ func TestFeedbackIsRedacted(t *testing.T) {
 	checkEqual(t, "stored comment with redaction of personal data disabled", storedFeedback().Comment, "ask amy@example.com")
 }
 
-// A turn is not stored if a call of its reply, or a call that its request answers, names an opted-out path.
 func TestTurnWithOptedOutPathIsNotStored(t *testing.T) {
 	t.Parallel()
 	readArgs := func(path string) string { b, _ := json.Marshal(map[string]string{"path": path}); return string(b) }
@@ -224,7 +218,6 @@ func TestTurnWithOptedOutPathIsNotStored(t *testing.T) {
 	}
 }
 
-// If ContentOptions.StoreContent is false, sessions are counted, but no samples are stored.
 func TestSessionsAreCountedWithoutSamplesIfContentIsNotKept(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Content.StoreContent = false })

@@ -9,8 +9,7 @@ import (
 	"precept/store"
 )
 
-// postKeyedFeedback posts feedback on the session "s" with an id that the client chose (Keyed), so that the client can
-// repeat the post.
+// postKeyedFeedback posts feedback on the session "s" with an id that the client chose.
 func (f *fixture) postKeyedFeedback(e feedback.Entry) store.Posted {
 	f.t.Helper()
 	done, err := f.store.Rate(f.t.Context(), tenantA, feedback.Post{SessionID: "s", HasSenderID: true, Entry: e})
@@ -20,8 +19,7 @@ func (f *fixture) postKeyedFeedback(e feedback.Entry) store.Posted {
 	return done
 }
 
-// A client posts a rating, then a better rating under a different id, and then repeats the first post. The repeated
-// post keeps the time of the first post, so that the better rating decides the reward.
+// A better rating under a different id comes between the two posts, and decides the reward.
 func TestRepeatedPostKeepsItsTime(t *testing.T) {
 	t.Parallel()
 	first, better, again := newScore("a", 1, 0), newScore("b", 2, 1), newScore("a", 3, 0)
@@ -80,8 +78,7 @@ func TestRepeatedPostKeepsItsTime(t *testing.T) {
 	}
 }
 
-// Feedback on a session is copied to its randomization unit. If a failure prevented the copy, a repeated post adds the
-// copy with the time of the first post.
+// A failure prevented the copy for the unit (the run). The added copy has the time of the first post.
 func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -95,7 +92,6 @@ func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	}
 }
 
-// A post with a known id and different content is a correction, and has the time of its own post.
 func TestPostWithSameIDAndDifferentContentIsACorrection(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	flushEvery = 50 * time.Millisecond // pause between two runs of the recorder, and of the shipper
-	purgeEvery = time.Second           // pause between two checks whether a deletion by age is due
+	flushEvery = 50 * time.Millisecond // between two runs of the recorder, and of the deliverer
+	purgeEvery = time.Second           // between two checks for old sessions
 )
 
-// Run records offered turns in the outbox, and ships the outbox to the backend, in two goroutines. After the end of
-// ctx, Run writes everything that is in memory, and returns. The error reports rows that could not be written. If a
-// step panics at a session or an exchange, the session or the exchange is set aside, and Run continues.
+// Run records offered turns in the outbox, and delivers the outbox to the backend. After the end of ctx, Run writes
+// everything in memory; the error reports rows that could not be written. Run continues after a panic, without the
+// session or exchange at which it occurred.
 func (s *Store) Run(ctx context.Context) error {
 	defer func() {
-		if ctx.Err() != nil { // otherwise a panic ended Run, and the caller calls Run again
+		if ctx.Err() != nil { // else a panic ended Run, and the caller calls Run again
 			s.done.close()
 		}
 	}()
@@ -43,7 +43,6 @@ func (s *Store) Run(ctx context.Context) error {
 	})
 }
 
-// runDeliverer ships the outbox, runs deletions on request, and deletes sessions by age.
 func (s *Store) runDeliverer(ctx context.Context) {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
@@ -66,7 +65,7 @@ func (s *Store) runDeliverer(ctx context.Context) {
 	}
 }
 
-// Deliver records and ships everything at once, without waiting for the next tick or for QueueOptions.DeliverEvery.
+// Deliver records and delivers everything at once, without waiting for QueueOptions.DeliverEvery.
 func (s *Store) Deliver(ctx context.Context) {
 	s.guard.Run(label.StepDeliver, func() {
 		s.WithDeliveryPaused(func() {
@@ -76,13 +75,13 @@ func (s *Store) Deliver(ctx context.Context) {
 	})
 }
 
-// flush records new turns, and ships the rows that are due. The caller holds shipper.deliveryMu.
+// flush records new turns, and delivers due rows. The caller holds deliverer.deliveryMu.
 func (s *Store) flush(ctx context.Context) {
 	s.recorder.record(s.options.Now(), ctx.Err() != nil || s.deliverer.phase == stopping)
 	s.deliverDue(ctx)
 }
 
-// deliverDue ships the rows that are due, then late posts, and updates the lag. The caller holds shipper.deliveryMu.
+// deliverDue delivers due rows, then late posts. The caller holds deliverer.deliveryMu.
 func (s *Store) deliverDue(ctx context.Context) {
 	now := s.options.Now()
 	s.deliverer.runRound(ctx, now)
@@ -90,7 +89,6 @@ func (s *Store) deliverDue(ctx context.Context) {
 	s.updateLag()
 }
 
-// flushNow is like flush, but ends the pauses after a failure and between two deliveries.
 func (s *Store) flushNow(ctx context.Context) {
 	h := s.deliverer.handoff
 	h.mu.Lock()
@@ -100,7 +98,6 @@ func (s *Store) flushNow(ctx context.Context) {
 	s.flush(ctx)
 }
 
-// drain records and ships everything in memory, in one attempt with a time limit.
 func (s *Store) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()

@@ -7,7 +7,7 @@ import (
 	"precept/internal/session"
 )
 
-// maxRunSessions is the largest number of sessions in a RunSessions, besides the parent session.
+// maxRunSessions limits the sessions of a RunSessions, without the parent.
 const maxRunSessions = 200
 
 // RunSessions are the sessions of one run, or of one parent session, oldest first.

@@ -20,8 +20,8 @@ type Found struct {
 	Text string `json:"text"` // excerpt with the hit
 }
 
-// search looks for the texts of s in the exchanges of a session, and reports whether each non-empty text was found. The
-// returned Found is the first hit of the words or, if no words are searched, of the error or the tool.
+// search looks for the texts of s in a session, and reports whether every non-empty text was found. Found is the first
+// hit of the words or, without words, of the error or the tool.
 func (a *Archive) search(ctx context.Context, l *session.ListedSession, s textSearch) (*Found, bool, error) {
 	exchanges, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
 	if a.reportIfDamaged(l.Row.Tenant, l.Row.ID, err) {
@@ -55,22 +55,18 @@ func (a *Archive) search(ctx context.Context, l *session.ListedSession, s textSe
 	return found, true, nil
 }
 
-// textSearch searches a session for the three texts of a TextQuery, and holds the first hit of each.
 type textSearch struct{ words, tool, failure searchedText }
 
-// newTextSearch returns a search for three texts; an empty text is not searched.
 func newTextSearch(words, tool, failure string) textSearch {
 	targetOf := func(text string) searchedText { return searchedText{lowerText: strings.ToLower(text)} }
 	return textSearch{words: targetOf(words), tool: targetOf(tool), failure: targetOf(failure)}
 }
 
-// searchedText is one searched text, with its first hit.
 type searchedText struct {
-	lowerText string // lower case
+	lowerText string
 	found     *Found // nil means no hit so far
 }
 
-// recordHit records a hit if text contains t.lowerText; the case of letters is ignored. Only the first hit is kept.
 func (t *searchedText) recordHit(turn int, role, text string) {
 	if t.lowerText == "" || t.found != nil {
 		return
@@ -80,7 +76,6 @@ func (t *searchedText) recordHit(turn int, role, text string) {
 	}
 }
 
-// search looks for the words, the tool and the failure in one message of an exchange.
 func (s *textSearch) search(turn int, message *sample.Message) {
 	switch message.Role {
 	case sample.EventCall:
@@ -97,9 +92,8 @@ func (s *textSearch) search(turn int, message *sample.Message) {
 	}
 }
 
-// excerpt returns the text around a hit, on one line. at and n are the offset and the length of the hit in the
-// lower-case text, in bytes. They may not fit text, because the lower-case text may have a different length. excerpt
-// therefore bounds them, and cuts text at the boundaries of characters.
+// excerpt returns the text around a hit, on one line. offset and length are those in the lower-case text, which may
+// have a different length; excerpt bounds both.
 func excerpt(text string, offset, length int) string {
 	from, to := max(0, min(offset, len(text))-excerptMargin), min(len(text), offset+length+excerptMargin)
 	for from > 0 && !utf8.RuneStart(text[from]) {

@@ -9,32 +9,29 @@ import (
 	"precept/store/outbox"
 )
 
-// syncer is the part of a backend that writes acknowledged data to the disk. Data that was acknowledged before Sync
-// survives a power failure.
+// syncer writes a backend's acknowledged data to the disk. Data from before Sync survives a power failure.
 type syncer interface {
 	Sync(ctx context.Context) error
 }
 
-// syncTracker computes the rows that the backend can no longer lose: the rows that were synced at least age ago. Rows
-// are given by their sequence numbers in the outbox.
+// syncTracker computes the safe rows, which were synced at least age ago. Rows are given by their sequence numbers in
+// the outbox.
 type syncTracker struct {
-	age        time.Duration // age at which a synced row is safe
+	age        time.Duration // a row is safe when it was synced this long ago
 	syncPoints []syncPoint
-	synced     int64  // last row that was delivered before the last sync
+	synced     int64  // last row before the last sync
 	lastSafe   int64  // last safe row
-	epoch      string // epoch of the backend that was last seen
+	epoch      string // the last seen epoch of the backend
 }
 
-// syncPoint is a sync, with its time and the last row that was delivered before it.
 type syncPoint struct {
 	at      time.Time
 	lastRow int64
 }
 
-// syncAndRelease syncs the backend, and deletes safe rows from the outbox. deliveryErr is the error of the delivery
-// before. After a failed delivery, secure syncs only if diskFull is true. diskFull reports that the backend has no disk
-// space. secure then also frees the disk space that the outbox reserves. secure returns deliveryErr joined with the
-// error of the sync or, if both are nil, the error of the deletion.
+// syncAndRelease syncs the backend, and deletes safe rows from the outbox. After a failed delivery it syncs only if the
+// backend's disk is full (diskFull), and frees the disk space that the outbox reserves. The error is deliveryErr with
+// that of the sync or, without both, that of the deletion.
 func (s *deliverer) syncAndRelease(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
 	firstErr := deliveryErr
 	box := s.handoff.outbox
@@ -47,7 +44,7 @@ func (s *deliverer) syncAndRelease(ctx context.Context, now time.Time, deliveryE
 	}
 	if firstErr != nil {
 		s.deps.state.recordWrite(false)
-	} else if s.undelivered.isEmpty() { // the backend has all rows, so that an outage is over even if no row was written after it
+	} else if s.undelivered.isEmpty() { // an outage is over even if no row was written after it
 		s.deps.state.recordWrite(true)
 	}
 	if box == nil {
@@ -95,8 +92,8 @@ func (s *deliverer) close() error {
 	return errors.Join(s.handoff.outbox.Release(s.tracker.lastSafe), s.handoff.outbox.Close())
 }
 
-// lagError returns the error because of which the backend does not have some rows; nil means the backend has all rows,
-// or stores nothing.
+// lagError returns the error because of which the backend lacks rows; nil means complete, or a backend that stores
+// nothing.
 func (s *deliverer) lagError() error {
 	lagging, appendErr := s.handoff.lagAndAppendError()
 	switch {
@@ -108,8 +105,8 @@ func (s *deliverer) lagError() error {
 	return errors.Join(appendErr, s.err)
 }
 
-// bypassFullDisk delivers rows to a shared backend without the outbox, if this machine's disk is full. The outbox then
-// has no copy of these rows if the backend loses them.
+// bypassFullDisk delivers rows to a shared backend without the outbox, if this machine's disk is full. If the backend
+// loses these rows, no copy is left.
 func (s *deliverer) bypassFullDisk(ctx context.Context) error {
 	if s.epochReader == nil || s.handoff.outbox == nil {
 		return nil
@@ -120,8 +117,8 @@ func (s *deliverer) bypassFullDisk(ctx context.Context) error {
 	return s.bypass(ctx)
 }
 
-// bypass delivers the rows for which the outbox has no room. It does nothing until all rows of the outbox are
-// delivered. Appends pause during the delivery, so that the rows keep their order.
+// bypass delivers the rows for which the outbox has no room, once all rows of the outbox are delivered. Appends pause
+// meanwhile, so that the rows keep their order.
 func (s *deliverer) bypass(ctx context.Context) error {
 	if s.handoff.outbox == nil || !s.undelivered.isEmpty() {
 		return nil

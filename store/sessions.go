@@ -11,29 +11,23 @@ import (
 	"precept/internal/session"
 )
 
-// defaultLookupTimeout is the default of Options.LookupTimeout, the longest wait of a request for a look-up in the
-// backend.
 const defaultLookupTimeout = 45 * time.Millisecond
 
-// maxCandidates is the largest number of sessions that a look-up of one echo key returns to a request.
+// maxCandidates is the largest number of sessions for one echo key.
 const maxCandidates = 4
 
-// ErrNoSession is the error for a name under which no session is stored, and for a session that opted out.
+// ErrNoSession is the error for a name of no stored session, and for a session that opted out.
 var ErrNoSession = errors.New("no data of this session is stored")
 
-// sessionFinder is the part of a backend that finds sessions by id and by echo keys.
 type sessionFinder interface {
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
 }
 
-// optOutFinder is the part of a shared backend that returns the opt-out mark of a session. ok is false if the session
-// has no mark.
 type optOutFinder interface {
 	OptOutMark(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error)
 }
 
-// sessions finds sessions in memory, then in the backend.
 type sessions struct {
 	live          *liveSessions
 	backend       sessionFinder
@@ -41,14 +35,14 @@ type sessions struct {
 	marks         *optOutMarks
 	state         *state
 	now           func() time.Time
-	lookupTimeout time.Duration // maximum time that a request waits for the backend
+	lookupTimeout time.Duration // longest wait of a request for the backend
 	onFailure     func(step label.Step, err error)
 }
 
 func (s *sessions) hasReplicas() bool { return s.sharedMarks != nil }
 
-// acquire returns a session from memory or from the backend, and pins it; nil means an unknown session. uncertain
-// reports that the session may exist although acquire returns nil.
+// acquire returns a session from memory or from the backend, and pins it. uncertain means that the session may exist
+// although acquire returns nil.
 func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, uncertain bool) {
 	if ses = s.live.get(id, s.now()); ses != nil {
 		return ses, false
@@ -64,8 +58,7 @@ func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (s
 	return ses, ses == nil // memory is full: the session exists, but cannot be pinned
 }
 
-// fetchRecord reads a session's record from the backend, within Options.LookupTimeout, and reports whether the session
-// is closed. rec is nil if the backend has no such session.
+// fetchRecord reads a session's record from the backend, within lookupTimeout. rec is nil if there is none.
 func (s *sessions) fetchRecord(ctx context.Context, tenant string, id session.ID) (rec *session.Record, closed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookupTimeout)
 	defer cancel()
@@ -94,8 +87,8 @@ func (s *sessions) add(rec *session.Record) *Session {
 	return ses
 }
 
-// findByEchoes returns the sessions that the backend stores for each echo key (see session.EchoKey). If uncertain is
-// true, the result may be incomplete.
+// findByEchoes returns the sessions that the backend stores for each echo key. If uncertain is true, some may be
+// missing.
 func (s *sessions) findByEchoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
 	if len(keys) == 0 {
 		return nil, false
@@ -118,8 +111,8 @@ func (s *sessions) member(ctx context.Context, tenant string, id session.ID) (me
 	return member, ok, err
 }
 
-// withRecord calls use with the record of a session, from memory or from the backend. The record is locked during the
-// call. ok is false if the tenant has no such session.
+// withRecord calls use with the locked record of a session, from memory or from the backend. ok is false if the tenant
+// has no such session.
 func (s *sessions) withRecord(ctx context.Context, tenant string, id session.ID, use func(rec *session.Record)) (ok bool, err error) {
 	if ses := s.live.peek(id); ses != nil {
 		defer ses.pins.Add(-1)
@@ -143,15 +136,12 @@ func (s *sessions) withRecord(ctx context.Context, tenant string, id session.ID,
 	return true, nil
 }
 
-// mayBeInOutbox reports whether a session that a look-up does not find may exist, because the rows of some sessions are
-// only in the outbox.
 func (s *sessions) mayBeInOutbox() bool {
 	return s.state.lookupsMayMiss.Load() || s.live.evictedFlush.Load() > s.state.delivered.Load()
 }
 
-// refresh replaces the record in memory by the stored record if the stored record is newer. The stored record is newer
-// after another replica has continued the session. A stand-in, the record of a session that began while the backend did
-// not answer, counts as older than any other record.
+// refresh replaces the record in memory by a newer stored record, which another replica has written. The record of a
+// session that began while the backend did not answer counts as older than every other record.
 func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookupTimeout)
 	defer cancel()
@@ -178,8 +168,8 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	}
 }
 
-// refreshUnit merges the stored record of a unit, a run or a parent session, into the record in memory. The stored
-// record may have coins that other replicas flipped. A coin is the random decision to inject or to withhold a lesson.
+// refreshUnit merges the stored record of a unit (a run or a parent session), with random assignments of other
+// replicas, into the record in memory.
 func (s *sessions) refreshUnit(ctx context.Context, unit *Session) {
 	if !s.hasReplicas() && !unit.MayHaveOlderRecord() {
 		return
@@ -205,8 +195,8 @@ func (s *sessions) refreshUnit(ctx context.Context, unit *Session) {
 	unit.Record.MergeUnit(rec)
 }
 
-// applyOptOut applies the opt-out mark of a session that is new to this replica. If the backend does not answer,
-// applyOptOut assumes that all earlier turns opted out, so that no opted-out text is stored.
+// applyOptOut applies the opt-out mark of a session that is new to this replica. If the backend does not answer, all
+// earlier turns count as opted out, so that no opted-out text is stored.
 func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool) {
 	if !s.hasReplicas() || items <= 0 {
 		return
@@ -229,8 +219,8 @@ func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items i
 	}
 }
 
-// applyOptOutAgain is like applyOptOut, for a session in memory whose turns all opted out. The backend may have a newer
-// mark of the session, because the session may have continued on another replica.
+// applyOptOutAgain is like applyOptOut, for a session in memory whose turns all opted out. Another replica may have
+// continued the session and written a newer mark.
 func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	ses.Record.Mutex.Lock()
 	silent := ses.Record.IsFullyOptedOut()
@@ -250,9 +240,8 @@ func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	}
 }
 
-// newestRecord returns the record with which a session closes, the newer of the record in memory and the stored record.
-// If the record in memory is newer and has coins that several sessions share, newest merges the stored record into a
-// copy.
+// newestRecord returns the newer of the record in memory and the stored record. If the record in memory is newer and
+// shares its assignment with other sessions, the stored record is merged into a copy.
 func (s *sessions) newestRecord(row *session.Row) *session.Record {
 	var inMemory *session.Record
 	if ses := s.live.peek(row.ID); ses != nil {
@@ -269,7 +258,7 @@ func (s *sessions) newestRecord(row *session.Row) *session.Record {
 		rec, err := session.Decode(row.ID, row.Data)
 		if err == nil {
 			stored = rec
-		} else { // the session closes without a contribution to the counters, because it would otherwise stay due for ever
+		} else { // otherwise the session would stay due forever, here without a contribution to the counters
 			s.onFailure(label.StepDecode, err)
 		}
 	}
@@ -282,7 +271,6 @@ func (s *sessions) newestRecord(row *session.Row) *session.Record {
 	return inMemory
 }
 
-// snapshot returns a copy of the record of a session in memory; nil means the session is not in memory.
 func (s *sessions) snapshot(ref session.Ref) *session.Record {
 	ses := s.live.peek(ref.ID)
 	if ses == nil {
@@ -292,19 +280,18 @@ func (s *sessions) snapshot(ref session.Ref) *session.Record {
 	if ses.Record.Identity.Tenant != ref.Tenant {
 		return nil
 	}
-	ses.Record.Mutex.Lock() // briefly: requests of the session wait for the lock
+	ses.Record.Mutex.Lock() // requests of the session wait for the lock
 	defer ses.Record.Mutex.Unlock()
 	return ses.Record.Snapshot()
 }
 
-// idsByName returns the possible ids of the sessions with a name: the ids that are computed from the
-// name, and the ids of the sessions in which the echo key of the name occurred.
+// idsByName returns the possible ids of the sessions with a name: the ids computed from the name, and the ids of
+// sessions with the echo key of the name.
 func idsByName(ctx context.Context, backend session.Finder, tenant, name string) ([]session.ID, error) {
 	ids := append(session.IDsByName(tenant, name), session.RunID(tenant, name))
 	return appendStored(ctx, ids, backend, tenant, session.EchoKeyOf(tenant, "s:"+name))
 }
 
-// appendStored adds the stored sessions in which an echo key occurred to ids, unless ids has them.
 func appendStored(ctx context.Context, ids []session.ID, backend session.Finder, tenant string, key session.EchoKey) ([]session.ID, error) {
 	found, err := backend.FindEcho(ctx, tenant, []session.EchoKey{key})
 	if err != nil {

@@ -13,42 +13,37 @@ import (
 	"precept/internal/session"
 )
 
-// tombstoneAge is the age at which a tombstone is deleted. Every request that was in progress when its session was
-// deleted has ended by then.
+// tombstoneAge is the age at which a tombstone is deleted. Requests that were in progress at the deletion of their
+// session have ended by then.
 const tombstoneAge = 24 * time.Hour
 
-// futureAge is the time by which content must be ahead of the clock to count as content from before the clock was set
-// back.
+// futureAge is how far content must be ahead of the clock to count as content from before the clock was set back.
 const futureAge = time.Minute
 
-// tombstones hold the ids of deleted sessions and the names of deleted tenants, with the time of the
-// deletion, so that no content of a request in progress is stored after the deletion.
+// tombstones hold the ids of deleted sessions and the names of deleted tenants, so that no content of a request in
+// progress is stored after the deletion.
 type tombstones struct {
 	mu       sync.RWMutex
 	sessions map[session.ID]tombstone
 	tenants  map[string]tombstone
-	finished uint64    // number of finished erasures
+	finished uint64    // finished erasures
 	now      time.Time // time of the last correctClock
 }
 
-// tombstone marks a deleted session or tenant.
 type tombstone struct {
-	at     time.Time // time of the deletion; no later than now, see correctClock
-	until  time.Time // time of the deletion by the clock of the deletion
+	at     time.Time // time of the deletion, not in the future (see correctClock)
+	until  time.Time // time of the deletion by the clock at that time
 	number uint64    // number of the erasure, or runningErasure
 }
 
-// runningErasure is the number of an erasure that is not finished.
 const runningErasure = math.MaxUint64
 
-// add adds the tombstones of an erasure that begins.
 func (t *tombstones) add(e *session.Erasure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.set(e, runningErasure)
 }
 
-// finish records the end of an erasure, after its last deletion in the backend.
 func (t *tombstones) finish(e *session.Erasure) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,16 +61,16 @@ func (t *tombstones) set(e *session.Erasure, number uint64) {
 	}
 }
 
-// finishedErasures returns the number of finished erasures. A write outside of the shipper reads this number before the
-// write, and passes the number to erasedSince after the write.
+// finishedErasures returns the number of finished erasures. Outside of the deliverer, a writer reads it before a write,
+// and passes it to erasedSince after the write.
 func (t *tombstones) finishedErasures() uint64 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.finished
 }
 
-// erasedSince reports whether an erasure of the session or its tenant is running, or has ended since finishedErasures
-// returned finished. The erasure may then have missed the data of a write in progress.
+// erasedSince reports whether an erasure of the session or its tenant runs, or has ended since finishedErasures
+// returned finished, and may have missed a write in progress.
 func (t *tombstones) erasedSince(finished uint64, tenant string, id session.ID) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -91,8 +86,6 @@ type undoer struct {
 	onFailure func(step label.Step, err error)
 }
 
-// undo deletes a session from the backend, and returns true, if the session was erased since finishedErasures
-// returned finished.
 func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id session.ID) bool {
 	if !u.tombstones.erasedSince(finished, tenant, id) {
 		return false
@@ -105,8 +98,8 @@ func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id se
 	return true
 }
 
-// covers reports whether the session or its tenant was deleted after the time of some content of the session, or at
-// this time. Such content must not be stored.
+// covers reports whether the session or its tenant was deleted at or after the time of some content, which must then
+// not be stored.
 func (t *tombstones) covers(tenant, id string, at time.Time) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -121,15 +114,15 @@ func (t *tombstones) covers(tenant, id string, at time.Time) bool {
 	return ok && t.coversTime(stone, at)
 }
 
-// coversTime reports whether content of a time is older than a deletion. Content from the future was recorded before
-// the clock was set back, so the clock of the deletion decides. The caller holds mu.
+// coversTime reports whether content is older than a deletion. Content from the future is from before the clock was set
+// back, so the clock of the deletion decides. The caller holds mu.
 func (t *tombstones) coversTime(stone tombstone, at time.Time) bool {
 	fromFuture := at.After(t.now.Add(futureAge))
 	return !at.After(stone.at) || fromFuture && !at.After(stone.until)
 }
 
-// correctClock moves the deletions of the future to now. They come from a clock that was ahead, and would drop new
-// content of the session or tenant until their time.
+// correctClock moves deletions of the future to now. They come from a clock that was ahead, and would drop new content
+// until their time.
 func (t *tombstones) correctClock(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,7 +141,6 @@ func (t *tombstones) correctClock(now time.Time) {
 	}
 }
 
-// withoutDeleted returns a batch without the content of deleted sessions.
 func (t *tombstones) withoutDeleted(b session.Batch) session.Batch {
 	b.Rows = without(b.Rows, func(r *session.Row) bool { return t.covers(r.Tenant, r.ID.String(), r.Seen) })
 	b.Echoes = without(b.Echoes, func(k *session.Echo) bool { return t.covers(k.Tenant, k.ID.String(), k.At) })
@@ -156,12 +148,10 @@ func (t *tombstones) withoutDeleted(b session.Batch) session.Batch {
 	return b
 }
 
-// signalsWithoutDeleted returns list without the signals of deleted sessions.
 func (t *tombstones) signalsWithoutDeleted(list []signal) []signal {
 	return without(list, func(g *signal) bool { return t.covers(g.Ref.Tenant, g.Ref.ID.String(), g.entry.At) })
 }
 
-// deleteOld removes the tombstones that are older than tombstoneAge.
 func (t *tombstones) deleteOld(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -170,8 +160,8 @@ func (t *tombstones) deleteOld(now time.Time) {
 	maps.DeleteFunc(t.tenants, func(_ string, stone tombstone) bool { return old(stone) })
 }
 
-// without returns the items of list for which drop returns false. It does not change list, and returns list itself if
-// no item was dropped.
+// without returns the items for which drop returns false. It does not change list, and returns list itself if no item
+// was dropped.
 func without[T any](list []T, drop func(*T) bool) []T {
 	for i := range list {
 		if !drop(&list[i]) {

@@ -16,7 +16,7 @@ const (
 	// TurnsShown is the largest number of exchanges in one Transcript.
 	TurnsShown = 100
 
-	maxShownBytes = 2 << 20 // bytes of text at which a Transcript ends
+	maxShownBytes = 2 << 20 // of text at which a Transcript ends
 )
 
 // Transcript is a session with its exchanges, for a person to read. SessionItem is embedded, because the API returns
@@ -50,7 +50,7 @@ type SourceItem struct {
 	Decides bool `json:"decides"` // the reward is computed from this feedback, because it is the rater's latest, in the best tier with feedback
 }
 
-// PickItem is a picked lesson with its coin, the random decision to inject or to withhold the lesson.
+// PickItem is a picked lesson with the random decision to inject or to withhold it.
 type PickItem struct {
 	Slug       string  `json:"slug"`
 	Arm        string  `json:"arm"`
@@ -71,16 +71,14 @@ type Fate struct {
 	Shared     bool    `json:"shared,omitempty"` // the lesson is a section of a rules file, in this session or another session of its unit
 }
 
-// The states of a Fate in addition to FateInjected, FateWithheld and FateControl. No query selects them.
+// Further states of a Fate, which no query selects.
 const (
 	NotPicked  = "not_picked"
 	NotMatched = "not_matched"
 )
 
-// fatesOf returns the fate of each lesson that matched in a session, then the fate of each other pick of the
-// assignment. shared reports that the sessions of a unit share the assignment. A pick of a lesson that did not match
-// then belongs to another session, and is left out. A pick of a section of a rules file stays, because the assignment
-// does not say which sessions have the section.
+// fatesOf returns the fate of each lesson that matched in a session, then of the rest of the assignment. From a shared
+// assignment, only sections of rules files follow: the assignment does not say which sessions have a section.
 func fatesOf(x *SessionItem, a *trial.Assignment, shared bool) []Fate {
 	out := []Fate{}
 	for _, slug := range x.Matched {
@@ -143,8 +141,8 @@ type TurnItem struct {
 	Entries     []Entry         `json:"entries"`
 }
 
-// Transcript returns one session with its exchanges. from is the index of the first exchange, counted from 0. name is
-// the client's name of the session, precept's name, or the id.
+// Transcript returns one session with its exchanges, from an index on. name is the client's name of the session,
+// precept's name, or the id.
 func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int) (Transcript, error) {
 	t, turns, err := a.openTranscript(ctx, tenant, name)
 	if err != nil {
@@ -155,8 +153,7 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 	return t, nil
 }
 
-// EachPart calls use with each part of one session's transcript in order. Long texts are not cut. EachPart reads the
-// stored exchanges only once.
+// EachPart calls use with each part of one session's transcript in order. Long texts are not cut.
 func (a *Archive) EachPart(ctx context.Context, tenant, name string, use func(*Transcript) error) error {
 	t, turns, err := a.openTranscript(ctx, tenant, name)
 	if err != nil {
@@ -170,7 +167,6 @@ func (a *Archive) EachPart(ctx context.Context, tenant, name string, use func(*T
 	}
 }
 
-// openTranscript returns a transcript without exchanges, and the reader of the exchanges.
 func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Transcript, *turnReader, error) {
 	l, rec, err := a.find(ctx, tenant, name)
 	if err != nil {
@@ -207,14 +203,13 @@ func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Tran
 	}
 	hidden := late.hidden
 	if len(exchanges) > 0 && exchanges[0].Turn <= 1 && hidden[0] {
-		t.Task = "" // the task is text of the first exchange, which is hidden
+		t.Task = "" // text of the first exchange, which is hidden
 	}
 	t.Exchanges = len(exchanges)
 	return t, &turnReader{record: rec, exchanges: exchanges, hidden: hidden, reader: sample.NewMessageReader(), redactor: a.redactor()}, nil
 }
 
-// VisibleExchanges returns the exchanges of a session that a person may read. Exchanges that name an opted-out path,
-// and all exchanges of a session that opted out, are left out.
+// VisibleExchanges returns the exchanges of a session that did not opt out.
 func (a *Archive) VisibleExchanges(ctx context.Context, tenant, name string) ([]sample.Exchange, error) {
 	l, rec, err := a.find(ctx, tenant, name)
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
@@ -227,7 +222,7 @@ func (a *Archive) VisibleExchanges(ctx context.Context, tenant, name string) ([]
 	return a.optOut.Load().VisibleExchanges(list), nil
 }
 
-// Block returns the block with which a lesson was inserted into a session; "" means no such block is stored.
+// Block returns the block with which a lesson was inserted into a session; "" means none is stored.
 func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string, error) {
 	_, rec, err := a.find(ctx, tenant, name)
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
@@ -241,7 +236,7 @@ func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string,
 	return "", nil
 }
 
-// rewardOf returns the reward of a session, with the feedback on the session. applied is the reward in the counters.
+// rewardOf returns the reward of a session with its feedback. applied is the reward in the counters.
 func (a *Archive) rewardOf(applied session.SettledState, entries []feedback.Entry) RewardDetail {
 	out := RewardDetail{Definition: a.reward.String(), Sources: []SourceItem{}}
 	if o := feedback.Reward(entries, a.reward.Tiers); o.OK {
@@ -257,8 +252,8 @@ func (a *Archive) rewardOf(applied session.SettledState, entries []feedback.Entr
 	return out
 }
 
-// sharedRewardOf returns the reward of the unit to which the session of rec belongs, with the feedback on the session
-// only. The feedback on all sessions of the unit yields the reward.
+// sharedRewardOf returns the reward of the session's unit, which comes from the feedback on all sessions, with the
+// feedback on this session only.
 func (a *Archive) sharedRewardOf(ctx context.Context, applied session.SettledState, rec *session.Record, entries []feedback.Entry) (RewardDetail, error) {
 	member := rec.Member()
 	all, err := a.backend.Feedback(ctx, rec.Identity.Tenant, member.Unit)
@@ -266,7 +261,7 @@ func (a *Archive) sharedRewardOf(ctx context.Context, applied session.SettledSta
 		return RewardDetail{}, err
 	}
 	copies := feedback.ForUnit(member.ID.String(), member.MemberNumber, entries)
-	all = append(all, feedback.Missing(copies, all)...) // the unit gets the feedback on an open session at the closing
+	all = append(all, feedback.Missing(copies, all)...) // as the session closes, the unit gets its feedback
 	out := a.rewardOf(applied, all)
 	decides := map[string]bool{}
 	for i := range out.Sources {
@@ -282,7 +277,6 @@ func (a *Archive) sharedRewardOf(ctx context.Context, applied session.SettledSta
 	return out, nil
 }
 
-// pickItems returns the picks of an assignment as items of a transcript.
 func pickItems(a *trial.Assignment) []PickItem {
 	out := make([]PickItem, 0, len(a.Picks))
 	for i := range a.Picks {
@@ -292,18 +286,17 @@ func pickItems(a *trial.Assignment) []PickItem {
 	return out
 }
 
-// turnReader converts the exchanges of a session to items of a transcript. It must read them in order, because an
-// exchange may hold the calls that the results of a later exchange answer.
+// turnReader converts the exchanges of a session to items of a transcript, in order, because a later exchange may have
+// the results of a call.
 type turnReader struct {
 	record    *session.Record
 	exchanges []sample.Exchange
-	hidden    []bool // for each exchange: whether it is hidden
+	hidden    []bool // for each exchange
 	reader    *sample.MessageReader
 	redactor  *redact.Redactor
-	next      int // index of the next exchange
+	next      int
 }
 
-// skip reads the exchanges up to an index, without converting them.
 func (r *turnReader) skip(index int) {
 	for ; r.next < min(index, len(r.exchanges)); r.next++ {
 		r.reader.Request(&r.exchanges[r.next])
@@ -311,8 +304,8 @@ func (r *turnReader) skip(index int) {
 	}
 }
 
-// fill replaces the exchanges of t by the next ones, up to TurnsShown exchanges or maxShownBytes bytes of text. Long
-// texts are cut unless uncut is true.
+// fill replaces the exchanges of t by the next TurnsShown exchanges or maxShownBytes bytes. Long texts are cut unless
+// uncut is true.
 func (r *turnReader) fill(t *Transcript, uncut bool) {
 	t.TurnItems, t.From = []TurnItem{}, r.next
 	for shownBytes := 0; r.next < len(r.exchanges) && len(t.TurnItems) < TurnsShown && shownBytes < maxShownBytes; r.next++ {
@@ -337,7 +330,6 @@ func (r *turnReader) fill(t *Transcript, uncut bool) {
 	t.Next = r.next
 }
 
-// newTurnItem returns the item of an exchange, without entries.
 func newTurnItem(e *sample.Exchange, hidden bool) TurnItem {
 	return TurnItem{
 		Turn: e.Turn, ID: e.ID, RequestID: e.RequestID, Response: e.Reply.ID, At: e.At, Model: e.Model, Status: e.Status, Outcome: e.Outcome, Finish: e.Reply.Finish,

@@ -9,30 +9,27 @@ import (
 	"precept/internal/session"
 )
 
-// batchWriter is the part of a backend that stores batches.
 type batchWriter interface {
 	Write(ctx context.Context, b session.Batch) error
 }
 
-// writer writes batches to the backend, without the content of deleted sessions.
 type writer struct {
 	backend    batchWriter
-	cache      *ExchangeCache // nil means no cache
+	cache      *ExchangeCache
 	feedback   *feedbackWriter
 	tombstones *tombstones
 	guard      *guard.Guard
 	onFailure  func(step label.Step, err error)
 }
 
-// refusedOutcome is the outcome of an exchange that the backend can never store.
 const refusedOutcome = "refused"
 
-// write writes the rows, echo keys and exchanges of a batch to the backend, then its implicit feedback. Last, it moves
-// the feedback that is parked under the echo keys to the sessions of the keys. An exchange that the backend can never
-// store gets refusedOutcome.
+// write writes the rows, echo keys and exchanges of a batch to the backend, then its implicit feedback, and moves the
+// feedback that is parked under the echo keys to the sessions. An exchange that the backend can never store gets
+// refusedOutcome.
 func (w *writer) write(ctx context.Context, b *batch) error {
 	remaining := w.tombstones.withoutDeleted(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
-	b.forgottenCount += int64(len(b.exchanges) - len(remaining.Exchanges)) // exchanges of deleted sessions stay in the account
+	b.forgottenCount += int64(len(b.exchanges) - len(remaining.Exchanges)) // they stay in the account
 	b.exchanges = remaining.Exchanges
 	if err := w.writeSessions(ctx, remaining); err != nil {
 		return &stepError{label.StepWrite, err}
@@ -46,14 +43,14 @@ func (w *writer) write(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// writeSessions writes rows, echo keys and exchanges: together, or in pieces if the backend can never
-// store some of them.
+// writeSessions writes rows, echo keys and exchanges together, or in pieces if the backend can never store some of
+// them.
 func (w *writer) writeSessions(ctx context.Context, b session.Batch) error {
 	if len(b.Rows)+len(b.Echoes)+len(b.Exchanges) == 0 {
 		return nil
 	}
 	stored := false
-	defer func() { w.cache.invalidateWritten(b.Exchanges, stored) }() // even after an error, because a write that ctx interrupts may have succeeded
+	defer func() { w.cache.invalidateWritten(b.Exchanges, stored) }() // even after an error: an interrupted write may have succeeded
 	err := w.guard.RunErr(label.StepWrite, func() error { return w.backend.Write(ctx, b) })
 	if guard.IsPermanent(err) {
 		err = w.writePieces(ctx, b)
@@ -62,8 +59,8 @@ func (w *writer) writeSessions(ctx context.Context, b session.Batch) error {
 	return err
 }
 
-// writePieces writes each row and each exchange alone, because the backend can never store some of
-// them. A row or an exchange that the backend refuses, or at which it panics, is dropped.
+// writePieces writes each row and each exchange alone, and drops a piece that the backend refuses, or that causes a
+// panic.
 func (w *writer) writePieces(ctx context.Context, b session.Batch) error {
 	for i := range b.Rows {
 		r := &b.Rows[i]
@@ -104,8 +101,8 @@ func (w *writer) writeEchoes(ctx context.Context, echoes []session.Echo) error {
 	return errors.Join(w.writeEchoes(ctx, echoes[:half]), w.writeEchoes(ctx, echoes[half:]))
 }
 
-// writePiece writes one row or one exchange of a session. After a panic the session is set aside. ok
-// reports whether the backend has the piece.
+// writePiece writes one row or one exchange of a session, and reports whether the backend has the piece. After a panic
+// the session is set aside.
 func (w *writer) writePiece(ctx context.Context, ref session.Ref, exchange string, b session.Batch) (ok bool, err error) {
 	if !w.guard.RunOn(label.StepWrite, ref, exchange, func() { err = w.backend.Write(ctx, b) }) {
 		return false, nil
@@ -117,7 +114,6 @@ func (w *writer) writePiece(ctx context.Context, ref session.Ref, exchange strin
 	return err == nil, err
 }
 
-// stepError is the error of a delivery, with the step that failed.
 type stepError struct {
 	step label.Step
 	err  error
@@ -127,7 +123,6 @@ func (e *stepError) Error() string { return e.err.Error() }
 
 func (e *stepError) Unwrap() error { return e.err }
 
-// stepOf returns the step of a delivery that failed with err.
 func stepOf(err error) label.Step {
 	if e, ok := errors.AsType[*stepError](err); ok {
 		return e.step

@@ -14,9 +14,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Account counts the exchanges of a data directory since its first use. Admitted equals Stored + Spooled + Incomplete
-// + the sum of Dropped. An exchange is admitted as soon as the outbox file has its document or its stub, or has
-// counted it as dropped.
+// Account counts the exchanges of a data directory since its first use: Admitted = Stored + Spooled + Incomplete + the
+// sum of Dropped. An exchange is admitted with its document or its stub in the file, or as dropped.
 type Account struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
@@ -30,13 +29,12 @@ type Account struct {
 // DroppedDamaged is the reason in Account.Dropped for exchanges that were lost in a damaged outbox file.
 const DroppedDamaged = "damaged"
 
-// counts holds the values of the table account in the file.
 type counts struct {
 	Admitted, Stored, Spooled, Incomplete int64
-	Sequence                              int64 // sequence number of the last row
-	Delivered                             int64 // sequence number of the last row that the store has
-	Released                              int64 // sequence number of the last deleted row
-	Posts                                 int64 // posts that wait for the store
+	Sequence                              int64 // of the last row
+	Delivered                             int64 // of the last row that the store has
+	Released                              int64 // of the last deleted row
+	Posts                                 int64 // that wait for the store
 	dropped                               map[string]int64
 }
 
@@ -55,14 +53,12 @@ func (c *counts) clone() counts {
 	return d
 }
 
-// isNewer reports whether c is newer than other. It compares the numbers of exchanges and rows, which only increase.
 func (c *counts) isNewer(other *counts) bool {
 	return c.Admitted > other.Admitted || c.Sequence > other.Sequence
 }
 
 func (c *counts) equal(d *counts) bool { return maps.Equal(c.byName(), d.byName()) }
 
-// fields returns the counts with fixed names by their names in the table.
 func (c *counts) fields() map[string]*int64 {
 	return map[string]*int64{
 		"admitted": &c.Admitted, "stored": &c.Stored, "spooled": &c.Spooled, "incomplete": &c.Incomplete,
@@ -70,7 +66,6 @@ func (c *counts) fields() map[string]*int64 {
 	}
 }
 
-// byName returns all counts by their names in the table.
 func (c *counts) byName() map[string]int64 {
 	m := map[string]int64{}
 	for name, n := range c.fields() {
@@ -82,7 +77,6 @@ func (c *counts) byName() map[string]int64 {
 	return m
 }
 
-// set sets the count with a name in the table.
 func (c *counts) set(name string, n int64) {
 	if field, ok := c.fields()[name]; ok {
 		*field = n
@@ -99,7 +93,6 @@ func readCounts(c *sqlite.Conn) (out counts, err error) {
 	return out, err
 }
 
-// writeCounts writes the current counts that differ from stored, the counts in the file.
 func writeCounts(c *sqlite.Conn, stored, current *counts) error {
 	storedByName := stored.byName()
 	for name, n := range current.byName() {
@@ -113,8 +106,8 @@ func writeCounts(c *sqlite.Conn, stored, current *counts) error {
 	return nil
 }
 
-// account returns the Account for these counts. openTurns is the number of turns in progress. running reports that a
-// precept process has the file open. The turns in progress then count as spooled, else as incomplete.
+// account returns the Account for these counts. Turns in progress count as spooled if a precept process has the file
+// open (running), else as incomplete.
 func (c *counts) account(openTurns int64, running bool) Account {
 	a := Account{Admitted: c.Admitted, Stored: c.Stored, Spooled: c.Spooled, Incomplete: c.Incomplete, Dropped: map[string]int64{}, LateFeedback: c.Posts}
 	maps.Copy(a.Dropped, c.dropped)
@@ -133,9 +126,8 @@ func (o *Outbox) Account() Account {
 	return o.counts.account(int64(len(o.openTurns)), true)
 }
 
-// ReadAccount reads the account from an outbox file without changing the file. running reports that a precept process
-// has the file open. Turns in progress then count as spooled. A missing file, and a file without tables, have a zero
-// account.
+// ReadAccount reads the account from an outbox file without changing the file. If a precept process has the file open
+// (running), turns in progress count as spooled. A file that is missing or has no tables has a zero account.
 func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return Account{Dropped: map[string]int64{}}, nil
@@ -144,18 +136,17 @@ func ReadAccount(path string, running bool) (Account, error) {
 	}
 	a, err := readAccount(path, "", running)
 	if err != nil && !running {
-		if _, walErr := os.Stat(path + "-wal"); errors.Is(walErr, fs.ErrNotExist) { // without write access to the directory, SQLite can read the file only as immutable
+		if _, walErr := os.Stat(path + "-wal"); errors.Is(walErr, fs.ErrNotExist) { // then SQLite reads the file only as immutable
 			a, err = readAccount(path, "&immutable=1", running)
 		}
 	}
 	return a, err
 }
 
-// readAccount reads the account in the file at path. flags are further parameters of SQLite's file URI. running is as
-// in ReadAccount.
+// readAccount is like ReadAccount. flags are further parameters of SQLite's file URI.
 func readAccount(path, flags string, running bool) (a Account, err error) {
 	a.Dropped = map[string]int64{}
-	path, err = filepath.Abs(path) // a URI with a relative path would name a host
+	path, err = filepath.Abs(path) // in a URI, a relative path would name a host
 	if err != nil {
 		return a, fmt.Errorf("read the account of the outbox: %w", err)
 	}
@@ -170,7 +161,7 @@ func readAccount(path, flags string, running bool) (a Account, err error) {
 		return a, err
 	}
 	tables, err := queryInt(c, "SELECT count(*) FROM sqlite_master WHERE name = 'account'")
-	if err == nil && tables == 0 { // the program was killed before the first commit
+	if err == nil && tables == 0 { // killed before the first commit
 		return a, nil
 	}
 	n, err := readCounts(c)

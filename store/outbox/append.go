@@ -9,8 +9,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Append writes a flush, and returns the sequence number of the newest row. If Append returns ErrQuota or ErrFull,
-// nothing was written.
+// Append writes a flush, and returns the sequence number of the newest row. After ErrQuota or ErrFull, nothing was
+// written.
 func (o *Outbox) Append(f *Flush) (last int64, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -34,9 +34,8 @@ func (o *Outbox) Append(f *Flush) (last int64, err error) {
 	return o.counts.Sequence, nil
 }
 
-// writeWithRepair calls change, which writes to the file. If the disk is full, writeWithRepair copies SQLite's
-// write-ahead log into the file, so that SQLite can reuse the space of the log, and calls change again. If the file is
-// damaged, writeWithRepair replaces the file, and calls change again. The caller holds mu.
+// writeWithRepair calls change, which writes to the file, and once more after a failure: on a full disk it first makes
+// SQLite reuse the write-ahead log, and it replaces a damaged file. The caller holds mu.
 func (o *Outbox) writeWithRepair(change func() error) error {
 	err := classifyError(change())
 	if errors.Is(err, ErrFull) && o.checkpoint("RESTART") == nil {
@@ -50,8 +49,8 @@ func (o *Outbox) writeWithRepair(change func() error) error {
 	return err
 }
 
-// transact runs change in a transaction that also writes the counts, and the turns that CountBypassed has recorded. If
-// the transaction fails, transact restores the counts in memory. The caller holds mu.
+// transact runs change in a transaction that also writes the counts, and the turns of CountBypassed. If it fails, the
+// counts in memory are restored. The caller holds mu.
 func (o *Outbox) transact(change func() error) (err error) {
 	before := o.counts.clone()
 	defer func() {
@@ -84,8 +83,8 @@ func (o *Outbox) transact(change func() error) (err error) {
 	return err
 }
 
-// applyFlush inserts the rows and stubs of a flush, deletes the stubs of ended turns, and updates the counts in
-// memory. The caller has started a transaction.
+// applyFlush writes the rows and stubs of a flush, deletes the stubs of ended turns, and updates the counts in memory.
+// The caller has started a transaction.
 func (o *Outbox) applyFlush(f *Flush) error {
 	n := &o.counts
 	for i := range f.Rows {
@@ -107,7 +106,7 @@ func (o *Outbox) applyFlush(f *Flush) error {
 		if err := execute(o.writer, "DELETE FROM begun WHERE id = ?", id); err != nil {
 			return err
 		}
-		n.Admitted -= int64(o.writer.Changes()) // an ended turn is counted again, by its row or as dropped
+		n.Admitted -= int64(o.writer.Changes()) // counted again, by its row or as dropped
 	}
 	for reason, lost := range f.Dropped {
 		n.Admitted += lost
@@ -140,7 +139,7 @@ func (o *Outbox) appendRow(r *Row) error {
 	return nil
 }
 
-// insertRow writes a row under its sequence number. It does not use sqlitex, which is slower.
+// insertRow writes a row under its sequence number. sqlitex would be slower.
 func insertRow(c *sqlite.Conn, r *Row) error {
 	s, err := c.Prepare("INSERT OR REPLACE INTO outbox (sequence, kind, tenant, session, exchanges, sum, document) VALUES (?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
@@ -157,7 +156,6 @@ func insertRow(c *sqlite.Conn, r *Row) error {
 	return errors.Join(err, s.Reset())
 }
 
-// checksum returns the checksum of a row.
 func (r *Row) checksum() int64 {
 	var head [24]byte
 	binary.LittleEndian.PutUint64(head[:], uint64(r.Sequence))

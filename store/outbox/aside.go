@@ -20,21 +20,21 @@ const (
 	maxSalvageTries = 50_000
 )
 
-// replaceDamaged sets a damaged file aside, under another name, and opens a new file with the readable rows of the
-// damaged file. damage is the error that showed the damage. The caller holds mu, and does not hold readerMu.
+// replaceDamaged renames a damaged file, and opens a new file with its readable rows. damage is the error that showed
+// the damage. The caller holds mu, but not readerMu.
 func (o *Outbox) replaceDamaged(damage error) (err error) {
 	o.readerMu.Lock()
 	defer o.readerMu.Unlock()
 	defer func() {
 		if err != nil && o.writer == nil {
-			_ = o.open() // the next write finds the damage again, and tries the replacement again
+			_ = o.open() // the next write finds the damage again, and tries again
 		}
 	}()
-	inMemory := o.counts // if the file was open, the counts in memory are newer than the counts in the file
-	_ = o.close()        // closing a damaged file may fail
+	inMemory := o.counts // if the file was open, newer than those in the file
+	_ = o.close()        // may fail
 	replacement := o.path + ".new"
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		_ = os.Remove(replacement + suffix) // a crash during an earlier replacement leaves these files
+		_ = os.Remove(replacement + suffix) // left by a crash during an earlier replacement
 	}
 	if o.writer, err = openWriter(replacement); err != nil {
 		return classifyError(err)
@@ -50,7 +50,7 @@ func (o *Outbox) replaceDamaged(damage error) (err error) {
 	if err == nil {
 		err = o.open()
 	}
-	if err == nil && o.openTurns == nil { // the damage was found at the start
+	if err == nil && o.openTurns == nil { // damage found at the start
 		err = o.load()
 	} else if err == nil {
 		o.usage.bytesOf, err = o.usage.bytesByTenant(o.writer, "true")
@@ -62,7 +62,6 @@ func (o *Outbox) replaceDamaged(damage error) (err error) {
 	return nil
 }
 
-// damagedName returns an unused name for a damaged file.
 func damagedName(path string, now time.Time) string {
 	base := path + asideInfix + now.UTC().Format("20060102T150405Z")
 	aside := base
@@ -87,7 +86,6 @@ func setAside(path string, now time.Time) (string, error) {
 	return aside, nil
 }
 
-// loss is the number of exchanges and posts that a damaged file has lost.
 type loss struct{ exchanges, posts int64 }
 
 func (l loss) String() string {
@@ -98,7 +96,7 @@ func (l loss) String() string {
 }
 
 // salvage copies the readable rows of the damaged file at path to the new file, and counts the other exchanges as lost.
-// inMemory holds the counts in memory, which are zero if the file was never open.
+// inMemory is zero if the file was never open.
 func (o *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 	old, oldErr := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if oldErr == nil {
@@ -135,15 +133,14 @@ func (o *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 	return lost, err
 }
 
-// fileContents counts the rows of the file, to be compared with the account.
 type fileContents struct {
-	spooledExchanges int64 // exchanges of the rows that the store does not have
-	lastSequence     int64 // sequence number of the newest row
-	openTurns        int64 // number of turns in progress
-	posts            int64 // number of posts
+	spooledExchanges int64 // not in the store
+	lastSequence     int64 // of the newest row
+	openTurns        int64 // turns in progress
+	posts            int64
 }
 
-// readContents counts the rows of the file. delivered is the sequence number of the last row that the store has.
+// readContents counts the rows of the file. delivered is the last row that the store has.
 func (o *Outbox) readContents(delivered int64) (found fileContents, err error) {
 	for _, q := range []struct {
 		dest  *int64
@@ -162,7 +159,6 @@ func (o *Outbox) readContents(delivered int64) (found fileContents, err error) {
 	return found, nil
 }
 
-// matches reports whether the account agrees with the contents of the file.
 func (f *fileContents) matches(c *counts) bool {
 	sum := c.Stored + c.Spooled + c.Incomplete + f.openTurns
 	for _, dropped := range c.dropped {
@@ -171,9 +167,8 @@ func (f *fileContents) matches(c *counts) bool {
 	return c.Admitted == sum && c.Spooled == f.spooledExchanges && c.Sequence >= f.lastSequence && c.Posts == f.posts
 }
 
-// reconcile makes target, the newest known account, the account of the file, and corrects it by the contents of the
-// file. Exchanges that target counts and that are not in the file are counted as dropped, with the reason
-// DroppedDamaged. The caller has started a transaction.
+// reconcile makes target, the newest known account, that of the file. Exchanges that the file lacks count as dropped,
+// with the reason DroppedDamaged. The caller has started a transaction.
 func (o *Outbox) reconcile(target *counts) (lost loss, err error) {
 	found, err := o.readContents(target.Delivered)
 	if err != nil {
@@ -190,7 +185,7 @@ func (o *Outbox) reconcile(target *counts) (lost loss, err error) {
 	if lost.exchanges > 0 {
 		c.addDropped(DroppedDamaged, lost.exchanges)
 	}
-	// If no account could be read, target is zero, and Admitted is computed from the rows.
+	// If no account could be read, Admitted is computed from the rows.
 	c.Admitted = c.Stored + c.Spooled + c.Incomplete + found.openTurns
 	for _, dropped := range c.dropped {
 		c.Admitted += dropped
@@ -204,7 +199,7 @@ func (o *Outbox) reconcile(target *counts) (lost loss, err error) {
 func (o *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 	start := o.now()
 	for next, tries := int64(1), 0; tries < maxSalvageTries; {
-		// With "sequence > ?" SQLite would read the page of the row before, which may be unreadable.
+		// For "sequence > ?" SQLite would read the page of the row before, which may be unreadable.
 		s, err := old.Prepare(selectRows + "WHERE sequence >= ? ORDER BY sequence")
 		if err != nil {
 			return nil //nolint:nilerr // no part of the table can be read
@@ -237,7 +232,6 @@ func (o *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 	return nil
 }
 
-// copyRows copies the rows of a table whose columns are texts and integers.
 func copyRows(from, to *sqlite.Conn, table string) error {
 	s, _, err := from.PrepareTransient("SELECT * FROM " + table)
 	if err != nil {
@@ -263,7 +257,6 @@ func copyRows(from, to *sqlite.Conn, table string) error {
 	}
 }
 
-// copyOpenTurns copies the stubs of turns in progress, and adds the ids of the turns to ids.
 func copyOpenTurns(from, to *sqlite.Conn, ids map[string]bool) error {
 	return sqlitex.Execute(from, "SELECT id, tenant, session, document FROM begun", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
 		id := scanID(s, 2)
@@ -272,14 +265,12 @@ func copyOpenTurns(from, to *sqlite.Conn, ids map[string]bool) error {
 	}})
 }
 
-// damagedPaths returns the paths of the files that were set aside.
 func (o *Outbox) damagedPaths() []string {
 	names, _ := filepath.Glob(o.path + asideInfix + "*") // the pattern is well-formed
 	return names
 }
 
-// DeleteDamagedFiles deletes the files that were set aside and last changed before a time; the zero time means all of
-// them.
+// DeleteDamagedFiles deletes damaged files that last changed before a time; the zero time means all.
 func (o *Outbox) DeleteDamagedFiles(before time.Time) (err error) {
 	for _, name := range o.damagedPaths() {
 		info, statErr := os.Stat(name)

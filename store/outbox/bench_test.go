@@ -11,14 +11,12 @@ import (
 	"precept/store/outbox"
 )
 
-// cpuTime returns the CPU time of the process.
 func cpuTime() time.Duration {
 	var r syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// randomText returns n bytes of pseudo-random text.
 func randomText(n int) []byte {
 	words := []string{"the ", "shed ", "is ", "painted ", `{"role":"user"} `, "error ", "func ", "return "}
 	rnd := rand.New(rand.NewPCG(1, 1))
@@ -30,8 +28,7 @@ func randomText(n int) []byte {
 }
 
 // BenchmarkExchange measures the cost of one exchange at 300 and at 6,000 exchanges per second. A flush contains the
-// exchanges of 50 ms. Each exchange has 740 additional bytes, the size of a session record. The rows are released after
-// every 20 flushes.
+// exchanges of 50 ms, and each exchange 740 bytes for the record of its session.
 func BenchmarkExchange(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		for _, rate := range []int{300, 6000} {
@@ -59,7 +56,7 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// BenchmarkRecovery measures how long it takes to open and to read a queue of 256 MiB.
+// BenchmarkRecovery measures opening and reading a queue of 256 MiB.
 func BenchmarkRecovery(b *testing.B) {
 	q := open(b, b.TempDir())
 	f := outbox.Flush{}

@@ -9,8 +9,7 @@ import (
 	"precept/store/outbox"
 )
 
-// A row waits in the outbox until the store has the row and the row is released. The account counts the exchange of the
-// row before and after the delivery.
+// A row waits in the outbox until the store has it and it is released.
 func Example() {
 	dir, err := os.MkdirTemp("", "outbox")
 	if err != nil {

@@ -5,15 +5,13 @@ import (
 	"os"
 )
 
-// The ballast is the file that reserves disk space. Its first bytes hold a copy of the account, which is written
-// after each transaction. If a damaged file or a truncated write-ahead log has lost the newest rows, the outbox file
-// looks like an older, undamaged file. At the next start the copy of the account shows the loss. The copy is not
-// synced, so that it may be old or missing.
+// The first bytes of the ballast, the file that reserves disk space, hold a copy of the account, written after each
+// transaction. If damage has lost the newest rows, the file looks like an older, undamaged one; at the next start the
+// copy shows the loss. It is not synced, and may be old or missing.
 
-// accountCopyBytes is the size of the part of the ballast that holds the copy.
 const accountCopyBytes = 4096
 
-// writeAccountCopy writes the copy of the account to the ballast. The caller holds mu.
+// The caller holds mu.
 func (o *Outbox) writeAccountCopy() {
 	if !o.hasBallast {
 		return
@@ -26,11 +24,10 @@ func (o *Outbox) writeAccountCopy() {
 	if err != nil {
 		return
 	}
-	_, _ = f.WriteAt(append(text, 0), 0) // a failed write is harmless, because the copy may be old
+	_, _ = f.WriteAt(append(text, 0), 0) // the copy may be old
 	_ = f.Close()
 }
 
-// readAccountCopy reads the copy of the account from the ballast; ok is false if there is none.
 func (o *Outbox) readAccountCopy() (c counts, ok bool) {
 	f, err := os.Open(o.path + ballastSuffix)
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 
 const childFlag = "outbox-child"
 
-// runChild appends, delivers and releases rows until the parent kills the process. It prints the sequence number of the
-// last row of each acknowledged flush.
+// runChild appends, delivers and releases rows until it is killed, and prints the last row of each acknowledged flush.
 func runChild(dir string) {
 	check := func(err error) {
 		if err != nil {
@@ -104,7 +103,7 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 	}
 }
 
-// checkBalanced fails the test unless Admitted is the sum of the other counts, and Stored and Spooled are not negative.
+// checkBalanced fails the test unless Admitted is the sum of the other counts, and none is negative.
 func checkBalanced(t *testing.T, a outbox.Account) {
 	t.Helper()
 	sum := a.Stored + a.Spooled + a.Incomplete

@@ -5,7 +5,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Mark is the opt-out mark of a session whose turns all opted out, with the numbers of its turns and items. Name is a
+// Mark is the opt-out mark of a session whose turns all opted out, with their numbers of turns and items. Name is a
 // hash that does not reveal the session.
 type Mark struct {
 	Name         uint64
@@ -25,14 +25,14 @@ func (o *Outbox) Marks() (list []Mark, err error) {
 	return list, classifyError(err)
 }
 
-// AddMarks writes marks. It then deletes the oldest marks until at most maxMarks remain.
+// AddMarks writes marks, and deletes the oldest until at most maxMarks remain.
 func (o *Outbox) AddMarks(list []Mark, maxMarks int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.writeWithRepair(func() error {
 		return o.transact(func() error {
 			for _, m := range list {
-				// A known mark keeps its place in the order, so that the mark of the oldest session is deleted first.
+				// A known mark keeps its place, so that the mark of the oldest session is deleted first.
 				err := execute(o.writer, `INSERT INTO optout_marks (name, turns, items, place)
 					VALUES (?, ?, ?, (SELECT coalesce(max(place), 0) + 1 FROM optout_marks))
 					ON CONFLICT (name) DO UPDATE SET turns = excluded.turns, items = excluded.items`, int64(m.Name), int64(m.Turns), int64(m.Items))

@@ -14,15 +14,13 @@ import (
 )
 
 const (
-	// busyTimeout is the longest wait for another process that reads the file.
 	busyTimeout = 5 * time.Second
-	// stateAllowance is the number of bytes by which flushes without exchanges may exceed the quota, because losing a
-	// session's row is worse than losing an exchange.
+	// stateAllowance is the number of bytes by which flushes without exchanges may exceed the quota: losing a session's
+	// row is worse than losing an exchange.
 	stateAllowance = 64 << 20
-	// sparePages is the number of unused pages (8 MiB together) that stay in the file.
+	// sparePages is the number of unused pages (together 8 MiB) that stay in the file.
 	sparePages = 1024
-	// vacuumPages is the largest number of pages that one step frees, so that no caller waits long for
-	// the lock.
+	// vacuumPages limits the pages that one step frees, so that no caller waits long for the lock.
 	vacuumPages = 256
 )
 
@@ -30,15 +28,15 @@ const (
 type Kind int64
 
 const (
-	// KindTurns is a row with the data of one session in one flush. The store defines the format of Document.
+	// KindTurns is a row with the data of one session in one flush.
 	KindTurns Kind = 1
 	// KindStub is a row for a turn that was in progress when the program died, with the document of its Stub.
 	KindStub Kind = 2
-	// KindForgotten is a row whose document was deleted before delivery. The number of exchanges remains.
+	// KindForgotten is a row whose document was deleted before delivery. Its number of exchanges remains.
 	KindForgotten Kind = 3
 )
 
-// SessionID is the underlying type of session.ID. This package does not import package session.
+// SessionID is the type of session.ID; this package does not import package session.
 type SessionID = [16]byte
 
 // Row is one row of the queue. Append sets the sequence number.
@@ -47,33 +45,32 @@ type Row struct {
 	Kind      Kind
 	Tenant    string
 	Session   SessionID
-	Exchanges int64 // number of exchanges in the document, which the Account counts
+	Exchanges int64 // in the document, for the Account
 	Document  []byte
 }
 
-// Stub is the record of a turn in progress. It is deleted when the turn ends.
+// Stub is the record of a turn in progress.
 type Stub struct {
-	ID       string // id of the exchange
+	ID       string // of the exchange
 	Tenant   string
 	Session  SessionID
 	Document []byte
 }
 
-// Flush holds the changes that one call of Append writes.
+// Flush is the content of one Append.
 type Flush struct {
 	Rows  []Row
 	Stubs []Stub
-	// Ended lists the ids of the exchanges whose turns ended. Their stubs are deleted.
+	// Ended lists the exchanges whose turns ended. Their stubs are deleted.
 	Ended []string
 	// Dropped is the number of exchanges that are not stored, by reason.
 	Dropped map[string]int64
-	// Scrub makes the next Tidy also remove the content of deleted rows from the file, as RequestScrub does.
+	// Scrub makes the next Tidy also remove the content of deleted rows from the file.
 	Scrub bool
-	// Notes are values of the caller by their keys. The method Note of Outbox returns the value of a key.
+	// Notes are values for Outbox.Note, by their keys.
 	Notes map[string]string
-	// Carried is the account of an earlier file, which is added to the account of this file; nil means none.
-	// A flush with Carried may exceed the quota. Exchanges of Carried.Admitted that are neither
-	// incomplete nor dropped are counted as stored.
+	// Carried, if set, is the account of an earlier file, which is added to this account. Such a flush may exceed the
+	// quota. Its exchanges that are neither incomplete nor dropped count as stored.
 	Carried *Account
 }
 
@@ -85,20 +82,18 @@ func (f *Flush) IsEmpty() bool {
 // Options configure an Outbox.
 type Options struct {
 	Path       string
-	QuotaBytes int64 // maximum total size of the rows in bytes (limits.outbox_bytes)
-	// TenantQuotaBytes is the maximum total size of the rows of one tenant in bytes (limits.tenant_bytes); 0 means no
-	// limit.
+	QuotaBytes int64 // total size of the rows (limits.outbox_bytes)
+	// TenantQuotaBytes limits the rows of one tenant (limits.tenant_bytes); 0 means no limit.
 	TenantQuotaBytes int64
-	// MultiTenant reports that several tenants may share the queue. When the queue becomes full, RefusedTenants then
-	// returns the tenants with the most bytes.
+	// MultiTenant means that several tenants share the queue. RefusedTenants then returns the tenants with the most
+	// bytes when the queue becomes full.
 	MultiTenant bool
 	Now         func() time.Time
-	// OnDamage is called with a message for the operator when the file is damaged or does not have rows that its
-	// account counts. Damaged must not block.
+	// OnDamage is called with a message for the operator when the file is damaged, and must not block.
 	OnDamage func(err error)
 }
 
-// Outbox is the durable queue. An Outbox is safe for concurrent use.
+// Outbox is the durable queue, safe for concurrent use.
 type Outbox struct {
 	path     string
 	quota    int64
@@ -108,23 +103,23 @@ type Outbox struct {
 
 	mu                sync.Mutex // guards the fields below; a holder may wait for the disk
 	writer            *sqlite.Conn
-	counts            counts          // current counts
-	storedCounts      counts          // counts in the file
-	openTurns         map[string]bool // ids of the exchanges of turns in progress; nil until the file is loaded
-	hasBallast        bool            // the ballast, the file that reserves disk space, exists
-	needsScrub        bool            // unused pages of the file may contain deleted text
-	bypassed          Flush           // ended turns and dropped exchanges of CountBypassed that are not in the file yet
-	bypassedExchanges int64           // number of exchanges of CountBypassed that are not in the file yet
+	counts            counts
+	storedCounts      counts          // in the file
+	openTurns         map[string]bool // exchanges of turns in progress; nil until the file is loaded
+	hasBallast        bool            // the file that reserves disk space exists
+	needsScrub        bool            // unused pages may contain deleted text
+	bypassed          Flush           // from CountBypassed, not in the file yet
+	bypassedExchanges int64           // from CountBypassed, not in the file yet
 
-	postCount atomic.Int64 // number of posts in the file, for readers that must not wait for mu
+	postCount atomic.Int64 // number of posts, for readers that must not wait for mu
 
 	readerMu sync.Mutex // guards reader; a holder of mu may lock readerMu, not the reverse
 	reader   *sqlite.Conn
 }
 
-// Open opens the file of a queue, or makes a new file. Turns that were in progress when the previous process died are
-// counted as incomplete. After a restart of the machine all remaining rows become undelivered, because the store may
-// have lost data that was not synced.
+// Open opens or makes the file of a queue. Turns that were in progress when the previous process died count as
+// incomplete. After a restart of the machine all rows become undelivered, because the store may have lost unsynced
+// data.
 func Open(o Options) (*Outbox, error) {
 	b := &Outbox{
 		path: o.Path, quota: o.QuotaBytes, usage: tenantUsage{maxBytes: o.TenantQuotaBytes, multiTenant: o.MultiTenant}, now: o.Now, onDamage: o.OnDamage, needsScrub: true,
@@ -132,7 +127,7 @@ func Open(o Options) (*Outbox, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.openFile()
-	if errors.Is(err, ErrFull) { // opening the file also needs disk space
+	if errors.Is(err, ErrFull) { // opening also needs disk space
 		b.hasBallast = true
 		b.dropBallast()
 		err = errors.Join(b.close(), b.openFile())
@@ -158,7 +153,7 @@ func (o *Outbox) openFile() error {
 	return classifyError(o.load())
 }
 
-// open opens the two connections to the file. The caller holds mu.
+// The caller holds mu.
 func (o *Outbox) open() (err error) {
 	if o.writer, err = openWriter(o.path); err != nil {
 		return err
@@ -170,7 +165,7 @@ func (o *Outbox) open() (err error) {
 	return sqlitex.ExecuteTransient(o.reader, "PRAGMA query_only = ON", nil)
 }
 
-// load reads the account, corrects it if it does not agree with the rows, and ends the turns that were in progress. The
+// load reads the account, corrects the account if it does not agree with the rows, and ends the turns in progress. The
 // caller holds mu.
 func (o *Outbox) load() error {
 	var err error
@@ -185,7 +180,7 @@ func (o *Outbox) load() error {
 	var lost loss
 	mismatch := false
 	err = o.transact(func() error {
-		target := o.counts.clone() // the newest known account: from the file, or from the ballast
+		target := o.counts.clone() // from the file or the ballast, the newer one
 		accountCopy, ok := o.readAccountCopy()
 		if ok && accountCopy.isNewer(&target) {
 			target = accountCopy
@@ -219,8 +214,7 @@ func (o *Outbox) load() error {
 	return err
 }
 
-// endOpenTurns replaces the stubs of turns that never ended by rows of KindStub. The caller has started
-// a transaction.
+// endOpenTurns replaces the stubs of turns that never ended by rows of KindStub. The caller has started a transaction.
 func (o *Outbox) endOpenTurns() error {
 	var stubs []Row
 	err := sqlitex.Execute(o.writer, "SELECT tenant, session, document FROM begun ORDER BY id", &sqlitex.ExecOptions{
@@ -264,7 +258,6 @@ func (o *Outbox) close() error {
 	return err
 }
 
-// readMeta reads a value from the table meta; "" means a missing key.
 func (o *Outbox) readMeta(key string) (value string, err error) {
 	err = sqlitex.Execute(o.writer, "SELECT value FROM meta WHERE key = ?", &sqlitex.ExecOptions{
 		Args: []any{key}, ResultFunc: func(s *sqlite.Stmt) error { value = s.ColumnText(0); return nil },
@@ -276,7 +269,7 @@ func (o *Outbox) setMeta(key, value string) error {
 	return execute(o.writer, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", key, value)
 }
 
-// Note returns the value that SetNote has stored under a key; "" means a missing key.
+// Note returns the value that SetNote has stored under a key; "" means none.
 func (o *Outbox) Note(key string) (string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -293,8 +286,8 @@ func (o *Outbox) SetNote(key, value string) error {
 
 const notePrefix = "note "
 
-// EndOpenTurns replaces the stubs of all turns in progress by rows of KindStub. It is called if the process that began
-// the turns has ended.
+// EndOpenTurns replaces the stubs of all turns in progress by rows of KindStub, after the process that began them has
+// ended.
 func (o *Outbox) EndOpenTurns() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -305,7 +298,7 @@ func (o *Outbox) EndOpenTurns() error {
 	return err
 }
 
-// BootID returns an id that changes at each start of the machine; "" if the id cannot be read.
+// BootID returns an id that changes at each start of the machine, or "".
 func BootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

@@ -28,7 +28,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// queue is an outbox in a directory of a test.
 type queue struct {
 	*outbox.Outbox
 	t             testing.TB
@@ -36,7 +35,6 @@ type queue struct {
 	damageReports []string
 }
 
-// open opens the outbox of a directory with a quota of 1 GiB.
 func open(t testing.TB, dir string) *queue {
 	t.Helper()
 	q, err := tryOpen(t, dir, 1<<30)
@@ -62,12 +60,10 @@ func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 
 func pathIn(dir string) string { return filepath.Join(dir, "outbox.db") }
 
-// newRow returns a row with one exchange.
 func newRow(tenant string, session byte, text string) outbox.Row {
 	return outbox.Row{Kind: outbox.KindTurns, Tenant: tenant, Session: outbox.SessionID{session}, Exchanges: 1, Document: []byte(text)}
 }
 
-// append appends a flush, and returns the sequence number of its last row.
 func (q *queue) append(f outbox.Flush) int64 {
 	q.t.Helper()
 	last, err := q.Append(&f)
@@ -77,7 +73,7 @@ func (q *queue) append(f outbox.Flush) int64 {
 	return last
 }
 
-// appendRows appends a flush with one row for each text, and returns the sequence number of the last row.
+// appendRows appends a flush with one row for each text, and returns the last sequence number.
 func (q *queue) appendRows(texts ...string) int64 {
 	q.t.Helper()
 	var f outbox.Flush
@@ -106,8 +102,7 @@ func (q *queue) readDocuments(after int64) string {
 	}
 }
 
-// formatAccount returns the counts of an account as "admitted = stored + spooled + incomplete + dropped". Spooled
-// exchanges wait in the outbox.
+// formatAccount returns an account as "admitted = stored + spooled + incomplete + dropped".
 func formatAccount(a outbox.Account) string {
 	text := fmt.Sprintf("%d = %d + %d + %d", a.Admitted, a.Stored, a.Spooled, a.Incomplete)
 	if len(a.Dropped) > 0 {
@@ -116,8 +111,6 @@ func formatAccount(a outbox.Account) string {
 	return text
 }
 
-// checkAccount fails the test if the text of an account differs from the wanted text. moment says when or where the
-// account was read.
 func checkAccount(t testing.TB, moment string, got outbox.Account, want string) {
 	t.Helper()
 	if formatAccount(got) != want {
@@ -125,7 +118,7 @@ func checkAccount(t testing.TB, moment string, got outbox.Account, want string) 
 	}
 }
 
-// accountInFile returns the account in the file, as a new process reads it after a crash.
+// accountInFile returns the account as a new process reads it after a crash.
 func (q *queue) accountInFile() outbox.Account {
 	q.t.Helper()
 	a, err := outbox.ReadAccount(pathIn(q.dir), false)
@@ -135,7 +128,6 @@ func (q *queue) accountInFile() outbox.Account {
 	return a
 }
 
-// checkEqual fails the test if got and want differ; subject names the compared value in the message.
 func checkEqual[T comparable](t testing.TB, subject string, got, want T) {
 	t.Helper()
 	if got != want {
@@ -143,7 +135,6 @@ func checkEqual[T comparable](t testing.TB, subject string, got, want T) {
 	}
 }
 
-// must ends the test if one of errs is not nil.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
@@ -151,7 +142,7 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// crashCopy copies the current files of the outbox, as a crash would leave it, and returns the path of the copy.
+// crashCopy copies the current files, as a crash would leave them.
 func (q *queue) crashCopy() string {
 	q.t.Helper()
 	dir := q.t.TempDir()
@@ -236,7 +227,7 @@ func TestStubBecomesRowAfterCrash(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.append(outbox.Flush{Rows: []outbox.Row{newRow("default", 1, "whole")}, Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})
-	for range 3 { // three crashes, each with a restart, still give one row for the stub
+	for range 3 { // three crashes still give one row for the stub
 		q = open(t, q.crashCopy())
 		checkEqual(t, "rows after a crash", q.readDocuments(0), "whole stub")
 	}
@@ -298,7 +289,6 @@ func TestQuotaRefusesOnlyRowsWithExchanges(t *testing.T) {
 	checkAccount(t, "after a release and one more row", q.Account(), fmt.Sprintf("%d = %d + 1 + 0 + map[quota:1]", n+1, n-1))
 }
 
-// filesWith returns the names of the directory's files that contain a string.
 func (q *queue) filesWith(text string) (names []string) {
 	q.t.Helper()
 	entries, err := os.ReadDir(q.dir)
@@ -316,7 +306,7 @@ func (q *queue) filesWith(text string) (names []string) {
 func TestForgetErasesTextFromFiles(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	for i := range 40 { // the texts are on many pages, even on pages of deleted rows
+	for i := range 40 { // on many pages, even on pages of deleted rows
 		q.append(outbox.Flush{Rows: []outbox.Row{
 			newRow("forgotten", 1, strings.Repeat("zanzibar ", 500)), newRow("kept", 1, strings.Repeat("madagascar ", 500)), newRow("kept", 2, strings.Repeat("comoros ", 500)),
 		}})
@@ -448,8 +438,7 @@ func TestForeignFileIsSetAside(t *testing.T) {
 	checkEqual(t, "files with the letter after DeleteAside", len(q.filesWith("this is a letter")), 0)
 }
 
-// Open succeeds after one flipped bit, 5000 cleared bytes or a truncation. The outbox returns only rows and posts that
-// were appended, unchanged, and counts the lost exchanges as damaged.
+// The damage is a flipped bit, 5000 cleared bytes or a truncation. Lost exchanges are counted.
 func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -541,8 +530,7 @@ func TestClearedPageLosesOnlyItsOwnRows(t *testing.T) {
 	checkEqual(t, "number of damage reports", len(q.damageReports), 1)
 }
 
-// A damaged file cannot be replaced at first, because a directory has the name of the new file. Reads and appends fail.
-// After the directory is removed, they succeed.
+// At first, a directory has the name of the new file.
 func TestReplacementOfADamagedFileIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())

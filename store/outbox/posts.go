@@ -11,16 +11,16 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Post is an entry of posted feedback that the store failed to store. The account does not count posts as exchanges.
+// Post is posted feedback that the store failed to store. The account does not count posts as exchanges.
 type Post struct {
 	Number   int64 // set by AddPosts
 	Tenant   string
-	At       time.Time // time of receipt
+	At       time.Time // of receipt
 	Document []byte    // defined by the store
 }
 
-// postsTable creates the table of posts. openWriter executes postsTable on every file, because the files of earlier
-// releases have no such table. An earlier release ignores the table.
+// postsTable creates the table of posts. openWriter executes it on every file, because files of earlier releases lack
+// the table.
 const postsTable = `CREATE TABLE IF NOT EXISTS posts (
 	number   INTEGER PRIMARY KEY,
 	tenant   TEXT    NOT NULL,
@@ -31,8 +31,8 @@ const postsTable = `CREATE TABLE IF NOT EXISTS posts (
 
 const selectPosts = "SELECT number, tenant, at, document, sum FROM posts "
 
-// AddPosts writes posts in one transaction, and returns after they are on the disk. If AddPosts returns ErrQuota or
-// ErrFull, no post was written.
+// AddPosts writes posts in one transaction, and returns when they are on the disk. After ErrQuota or ErrFull, none was
+// written.
 func (o *Outbox) AddPosts(posts []Post) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,8 +70,7 @@ func (o *Outbox) AddPosts(posts []Post) error {
 	})
 }
 
-// Posts returns the posts with numbers greater than after, oldest first. The list ends when the documents reach
-// maxBytes, but has at least one post if there is one.
+// Posts returns the posts with numbers above after, oldest first, until the documents reach maxBytes, but at least one.
 func (o *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
 	list, err := o.readPosts(after, maxBytes)
 	if !errors.Is(err, errDamaged) {
@@ -86,7 +85,6 @@ func (o *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
 	return o.readPosts(after, maxBytes)
 }
 
-// readPosts is like Posts, but returns errDamaged for a damaged file.
 func (o *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
 	o.readerMu.Lock()
 	defer o.readerMu.Unlock()
@@ -108,7 +106,7 @@ func (o *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
 	})
 }
 
-// DropPosts deletes posts by their numbers. If the disk is full, DropPosts first deletes the ballast to get space.
+// DropPosts deletes posts. On a full disk it first deletes the ballast to get space.
 func (o *Outbox) DropPosts(numbers []int64) error {
 	if len(numbers) == 0 {
 		return nil
@@ -137,8 +135,8 @@ func (o *Outbox) DropPostsBefore(before time.Time) (n int64, err error) {
 	return posts - o.counts.Posts, err
 }
 
-// dropPosts runs drop, which deletes posts, in a transaction. If the disk is full, dropPosts deletes the ballast and
-// runs drop again. The caller holds mu.
+// dropPosts runs drop, which deletes posts, in a transaction. On a full disk it deletes the ballast and runs drop
+// again. The caller holds mu.
 func (o *Outbox) dropPosts(drop func() error) error {
 	if o.writer == nil {
 		return errClosed
@@ -161,10 +159,9 @@ func (o *Outbox) deletePosts(where string, arg any) error {
 	return err
 }
 
-// PostCount returns the number of posts. It never waits for the disk.
+// PostCount returns the number of posts, without waiting for the disk.
 func (o *Outbox) PostCount() int64 { return o.postCount.Load() }
 
-// copyPosts copies the posts with a valid checksum.
 func copyPosts(from, to *sqlite.Conn) error {
 	return sqlitex.Execute(from, selectPosts, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
 		p, ok := scanPost(s)
@@ -185,7 +182,6 @@ func scanPost(s *sqlite.Stmt) (p Post, ok bool) {
 	return p, p.checksum() == s.ColumnInt64(4)
 }
 
-// checksum returns the checksum of a post.
 func (p *Post) checksum() int64 {
 	var head [16]byte
 	binary.LittleEndian.PutUint64(head[:], uint64(p.Number))

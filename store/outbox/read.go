@@ -10,8 +10,7 @@ import (
 
 const selectRows = "SELECT sequence, kind, tenant, session, exchanges, document, sum FROM outbox "
 
-// Read returns the rows with sequence numbers from after+1 to until, in order. The list ends when the documents reach
-// maxBytes, but has at least one row if there is one.
+// Read returns the rows from after+1 to until, in order, until their documents reach maxBytes, but at least one.
 func (o *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 	rows, err := o.read(after, until, maxBytes)
 	if !errors.Is(err, errDamaged) {
@@ -26,8 +25,7 @@ func (o *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 	return o.read(after, until, maxBytes)
 }
 
-// ReadExcept is like Read, but leaves out the rows of the given tenants. last is the sequence number of the last row
-// that was read or left out.
+// ReadExcept is like Read, but leaves out the rows of some tenants. last is the last row that was read or left out.
 func (o *Outbox) ReadExcept(after, until, maxBytes int64, tenants []string) (rows []Row, last int64, err error) {
 	names, err := json.Marshal(tenants)
 	if err != nil {
@@ -47,12 +45,10 @@ func (o *Outbox) ReadExcept(after, until, maxBytes int64, tenants []string) (row
 	return rows, until, nil
 }
 
-// read is like Read, but returns errDamaged for a damaged file.
 func (o *Outbox) read(after, until, maxBytes int64) (rows []Row, err error) {
 	return o.readWhere("", after, until, maxBytes)
 }
 
-// readWhere is like read, for rows that satisfy a further SQL condition. args are the parameters of the condition.
 func (o *Outbox) readWhere(condition string, after, until, maxBytes int64, args ...string) (rows []Row, err error) {
 	o.readerMu.Lock()
 	defer o.readerMu.Unlock()

@@ -9,9 +9,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// MarkDelivered records that the store has the rows up to a sequence number. exchanges is the number of exchanges in
-// these rows since the last call. refused is the number of these exchanges that the store has not stored, by reason;
-// they count as dropped. The next write stores the change of the account.
+// MarkDelivered records that the store has the rows up to a sequence number, with this number of exchanges since the
+// last call. refused counts those that it could not store, by reason. The next write stores the change.
 func (o *Outbox) MarkDelivered(sequence, exchanges int64, refused map[string]int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -25,7 +24,7 @@ func (o *Outbox) MarkDelivered(sequence, exchanges int64, refused map[string]int
 	}
 }
 
-// DropIncomplete counts a number of incomplete turns as dropped, because their stubs cannot be read.
+// DropIncomplete counts incomplete turns with unreadable stubs as dropped.
 func (o *Outbox) DropIncomplete(turns int64) {
 	if turns == 0 {
 		return
@@ -36,8 +35,8 @@ func (o *Outbox) DropIncomplete(turns int64) {
 	o.counts.addDropped(DroppedDamaged, turns)
 }
 
-// CountBypassed records exchanges that were delivered to the store without a row in the queue. The fields Ended,
-// Dropped and Scrub of f describe the turns of these exchanges. The change is stored by the next successful write.
+// CountBypassed records exchanges that were delivered without a row in the queue. Ended, Dropped and Scrub of f
+// describe their turns. The next write stores the change.
 func (o *Outbox) CountBypassed(exchanges int64, f *Flush) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -53,8 +52,8 @@ func (o *Outbox) CountBypassed(exchanges int64, f *Flush) {
 	_ = o.writeWithRepair(func() error { return o.transact(func() error { return nil }) }) // the next write tries again
 }
 
-// Release writes the account, and deletes the rows up to the sequence number safe, which the store can no longer lose.
-// If the disk is full, Release first deletes the ballast to get space.
+// Release writes the account, and deletes the rows up to safe, which the store can no longer lose. On a full disk it
+// first deletes the ballast to get space.
 func (o *Outbox) Release(safe int64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,7 +82,7 @@ func (o *Outbox) Release(safe int64) error {
 		o.shrink()
 		_ = o.makeBallast() // tried again before each write
 	}
-	if err == nil && o.hasBallast { // without a ballast the disk is full, and a scrub would need space
+	if err == nil && o.hasBallast { // a scrub would need space on a full disk
 		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both, which never happens
 		// in an idle queue. An empty queue is therefore scrubbed.
 		rows, countErr := queryInt(o.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
@@ -92,14 +91,14 @@ func (o *Outbox) Release(safe int64) error {
 	return err
 }
 
-// Rewind makes every remaining row undelivered. It is called after the store has lost data.
+// Rewind makes all rows undelivered, after the store has lost data.
 func (o *Outbox) Rewind() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.writeWithRepair(func() error { return o.transact(o.rewind) })
 }
 
-// rewind makes every remaining row undelivered. The caller has started a transaction.
+// rewind makes all rows undelivered. The caller has started a transaction.
 func (o *Outbox) rewind() error {
 	exchanges, err := queryInt(o.writer, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence <= ?", o.counts.Delivered)
 	if err != nil {
@@ -124,19 +123,18 @@ func (o *Outbox) Spooled() int64 {
 	return o.counts.Spooled
 }
 
-// Delivered returns the sequence numbers of the last row that the store has, and of the last row of the queue.
+// Delivered returns the last row that the store has, and the last row of the queue.
 func (o *Outbox) Delivered() (delivered, last int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.counts.Delivered, o.counts.Sequence
 }
 
-// forgetStep is the largest number of sessions in one statement of Forget. SQLite refuses a statement with more than
-// 32,766 parameters.
+// forgetStep limits the sessions in one statement; SQLite refuses more than 32,766 parameters.
 const forgetStep = 1000
 
-// Forget deletes the content of sessions of a tenant from the file. If ids is nil, Forget deletes the content of all
-// sessions of the tenant, and its posts. The account still counts undelivered exchanges.
+// Forget deletes the content of sessions of a tenant or, if ids is nil, of all its sessions and posts. The account
+// still counts undelivered exchanges.
 func (o *Outbox) Forget(tenant string, ids []SessionID) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -173,7 +171,6 @@ func (o *Outbox) Forget(tenant string, ids []SessionID) error {
 	return err
 }
 
-// forgetRows calls forget, and adds the bytes that the rows of the tenant lost to freed.
 func (o *Outbox) forgetRows(tenant, where string, args []any, freed *int64) error {
 	before, err := o.usage.bytesByTenant(o.writer, where, args...)
 	if err != nil {
@@ -187,8 +184,8 @@ func (o *Outbox) forgetRows(tenant, where string, args []any, freed *int64) erro
 	return err
 }
 
-// forget deletes the delivered rows that a condition selects. It replaces the undelivered rows by rows of KindForgotten
-// without a document, so that the account still counts their exchanges. Stubs lose their documents, too.
+// forget deletes the delivered rows that a condition selects. Undelivered rows become rows of KindForgotten, because
+// the account counts their exchanges. Stubs lose their documents, too.
 func (o *Outbox) forget(where string, args []any) error {
 	delivered := append([]any{o.counts.Delivered}, args...)
 	if err := execute(o.writer, "DELETE FROM outbox WHERE sequence <= ? AND "+where, delivered...); err != nil {

@@ -9,27 +9,25 @@ import (
 	"precept/internal/file"
 )
 
-// The sizes of the parts of SQLite's write-ahead log, in bytes (sqlite.org/fileformat2.html, section 4). The log is a
-// header and a list of frames. A frame is a frame header and a page. The checksum of a frame covers all earlier bytes.
+// The parts of SQLite's write-ahead log, in bytes (sqlite.org/fileformat2.html, section 4). The log is a header and a
+// list of frames, each a frame header and a page. The checksum of a frame covers all earlier bytes.
 const (
 	logHeader   = 32
 	frameHeader = 24
 	frameSize   = frameHeader + pageBytes
 )
 
-// logFile is the content of a write-ahead log.
 type logFile struct {
 	data      []byte
-	byteOrder binary.ByteOrder // byte order of the words that a checksum adds up
+	byteOrder binary.ByteOrder // of the words that a checksum adds up
 }
 
-// repairLog repairs the checksums of a write-ahead log that is damaged in the middle. SQLite ignores the log from the
-// first wrong checksum on, and would lose every commit after one wrong bit. repairLog therefore computes the checksums
-// again, so that SQLite reads the whole log, with the damaged page. The outbox later finds the damage in this page,
-// because each row has its own checksum. The frames after the last complete transaction are not repaired, because their
-// transaction was never acknowledged.
+// repairLog repairs a write-ahead log that is damaged in the middle. SQLite ignores the log from the first wrong
+// checksum on, so one wrong bit would lose every later commit. With new checksums SQLite reads the whole log, and the
+// outbox finds the damage by the checksums of its rows.
 //
-// changed reports that repairLog has changed the log at path. The damaged log was then copied to copyPath.
+// Frames after the last complete transaction are not repaired, because it was never acknowledged. Before a change, the
+// damaged log is copied to copyPath.
 func repairLog(path, copyPath string) (changed bool, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || len(b) < logHeader+2*frameSize {
@@ -57,7 +55,7 @@ func repairLog(path, copyPath string) (changed bool, err error) {
 	for i := first; i <= last; i++ {
 		f := l.frame(i)
 		if string(f[8:16]) != string(salt) || binary.BigEndian.Uint32(f) == 0 {
-			continue // the frame's header is damaged, so that its page number is unknown
+			continue // damaged header of the frame: the page number is unknown
 		}
 		repaired.data = append(repaired.data, f...)
 		repaired.writeChecksum((len(repaired.data)-logHeader)/frameSize - 1)
@@ -67,7 +65,7 @@ func repairLog(path, copyPath string) (changed bool, err error) {
 
 func (l *logFile) frame(i int) []byte { return l.data[logHeader+i*frameSize:][:frameSize] }
 
-// countFrames returns the number of frames of the newest generation of the log, and their salt. SQLite starts a new
+// countFrames returns the number of frames of the newest generation of the log, and their salt. SQLite starts a
 // generation, with a different salt, when it reuses the log.
 func (l *logFile) countFrames() (n int, salt []byte) {
 	all := (len(l.data) - logHeader) / frameSize
@@ -83,8 +81,8 @@ func (l *logFile) countFrames() (n int, salt []byte) {
 	return n, salt
 }
 
-// damagedRange returns the first frame with a wrong checksum, and the last frame with a valid checksum that ends a
-// transaction. -1 means there is no such frame. If the checksum of the header is wrong, first is 0.
+// damagedRange returns the first frame with a wrong checksum (0 for the header), and the last frame with a valid
+// checksum that ends a transaction; -1 means none.
 func (l *logFile) damagedRange(frames int) (first, last int) {
 	first, last = -1, -1
 	for i := range frames {
@@ -105,8 +103,8 @@ func (l *logFile) damagedRange(frames int) (first, last int) {
 
 func (l *logFile) isCommit(i int) bool { return binary.BigEndian.Uint32(l.frame(i)[4:]) != 0 }
 
-// hasCommitBetween reports whether a transaction ends at a damaged frame, or between it and the frame last. The
-// damaged frame is then not the remainder of an unacknowledged transaction.
+// hasCommitBetween reports whether a transaction ends at a damaged frame, or between it and the frame last. The damaged
+// frame is then not the rest of an unacknowledged transaction.
 func (l *logFile) hasCommitBetween(damaged, last int) bool {
 	for i := damaged; i < last; i++ {
 		if l.isCommit(i) {
@@ -116,7 +114,7 @@ func (l *logFile) hasCommitBetween(damaged, last int) bool {
 	return false
 }
 
-// frameChecksum computes the checksum of a frame, which is two words, from the checksum of the previous frame.
+// frameChecksum computes the checksum of a frame (two words) from the checksum of the previous frame.
 func (l *logFile) frameChecksum(i int) (a, b uint32) {
 	before := l.data[24:32]
 	if i > 0 {
@@ -136,17 +134,15 @@ func (l *logFile) addChecksum(a, b uint32, p []byte) (uint32, uint32) {
 	return a, b
 }
 
-// writeChecksum computes the checksum of a frame, and writes it into the frame.
 func (l *logFile) writeChecksum(i int) {
 	a, b := l.frameChecksum(i)
 	binary.BigEndian.PutUint32(l.frame(i)[16:], a)
 	binary.BigEndian.PutUint32(l.frame(i)[20:], b)
 }
 
-// repairHeader writes the fields of the header, with the given salt and a valid checksum.
 func (l *logFile) repairHeader(salt []byte) {
 	h := l.data[:logHeader]
-	binary.BigEndian.PutUint32(h, 0x377f0682) // magic number of a log with little-endian checksums
+	binary.BigEndian.PutUint32(h, 0x377f0682) // a log with little-endian checksums
 	l.byteOrder = binary.LittleEndian
 	binary.BigEndian.PutUint32(h[4:], 3007000) // version of the format
 	binary.BigEndian.PutUint32(h[8:], pageBytes)

@@ -11,14 +11,14 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// schemaVersion is the version of the schema, stored in user_version.
+// schemaVersion is stored in user_version.
 const schemaVersion = 1
 
 // applicationID marks a SQLite file as an outbox of precept: "prec" in ASCII.
 const applicationID = 0x70726563
 
-// schema creates the tables. This package assigns the sequence numbers itself, because SQLite would start again at 1
-// after the table was empty. The table begun has the stubs of the turns in progress.
+// schema creates the tables. This package assigns the sequence numbers, because SQLite would start again at 1 in an
+// empty table. The table begun has the stubs of turns in progress.
 const schema = `
 CREATE TABLE outbox (
 	sequence  INTEGER PRIMARY KEY,
@@ -41,10 +41,10 @@ CREATE UNIQUE INDEX optout_places ON optout_marks (place);
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 `
 
-// pageBytes is the size of a page. Most exchanges have 1 to 6 KiB, and fit into one page.
+// pageBytes is the size of a page. Most exchanges have 1 to 6 KiB, and fit into one.
 const pageBytes = 8192
 
-// The sizes to which SQLite truncates the write-ahead log after a checkpoint, in bytes.
+// The sizes to which SQLite truncates the write-ahead log after a checkpoint.
 const (
 	logBytes        = 16 << 20
 	trimmedLogBytes = 128 << 10 // on a full disk
@@ -52,10 +52,9 @@ const (
 
 // pragmas returns the pragmas of the writing connection:
 //   - synchronous FULL: a commit returns when it is on the disk.
-//   - auto_vacuum INCREMENTAL: a file that was large can shrink in steps, even on a full disk. The pragma must be set
-//     before the first table is created.
-//   - secure_delete FAST: deleted text is overwritten if this requires no further page to be written. After
-//     RequestScrub, Tidy removes the remaining pages with deleted text from the file.
+//   - auto_vacuum INCREMENTAL: a large file can shrink in steps, even on a full disk. It must be set before the first
+//     table is created.
+//   - secure_delete FAST: deleted text is overwritten if this needs no further page. Tidy removes other pages with it.
 //   - wal_autocheckpoint 1000 pages (8 MiB): with smaller steps an append costs a fifth more.
 func pragmas() []string {
 	return []string{
@@ -78,8 +77,8 @@ var (
 	errDamaged = errors.New("the outbox is damaged")
 )
 
-// classifyError wraps an error of SQLite or of the operating system. If the error means a full disk or a damaged file,
-// the result wraps ErrFull or errDamaged. Other errors get the prefix "outbox: ".
+// classifyError wraps an error of SQLite or of the operating system, in ErrFull for a full disk and in errDamaged for a
+// damaged file.
 func classifyError(err error) error {
 	switch code := sqlite.ErrCode(err); {
 	case err == nil:
@@ -93,12 +92,11 @@ func classifyError(err error) error {
 	return fmt.Errorf("outbox: %w", err)
 }
 
-// openWriter opens the file for writing, and creates missing tables.
 func openWriter(path string) (c *sqlite.Conn, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // readable by the owner only, because the file contains conversations
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // the file contains conversations
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +135,6 @@ func openWriter(path string) (c *sqlite.Conn, err error) {
 	return c, execute(c, postsTable)
 }
 
-// createTables makes the tables of a new file.
 func createTables(c *sqlite.Conn) (err error) {
 	end, err := sqlitex.ImmediateTransaction(c)
 	if err != nil {
@@ -147,7 +144,7 @@ func createTables(c *sqlite.Conn) (err error) {
 	return sqlitex.ExecuteScript(c, schema+postsTable+fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion), nil)
 }
 
-// queryInt returns the integer that a query returns; 0 means the query returns no row.
+// queryInt returns the integer that a query returns; 0 means no row.
 func queryInt(c *sqlite.Conn, query string, args ...any) (n int64, err error) {
 	err = sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args, ResultFunc: func(s *sqlite.Stmt) error {
 		n = s.ColumnInt64(0)
@@ -156,7 +153,6 @@ func queryInt(c *sqlite.Conn, query string, args ...any) (n int64, err error) {
 	return n, err
 }
 
-// execute executes a statement that returns no rows.
 func execute(c *sqlite.Conn, query string, args ...any) error {
 	return sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args})
 }

@@ -7,23 +7,21 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// reservedShare is the share of the quota, 1/reservedShare, that is reserved for tenants with few bytes. While less
-// than this share is free, the rows of a tenant may not exceed half of the free bytes. The tenant with the most bytes
-// then loses exchanges first.
+// reservedShare is the share of the quota, 1/reservedShare, that is reserved for tenants with few bytes. While less is
+// free, the rows of a tenant may not exceed half of the free bytes, so that the largest tenant loses exchanges first.
 const reservedShare = 8
 
-// tenantUsage counts the bytes of the rows of each tenant.
 type tenantUsage struct {
-	maxBytes    int64            // maximum size of the rows of one tenant; 0 means no limit
+	maxBytes    int64            // of one tenant's rows; 0 means no limit
 	multiTenant bool             // several tenants share the quota
-	bytesOf     map[string]int64 // bytes of the rows by tenant; only tenants with a row have an entry
+	bytesOf     map[string]int64 // by tenant with a row
 }
 
-// isEnabled reports whether the bytes of each tenant must be counted, because a limit depends on them.
+// isEnabled reports whether a limit depends on the bytes of each tenant.
 func (s *tenantUsage) isEnabled() bool { return s.multiTenant || s.maxBytes > 0 }
 
-// bytesByTenant returns, by tenant, the bytes of the rows that an SQL condition selects. If the bytes are not
-// counted, the result is empty.
+// bytesByTenant returns, by tenant, the bytes of the rows that an SQL condition selects, or an empty map if bytes are
+// not counted.
 func (s *tenantUsage) bytesByTenant(c *sqlite.Conn, where string, args ...any) (map[string]int64, error) {
 	sums := map[string]int64{}
 	if !s.isEnabled() {
@@ -38,7 +36,6 @@ func (s *tenantUsage) bytesByTenant(c *sqlite.Conn, where string, args ...any) (
 	return sums, err
 }
 
-// add adds the bytes of rows that were written.
 func (s *tenantUsage) add(rows []Row) {
 	if !s.isEnabled() {
 		return
@@ -48,7 +45,6 @@ func (s *tenantUsage) add(rows []Row) {
 	}
 }
 
-// remove subtracts the bytes of rows that were deleted.
 func (s *tenantUsage) remove(sums map[string]int64) {
 	for tenant, n := range sums {
 		if s.bytesOf[tenant] -= n; s.bytesOf[tenant] <= 0 {
@@ -57,8 +53,8 @@ func (s *tenantUsage) remove(sums map[string]int64) {
 	}
 }
 
-// LargestTenants returns the tenants that each have at least minBytes of rows, if they together have at least half of
-// the bytes of all rows. Otherwise it returns none.
+// LargestTenants returns the tenants with at least minBytes of rows each, if these have at least half of all bytes,
+// else none.
 func (o *Outbox) LargestTenants(minBytes int64) (tenants []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,13 +74,13 @@ func (o *Outbox) LargestTenants(minBytes int64) (tenants []string) {
 
 // Refused lists tenants whose new exchanges do not fit into the queue.
 type Refused struct {
-	OverQuota       map[string]bool // tenants whose exchanges do not fit into the quota of all rows
-	OverTenantQuota map[string]bool // tenants whose rows exceed the quota of one tenant
+	OverQuota       map[string]bool // the exchanges do not fit into the quota of all rows
+	OverTenantQuota map[string]bool // the rows exceed the quota of one tenant
 }
 
 // RefusedTenants returns the tenants whose exchanges in rows do not fit into the queue. When the queue becomes full,
-// exchanges of the tenants with the most bytes are refused first. If the bytes of each tenant are not counted, the
-// result is empty, and Append may refuse the whole flush.
+// the largest tenants are refused first. Without counts by tenant, the result is empty, and Append may refuse the whole
+// flush.
 func (o *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

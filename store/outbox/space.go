@@ -8,8 +8,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Tidy removes the unused pages beyond sparePages from the file. After RequestScrub, Tidy removes all unused pages and
-// empties the write-ahead log, because both may contain deleted text.
+// Tidy removes the unused pages beyond sparePages from the file. After RequestScrub, which is for deleted text, Tidy
+// removes all unused pages and empties the write-ahead log.
 func (o *Outbox) Tidy() error {
 	o.mu.Lock()
 	scrub := o.needsScrub
@@ -40,7 +40,7 @@ func (o *Outbox) RequestScrub() {
 	o.needsScrub = true
 }
 
-// FreeSpace deletes the ballast and removes all unused pages from the file, so that the store can write to a full disk.
+// FreeSpace deletes the ballast and all unused pages, so that the store can write to a full disk.
 func (o *Outbox) FreeSpace() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -48,9 +48,8 @@ func (o *Outbox) FreeSpace() {
 	o.shrink()
 }
 
-// shrink removes all unused pages from the file, in steps. On a full disk a step must not write more bytes than the
-// deleted ballast has freed. Each step therefore removes few pages, then copies the write-ahead log into the file. The
-// caller holds mu.
+// shrink removes all unused pages from the file. On a full disk, a step may write only into the space of the deleted
+// ballast, so each removes few pages, then copies the write-ahead log into the file. The caller holds mu.
 func (o *Outbox) shrink() {
 	for {
 		n, err := o.vacuum(0, ballastBytes/pageBytes/4)
@@ -60,8 +59,8 @@ func (o *Outbox) shrink() {
 	}
 }
 
-// vacuum removes at most maxPages unused pages from the file, leaves spare unused pages there, and returns the number
-// of removed pages. The caller holds mu.
+// vacuum removes at most maxPages unused pages, but leaves spare ones, and returns the number of removed pages. The
+// caller holds mu.
 func (o *Outbox) vacuum(spare, maxPages int64) (n int64, err error) {
 	free, err := queryInt(o.writer, "PRAGMA freelist_count")
 	if err != nil || free <= spare {
@@ -71,9 +70,8 @@ func (o *Outbox) vacuum(spare, maxPages int64) (n int64, err error) {
 	return n, sqlitex.ExecuteTransient(o.writer, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n), nil)
 }
 
-// checkpointForBallast copies the write-ahead log into the file if the new pages in the log take more than half of the
-// size of the ballast. On a full disk, the log can be copied only if its new pages fit into the space of the deleted
-// ballast. Otherwise no row could be deleted. The caller holds mu.
+// checkpointForBallast copies the write-ahead log into the file if its new pages take more than half of the ballast's
+// size. On a full disk, a longer log could not be copied, and no row deleted. The caller holds mu.
 func (o *Outbox) checkpointForBallast() error {
 	pages, err := queryInt(o.writer, "PRAGMA page_count")
 	if err != nil {
@@ -86,8 +84,7 @@ func (o *Outbox) checkpointForBallast() error {
 	return sqlitex.ExecuteTransient(o.writer, "PRAGMA wal_checkpoint(PASSIVE)", nil)
 }
 
-// trimLog truncates the write-ahead log to trimmedLogBytes bytes, to get space for the ballast. This size suffices to
-// write the account. The caller holds mu.
+// trimLog truncates the write-ahead log to trimmedLogBytes, to get space for the ballast. The caller holds mu.
 func (o *Outbox) trimLog() error {
 	limit := func(n int) error {
 		return sqlitex.ExecuteTransient(o.writer, fmt.Sprintf("PRAGMA journal_size_limit = %d", n), nil)
@@ -98,8 +95,8 @@ func (o *Outbox) trimLog() error {
 	return errors.Join(o.setMeta("trimmed", o.now().String()), limit(logBytes)) // SQLite truncates the log at a commit
 }
 
-// checkpoint copies the write-ahead log into the file. After mode RESTART, SQLite writes the log from its start. Mode
-// TRUNCATE also empties the log. If another process is reading the file, checkpoint returns an error.
+// checkpoint copies the write-ahead log into the file. After mode RESTART, SQLite writes the log from its start;
+// TRUNCATE also empties it. A reading process causes an error.
 func (o *Outbox) checkpoint(mode string) error {
 	busy, err := queryInt(o.writer, "PRAGMA wal_checkpoint("+mode+")")
 	if err == nil && busy != 0 {
@@ -108,8 +105,8 @@ func (o *Outbox) checkpoint(mode string) error {
 	return err
 }
 
-// ensureBallast creates the ballast if it is missing, and keeps the write-ahead log small enough for the size of the
-// ballast. The caller holds mu.
+// ensureBallast creates a missing ballast, and keeps the write-ahead log small enough for the ballast. The caller holds
+// mu.
 func (o *Outbox) ensureBallast() error {
 	err := o.makeBallast()
 	if err != nil && o.trimLog() == nil {
@@ -118,8 +115,8 @@ func (o *Outbox) ensureBallast() error {
 	return classifyError(errors.Join(err, o.checkpointForBallast()))
 }
 
-// checkQuota returns ErrQuota if a flush does not fit into the quota. A flush without exchanges may exceed the
-// quota by stateAllowance, and a flush with Carried by any size. The caller holds mu.
+// checkQuota returns ErrQuota if a flush does not fit into the quota. A flush without exchanges may exceed it by
+// stateAllowance, and one with Carried by any size. The caller holds mu.
 func (o *Outbox) checkQuota(f *Flush) error {
 	used, err := o.usedBytes()
 	if err != nil {
@@ -139,7 +136,7 @@ func (o *Outbox) checkQuota(f *Flush) error {
 	return nil
 }
 
-// usedBytes returns the size of the used pages. The caller holds mu.
+// The caller holds mu.
 func (o *Outbox) usedBytes() (int64, error) {
 	all, err := queryInt(o.writer, "PRAGMA page_count")
 	if err != nil {
@@ -149,7 +146,7 @@ func (o *Outbox) usedBytes() (int64, error) {
 	return (all - free) * pageBytes, err
 }
 
-// Bytes returns the number of bytes that the rows take on the disk; 0 after an error.
+// Bytes returns the size of the rows on the disk; 0 after an error.
 func (o *Outbox) Bytes() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -163,8 +160,7 @@ func (o *Outbox) Bytes() int64 {
 	return n
 }
 
-// ballastSuffix is the suffix of the ballast, a file beside the queue. It reserves ballastBytes of disk space, so that
-// rows can be deleted on a full disk.
+// ballastSuffix is the suffix of the ballast, a file that reserves disk space for the deletion of rows on a full disk.
 const ballastSuffix = "-ballast"
 
 const ballastBytes = 2 << 20

@@ -9,19 +9,15 @@ import (
 	"strings"
 )
 
-// deniedCommand finds the denied command in the server's error, if the command was not in a script.
 var deniedCommand = regexp.MustCompile(`no permissions to run the '([^']+)' command`)
 
 var (
-	// scriptLine finds the number of the failed line in the error of a script.
-	scriptLine = regexp.MustCompile(`@user_script: ?(\d+)`)
-	// scriptDigest finds the digest of the script in the error of a script.
+	// scriptLine finds the line number in the error of a script.
+	scriptLine   = regexp.MustCompile(`@user_script: ?(\d+)`)
 	scriptDigest = regexp.MustCompile(`[0-9a-f]{40}`)
-	// scriptCall finds the command in a line of a script.
-	scriptCall = regexp.MustCompile(`call\('([A-Z]+)'`)
+	scriptCall   = regexp.MustCompile(`call\('([A-Z]+)'`)
 )
 
-// withRemedy adds a remedy to err if the server refused a command or the client's certificate.
 func (s *Store) withRemedy(err error) error {
 	switch {
 	case errors.Is(err, ErrACL):
@@ -32,7 +28,7 @@ func (s *Store) withRemedy(err error) error {
 	return err
 }
 
-// addACLRule adds to err, the error of a refused command, the command that sets the missing ACL rule.
+// addACLRule adds to the error of a refused command the command that sets the missing ACL rule.
 func (s *Store) addACLRule(err error) error {
 	text, rule := err.Error(), "~"+s.prefix+":*"
 	if found := deniedCommand.FindStringSubmatch(text); found != nil {
@@ -45,8 +41,8 @@ func (s *Store) addACLRule(err error) error {
 	return fmt.Errorf("%w; run ACL SETUSER %s %s", err, s.user, rule)
 }
 
-// scriptCommand returns the Redis command that failed in a script; "" means unknown. The server's error names the line
-// of the script, not the command.
+// scriptCommand returns the Redis command that failed in a script, or "". The server's error names only the line of the
+// script.
 func (s *Store) scriptCommand(text string) string {
 	lineMatch, sha := scriptLine.FindStringSubmatch(text), scriptDigest.FindString(text)
 	if lineMatch == nil || sha == "" {

@@ -15,8 +15,8 @@ import (
 	"precept/internal/session"
 )
 
-// Bank holds the lessons of a fleet: LESSON.md texts by name, in one set for all replicas. Replicas that have
-// subscribed are notified of a change. The other replicas find the change at their next poll.
+// Bank holds the lessons of a fleet: LESSON.md texts by name, in one set for all replicas. Subscribed replicas are
+// notified of a change; the rest find the change at the next poll.
 type Bank struct{ store *Store }
 
 // OpenBank returns a bank, and does not call Redis.
@@ -31,11 +31,10 @@ func OpenBank(o Options) (*Bank, error) {
 // Close closes the bank.
 func (b *Bank) Close() error { return b.store.Close() }
 
-// Texts returns all texts of the set, and the version of the set, which is the number of changes; "" means no lesson
-// was ever stored.
+// Texts returns all texts, and the version of the set (number of changes); "" means no lesson was ever stored.
 func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version string, err error) {
 	err = b.store.do(ctx, "lessons", func(c client) error {
-		// One transaction, so that version and texts match.
+		// One transaction: version and texts must match.
 		pipe := c.TxPipeline()
 		all, v := pipe.HGetAll(ctx, b.store.commonKey("lessons")), pipe.Get(ctx, b.store.commonKey("lessons-version"))
 		if err := readPipeline(ctx, pipe); err != nil {
@@ -50,12 +49,11 @@ func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version stri
 	return texts, version, err
 }
 
-// Version returns the version of the set, as Texts does.
+// Version returns the version of the set.
 func (b *Bank) Version(ctx context.Context) (string, error) {
 	return doValue(ctx, b.store, "lessons", func(c client) (string, error) { return c.Get(ctx, b.store.commonKey("lessons-version")).Result() })
 }
 
-// checkLesson returns an error for an invalid name, and for a text that is too long.
 func checkLesson(name string, text []byte) error {
 	switch {
 	case !bank.IsName(name):
@@ -66,8 +64,8 @@ func checkLesson(name string, text []byte) error {
 	return nil
 }
 
-// runLessonsScript runs lessons.lua. The result is the new version, "noted" if the call only appends to the audit
-// log, or "changed" if the lessons are not as the call expects.
+// runLessonsScript runs lessons.lua. The result is the new version, "noted" if the call only appends to the audit log,
+// or "changed" if the lessons have changed since.
 func (b *Bank) runLessonsScript(ctx context.Context, args []any) (string, error) {
 	return doValue(ctx, b.store, "push lessons", func(c client) (string, error) {
 		return b.store.script(ctx, c, "lessons", location{}, args...).Text()
@@ -77,29 +75,27 @@ func (b *Bank) runLessonsScript(ctx context.Context, args []any) (string, error)
 func (b *Bank) channel() string { return b.store.commonKey("lessons") }
 
 const (
-	// pollEvery is the time between two polls of a Watcher. A poll finds a change whose message was lost.
-	pollEvery = 2 * time.Second
-	// healthCheckInterval is the time without a message after which a subscription is checked.
+	// pollEvery is the time between two polls of a Watcher, which find changes whose message was lost.
+	pollEvery           = 2 * time.Second
 	healthCheckInterval = 5 * time.Second
 )
 
-// Watcher loads the lessons of a bank, as lesson.Watcher does for a directory. It polls the bank only during Run.
+// Watcher loads the lessons of a bank, as lesson.Watcher does for a directory. It polls only during Run.
 type Watcher struct {
-	Poll time.Duration // time between two polls of the bank; 0 means two seconds
-	// OnPanic, if not nil, is called after a panic in a poll. The lessons of the last successful poll stay in effect.
+	Poll time.Duration // between two polls; 0 means two seconds
+	// OnPanic, if set, is called after a panic in a poll. The active lessons stay.
 	OnPanic func(value any)
 
 	bank            *Bank
 	texts           *lesson.Texts
 	onBook          func(*lesson.Book, []lesson.Problem)
 	version         string
-	hasRead         bool   // the texts were read at least once
-	reportedProblem string // fault of the bank that was reported and has not ended; "" means none
+	hasRead         bool
+	reportedProblem string // not ended yet; "" means none
 }
 
 // Watch returns a watcher that calls onBook, in the goroutine of Run, with each new book and its problems. While the
-// bank cannot be reached, or has lost data, the active book stays. parsed caches the parsed texts for all readers of
-// the bank.
+// bank is unreachable, or after a loss of data, the active book stays.
 func (b *Bank) Watch(parsed *lesson.ParseCache, onBook func(*lesson.Book, []lesson.Problem), secrets ...lesson.SecretFinder) *Watcher {
 	return &Watcher{Poll: pollEvery, bank: b, texts: lesson.NewTexts(b.Name(), secrets...).ShareCache(parsed), onBook: onBook}
 }
@@ -119,7 +115,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		}
 	}()
 	for {
-		// A change that happens before the subscription is found by the next poll.
+		// A change before the subscription is found by the next poll.
 		if reached := w.reloadSafely(ctx); reached && sub == nil {
 			sub = w.bank.store.client.Subscribe(ctx, w.bank.channel())
 			changes = sub.Channel(goredis.WithChannelHealthCheckInterval(healthCheckInterval))
@@ -133,7 +129,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// reloadSafely calls reload and recovers from panics. After a panic, reload does not read the same set of texts again.
+// reloadSafely calls reload and recovers from panics. After a panic, the same texts are not read again.
 func (w *Watcher) reloadSafely(ctx context.Context) (reached bool) {
 	defer func() {
 		if v := recover(); v != nil && w.OnPanic != nil {
@@ -143,7 +139,6 @@ func (w *Watcher) reloadSafely(ctx context.Context) (reached bool) {
 	return w.reload(ctx)
 }
 
-// reload reads the bank after a change, and reports whether Redis answered.
 func (w *Watcher) reload(ctx context.Context) bool {
 	version, err := w.bank.Version(ctx)
 	var texts map[string][]byte
@@ -170,7 +165,7 @@ func (w *Watcher) reload(ctx context.Context) bool {
 	return err == nil
 }
 
-// reportProblem passes the active book and a fault of the bank to onBook. A fault that continues is reported once.
+// reportProblem passes the active book and a new fault of the bank to onBook.
 func (w *Watcher) reportProblem(problem string) {
 	if problem == w.reportedProblem {
 		return
@@ -182,22 +177,21 @@ func (w *Watcher) reportProblem(problem string) {
 	}))
 }
 
-// Name returns "redis". Messages use the name and not the address, because the address may contain a password.
+// Name returns "redis". The address may contain a password.
 func (b *Bank) Name() string { return "redis" }
 
 // Read implements bank.Storage.
 func (b *Bank) Read(ctx context.Context) (bank.Reading, error) {
 	texts, version, err := b.Texts(ctx)
 	for name := range texts {
-		if !bank.IsName(name) { // the hash also holds the index of the lessons
+		if !bank.IsName(name) { // such as the index of the lessons
 			delete(texts, name)
 		}
 	}
 	return bank.Reading{Texts: texts, Version: version}, err
 }
 
-// Commit implements bank.Storage. The comparison with the old texts and the writes are one script, so that no other
-// change can come between them.
+// Commit implements bank.Storage. One script compares the old texts and writes.
 func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
 	args := []any{b.channel(), "at", c.Version}
 	var writes []any
@@ -272,8 +266,7 @@ func (b *Bank) Now(ctx context.Context) (time.Time, error) {
 	return doValue(ctx, b.store, "time", func(c client) (time.Time, error) { return c.Time(ctx).Result() })
 }
 
-// ReplaceSections replaces the registered sections by changed. It returns bank.ErrChanged if the stored sections are
-// not old.
+// ReplaceSections replaces the registered sections, or returns bank.ErrChanged if they are not old.
 func (b *Bank) ReplaceSections(ctx context.Context, old, changed []byte) error {
 	args := []any{b.channel(), "not", rules.RegistryName}
 	if old != nil {

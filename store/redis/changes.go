@@ -12,25 +12,25 @@ import (
 	"precept/bandit/trial"
 )
 
-// A replica adds the settlements of other replicas to its own counters instead of reading all counters
-// again. Each shard has a log of its last settlements (settle.lua). Moved reads the new entries of the
-// logs, and Changes returns the deltas in these entries.
+// A replica adds the settlements of other replicas to its own counters instead of reading all counters. Each shard has
+// a log of its last settlements (settle.lua). Positions reads new entries of the logs, and Changes returns their
+// deltas.
 
-// maxPendingBytes is the largest size of the deltas that wait for Changes. Beyond this size the deltas of a tenant are
-// dropped, and its counters must be read completely.
+// maxPendingBytes limits the deltas that wait for Changes. If a tenant exceeds the limit, all counters of the tenant
+// must be read.
 const maxPendingBytes = 32 << 20
 
-// logEntry is an entry of the log of a shard. Each call of settle.lua that applies a step appends one entry.
+// logEntry is an entry in the log of a shard, for one successful call of settle.lua.
 type logEntry struct {
 	shard  int
-	number int64  // number of the call; each shard counts its own calls
-	deltas string // deltas of the applied steps, as packDeltas encodes them
+	number int64  // counted by shard
+	deltas string // of the applied steps, as packDeltas encodes them
 }
 
-// Changes returns the deltas of the settlements of a tenant that Moved has read since the last call of Counters or
-// Changes for the tenant. Left out are the steps that Settle of this Store has reported as applied, because the caller
-// knows them. A step whose answer was lost is included. ok is false if the deltas are incomplete, and the caller must
-// call Counters instead. Changes must not run during a Settle of the same Store.
+// Changes returns the deltas of a tenant's settlements that Positions has read since the last call of Counters or
+// Changes, without those that this Store's Settle has reported as applied.
+//
+// ok is false if deltas are missing: call Counters instead. Changes must not run during a Settle.
 func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
 	return deltas, true
 }
 
-// deletePending deletes the pending entries of a tenant for which match returns true. The caller holds mu.
+// The caller holds mu.
 func (pr *progress) deletePending(tp *tenantProgress, match func(e logEntry) bool) {
 	tp.pending = slices.DeleteFunc(tp.pending, func(e logEntry) bool {
 		matches := match(e)
@@ -64,14 +64,13 @@ func (pr *progress) deletePending(tp *tenantProgress, match func(e logEntry) boo
 	}
 }
 
-// invalidate records that the pending deltas of a tenant are incomplete, and deletes them. The caller holds mu.
+// invalidate deletes the pending deltas of a tenant, because some are missing. The caller holds mu.
 func (pr *progress) invalidate(tp *tenantProgress) {
 	tp.countedSettlements = nil
 	pr.deletePending(tp, func(logEntry) bool { return true })
 }
 
-// invalidateAll records that Redis may have lost settlements, so that the counters of all tenants must be read again.
-// The caller holds mu.
+// invalidateAll records that Redis may have lost settlements: all counters must be read again. The caller holds mu.
 func (pr *progress) invalidateAll() {
 	for i := range pr.ownSettlements {
 		pr.ownSettlements[i] = nil
@@ -82,15 +81,14 @@ func (pr *progress) invalidateAll() {
 	}
 }
 
-// invalidateProgress locks the progress, and invalidates the counters of all tenants.
 func (s *Store) invalidateProgress() {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
 	s.progress.invalidateAll()
 }
 
-// recordCounters records that the counters of a tenant were read. upTo holds, for each shard, the number of the last
-// settlement that the counters contain; nil means the numbers are unknown.
+// recordCounters records that the counters of a tenant were read. upTo has the last settlement in the counters of each
+// shard; nil means unknown.
 func (s *Store) recordCounters(tenant string, upTo []int64) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
@@ -99,7 +97,7 @@ func (s *Store) recordCounters(tenant string, upTo []int64) {
 		return
 	}
 	for shard, n := range upTo {
-		if s.progress.shardPositions[shard].lastSettlement > n && tp.countedSettlements == nil { // Moved has read entries after n, and has discarded them
+		if s.progress.shardPositions[shard].lastSettlement > n && tp.countedSettlements == nil { // Positions has read entries after n, and has discarded them
 			upTo = nil
 			break
 		}
@@ -112,7 +110,7 @@ func (s *Store) recordCounters(tenant string, upTo []int64) {
 	s.progress.deletePending(tp, func(e logEntry) bool { return e.number <= upTo[e.shard] })
 }
 
-// lastRead returns the number of the last settlement that Moved has read in each shard.
+// lastRead returns the last settlement that Positions has read in each shard.
 func (pr *progress) lastRead(shards int) []int64 {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
@@ -123,9 +121,8 @@ func (pr *progress) lastRead(shards int) []int64 {
 	return out
 }
 
-// recordOwnSettlements records the numbers of the calls of a plan that Redis has answered. The caller of Settle knows
-// their deltas, which must not be returned by Changes again. A call without an answer may still have been executed,
-// and its deltas are read from the log.
+// recordOwnSettlements records the answered calls of a plan, whose deltas the caller of Settle knows and Changes must
+// leave out. A call without an answer may have been executed; its deltas are read from the log.
 func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
@@ -145,15 +142,14 @@ func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 				pr.ownSettlements[shard] = map[int64]struct{}{}
 			}
 			pr.ownSettlements[shard][number] = struct{}{}
-		} else if tp := pr.tenants[loc.tenant]; tp != nil { // Moved has read the entry before the answer came
+		} else if tp := pr.tenants[loc.tenant]; tp != nil { // Positions has read the entry before the answer came
 			pr.deletePending(tp, func(e logEntry) bool { return e.shard == shard && e.number == number })
 		}
 	}
 }
 
 // readLogs reads the log entries of the changed shards. Entries of other replicas become pending deltas, if the
-// counters of their tenant are known. gaps[i] reports that the log of shardChanges[i] does not have all entries. The
-// caller holds s.progress.mu.
+// counters of their tenant are known. gaps has the indices of incomplete logs. The caller holds s.progress.mu.
 func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardChanges []shardChange) (gaps map[int]bool, err error) {
 	logs, err := runPipelined(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.XMessageSliceCmd {
 		return p.XRange(ctx, all[change.shard].listPrefix+"log", strconv.FormatInt(change.from.lastSettlement+1, 10), strconv.FormatInt(change.to.lastSettlement, 10))
@@ -168,7 +164,7 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 		for _, m := range logs[i].Val() {
 			number, _, _ := strings.Cut(m.ID, "-")
 			n, _ := strconv.ParseInt(number, 10, 64)
-			if n > next { // the log, which has only the last entries, does not have the next entry
+			if n > next { // the log has only the last entries
 				break
 			}
 			next = n + 1
@@ -196,8 +192,7 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 	return gaps, nil
 }
 
-// packDeltas encodes the scope, field, day and value of each delta. A scope that equals the previous one is one zero
-// byte.
+// packDeltas encodes the scope, field, day and value of each delta. A repeated scope is one zero byte.
 func packDeltas(deltas []trial.Delta) string {
 	var b []byte
 	scope := ""

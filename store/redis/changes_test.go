@@ -136,7 +136,7 @@ func newSettlement(n int) []session.Settlement {
 }
 
 func TestChangesCountSettlementsWithLostReplies(t *testing.T) {
-	for _, order := range []string{"at once", "after Moved", "after Counters"} {
+	for _, order := range []string{"at once", "after Positions", "after Counters"} {
 		t.Run(order, func(t *testing.T) {
 			server := storetest.StartRedis(t)
 			proxy := newFaultProxy(t, server.Addr)
@@ -189,7 +189,7 @@ func TestChangesCountSettlementsWithLostReplies(t *testing.T) {
 				t.Log(err)
 			}
 			switch order {
-			case "after Moved":
+			case "after Positions":
 				got += readChanges()
 				if err := proxy.release(); err != nil {
 					t.Fatal(err)
@@ -238,7 +238,7 @@ func TestStoreDiscardsTenantsThatDidNotChange(t *testing.T) {
 		settleSessions(tenant)
 	}
 	if m := moved(); len(m) != 3 || m["a"].Counters == "" {
-		t.Fatalf("first Moved = %v, want positions of all tenants", m)
+		t.Fatalf("first Positions = %v, want positions of all tenants", m)
 	}
 	for _, tenant := range tenants {
 		if _, err := follower.Counters(t.Context(), tenant); err != nil {
@@ -249,21 +249,21 @@ func TestStoreDiscardsTenantsThatDidNotChange(t *testing.T) {
 	settleSessions("c")
 	m := moved("a", "b")
 	if m["a"].Counters == "" || m["b"].Counters == "" || m["c"] != (session.Position{}) || len(m) != 3 {
-		t.Errorf("Moved(a, b) = %v, want positions of a and b, and an empty position of c", m)
+		t.Errorf("Positions(a, b) = %v, want positions of a and b, and an empty position of c", m)
 	}
 	if _, ok := follower.Changes("c"); ok {
-		t.Error("Changes of c, which the last Moved did not name: ok = true, want false")
+		t.Error("Changes of c, which the last Positions did not name: ok = true, want false")
 	}
 	if deltas, ok := follower.Changes("b"); !ok || len(deltas) != 1 {
 		t.Errorf("Changes(b) = %v, %v, want one delta, true", deltas, ok)
 	}
 	if m := moved("a"); len(m) != 1 {
-		t.Errorf("Moved(a) = %v, want only a", m)
+		t.Errorf("Positions(a) = %v, want only a", m)
 	}
 	if m := moved("b"); m["b"].Counters == "" {
-		t.Errorf("Moved(b) = %v, want a position of b", m)
+		t.Errorf("Positions(b) = %v, want a position of b", m)
 	}
 	if _, ok := follower.Changes("b"); ok {
-		t.Error("Changes of b, which the previous Moved did not name: ok = true, want false")
+		t.Error("Changes of b, which the previous Positions did not name: ok = true, want false")
 	}
 }

@@ -12,9 +12,8 @@ import (
 	"precept/internal/session"
 )
 
-// AddConsultations adds to the counts of consulted lessons, by slug, and sets the time of the last consultation of
-// each. batch is the name of the call. A caller that got no answer repeats the call with the same name, because Redis
-// counts a batch only once within an hour.
+// AddConsultations adds to the counts of consulted lessons, by slug, and sets the time of their last consultation.
+// Redis counts a batch of a name once within an hour, so a lost answer allows a repetition.
 func (s *Store) AddConsultations(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
 	args := []any{batch}
 	for slug, m := range consultations {
@@ -42,7 +41,7 @@ func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]b
 			if err != nil {
 				continue
 			}
-			micros, _ := strconv.ParseInt(usec, 10, 64) // 0 means the time is unknown
+			micros, _ := strconv.ParseInt(usec, 10, 64) // 0 means unknown
 			out[slug] = bank.Consultation{Count: n, Last: time.UnixMicro(micros).UTC()}
 		}
 		return nil
@@ -60,8 +59,8 @@ func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]ba
 	return b.store.Consultations(ctx, slugs)
 }
 
-// PutAnswer stores a text of a session under a name, for the replica that serves the next turn. The text is deleted
-// with the session. If the session does not exist, PutAnswer does nothing.
+// PutAnswer stores a text of an existing session under a name, for the replica that serves the next turn. The text is
+// deleted with the session.
 func (s *Store) PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error {
 	p := newPlan("notes")
 	p.add(sessionLocation(tenant, id), "s", string(id[:]), "l:"+name, text)

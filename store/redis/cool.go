@@ -12,42 +12,37 @@ import (
 )
 
 const (
-	// deleteStep is the number of sessions that one script call checks. Such a call keeps the server busy for some
-	// milliseconds.
+	// deleteStep is the number of sessions in one script call, which takes some milliseconds.
 	deleteStep = 200
-	// maxDeleteKeyspaces is the number of keyspaces in which one pipeline searches for old sessions.
+	// maxDeleteKeyspaces is the number of keyspaces in one pipeline.
 	maxDeleteKeyspaces = 512
-	// maxKeptKeyspaces is the maximum number of entries in Cooler.keptSince, each of which needs about 200 bytes.
+	// maxKeptKeyspaces limits ExchangeDeleter.keptSince; an entry takes about 200 bytes.
 	maxKeptKeyspaces = 1 << 16
 )
 
-// ExchangeDeleter deletes the exchanges of old sessions whose samples a consumer group has acknowledged. Each replica
-// may have a Cooler for a group, and only the one that holds the group's lease works. A Cooler is not safe for
-// concurrent use.
+// ExchangeDeleter deletes the exchanges of old sessions whose samples a consumer group has acknowledged. Only the
+// replica with the group's lease works. It is not safe for concurrent use.
 type ExchangeDeleter struct {
 	store *Store
 	group string
-	owner string // owner of the lease
+	owner string // of the lease
 
-	// Times of sessions are scores, as the function score returns them. The Cooler has checked all sessions that were
-	// last seen before checkedBefore, except in the keyspaces of waiting.
+	// Times are scores, as the function score returns them. All sessions last seen before checkedBefore were checked,
+	// except in the keyspaces of keptSince.
 	checkedBefore string
-	keptSince     map[string]string // time of the oldest session whose exchanges could not be deleted yet, by the key prefix of the keyspace
-	recheckAt     time.Time         // time after which the Cooler checks all sessions again
+	keptSince     map[string]string // by key prefix: the oldest session whose exchanges could not be deleted yet
+	recheckAt     time.Time         // then all sessions are checked again
 }
 
-// recheckAfter is the time after which a Cooler checks all sessions again, including those that it has checked.
 const recheckAfter = 24 * time.Hour
 
-// NewExchangeDeleter returns a Cooler for a group. owner is the name of the Cooler in the lease, and must be unique.
+// NewExchangeDeleter returns an ExchangeDeleter for a group. owner is its unique name in the lease.
 func (s *Store) NewExchangeDeleter(group, owner string) *ExchangeDeleter {
 	return &ExchangeDeleter{store: s, group: group, owner: owner}
 }
 
-// DeleteExchanges deletes the exchanges of closed sessions that were last seen before a time, and returns the number of
-// deleted exchanges. Sessions, samples and counters stay. ok is false if old sessions exist and no stream of their
-// samples has the group. Cool acquires the lease for the given duration, and does nothing while another Cooler holds
-// the lease.
+// DeleteExchanges deletes the exchanges of closed sessions that were last seen before a time, and returns their number.
+// ok is false if old sessions exist and no stream of their samples has the group. Without the lease it does nothing.
 func (deleter *ExchangeDeleter) DeleteExchanges(ctx context.Context, before time.Time, lease time.Duration) (exchanges int, ok bool, err error) {
 	s := deleter.store
 	if isOwner, err := deleter.acquireLease(ctx, lease); !isOwner || err != nil {
@@ -93,7 +88,7 @@ func (deleter *ExchangeDeleter) DeleteExchanges(ctx context.Context, before time
 			case oldest == "":
 			case len(keptSince) < maxKeptKeyspaces:
 				keptSince[ks.base] = oldest
-			default: // waiting is full, so the next call must check all keyspaces from this time on
+			default: // keptSince is full: the next call must check all keyspaces from this time on
 				from = earlier(from, oldest)
 			}
 		}
@@ -102,24 +97,21 @@ func (deleter *ExchangeDeleter) DeleteExchanges(ctx context.Context, before time
 	return exchanges, groups > 0 || streams == 0, nil
 }
 
-// Release ends the lease, so that another Cooler of the group can work at once.
+// Release ends the lease, so that another replica can work at once.
 func (deleter *ExchangeDeleter) Release(ctx context.Context) error {
 	return deleter.store.ReleaseLease(ctx, deleter.leaseName(), deleter.owner)
 }
 
 func (deleter *ExchangeDeleter) leaseName() string { return "cool " + deleter.group }
 
-// acquireLease acquires or renews the lease.
 func (deleter *ExchangeDeleter) acquireLease(ctx context.Context, lease time.Duration) (bool, error) {
 	return deleter.store.AcquireLease(ctx, deleter.leaseName(), deleter.owner, deleter.store.options.Now(), lease)
 }
 
-// uncheckedFrom returns the time from which the sessions of a keyspace must be checked.
 func (deleter *ExchangeDeleter) uncheckedFrom(ks keyspace) string {
 	return cmp.Or(deleter.keptSince[ks.base], deleter.checkedBefore)
 }
 
-// earlier returns the earlier of two scores.
 func earlier(a, b string) string {
 	if a == "-inf" || b == "-inf" {
 		return "-inf"
@@ -127,8 +119,8 @@ func earlier(a, b string) string {
 	return strconv.FormatInt(min(parseInt(a), parseInt(b)), 10)
 }
 
-// findOld returns the keyspaces with old sessions that the Cooler has not checked. positions holds the group's
-// position in each of their streams that has the group, and streams is the number of their streams.
+// findOld returns the keyspaces with unchecked old sessions. positions has the group's position in each of their
+// streams with the group, and streams counts their streams.
 func (deleter *ExchangeDeleter) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (oldKeyspaces []keyspace, positions map[string]string, streams int, err error) {
 	err = deleter.store.do(ctx, "cool", func(c client) error {
 		first, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
@@ -149,13 +141,12 @@ func (deleter *ExchangeDeleter) findOld(ctx context.Context, keyspaces []keyspac
 	return oldKeyspaces, positions, streams, err
 }
 
-// deleteInKeyspace deletes the exchanges of the old sessions of a keyspace. position is the group's position in the
-// stream of samples: the group acknowledges a stream in order, so that all entries up to position have been exported.
-// The exchanges of a session stay while the session waits for the group or for a settlement. firstWaiting is a time
-// before which no session waits; "" means no session waits.
+// deleteInKeyspace deletes the exchanges of the old sessions of a keyspace. The group has exported the samples up to
+// ackPosition. Sessions that wait for the group or for a settlement keep their exchanges; oldestKept is the first of
+// these, or "".
 func (deleter *ExchangeDeleter) deleteInKeyspace(ctx context.Context, ks keyspace, ackPosition string, before time.Time) (exchanges int, oldestKept string, err error) {
 	ms, seq, _ := strings.Cut(ackPosition, "-")
-	from, last, sameTimeCount := deleter.uncheckedFrom(ks), "", int64(0) // sameTimeCount counts the sessions that were last seen at the time from, up to the session last
+	from, last, sameTimeCount := deleter.uncheckedFrom(ks), "", int64(0) // sessions last seen at the time from, up to the session last
 	for {
 		if err := ctx.Err(); err != nil {
 			return exchanges, oldestKept, err
@@ -178,7 +169,7 @@ func (deleter *ExchangeDeleter) deleteInKeyspace(ctx context.Context, ks keyspac
 		if len(list) == 0 && sameTimeCount <= 1 {
 			return exchanges, oldestKept, nil
 		}
-		if sameTimeCount > 0 && (len(list) == 0 || list[0].Member != last) { // the list has changed before the session last, so the sessions of this time are read again
+		if sameTimeCount > 0 && (len(list) == 0 || list[0].Member != last) { // the list has changed before the session last
 			sameTimeCount = 0
 			continue
 		}
@@ -194,8 +185,8 @@ func (deleter *ExchangeDeleter) deleteInKeyspace(ctx context.Context, ks keyspac
 	}
 }
 
-// nextPage returns the time of the last session of a page, and the number of sessions of this time up to that session.
-// from and sameTimeCount are the results for the previous page.
+// nextPage returns the time of the last session of a page, and the number of sessions of this time so far. from and
+// sameTimeCount are those of the previous page.
 func nextPage(list []goredis.Z, from string, sameTimeCount int64) (string, int64) {
 	end := list[len(list)-1].Score
 	if formatScore(end) == from {

@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// Cool waits until a consumer group (here lake) has acknowledged the samples.
+// DeleteExchanges waits until a consumer group (here lake) has acknowledged the samples.
 func TestPurgeDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.StartRedis(t).URL())
@@ -34,7 +34,7 @@ func TestPurgeDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 		return n, ok
 	}
 	if n, ok := purge(1000); n != 0 || ok {
-		t.Errorf("Cool without a group = %d, %v, want 0, false", n, ok)
+		t.Errorf("DeleteExchanges without a group = %d, %v, want 0, false", n, ok)
 	}
 	streams, err := s.SampleStreams(t.Context())
 	if err != nil || len(streams) != 1 {
@@ -46,29 +46,29 @@ func TestPurgeDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 		}
 	}
 	if n, ok := purge(1000); n != 0 || !ok {
-		t.Errorf("Cool before the sample is acknowledged = %d, %v, want 0, true", n, ok)
+		t.Errorf("DeleteExchanges before the sample is acknowledged = %d, %v, want 0, true", n, ok)
 	}
 	if err := s.AckSamples(t.Context(), "lake", streams); err != nil {
 		t.Fatal(err)
 	}
 	if n, _ := purge(-3600); n != 0 {
-		t.Errorf("Cool with a time before the session = %d, want 0", n)
+		t.Errorf("DeleteExchanges with a time before the session = %d, want 0", n)
 	}
 	before, err := s.Exchanges(t.Context(), testTenant, sessionID(1))
 	if err != nil || len(before) == 0 {
-		t.Fatalf("Exchanges before Cool = %v, %v, want at least one", before, err)
+		t.Fatalf("Exchanges before DeleteExchanges = %v, %v, want at least one", before, err)
 	}
 	if n, _ := purge(1000); n != len(before) {
-		t.Errorf("Cool after the sample is acknowledged = %d, want %d", n, len(before))
+		t.Errorf("DeleteExchanges after the sample is acknowledged = %d, want %d", n, len(before))
 	}
 	if list, err := s.Exchanges(t.Context(), testTenant, sessionID(1)); err != nil || len(list) != 0 {
-		t.Errorf("Exchanges after Cool = %v, %v, want none", list, err)
+		t.Errorf("Exchanges after DeleteExchanges = %v, %v, want none", list, err)
 	}
 	if err := s.Write(t.Context(), session.Batch{AllSamplesOf: []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := s.ListSamples(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(p.List) != 1 {
-		t.Errorf("NewestSamples after Cool and another write = %v, %v, want one sample", p.List, err)
+		t.Errorf("ListSamples after DeleteExchanges and another write = %v, %v, want one sample", p.List, err)
 	}
 }
 
@@ -98,7 +98,7 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 	}
 }
 
-// More sessions were last seen at the same time than one step of Cool examines.
+// More sessions were last seen at the same time than one step of DeleteExchanges examines.
 func TestPurgeHandlesManySessionsWithTheSameTime(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -107,7 +107,7 @@ func TestPurgeHandlesManySessionsWithTheSameTime(t *testing.T) {
 	acknowledge(t, s, "lake")
 	n, ok, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(1000), time.Minute)
 	if n != sessions || !ok || err != nil {
-		t.Errorf("Cool = %d, %v, %v, want %d, true, nil", n, ok, err, sessions)
+		t.Errorf("DeleteExchanges = %d, %v, %v, want %d, true, nil", n, ok, err, sessions)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestPurgedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	purge := func() {
 		t.Helper()
 		if n, ok, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != 1 || !ok || err != nil {
-			t.Fatalf("Cool = %d, %v, %v, want 1, true, nil", n, ok, err)
+			t.Fatalf("DeleteExchanges = %d, %v, %v, want 1, true, nil", n, ok, err)
 		}
 	}
 	checkExchanges := func(exchanges int, ever int64) {
@@ -167,7 +167,7 @@ func TestPurgeKeepsExchangesOfUnsettledSession(t *testing.T) {
 	cooler := s.NewExchangeDeleter("lake", "one")
 	for i, want := range []int{0, 1} {
 		if n, ok, err := cooler.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != want || !ok || err != nil {
-			t.Errorf("call %d of Cool = %d, %v, %v, want %d, true, nil", i, n, ok, err, want)
+			t.Errorf("call %d of DeleteExchanges = %d, %v, %v, want %d, true, nil", i, n, ok, err, want)
 		}
 		_, state, err := s.SessionFeedback(t.Context(), testTenant, sessionID(0))
 		if err != nil {
@@ -191,20 +191,20 @@ func TestPurgeSendsFewCommandsWithoutOldSessions(t *testing.T) {
 	acknowledge(t, one, "lake")
 	withLease, withoutLease := one.NewExchangeDeleter("lake", "one"), other.NewExchangeDeleter("lake", "other")
 	if n, _, err := withLease.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != tenants || err != nil {
-		t.Fatalf("first Cool = %d, %v, want %d", n, err, tenants)
+		t.Fatalf("first DeleteExchanges = %d, %v, want %d", n, err, tenants)
 	}
 	cost := func(cooler *redis.ExchangeDeleter) int {
 		before := commandCount(t, server)
 		if n, ok, err := cooler.DeleteExchanges(t.Context(), atSecond(2000), time.Minute); n != 0 || !ok || err != nil {
-			t.Errorf("Cool without old sessions = %d, %v, %v, want 0, true, nil", n, ok, err)
+			t.Errorf("DeleteExchanges without old sessions = %d, %v, %v, want 0, true, nil", n, ok, err)
 		}
 		return commandCount(t, server) - before
 	}
 	if n := cost(withLease); n > tenants+20 {
-		t.Errorf("commands of Cool without old sessions: got %d, want at most %d for %d tenants", n, tenants+20, tenants)
+		t.Errorf("commands of DeleteExchanges without old sessions: got %d, want at most %d for %d tenants", n, tenants+20, tenants)
 	}
 	if n := cost(withoutLease); n > 10 {
-		t.Errorf("commands of Cool without the lease: got %d, want at most 10", n)
+		t.Errorf("commands of DeleteExchanges without the lease: got %d, want at most 10", n)
 	}
 }
 
@@ -226,15 +226,15 @@ func TestExchangePurgerReleaseFreesTheLease(t *testing.T) {
 		t.Fatal("another owner got the lease before Release")
 	}
 	if err := s.NewExchangeDeleter("lake", "three").Release(t.Context()); err != nil {
-		t.Errorf("Release of a Cooler without the lease: %v", err)
+		t.Errorf("Release of an ExchangeDeleter without the lease: %v", err)
 	}
 	if claimed() {
-		t.Error("another owner got the lease after Release of a Cooler without the lease")
+		t.Error("another owner got the lease after Release of an ExchangeDeleter without the lease")
 	}
 	if err := s.NewExchangeDeleter("lake", "one").Release(t.Context()); err != nil {
-		t.Errorf("Release of the Cooler with the lease: %v", err)
+		t.Errorf("Release of the ExchangeDeleter with the lease: %v", err)
 	}
 	if !claimed() {
-		t.Error("another owner did not get the lease after Release of the Cooler with the lease")
+		t.Error("another owner did not get the lease after Release of the ExchangeDeleter with the lease")
 	}
 }

@@ -14,27 +14,25 @@ import (
 )
 
 const (
-	// maxCounterReads is how many times at most the counters of a shard are read, if other replicas change them during
-	// each read.
+	// maxCounterReads is how often the counters of a shard are read while other replicas change them.
 	maxCounterReads = 4
-	// shardsPerGroup is the number of shards whose rows are in memory at once. It limits the memory, because with 2,000
-	// lessons a shard has 2,000 rows or more.
+	// shardsPerGroup is the number of shards whose rows are in memory at once. With 2,000 lessons a shard has 2,000
+	// rows or more.
 	shardsPerGroup = 16
 )
 
-// counterRow holds the counters of one scope and day in one shard, by field.
 type counterRow struct {
 	name   string
 	fields map[string]string
 }
 
-// Counters returns the non-zero counters of a tenant, summed over all shards, and sorted by scope, field and day. The
-// rows of a shard are not read in one step. If a session is settled meanwhile, all rows of the shard are read again, up
-// to maxCounterReads times. If settlements never pause, only some rows may contain the last sessions.
+// Counters returns the non-zero counters of a tenant, summed over all shards, and sorted by scope, field and day. A
+// settlement meanwhile causes a second read of its shard, up to maxCounterReads times; without a pause, the last
+// sessions may be in some rows only.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		keyspaces := s.keyspacesOf(tenant)
-		upTo := s.progress.lastRead(len(keyspaces)) // correct for shards without counters, and replaced for the others
+		upTo := s.progress.lastRead(len(keyspaces)) // correct for shards without counters, replaced for others
 		used, err := s.shardsWithCounters(ctx, c, keyspaces)
 		if err != nil {
 			return err
@@ -42,7 +40,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 		sums, exact := newRowSums(), true
 		groups := (len(used) + shardsPerGroup - 1) / shardsPerGroup
 		for g := range groups {
-			var group []int // every groups-th shard, because neighbouring shards are on one node of a Cluster, and all nodes must share the work
+			var group []int // every groups-th shard: neighbouring shards are on one node of a Cluster
 			for i := g; i < len(used); i += groups {
 				group = append(group, used[i])
 			}
@@ -68,7 +66,6 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 	return list, err
 }
 
-// shardsWithCounters returns the shards in which a tenant has counters.
 func (s *Store) shardsWithCounters(ctx context.Context, c client, keyspaces []keyspace) (shards []int, err error) {
 	sizes, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.HLen(ctx, ks.base+"counters") })
 	for i := range sizes {
@@ -79,8 +76,8 @@ func (s *Store) shardsWithCounters(ctx context.Context, c client, keyspaces []ke
 	return shards, err
 }
 
-// readGroup reads the rows of some shards, and the number of the last settlement in each of them. exact reports that
-// the rows contain exactly the settlements up to these numbers.
+// readGroup reads the rows of some shards, and the last settlement in each. exact means that the rows contain exactly
+// the settlements so far.
 func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, shards []int) (rows map[int][]counterRow, numbers map[int]string, exact bool, err error) {
 	rows = map[int][]counterRow{}
 	pending := slices.Clone(shards)
@@ -104,17 +101,16 @@ func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, s
 	return rows, numbers, false, nil
 }
 
-// rowSums holds the sums of counter rows over shards. A tenant may have hundreds of thousands of rows, all with the
-// same few dozen fields. To save memory, a row is a list with an element for each field instead of a map.
+// rowSums holds the sums of counter rows over shards. A tenant may have hundreds of thousands of rows with the same few
+// dozen fields, so a row is a list, not a map.
 type rowSums struct {
-	fields  []string       // names of the elements of a row
+	fields  []string
 	indexes map[string]int // index of each field in fields
 	rows    map[string][]int64
 }
 
 func newRowSums() *rowSums { return &rowSums{indexes: map[string]int{}, rows: map[string][]int64{}} }
 
-// add adds rows, by shard, to the sums.
 func (r *rowSums) add(rows map[int][]counterRow) error {
 	for _, list := range rows {
 		for _, row := range list {
@@ -170,7 +166,6 @@ func (r *rowSums) deltas() (list []trial.Delta, err error) {
 	return list, nil
 }
 
-// lastSettlements returns the number of the last settlement in each of some shards.
 func (s *Store) lastSettlements(ctx context.Context, c client, keyspaces []keyspace, shards []int) (map[int]string, error) {
 	cmds, err := runPipelined(ctx, c, shards, func(p goredis.Pipeliner, i int) *goredis.StringCmd {
 		return p.HGet(ctx, keyspaces[i].listPrefix+"t", "moved")
@@ -215,8 +210,8 @@ func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace
 	return nil
 }
 
-// RaiseMaxima sets each maximum of a tenant to the given value, if this value is greater. Repeated and reordered calls
-// have the same result.
+// RaiseMaxima raises each maximum of a tenant to the given value, if greater. Repeated and reordered calls have the
+// same result.
 func (s *Store) RaiseMaxima(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	p := newPlan("raise")
 	for _, m := range maxima {
@@ -225,7 +220,7 @@ func (s *Store) RaiseMaxima(ctx context.Context, tenant string, maxima []trial.D
 	return s.writePlan(ctx, "raise", p, tenant)
 }
 
-// Maxima returns the values that Raise has set, sorted by scope, field and day.
+// Maxima returns the values of RaiseMaxima, sorted by scope, field and day.
 func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	all, err := doValue(ctx, s, "maxima", func(c client) (map[string]string, error) {
 		return c.HGetAll(ctx, s.key(tenantLocation(tenant), "maxima")).Result()
@@ -261,8 +256,7 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 	return version, []byte(text), nil
 }
 
-// PutPriors stores priors as version from+1, and reports whether it did. It does nothing if from is not the current
-// version.
+// PutPriors stores priors as version from+1, unless from is not the current version.
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	err = s.withTenants(ctx, "put priors", []string{tenant}, func(c client) error {
 		ok, err = s.script(ctx, c, "priors", tenantLocation(tenant), from, from+1, data).Bool()
@@ -271,12 +265,11 @@ func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data [
 	return err == nil && ok, err
 }
 
-// Meta returns a value that all replicas share, such as the salt of the coins.
+// Meta returns a value for all replicas, such as the salt of the random decisions.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
 	return s.readField(ctx, "meta", location{}, "values", key)
 }
 
-// readField returns a field of the hash at a location and key.
 func (s *Store) readField(ctx context.Context, op string, loc location, key, field string) (value []byte, ok bool, err error) {
 	err = s.do(ctx, op, func(c client) error {
 		text, err := c.HGet(ctx, s.key(loc, key), field).Result()
@@ -288,8 +281,7 @@ func (s *Store) readField(ctx context.Context, op string, loc location, key, fie
 	return value, ok, err
 }
 
-// InitMeta sets a value that all replicas share, unless another replica has set it before. InitMeta returns the value
-// that is then stored.
+// InitMeta sets a shared value unless it exists, and returns the stored value.
 func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {
 	return doValue(ctx, s, "init meta", func(c client) ([]byte, error) {
 		if err := c.HSetNX(ctx, s.commonKey("values"), key, value).Err(); err != nil {

@@ -14,15 +14,15 @@ import (
 	"precept/internal/session"
 )
 
-// A session or an exchange at which a step panicked is set aside. It gets a mark, a session.DeadLetter, in the hash
-// 'aside'. The field of a mark is the id of the session, followed by the id of the exchange, which is "" for a session.
+// A session or an exchange at which a step panicked gets a mark, a session.DeadLetter, in the hash 'aside'. The field
+// is the id of the session, followed by the id of the exchange, if any.
 
-// deadLetterHeader is the size of the header of a mark. The header is one byte, "1" while the session is set aside,
-// and six digits with the number of times that it was set aside. The rest is the DeadLetter in JSON.
+// deadLetterHeader is the size of a mark's header: "1" while the session is set aside, and six digits, how often it was
+// set aside. The DeadLetter follows in JSON.
 const deadLetterHeader = 7
 
-// SetAside marks sessions and exchanges at which a step panicked. Due and Unsettled leave out such a session until
-// Readmit or a settlement.
+// SetAside marks sessions and exchanges at which a step panicked. DueSessions and UnsettledSessions leave out such a
+// session until Readmit or a settlement.
 func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	p, names := newPlan("aside"), []string{}
 	for i := range list {
@@ -37,8 +37,8 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	return s.writePlan(ctx, "set aside", p, names...)
 }
 
-// Readmit makes two kinds of sessions due again: sessions that were set aside fewer than maxTries times, and sessions
-// that an earlier release closed without a settlement. Readmit returns the number of sessions that became due.
+// Readmit makes sessions due again: sessions that were set aside fewer than maxTries times, and sessions that an
+// earlier release closed without a settlement. Readmit returns their number.
 func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	if n, err = s.reopenAll(ctx); err != nil {
 		return n, err
@@ -60,7 +60,6 @@ func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	return n, err
 }
 
-// eachDeadLetter calls fn with the tenant, the field and the value of each mark.
 func (s *Store) eachDeadLetter(ctx context.Context, op string, fn func(tenant, field, value string) error) error {
 	all := func(p goredis.Pipeliner, ks keyspace) *goredis.MapStringStringCmd {
 		return p.HGetAll(ctx, ks.listPrefix+"aside")
@@ -80,7 +79,7 @@ func (s *Store) eachDeadLetter(ctx context.Context, op string, fn func(tenant, f
 	})
 }
 
-// DeadLetters returns the newest marks, at most limit of them, and the number of all marks.
+// DeadLetters returns the newest marks, at most limit, and the number of all marks.
 func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
 	err = s.eachDeadLetter(ctx, "aside", func(tenant, field, value string) error {
 		a, err := decodeDeadLetter(tenant, field, value)
@@ -131,7 +130,6 @@ func (s *Store) CountUnsampled(ctx context.Context) (n int64, err error) {
 	return n + unsettled, err
 }
 
-// unsettledExchanges returns the number of exchanges of those of the given sessions that were never settled.
 func (s *Store) unsettledExchanges(ctx context.Context, c client, sessions []sessionRef) (n int64, err error) {
 	settled, err := runPipelined(ctx, c, sessions, func(p goredis.Pipeliner, ref sessionRef) *goredis.BoolCmd {
 		return p.HExists(ctx, s.sessionKey(ref.tenant, ref.id), "a")

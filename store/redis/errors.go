@@ -17,17 +17,15 @@ import (
 var (
 	// ErrDown reports that Redis cannot be reached or does not answer in time.
 	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // Redis is a name, with a capital letter
-	// ErrBusy reports that Redis accepts no writes now, because Redis loads its data, fails over, or
-	// is a replica.
+	// ErrBusy reports that Redis accepts no writes now, because Redis loads its data, fails over, or is a replica.
 	ErrBusy = fmt.Errorf("Redis rejects writes now: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrFull reports that Redis has reached its maxmemory.
 	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrAuth reports that Redis refuses the user or the password.
 	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
-	// ErrTLS reports a failed TLS handshake, for example because the certificate of the server or of precept is not
-	// trusted.
+	// ErrTLS reports a failed TLS handshake, such as an untrusted certificate of the server or of precept.
 	ErrTLS = fmt.Errorf("the TLS handshake with Redis fails: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrACL reports that the Redis user does not have a permission.
+	// ErrACL reports that the Redis user lacks a permission.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
 	// ErrCorrupt reports that a value in Redis was not written by precept.
 	ErrCorrupt = fmt.Errorf("a value in Redis was not written by precept: %w", session.ErrDamaged)
@@ -37,8 +35,7 @@ var (
 	ErrURL = errors.New("cannot be used as an address of Redis")
 )
 
-// classifyError wraps an error of the server or the network in one of the errors above. The text of the result never
-// contains the password.
+// classifyError wraps an error of the server or the network in one of the errors above, without the password.
 func classifyError(ctx context.Context, err error) error {
 	if err == nil || isAbsent(err) {
 		return err
@@ -62,18 +59,17 @@ func classifyError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrDown, err)
 }
 
-// isAbsent reports whether the server answered that a value does not exist. The library then returns an unwrapped
-// goredis.Nil. A wrapped goredis.Nil means that a Sentinel does not know the master name.
+// isAbsent reports whether a value does not exist: an unwrapped goredis.Nil. A wrapped goredis.Nil means that a
+// Sentinel does not know the master name.
 func isAbsent(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
-// isClassified reports whether err already wraps an error of this package or of package session.
 func isClassified(err error) bool {
 	kinds := []error{session.ErrUnavailable, session.ErrInvalid, session.ErrParkingFull, ErrCorrupt, ErrClosed}
 	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }
 
-// classifyReply wraps an error reply of the server in one of the errors above, by the error code in text. If the error
-// occurred in a script, the code is not at the beginning of text, so that classifyReply also searches inside the text.
+// classifyReply wraps an error reply of the server, by the error code in text. After an error in a script, the code is
+// inside of the text.
 func classifyReply(err error, text string) error {
 	hasCode := func(words ...string) bool {
 		for _, w := range words {
@@ -93,7 +89,7 @@ func classifyReply(err error, text string) error {
 		kind = ErrFull
 	case hasCode("ERR max number of clients"):
 		kind = ErrDown
-	case strings.Contains(text, "non local key"): // a hash slot is being migrated to another node
+	case strings.Contains(text, "non local key"): // a hash slot is moving to another node
 		kind = ErrBusy
 	case hasCode("READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "BUSY", "NOREPLICAS", "MISCONF", "UNBLOCKED"):
 		kind = ErrBusy

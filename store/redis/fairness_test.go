@@ -37,7 +37,7 @@ func TestUnsettledSessionsAreReadFromAllShards(t *testing.T) {
 		seen := map[session.ID]bool{}
 		for _, u := range rows {
 			if ids = append(ids, u.ID); seen[u.ID] {
-				t.Fatalf("Unsettled(%d): session %v is listed twice", limit, u.ID)
+				t.Fatalf("UnsettledSessions(%d): session %v is listed twice", limit, u.ID)
 			}
 			seen[u.ID] = true
 		}
@@ -47,7 +47,7 @@ func TestUnsettledSessionsAreReadFromAllShards(t *testing.T) {
 	for range 300 {
 		ids := unsettledIDs(limit)
 		if len(ids) != limit {
-			t.Fatalf("Unsettled(%[2]d) = %[1]d sessions, want %[2]d", len(ids), limit)
+			t.Fatalf("UnsettledSessions(%[2]d) = %[1]d sessions, want %[2]d", len(ids), limit)
 		}
 		for _, id := range ids {
 			seen[id] = true
@@ -55,13 +55,13 @@ func TestUnsettledSessionsAreReadFromAllShards(t *testing.T) {
 		firsts[ids[0]] = true
 	}
 	if len(seen) != sessions || len(firsts) < sessions/4 {
-		t.Errorf("300 calls of Unsettled: got %d different sessions and %d different first sessions, want %d and at least %d", len(seen), len(firsts), sessions, sessions/4)
+		t.Errorf("300 calls of UnsettledSessions: got %d different sessions and %d different first sessions, want %d and at least %d", len(seen), len(firsts), sessions, sessions/4)
 	}
 	if n := len(unsettledIDs(1000)); n != sessions {
-		t.Errorf("Unsettled(1000) = %d sessions, want %d", n, sessions)
+		t.Errorf("UnsettledSessions(1000) = %d sessions, want %d", n, sessions)
 	}
 	if n := len(unsettledIDs(sessions - 1)); n != sessions-1 {
-		t.Errorf("Unsettled(%[2]d) = %[1]d sessions, want %[2]d", n, sessions-1)
+		t.Errorf("UnsettledSessions(%[2]d) = %[1]d sessions, want %[2]d", n, sessions-1)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 		t.Errorf("total length of the tenant lists after the deletion of one session: got %d, want 2", n)
 	}
 	if n, err := s.PurgeSessions(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != sessions-1 || err != nil {
-		t.Fatalf("Retain = %d, %v, want %d", n, err, sessions-1)
+		t.Fatalf("PurgeSessions = %d, %v, want %d", n, err, sessions-1)
 	}
 	if n := listedTenants(); n != 0 {
 		t.Errorf("total length of the tenant lists after the deletion of all sessions: got %d, want 0", n)
@@ -236,7 +236,7 @@ func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 		t.Errorf(`Stats["parked"] = %d, want 5`, n)
 	}
 	if added, err := s.Unpark(t.Context(), "tenant0", map[session.EchoKey]session.ID{0: sessionID(0)}); err != nil || added[sessionID(0)] != 1 {
-		t.Fatalf("Join = %v, %v, want one entry", added, err)
+		t.Fatalf("Unpark = %v, %v, want one entry", added, err)
 	}
 	if n := purge(time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 4 || parkedCount() != 0 {
 		t.Errorf("PurgeParked = %d with %d entries left, want 4 and 0", n, parkedCount())

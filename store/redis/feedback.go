@@ -18,8 +18,7 @@ import (
 	"precept/internal/session"
 )
 
-// packEntry encodes an entry as its rank and its JSON. If a session gets two versions of an entry, the scripts keep the
-// version with the greater rank.
+// packEntry encodes an entry as its rank and its JSON. Of two versions of an entry, the scripts keep the greater rank.
 func packEntry(e *feedback.Entry) (string, error) {
 	data, err := e.Encode()
 	if err != nil {
@@ -38,11 +37,11 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 	return e, nil
 }
 
-// AddFeedback adds entries to the feedback of sessions, and returns the number of entries that changed the feedback of
-// each session. An entry with a new id is added, and a later version of an entry replaces the earlier version. Sessions
-// without a change are left out. Every order of arrival has the same result. The error is a session.FeedbackFull if a
-// session has reached its feedback limit. After any other error some entries may have been added, and the caller
-// repeats the call.
+// AddFeedback adds entries to the feedback of sessions, and returns the number of changes by session. A later version
+// of an entry replaces the earlier one, in every order of arrival.
+//
+// The error is a session.FeedbackFull if a session has reached its limit. After a different error some entries may be
+// stored, and the caller repeats the call.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	p := newPlan("feedback")
 	var ids []session.ID
@@ -62,8 +61,8 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 	return sumAdded(p, ids)
 }
 
-// sumAdded returns the number of entries of p that changed the feedback of each session. ids holds the session of each
-// item of p. A result of the script below 0 counts entries that were rejected at the feedback limit.
+// sumAdded returns the number of changes by session. A negative result of the script counts entries that were rejected
+// at the feedback limit.
 func sumAdded(p *plan, ids []session.ID) (map[session.ID]int, error) {
 	added, rejected := map[session.ID]int{}, session.FeedbackFull(0)
 	for i, n := range p.results() {
@@ -85,13 +84,13 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	return list, err
 }
 
-// FeedbackEntry returns the entry of a session with the given id; ok is false if there is none.
+// FeedbackEntry returns the entry of a session with the given id.
 func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (e feedback.Entry, ok bool, err error) {
 	return s.feedbackEntry(ctx, func() string { return s.key(sessionLocation(tenant, id), "f:"+id.String()) }, entry)
 }
 
-// feedbackEntry returns the entry with the given id from the hash at key. ok is false if the hash has no such entry. ok
-// is also false if the entry does not decode, or has a different id with an equal digest.
+// feedbackEntry returns the entry with the given id from the hash at key. ok is also false if it does not decode, or
+// has a different id with an equal digest.
 func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string) (e feedback.Entry, ok bool, err error) {
 	text, err := doValue(ctx, s, "entry of feedback", func(c client) (string, error) {
 		text, err := c.HGet(ctx, key(), digest(id)).Result()
@@ -107,12 +106,12 @@ func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string)
 	return e, decodeErr == nil && e.ID == id, nil
 }
 
-// SessionFeedback returns the feedback of a session, and the value that session.Settlement.FeedbackState must have in
-// a settlement based on the feedback.
+// SessionFeedback returns the feedback of a session, and the value of session.Settlement.FeedbackState for a settlement
+// based on it.
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, state int64, err error) {
 	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()
-		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // must be read first, so that feedback that arrives between the two reads stays unsettled
+		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // first: feedback between the two reads must stay unsettled
 		values := pipe.HVals(ctx, s.key(sessionLocation(tenant, id), "f:"+id.String()))
 		if err := readPipeline(ctx, pipe); err != nil {
 			return err
@@ -124,8 +123,8 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 	return list, state, err
 }
 
-// UnsettledSessions returns closed sessions that got feedback or exchanges after their settlement, at most limit. The
-// sessions are from all shards, in a random order, so that replicas that share the work take different sessions.
+// UnsettledSessions returns closed sessions with feedback or exchanges after their settlement, at most limit. The order
+// is random, so that replicas take different sessions.
 func (s *Store) UnsettledSessions(ctx context.Context, limit int) (list []session.UnsettledSession, err error) {
 	const size = len(session.ID{})
 	found, total := map[keyspace][]string{}, 0
@@ -139,7 +138,7 @@ func (s *Store) UnsettledSessions(ctx context.Context, limit int) (list []sessio
 			if pipeErr != nil {
 				return pipeErr
 			}
-			var more []keyspace // keyspaces that may have further sessions, which are read again with a larger share
+			var more []keyspace // read again with a larger share
 			for i, ks := range keyspaces {
 				if total += len(members[i].Val()) - len(found[ks]); len(members[i].Val()) == share {
 					more = append(more, ks)
@@ -150,7 +149,7 @@ func (s *Store) UnsettledSessions(ctx context.Context, limit int) (list []sessio
 		}
 		return err
 	})
-	for remaining := true; remaining && len(list) < limit; { // one session of each keyspace in each round, in the random order of the map
+	for remaining := true; remaining && len(list) < limit; { // one session of each keyspace in each round
 		remaining = false
 		for ks, members := range found {
 			if len(members) == 0 || len(list) >= limit {
@@ -177,9 +176,9 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 	return list, nil
 }
 
-// RatedOpenSessions returns open sessions of a tenant that have feedback, at most limit, and all feedback of each
-// session. after is the result last of the previous call, or "" for the first call. The sessions of a shard are ordered
-// by their newest feedback, oldest first. All shards have equal shares of the limit.
+// RatedOpenSessions returns open sessions of a tenant with their feedback, at most limit, after a position (last of the
+// previous call, or ""). A shard's sessions come in the order of their newest feedback, and shards have equal shares of
+// the limit.
 func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
 		keyspaces, sequences := s.keyspacesOf(tenant), parseSequences(after)
@@ -188,7 +187,7 @@ func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, lim
 			return err
 		}
 		for shard, sequence := range sequences {
-			if latest[shard] < sequence { // the server has lost data and assigns lower numbers again, so the whole shard is read
+			if latest[shard] < sequence { // lost data: the server assigns lower numbers again, so read the whole shard
 				delete(sequences, shard)
 			}
 		}
@@ -207,7 +206,7 @@ func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, lim
 		for i, shard := range shards {
 			page := pages[i].Val()
 			list = append(list, page...)
-			sequences[shard] = latest[shard] // if this is the last page; sessions with later numbers have left the list
+			sequences[shard] = latest[shard] // on the last page: sessions with later numbers have left the list
 			if len(page) == share {
 				sequences[shard] = int64(page[len(page)-1].Score)
 			}
@@ -219,8 +218,8 @@ func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, lim
 	return rows, entries, last, err
 }
 
-// newestFeedback returns, by shard, the sequence number of the newest feedback on any open session of the tenant. Each
-// shard numbers its writes in order. Shards without feedback are left out.
+// newestFeedback returns, by shard, the sequence number of the newest feedback on an open session of the tenant. Shards
+// without feedback are left out.
 func (s *Store) newestFeedback(ctx context.Context, c client, keyspaces []keyspace) (map[int]int64, error) {
 	latest := map[int]int64{}
 	cmds, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) goredis.Cmder {
@@ -264,9 +263,8 @@ func parseSequences(text string) map[int]int64 {
 	return sequences
 }
 
-// readRatedOpenSessions returns the rows and the feedback of sessions. Sessions without a row are left out. Sessions
-// whose feedback does not decode are also left out, so that they do not block other sessions. The error is reported
-// when such a session closes.
+// readRatedOpenSessions returns the rows and the feedback of sessions. Sessions without a row are left out, and
+// sessions whose feedback does not decode, which report the error when they close.
 func (s *Store) readRatedOpenSessions(ctx context.Context, c client, tenant string, members []goredis.Z) (rows []session.Row, entries [][]feedback.Entry, err error) {
 	ids := make([]session.ID, len(members))
 	rowCommands := make([]*goredis.SliceCmd, len(members))
@@ -296,7 +294,7 @@ func (s *Store) readRatedOpenSessions(ctx context.Context, c client, tenant stri
 	return rows, entries, nil
 }
 
-// AreSettled reports, for each session, whether the session was settled.
+// AreSettled reports, for each session, whether it was settled.
 func (s *Store) AreSettled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
 	out := make([]bool, 0, len(ids))
 	err := s.do(ctx, "settled", func(c client) error {
@@ -316,9 +314,8 @@ func (s *Store) AreSettled(ctx context.Context, tenant string, ids []session.ID)
 	return out, err
 }
 
-// Park stores feedback under an echo key until a session with the key is stored. A later version of an entry replaces
-// the earlier version, as in AddFeedback. A session with the key may be stored between the caller's look-up and Park,
-// so the caller looks the key up again afterwards.
+// Park stores feedback under an echo key. A later version of an entry replaces the earlier one. The caller looks the
+// key up again afterwards, because its session may have been stored meanwhile.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	v, err := packEntry(&e)
 	if err != nil {
@@ -335,15 +332,14 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	return err
 }
 
-// ParkedEntry returns the entry with the given id that is parked under a key; ok is false if there is no such entry.
+// ParkedEntry returns the entry with the given id that is parked under a key.
 func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (e feedback.Entry, ok bool, err error) {
 	name := "p:" + hex.EncodeToString([]byte(echoBytes(key)))
 	return s.feedbackEntry(ctx, func() string { return s.key(tenantLocation(tenant), name) }, id)
 }
 
-// Unpark moves the feedback that is parked under each key to the key's session, and returns the number of added or
-// changed entries of each session, as AddFeedback does. The entries are deleted from the parked feedback after they are
-// added to the sessions, so that a crash loses none. Join may be repeated.
+// Unpark moves the feedback that is parked under each key to the key's session, and returns the number of changes by
+// session. Entries are added before they are deleted, so that a crash loses none.
 func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if len(sessions) == 0 {
 		return map[session.ID]int{}, ctx.Err()
@@ -386,9 +382,9 @@ func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.
 	return sumAdded(additions, ids)
 }
 
-// PurgeParked deletes the feedback that was parked before a time, and returns the number of deleted entries.
+// PurgeParked deletes the feedback that was parked before a time, and returns the number of entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
-	var tenants []string // tenants with parked feedback
+	var tenants []string // with parked feedback
 	size := func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.ZCard(ctx, ks.base+"parked") }
 	err = doEachKeyspace(ctx, s, "purge parked feedback", s.parkedKeyspaces, size, func(ks keyspace, cmd *goredis.IntCmd) error {
 		if cmd.Val() > 0 {
@@ -409,8 +405,7 @@ func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err e
 	return n, nil
 }
 
-// purgeTenant deletes the parked feedback of a tenant with scores up to bound, in batches of maxCallItems. bound has
-// the syntax of ZRANGEBYSCORE.
+// purgeTenant deletes the parked feedback of a tenant with scores up to bound, which has the syntax of ZRANGEBYSCORE.
 func (s *Store) purgeTenant(ctx context.Context, tenant, bound string) (n int, err error) {
 	for deleted := maxCallItems; deleted == maxCallItems; n += deleted {
 		deleted, err = doValue(ctx, s, "purge parked feedback", func(c client) (int, error) {

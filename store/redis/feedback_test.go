@@ -80,7 +80,7 @@ func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 		t.Helper()
 		got, err := s.AreSettled(t.Context(), "default", []session.ID{sessionID(1), sessionID(2), sessionID(3)})
 		if err != nil || fmt.Sprint(got) != want {
-			t.Errorf("Settled = %v, %v, want %s", got, err, want)
+			t.Errorf("AreSettled = %v, %v, want %s", got, err, want)
 		}
 	}
 	checkSettled("[false false false]")
@@ -173,9 +173,9 @@ func TestParkedFeedbackIsLimitedPerTenant(t *testing.T) {
 		t.Errorf("Park of an entry of another tenant: %v", err)
 	}
 	if added, err := s.Unpark(t.Context(), testTenant, map[session.EchoKey]session.ID{0: sessionID(1)}); err != nil || added[sessionID(1)] != 1 {
-		t.Errorf("Join = %v, %v, want 1 entry", added, err)
+		t.Errorf("Unpark = %v, %v, want 1 entry", added, err)
 	}
 	if err := s.Park(t.Context(), testTenant, 9, newEntry("new")); err != nil {
-		t.Errorf("Park after a Join: %v", err)
+		t.Errorf("Park after Unpark: %v", err)
 	}
 }

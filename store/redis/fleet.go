@@ -15,17 +15,16 @@ import (
 	"precept/internal/session"
 )
 
-// Epoch returns the epoch of the data, which changes when data may be lost. This is so after a server was restarted or
-// replaced by its replica, and after the data was flushed. A writer with a copy of its last writes then writes them
-// again.
+// Epoch returns the epoch of the data, which changes when data may be lost: after a restart or failover of a server,
+// and after a flush. A writer with a copy of its last writes then repeats them.
 func (s *Store) Epoch(ctx context.Context) (string, error) {
 	epoch, err := doValue(ctx, s, "epoch", func(c client) (string, error) {
 		now, err := c.Time(ctx).Result()
 		if err != nil {
 			return "", err
 		}
-		// The first replica stores a mark in an empty Redis, the time of the server. If Redis loses its data, it gets
-		// a different mark.
+		// The mark is the server's time at the first Epoch of an empty Redis. After a loss of all data the mark is
+		// different.
 		key := s.commonKey("epoch")
 		if err := c.SetNX(ctx, key, strconv.FormatInt(now.UnixNano(), 36), 0).Err(); err != nil {
 			return "", err
@@ -39,27 +38,26 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 	})
 	if err == nil {
 		if old := s.epoch.Swap(&epoch); old != nil && *old != epoch {
-			s.markUncertain() // the list of tenants may be lost as well
+			s.markUncertain() // the list of tenants may be lost, too
 			s.invalidateProgress()
 		}
 	}
 	return epoch, err
 }
 
-// hashEpoch returns a hash of the mark in the data and of the run ids of the servers. The order of the run ids does not
-// matter.
+// hashEpoch returns a hash of the mark in the data and of the run ids of the servers, in any order.
 func hashEpoch(mark string, runs []string) string {
 	slices.Sort(runs)
 	sum := sha256.Sum256([]byte(mark + " " + strings.Join(runs, " ")))
 	return hex.EncodeToString(sum[:12])
 }
 
-// erasureAge is the age at which an erasure leaves the list. A replica that was down for a longer time, and has rows in
-// its outbox, could store an erased session again.
+// erasureAge is the age at which an erasure leaves the list. A replica that was down for longer could store an erased
+// session again, from its outbox.
 const erasureAge = 24 * time.Hour
 
-// Announce appends an erasure to the list that all replicas read, so that no replica writes the sessions again.
-// Announce returns the position of the erasure in the list.
+// Announce appends an erasure to the list of all replicas, so that no replica writes the sessions again, and returns
+// its position.
 func (s *Store) Announce(ctx context.Context, e session.Erasure) (position string, err error) {
 	var ids strings.Builder
 	for i := range e.IDs {
@@ -89,7 +87,7 @@ func (s *Store) Erasures(ctx context.Context, after string) (list []session.Eras
 	return list, err
 }
 
-// decodeErasure decodes an erasure. If this fails, the result has no tenant, and callers skip it.
+// decodeErasure decodes an erasure. After a failure the result has no tenant, and callers skip it.
 func decodeErasure(m goredis.XMessage) session.Erasure {
 	text := func(field string) string {
 		v, _ := m.Values[field].(string)
@@ -102,23 +100,21 @@ func decodeErasure(m goredis.XMessage) session.Erasure {
 	for ; len(ids) >= len(session.ID{}); ids = ids[len(session.ID{}):] {
 		e.IDs = append(e.IDs, session.ID([]byte(ids[:len(session.ID{})])))
 	}
-	if ids != "" { // an id is incomplete; the entry must be skipped, because an erasure without ids would delete the whole tenant
+	if ids != "" { // an id is incomplete; without ids the erasure would delete the whole tenant
 		e.Tenant, e.IDs = "", nil
 	}
 	return e
 }
 
-// optOutTTL is the time after its last write at which the mark of an opted-out session is deleted.
 const optOutTTL = 30 * 24 * time.Hour
 
-// optOutName returns the name of a session's opt-out mark, a hash of the session's id.
 func optOutName(id session.ID) string {
 	sum := sha256.Sum256(append([]byte("precept opted out\x00"), id[:]...))
 	return string(sum[:16])
 }
 
-// PutOptOutMarks stores marks of opted-out sessions for all replicas. Of two marks of a session, the mark with more
-// items is kept, so that a mark that arrives late does not make hidden items visible.
+// PutOptOutMarks stores marks of opted-out sessions for all replicas. Of two marks of a session, the one with more
+// items stays, so that a late mark makes no hidden items visible.
 func (s *Store) PutOptOutMarks(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
 	p := newPlan("optout")
 	for id, m := range marks {

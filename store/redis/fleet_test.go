@@ -30,7 +30,7 @@ func TestOptOutMarksAreShared(t *testing.T) {
 		t.Errorf("OptOutMark without a mark: found = %v, err = %v, want false, nil", ok, err)
 	}
 	if err := one.PutOptOutMarks(ctx, nil); err != nil {
-		t.Errorf("KeepOptOuts without marks: %v", err)
+		t.Errorf("PutOptOutMarks without marks: %v", err)
 	}
 	for _, m := range []session.OptOutMark{{Turns: 2, Items: 7}, {Turns: 3, Items: 9}, {Turns: 1, Items: 4}} {
 		if err := one.PutOptOutMarks(ctx, map[session.ID]session.OptOutMark{sessionID(1): m, sessionID(2): {Turns: 1, Items: 1}}); err != nil {
@@ -123,7 +123,7 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	if err := one.DeleteAnswer(ctx, "default", sessionID(1), "answer"); err != nil {
 		t.Fatal(err)
 	}
-	check("after Clear", 1, "answer", "")
+	check("after DeleteAnswer", 1, "answer", "")
 	check("under another name", 1, "other", "more")
 	if err := one.PutAnswer(ctx, "default", sessionID(2), "answer", "x"); err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestConsultationBatchIsCountedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := other.AddConsultations(ctx, "5", nil); err != nil {
-		t.Errorf("Consult without lessons: %v", err)
+		t.Errorf("AddConsultations without lessons: %v", err)
 	}
 	got, err := other.Consultations(ctx, []string{"a", "b"})
 	want := map[string]bank.Consultation{"a": {Count: 6, Last: atSecond(2)}}

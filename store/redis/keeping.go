@@ -15,15 +15,13 @@ import (
 	"precept/internal/session"
 )
 
-// sweepStep is the number of sessions that one step of a sweep deletes. Such a step keeps the server busy for some
-// milliseconds.
+// sweepStep is the number of sessions in one step of a sweep, which takes some milliseconds.
 const sweepStep = 32
 
-// Forget deletes a session with its row, echo keys, exchanges, samples, feedback and settlement, and reports whether
-// the session existed. The counters keep the contribution of the session, which identifies no person.
+// Forget deletes a session with all its data, and reports whether the session existed. The counters keep the
+// contribution, which identifies no person.
 //
-// The server's append-only file contains the old values until it is rewritten (BGREWRITEAOF), and the last snapshot
-// contains them until the next snapshot.
+// Redis keeps old values in the append-only file until BGREWRITEAOF, and in the last snapshot.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	n, err := doValue(ctx, s, "forget", func(c client) (int, error) {
 		return s.forget(ctx, c, s.keyspace(sessionLocation(tenant, id)), "", string(id[:]))
@@ -31,8 +29,8 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return n > 0, err
 }
 
-// forget deletes those of the given sessions of a keyspace that were last seen before a time ("" means at any time), in
-// one step. Then forget deletes the index entries of these sessions, which are in other shards.
+// forget deletes the given sessions that were last seen before a time ("" means all), in one step, then their index
+// entries in other shards.
 func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string, ids ...string) (int, error) {
 	n, err := s.runScript(ctx, c, "forget", ks, append([]any{before}, toArgs(ids)...)...).Int()
 	if err != nil {
@@ -55,8 +53,8 @@ func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string
 	return n, s.deleteIndexEntries(ctx, c, ks, entryLists)
 }
 
-// deleteIndexEntries completes deletions of sessions. It deletes the index entries of deleted sessions, and then the
-// lists of these index entries. The lists are in the hash 'gone' of the keyspace, and entryLists holds them by field.
+// deleteIndexEntries deletes the index entries of deleted sessions, then the lists of these entries. entryLists has the
+// lists by their fields in the hash 'gone'.
 func (s *Store) deleteIndexEntries(ctx context.Context, c client, ks keyspace, entryLists map[string]string) error {
 	const size, entry = len(session.ID{}), 9
 	p := newPlan("unindex")
@@ -74,7 +72,7 @@ func (s *Store) deleteIndexEntries(ctx context.Context, c client, ks keyspace, e
 	return s.deleteFields(ctx, c, keyspace{base: ks.listPrefix}, "gone", slices.Collect(maps.Keys(entryLists))...)
 }
 
-// finishDeletions completes all deletions that stopped before their index entries were deleted.
+// finishDeletions completes deletions that stopped before their index entries were deleted.
 func (s *Store) finishDeletions(ctx context.Context) error {
 	lists := func(ctx context.Context, c client) (pending []keyspace, err error) {
 		all, err := s.shardKeyspaces(ctx, c)
@@ -97,9 +95,8 @@ func (s *Store) finishDeletions(ctx context.Context) error {
 	})
 }
 
-// ForgetTenant deletes all sessions of a tenant, as Forget does, with the tenant's notes and parked feedback, and
-// returns the number of sessions. The tenant's name and its counters stay. After an error the caller repeats the call,
-// which deletes the rest.
+// ForgetTenant deletes all sessions of a tenant, as Forget does, with its notes and parked feedback, and returns the
+// number of sessions. Its name and counters stay. After an error, repeat the call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	all := func(context.Context, client) ([]keyspace, error) { return s.keyspacesOf(tenant), nil }
 	sessions, err = s.sweep(ctx, "forget tenant", all, "")
@@ -118,9 +115,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return sessions, err
 }
 
-// PurgeSessions deletes the sessions that were last seen before a time, as Forget does, and returns their number.
-// Retain runs at least one step of some milliseconds, and stops between two steps when ctx ends. If sessions are left,
-// Retain returns the error of ctx.
+// PurgeSessions deletes the sessions that were last seen before a time, as Forget does, and returns their number. The
+// work has steps of some milliseconds, at least one, and stops between two steps when ctx ends.
 func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (int, error) {
 	n, err := s.sweep(ctx, "retain", s.allKeyspaces, timeScore(before))
 	if err == nil {
@@ -129,8 +125,8 @@ func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (int, error
 	return n, err
 }
 
-// sweep deletes the sessions that were last seen before a time ("" means all sessions) in the keyspaces that list
-// returns. It works in steps, and stops between two steps when ctx ends.
+// sweep deletes the sessions that were last seen before a time ("" means all) in the keyspaces of list. The end of ctx
+// stops a sweep between two steps.
 func (s *Store) sweep(ctx context.Context, op string, list func(ctx context.Context, c client) ([]keyspace, error), before string) (n int, err error) {
 	until := "+inf"
 	if before != "" {
@@ -165,9 +161,8 @@ func (s *Store) sweep(ctx context.Context, op string, list func(ctx context.Cont
 	return n, err
 }
 
-// Stats returns the numbers of stored sessions, exchanges, samples, feedback and parked feedback,
-// the numbers of exchanges and samples ever stored (exchanges_ever, samples_ever), and the memory
-// that the servers use (bytes).
+// Stats returns the numbers of stored sessions, exchanges, samples, feedback and parked feedback, of exchanges and
+// samples ever stored (exchanges_ever, samples_ever), and the memory of the servers (bytes).
 func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	names := []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "sessions"}
 	m := map[string]int64{}
@@ -193,14 +188,14 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 		})
 	}
 	size("parked", "parked", s.parkedKeyspaces)
-	if s.shards.Load() == 1 { // an earlier release did not count the sessions
+	if s.shards.Load() == 1 { // an earlier release did not count sessions
 		size("sessions", "order", s.allKeyspaces)
 	}
 	if err != nil {
 		return nil, err
 	}
 	used, err := doValue(ctx, s, "stats", func(c client) ([]string, error) { return s.readInfoField(ctx, c, "memory", "used_memory") })
-	for _, name := range append(names, "parked", "bytes") { // every name is in the result
+	for _, name := range append(names, "parked", "bytes") { // all names must be in the result
 		m[name] += 0
 	}
 	for _, bytes := range used {
@@ -209,9 +204,8 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	return m, err
 }
 
-// readInfoField returns the value of a field of INFO from every server with data, in any order.
 func (s *Store) readInfoField(ctx context.Context, c client, section, field string) (values []string, err error) {
-	var mu sync.Mutex // the servers of a Cluster are asked in parallel
+	var mu sync.Mutex // for the servers of a Cluster, asked in parallel
 	readNode := func(ctx context.Context, n *goredis.Client) error {
 		text, err := n.Info(ctx, section).Result()
 		_, text, _ = strings.Cut(text, "\r\n"+field+":")
@@ -230,8 +224,7 @@ func (s *Store) readInfoField(ctx context.Context, c client, section, field stri
 	return values, err
 }
 
-// EvictionPolicy returns the maxmemory-policy under which a server deletes keys of its own accord if its memory is
-// full, "" if no server does.
+// EvictionPolicy returns the maxmemory-policy of a server that deletes keys when its memory is full, or "".
 func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 	return doValue(ctx, s, "eviction policy", func(c client) (string, error) {
 		policies, err := s.readInfoField(ctx, c, "memory", "maxmemory_policy")
@@ -239,8 +232,8 @@ func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 	})
 }
 
-// Sync returns nil if Redis answers. Sync does not write anything to the disk: the appendfsync setting of Redis decides
-// when a write is on the disk, and Epoch changes when a write may be lost.
+// Sync returns nil if Redis answers. The appendfsync setting of Redis decides when a write is on the disk, and Epoch
+// changes when a write may be lost.
 func (s *Store) Sync(ctx context.Context) error {
 	return s.do(ctx, "sync", func(c client) error { return c.Ping(ctx).Err() })
 }

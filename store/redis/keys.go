@@ -10,21 +10,18 @@ import (
 	"precept/internal/session"
 )
 
-// commonTag is the hash tag of the keys that belong to no tenant.
 const commonTag = "precept"
 
-// commonKey returns a key that belongs to no tenant.
 func (s *Store) commonKey(name string) string { return s.prefix + ":{" + commonTag + "}:" + name }
 
-// digest returns the 8 bytes under which a value with a text id is stored, the first bytes of its SHA-256. Two ids of
-// one session practically never have equal digests by accident.
+// digest returns the first 8 bytes of an id's SHA-256, under which values with a text id are stored.
 func digest(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return string(sum[:8])
 }
 
-// bucket returns the key of the hash that holds the small value with a given kind and key. Many small values share a
-// hash, which Redis stores compactly. The scripts compute the same key (common.lua).
+// bucket returns the key of the hash for a small value of a kind; Redis stores small hashes compactly. common.lua
+// computes the same key.
 func (k keyspace) bucket(kind, key string) string {
 	if k.tenantArg == "" {
 		return fmt.Sprintf("%s%s:%04x", k.base, kind, (int(key[6])<<8|int(key[7]))%16384)
@@ -47,11 +44,10 @@ func echoBytes(k session.EchoKey) string {
 	return string(b[:])
 }
 
-// micros and fromMicros convert between a time and the stored number of microseconds, also for the zero time.
+// micros and fromMicros convert between a time and the stored microseconds, also for the zero time.
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
 
-// timeScore formats a time as the score of a sorted set.
 func timeScore(t time.Time) string { return strconv.FormatInt(micros(t), 10) }
 
 func idFromBytes(b string) (id session.ID) {

@@ -27,7 +27,7 @@ func fillStore(t *testing.T, s *redis.Store) {
 		}
 	}
 	if ok, err := s.AcquireLease(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {
-		t.Fatalf("Claim = %v, %v, want true, nil", ok, err)
+		t.Fatalf("AcquireLease = %v, %v, want true, nil", ok, err)
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -180,10 +180,10 @@ func TestLeaseExpiresByTheServersClock(t *testing.T) {
 		return ok
 	}
 	if !claim(one, "one", time.Hour) {
-		t.Fatal("Claim by the first owner = false, want true")
+		t.Fatal("AcquireLease by the first owner = false, want true")
 	}
 	if claim(other, "other", time.Hour) {
-		t.Fatal("Claim by a second owner = true, want false")
+		t.Fatal("AcquireLease by a second owner = true, want false")
 	}
 	if !claim(one, "one", time.Millisecond) { // shortens the claim
 		t.Fatal("renewal by the first owner = false, want true")
@@ -201,7 +201,7 @@ func TestLeaseExpiresByTheServersClock(t *testing.T) {
 		t.Error(err)
 	}
 	if claim(one, "one", time.Hour) {
-		t.Error("Claim by the first owner after its ReleaseLease = true, want false, because the second owner has the claim")
+		t.Error("AcquireLease by the first owner after its ReleaseLease = true, want false, because the second owner has the lease")
 	}
 }
 

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	maxScannedRefs = 20_000 // maximum number of entries that are examined for one page
-	oldLayoutBatch = 500    // number of entries that one call reads from a store in the old layout
+	maxScannedRefs = 20_000 // entries examined for one page
+	oldLayoutBatch = 500    // entries read by one call from a store in the old layout
 )
 
 // ListSessions returns a page of a tenant's sessions in the order of their first write, newest first unless OldestFirst
-// is set. Of sessions outside of the time range only the start is read.
+// is set.
 func (s *Store) ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error) {
 	return readPage(ctx, s, "list sessions", within, 1, s.readListed, func(c client, after string, count int) ([]ref, error) {
 		keyspaces := s.keyspacesOf(tenant)
@@ -62,12 +62,10 @@ func (s *Store) ListSamples(ctx context.Context, tenant string, within session.L
 	})
 }
 
-// compareNewestFirst compares positions for a list that begins with the newest value.
 func compareNewestFirst(a, b position) int { return comparePositions(b, a) }
 
-// mergeLists merges lists that are ordered by compare. A list with count references may continue beyond its last
-// reference. The result therefore ends at the earliest last reference of such lists. A result with fewer than count
-// references is complete.
+// mergeLists merges lists in the order of compare. A list with count references may continue, so the result ends at the
+// earliest end of such a list. A result with fewer references is complete.
 func mergeLists(lists [][]ref, count int, compare func(a, b position) int) (refs []ref) {
 	var end *position
 	for _, list := range lists {
@@ -83,9 +81,8 @@ func mergeLists(lists [][]ref, count int, compare func(a, b position) int) (refs
 	return slices.DeleteFunc(refs, func(r ref) bool { return compare(r.position, *end) > 0 })
 }
 
-// readPage returns a page of a list. A position in the list is written as numberCount integers. refsAfter returns at
-// most count references that follow a position; "" means the first references. If refsAfter returns fewer than count
-// references, no further reference exists. load returns the values of references.
+// readPage returns a page of a list. A position is written as numberCount integers. refsAfter returns at most count
+// references after a position ("" means from the start); fewer mean the end.
 func readPage[T any](ctx context.Context, s *Store, op string, within session.ListRange, numberCount int,
 	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsAfter func(c client, after string, count int) ([]ref, error),
 ) (p session.Page[T], err error) {
@@ -100,7 +97,7 @@ func readPage[T any](ctx context.Context, s *Store, op string, within session.Li
 		after = "(" + within.After
 	}
 	builder := newPageBuilder(within)
-	count := 4 // number of references from each shard, which grows, because a narrow time range needs many
+	count := 4 // from each shard; grows, because a narrow time range needs many
 	err = s.do(ctx, op, func(c client) error {
 		for !builder.isDone() {
 			if s.shards.Load() == 1 {
@@ -123,13 +120,13 @@ func readPage[T any](ctx context.Context, s *Store, op string, within session.Li
 	return p, err
 }
 
-// pageBuilder collects the references of a page, those in the time range from <= at < to.
+// pageBuilder collects the references of a page, from <= at < to.
 type pageBuilder struct {
 	from, to int64
 	limit    int
 	refs     []ref
-	last     position // position of the last examined reference
-	scanned  int      // number of examined references
+	last     position // of the last examined reference
+	scanned  int      // examined references
 	more     bool     // more references may follow last
 	atEnd    bool     // all references were examined
 }
@@ -144,8 +141,7 @@ func (b *pageBuilder) isDone() bool {
 	return b.atEnd || len(b.refs) == b.limit || b.scanned >= maxScannedRefs
 }
 
-// add adds the references that are in the time range, until the page is full. complete reports that no references
-// follow.
+// add adds the references in the time range, until the page is full. complete means no further references.
 func (b *pageBuilder) add(refs []ref, complete bool) {
 	for i, r := range refs {
 		b.last = r.position

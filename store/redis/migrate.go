@@ -13,74 +13,69 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A migration moves a store from the old layout, which has one shard for each tenant, to the current layout, while
-// replicas serve:
+// A migration moves a store from the old layout, with one shard for each tenant, to shards, while replicas serve:
 //
-//  1. Each tenant is marked with the key 'moving'. Scripts that write then set the key 'touched' of the tenant, and
-//     add the sessions that they may change to 'dirty'.
-//  2. The sessions, and the values that a tenant has once, are copied into the shards. No replica reads the copies yet.
-//  3. The changed sessions and the values of changed tenants are copied again, until few changes are left.
-//  4. All tenants are frozen: scripts refuse to write, and the writes of replicas wait in their outboxes.
-//     The tenants that have changed since step 3 are copied.
-//  5. The number of shards is stored. Replicas read this number before each call in the old layout, and use the shards
-//     from then on.
+//  1. Each tenant gets the key 'moving'. Scripts that write then set the key 'touched' of the tenant, and add the
+//     sessions that they may change to 'dirty'.
+//  2. The sessions, and the values that a tenant has once, are copied into the shards.
+//  3. Changed sessions, and the values of changed tenants, are copied again, until few changes are left.
+//  4. All tenants are frozen: writes wait in the outboxes of the replicas. The last changes are copied.
+//  5. The number of shards is stored. Replicas read it before each call in the old layout, and then use the shards.
 //  6. After a pause the old keys are deleted.
 //
-// Until step 5 the old layout is complete. A migration that is killed loses nothing, because the next call of Migrate
-// continues, and a freeze ends by itself.
+// Until step 5 the old layout is complete. After a crash the next Migrate continues, and a freeze ends by itself.
 
 const (
-	migrateLease       = 15 * time.Second // duration of the lease of a migration
-	migrateFreeze      = 15 * time.Second // time after which a freeze ends, unless it is extended
-	migrateChunk       = 64               // number of sessions that one step copies
-	migrateFreezeBelow = 200              // number of changed sessions in a round below which the store is frozen
-	migrateRounds      = 20               // maximum number of rounds over changed tenants before the freeze
-	migrateFreezes     = 3                // maximum number of attempts to freeze the store and to switch to the shards
-	migrateWorkers     = 8                // number of tenants that are copied at once
-	migratePage        = 500              // number of list entries that one call reads
+	migrateLease       = 15 * time.Second // of the lease
+	migrateFreeze      = 15 * time.Second // after which a freeze ends, unless extended
+	migrateChunk       = 64               // sessions copied in one step
+	migrateFreezeBelow = 200              // changed sessions in a round below which the store is frozen
+	migrateRounds      = 20               // rounds over changed tenants before the freeze
+	migrateFreezes     = 3                // attempts to freeze the store and to switch
+	migrateWorkers     = 8                // tenants that are copied at once
+	migratePage        = 500              // list entries read by one call
 )
 
-// ErrMovedToShards reports that the store has moved to shards during a call, and that the caller must repeat the call.
+// ErrMovedToShards reports that the store has moved to shards during a call, which the caller must repeat.
 var ErrMovedToShards = fmt.Errorf("the store moves to shards, so the call must be repeated: %w", ErrBusy)
 
 // MigrateOptions holds the options of Migrate.
 type MigrateOptions struct {
-	// Owner is the name of this process in the lease of the migration. It must be unique.
+	// Owner is the unique name of this process in the lease of the migration.
 	Owner string
 	// Shards is the number of shards; 0 means 256.
 	Shards int
-	// Pause is the time between the switch to shards and the deletion of the old keys. Calls of replicas that
-	// began in the old layout end within this time.
+	// Pause is the time between the switch to shards and the deletion of the old keys, for calls of replicas that began
+	// in the old layout.
 	Pause time.Duration
-	// Progress is called with the number of copied sessions, if not nil. Calls do not overlap.
+	// Progress, if set, is called with the number of copied sessions, by one goroutine at a time.
 	Progress func(sessions int64)
 }
 
 // MigrateResult is the result of a migration.
 type MigrateResult struct {
-	Tenants, Sessions int           // numbers of copied tenants and sessions; a session that is copied again counts again
-	Frozen            time.Duration // duration for which no replica could write
+	Tenants, Sessions int           // a session that is copied again counts again
+	Frozen            time.Duration // no replica could write
 }
 
-// migrator is a running migration.
 type migrator struct {
 	store    *Store
 	options  MigrateOptions
 	sessions atomic.Int64
 
 	mu            sync.Mutex
-	claimedAt     time.Time         // time of the last renewal of the lease
-	frozenTenants []string          // frozen tenants, whose freeze is extended with the lease
-	copiedTenants map[string]string // by tenant that this process has copied: positions of the consumer groups of its stream of samples, as groupsText formats them
+	claimedAt     time.Time         // last renewal of the lease
+	frozenTenants []string          // their freeze is extended with the lease
+	copiedTenants map[string]string // by copied tenant: positions of its consumer groups (groupsText)
 
 	progressMu sync.Mutex // held while Progress runs
 }
 
 // Layout describes the keys of a store.
 type Layout struct {
-	Old          bool     // the store has one shard for each tenant
-	Moving       bool     // a migration has begun and has not ended
-	StrayTenants []string // tenants with sessions in the old layout, which an earlier release has written after the migration
+	Old          bool     // one shard for each tenant
+	Moving       bool     // a migration has begun and not ended
+	StrayTenants []string // an earlier release has written to them after the migration
 }
 
 // Layout returns the layout of a store.
@@ -113,9 +108,8 @@ func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 	return l, err
 }
 
-// Migrate moves a store of an earlier release to shards, while replicas of this release serve. Replicas of earlier
-// releases must be stopped. After an error, another call, from any machine, continues the migration. For a store that
-// already has shards, Migrate does nothing and returns the zero Migrated.
+// Migrate moves a store of an earlier release to shards, while replicas of this release serve, and no others. After an
+// error, another call, from any machine, continues. For a store with shards, Migrate returns the zero MigrateResult.
 func (s *Store) Migrate(ctx context.Context, o MigrateOptions) (done MigrateResult, err error) {
 	if o.Shards == 0 {
 		o.Shards = maxShards
@@ -147,16 +141,13 @@ func (s *Store) Migrate(ctx context.Context, o MigrateOptions) (done MigrateResu
 // movingKey returns the key that exists from the start of a migration until the old keys are deleted.
 func (m *migrator) movingKey() string { return m.store.commonKey("moving") }
 
-// oldKeys returns the keys of a tenant in the old layout.
 func (m *migrator) oldKeys(tenant string) keyspace {
 	return m.store.keyspaceOf(1, tenantLocation(tenant))
 }
 
-// newKeys returns the keys of a location in the shards.
 func (m *migrator) newKeys(loc location) keyspace { return m.store.keyspaceOf(m.options.Shards, loc) }
 
-// renewLease acquires or renews the lease, and extends the freeze of the frozen tenants. It does nothing if the lease
-// is new enough.
+// renewLease acquires or renews the lease if it is due, and extends the freeze of the frozen tenants.
 func (m *migrator) renewLease(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +168,6 @@ func (m *migrator) renewLease(ctx context.Context) error {
 	return err
 }
 
-// eachTenant calls fn for each tenant, with up to migrateWorkers calls at once.
 func (m *migrator) eachTenant(ctx context.Context, tenants []string, fn func(ctx context.Context, c client, tenant string) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(migrateWorkers)
@@ -192,7 +182,6 @@ func (m *migrator) eachTenant(ctx context.Context, tenants []string, fn func(ctx
 	return g.Wait()
 }
 
-// copyAndSwitch copies the store and switches to the shards.
 func (m *migrator) copyAndSwitch(ctx context.Context) (tenants int, frozen time.Duration, err error) {
 	err = m.store.do(ctx, "migrate", func(c client) error { return c.Set(ctx, m.movingKey(), "1", 0).Err() })
 	if err == nil {
@@ -223,7 +212,7 @@ func (m *migrator) copyAndSwitch(ctx context.Context) (tenants int, frozen time.
 	return tenants, frozen, err
 }
 
-// copyChangedTenants copies the tenants that this process has not copied, or that have changed since.
+// copyChangedTenants copies the tenants that this process has not copied, or that have changed.
 func (m *migrator) copyChangedTenants(ctx context.Context) error {
 	names, err := m.store.Tenants(ctx)
 	if err != nil {
@@ -236,8 +225,8 @@ func (m *migrator) copyChangedTenants(ctx context.Context) error {
 	return m.eachTenant(ctx, changed, m.copyTenant)
 }
 
-// changedTenants returns the tenants that this process has not copied, and the tenants that have one of the given keys
-// in the old layout.
+// changedTenants returns the tenants that this process has not copied, and the tenants with one of the given keys in
+// the old layout.
 func (m *migrator) changedTenants(ctx context.Context, names []string, keys ...string) (changed []string, err error) {
 	err = m.store.do(ctx, "migrate", func(c client) error {
 		for chunk := range slices.Chunk(names, migratePage) {
@@ -262,8 +251,6 @@ func (m *migrator) changedTenants(ctx context.Context, names []string, keys ...s
 	return changed, err
 }
 
-// copiedPositions returns the positions that the consumer groups of a tenant had when it was last copied. isCopied
-// reports whether this process has copied the tenant.
 func (m *migrator) copiedPositions(tenant string) (positions string, isCopied bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -271,8 +258,8 @@ func (m *migrator) copiedPositions(tenant string) (positions string, isCopied bo
 	return positions, isCopied
 }
 
-// copyTenant copies a tenant. The key 'touched' is deleted before the copy, so that a change during the copy sets the
-// key again. If the copy fails, the tenant counts as not copied.
+// copyTenant copies a tenant. It deletes the key 'touched' first: a change during the copy sets the key again. A tenant
+// whose copy fails counts as not copied.
 func (m *migrator) copyTenant(ctx context.Context, c client, tenant string) error {
 	m.mu.Lock()
 	delete(m.copiedTenants, tenant)

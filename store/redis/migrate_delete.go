@@ -10,7 +10,6 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// deleteOld deletes the keys of the old layout, which no replica uses any more.
 func (m *migrator) deleteOld(ctx context.Context) error {
 	names, err := m.store.Tenants(ctx)
 	if err != nil {
@@ -20,7 +19,7 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 		if err := m.renewLease(ctx); err != nil {
 			return err
 		}
-		// This freeze has no end, because a replica that was paused for a long time must not write into the old layout.
+		// This freeze has no end: a replica that was paused for long must not write into the old layout.
 		err := m.store.do(ctx, "migrate", func(c client) error {
 			_, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
 				return p.Set(ctx, m.oldKeys(tenant).base+"frozen", m.options.Owner, 0)
@@ -44,7 +43,6 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 	})
 }
 
-// waitFor waits for a duration or the end of the context.
 func waitFor(ctx context.Context, duration time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -54,11 +52,10 @@ func waitFor(ctx context.Context, duration time.Duration) error {
 	}
 }
 
-// movedMark replaces the hash with the totals of a tenant that has moved. The hash is replaced by a string, so that
-// most calls of a release without shards fail with WRONGTYPE. Calls of this release fail because of the key 'frozen'.
+// movedMark replaces the hash with the totals of a moved tenant, so that most calls of a release without shards fail
+// with WRONGTYPE. The key 'frozen' stops calls of this release.
 const movedMark = "the tenant has moved to shards"
 
-// deleteTenant deletes the keys of a tenant in the old layout.
 func (m *migrator) deleteTenant(ctx context.Context, c client, tenant string) error {
 	base := m.oldKeys(tenant).base
 	if err := m.deleteSessions(ctx, c, tenant); err != nil {
@@ -88,7 +85,6 @@ func (m *migrator) deleteTenant(ctx context.Context, c client, tenant string) er
 	return err
 }
 
-// deleteSessions deletes the sessions of a tenant in the old layout, with their index entries.
 func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) error {
 	old := m.oldKeys(tenant)
 	for {
@@ -106,7 +102,7 @@ func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) 
 			return err
 		}
 		var keys []string
-		movingKeys := map[string]bool{} // keys that immigrate.lua has set in the shards of the sessions
+		movingKeys := map[string]bool{} // set by immigrate.lua in the shards of the sessions
 		for i, id := range ids {
 			movingKeys[m.newKeys(sessionLocation(tenant, idFromBytes(id))).base+"moving"] = true
 			for _, kind := range sessionKeyKinds {

@@ -11,7 +11,6 @@ import (
 	"precept/internal/session"
 )
 
-// copyOptOuts copies the marks of opted-out sessions.
 func (m *migrator) copyOptOuts(ctx context.Context, c client) error {
 	prefix := m.store.commonKey("optout:")
 	copyNode := func(ctx context.Context, c *goredis.Client) error {
@@ -34,12 +33,11 @@ func (m *migrator) copyOptOuts(ctx context.Context, c client) error {
 	return nil
 }
 
-// globEscape escapes the special characters in text for a SCAN pattern.
+// globEscape escapes the special characters of a SCAN pattern.
 func globEscape(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(text)
 }
 
-// copyChangedMarks copies the marks of sessions that opted out during the migration.
 func (m *migrator) copyChangedMarks(ctx context.Context, c client) error {
 	var ids []string
 	for {
@@ -58,7 +56,6 @@ func (m *migrator) copyChangedMarks(ctx context.Context, c client) error {
 	}
 }
 
-// copyMarks copies the opt-out marks with the given names, which are in hex.
 func (m *migrator) copyMarks(ctx context.Context, c client, names []string) error {
 	p := newPlan("optout")
 	p.shardCount = m.options.Shards
@@ -78,7 +75,7 @@ func (m *migrator) copyMarks(ctx context.Context, c client, names []string) erro
 		for i, name := range chunk {
 			turns, items, ok := strings.Cut(values[i].Val(), " ")
 			raw, err := hex.DecodeString(name)
-			if !ok || err != nil || ttls[i].Val() <= 0 || len(raw) != len(session.ID{}) { // the mark has expired
+			if !ok || err != nil || ttls[i].Val() <= 0 || len(raw) != len(session.ID{}) { // expired
 				continue
 			}
 			p.add(location{kind: shardKeys, hash: raw[0]}, string(raw), turns, items, formatMillis(ttls[i].Val()))

@@ -11,9 +11,8 @@ import (
 	"precept/internal/session"
 )
 
-// copyAllSessions copies all sessions of a tenant, in the order of their last use. The key 'moving' holds the position
-// of the copy, from which a later migration continues after a crash. A session that moves in the list meanwhile has
-// changed, and copyChangedSessions copies it again.
+// copyAllSessions copies all sessions of a tenant, in the order of their last use, and can continue at the position in
+// the key 'moving'. copyChangedSessions copies sessions again that move in the list meanwhile.
 func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string) error {
 	base := m.oldKeys(tenant).base
 	if err := c.SetNX(ctx, base+"moving", "-inf", 0).Err(); err != nil {
@@ -27,7 +26,7 @@ func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string)
 			return rangeErr
 		}
 		next := "end"
-		if len(list) == migratePage { // more sessions may have the time of the last session
+		if len(list) == migratePage { // more sessions may have the time of the last one
 			last := list[len(list)-1].Score
 			list = slices.DeleteFunc(list, func(z goredis.Z) bool { return z.Score == last })
 			next = formatScore(last)
@@ -74,21 +73,19 @@ func (m *migrator) copyChangedSessions(ctx context.Context, c client, tenant str
 // entries.
 const sessionKeyKinds = "sxmfk"
 
-// oldSession holds the values of a session in the old layout.
 type oldSession struct {
 	id           session.ID
 	dumps        [len(sessionKeyKinds)]*goredis.StringCmd
-	headFields   *goredis.SliceCmd // fields h and w of the key s
+	headFields   *goredis.SliceCmd // h and w of the key s
 	unsettled    *goredis.BoolCmd
-	scores       [3]*goredis.FloatCmd    // scores in the sorted sets seen, order and told
-	indexEntries *goredis.StringCmd      // list of index entries
+	scores       [3]*goredis.FloatCmd // in the sorted sets seen, order and told
+	indexEntries *goredis.StringCmd
 	samples      *goredis.StringSliceCmd // field names of the key m
 	entries      *goredis.SliceCmd       // ids of stream entries in the key m; nil means none
-	dueStart     string                  // start of a due session, as in the list of due sessions; "" means the session is not due
+	dueStart     string                  // start in the list of due sessions; "" means not due
 }
 
-// copySessions copies sessions with their index entries. If a session was deleted after an earlier copy, the copy is
-// deleted.
+// copySessions copies sessions with their index entries. The copy of a session that was deleted since is deleted.
 func (m *migrator) copySessions(ctx context.Context, c client, tenant string, ids []string) error {
 	for chunk := range slices.Chunk(ids, migrateChunk) {
 		if err := m.renewLease(ctx); err != nil {
@@ -109,7 +106,6 @@ func (m *migrator) copySessions(ctx context.Context, c client, tenant string, id
 	return nil
 }
 
-// addProgress adds to the number of copied sessions, and reports the number to Migration.Progress.
 func (m *migrator) addProgress(sessions int) {
 	m.progressMu.Lock()
 	defer m.progressMu.Unlock()
@@ -118,7 +114,6 @@ func (m *migrator) addProgress(sessions int) {
 	}
 }
 
-// readSessions reads sessions from the old layout.
 func (m *migrator) readSessions(ctx context.Context, c client, tenant string, ids []string) ([]*oldSession, error) {
 	base, pipe := m.oldKeys(tenant).base, c.Pipeline()
 	list := make([]*oldSession, len(ids))
@@ -168,7 +163,6 @@ func (m *migrator) readSessions(ctx context.Context, c client, tenant string, id
 	return list, nil
 }
 
-// entryFields returns the fields of the key m that hold ids of stream entries.
 func entryFields(fields []string) (entries []string) {
 	for _, name := range fields {
 		if strings.HasPrefix(name, ":") {
@@ -178,8 +172,8 @@ func entryFields(fields []string) (entries []string) {
 	return entries
 }
 
-// copyIndex copies the index entries of sessions. Like Write, a migration writes the index entries before the sessions.
-// The index entries of deleted sessions are deleted by writeSessions.
+// copyIndex copies the index entries of sessions, before the sessions as Write does. writeSessions deletes those of
+// deleted sessions.
 func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list []*oldSession) error {
 	type entry struct {
 		source *oldSession
@@ -224,8 +218,7 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 	return m.store.runPlan(ctx, c, add)
 }
 
-// deletedEntries returns the ids of the stream entries that an earlier copy of the session has and the session no
-// longer has.
+// deletedEntries returns the ids of the stream entries of an earlier copy that the session no longer has.
 func (o *oldSession) deletedEntries(copied map[string]string) (list []string) {
 	currentEntries := map[string]bool{}
 	if o.entries != nil {
@@ -242,7 +235,6 @@ func (o *oldSession) deletedEntries(copied map[string]string) (list []string) {
 	return list
 }
 
-// immigrateArgs returns the arguments of immigrate.lua.
 func (o *oldSession) immigrateArgs() []any {
 	args := []any{string(o.id[:])}
 	for _, cmd := range o.scores {
@@ -255,7 +247,6 @@ func (o *oldSession) immigrateArgs() []any {
 	return append(args, o.dueStart, boolDigit(o.unsettled.Val()))
 }
 
-// writeSessions writes sessions into the shards, and deletes the earlier copies of deleted sessions.
 func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, list []*oldSession) error {
 	type copiedSession struct {
 		indexEntries *goredis.StringCmd
@@ -285,7 +276,7 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 				pipe.RestoreReplace(ctx, key, 0, r.dumps[n].Val())
 			}
 		}
-		if r.scores[0].Err() != nil { // the session was deleted
+		if r.scores[0].Err() != nil { // deleted
 			for entries := before[i].indexEntries.Val(); len(entries) >= 9; entries = entries[9:] {
 				unindex.add(indexLocation(tenant, entries[1:9]), entries[:1], entries[1:9], id)
 			}
@@ -303,8 +294,8 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 	return m.store.runPlan(ctx, c, lists)
 }
 
-// copyStream copies the entries of the stream of samples after the position that the key 'moving:stream' holds, and
-// advances the position.
+// copyStream copies the entries of the stream of samples after the position in the key 'moving:stream', and advances
+// the position.
 func (m *migrator) copyStream(ctx context.Context, c client, tenant string) error {
 	base := m.oldKeys(tenant).base
 	position, err := c.Get(ctx, base+"moving:stream").Result()

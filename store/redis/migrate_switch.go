@@ -31,8 +31,8 @@ func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// switchToShards copies the tenants of a frozen store that have changed since their last copy, then stores the number
-// of shards, which switches all replicas to the shards.
+// switchToShards copies the tenants that have changed since their last copy, then stores the number of shards, which
+// switches all replicas.
 func (m *migrator) switchToShards(ctx context.Context, names []string) error {
 	changed, err := m.changedTenants(ctx, names, "touched", "gone")
 	if err == nil {
@@ -63,7 +63,7 @@ func (m *migrator) switchToShards(ctx context.Context, names []string) error {
 		if err != nil {
 			return err
 		}
-		deadline := now.Add(migrateFreeze / 2) // before the end of the freeze, which extendFreeze starts again below
+		deadline := now.Add(migrateFreeze / 2) // before the end of the freeze, which extendFreeze starts again
 		if err := m.extendFreeze(ctx, c, names...); err != nil {
 			return err
 		}
@@ -75,10 +75,9 @@ func (m *migrator) switchToShards(ctx context.Context, names []string) error {
 	})
 }
 
-// errFreezeEnded reports that a freeze has ended before the switch to the shards.
 var errFreezeEnded = fmt.Errorf("a freeze has ended before its tenant was copied: %w", ErrBusy)
 
-// extendFreeze extends the freeze of tenants and of the registration. If a freeze has ended, it returns errFreezeEnded.
+// extendFreeze extends the freeze of tenants and of the registration, or returns errFreezeEnded.
 func (m *migrator) extendFreeze(ctx context.Context, c client, names ...string) error {
 	keys := []string{m.store.commonKey("frozen")}
 	for _, tenant := range names {

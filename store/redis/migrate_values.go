@@ -47,7 +47,7 @@ func (m *migrator) copyValues(ctx context.Context, c client, tenant string) erro
 	return m.copyAside(ctx, c, tenant)
 }
 
-// valueKeys returns the keys of the values that a tenant has once. The keys that list other keys are last, so that an
+// valueKeys returns the keys of the values that a tenant has once. Keys with lists of other keys are last, so that an
 // interrupted deletion can be repeated.
 func valueKeys(ctx context.Context, c client, base string) (keys []string, err error) {
 	rows, err := c.HKeys(ctx, base+"counters").Result()
@@ -68,7 +68,6 @@ func valueKeys(ctx context.Context, c client, base string) (keys []string, err e
 	return append(slices.Compact(keys), "maxima", "priors", "notes", "jots", "counters", "parked"), nil
 }
 
-// copyKeys copies the values of keys without a change, from one key prefix to another.
 func (m *migrator) copyKeys(ctx context.Context, c client, from, to string, keys []string) error {
 	dumps, err := runPipelined(ctx, c, keys, func(p goredis.Pipeliner, key string) *goredis.StringCmd { return p.Dump(ctx, from+key) })
 	if err != nil {
@@ -84,14 +83,13 @@ func (m *migrator) copyKeys(ctx context.Context, c client, from, to string, keys
 	return err
 }
 
-// copySums copies the totals of a tenant, such as the numbers of its sessions and exchanges.
 func (m *migrator) copySums(ctx context.Context, c client, tenant string) error {
 	old := m.oldKeys(tenant).base
 	sums, err := c.HGetAll(ctx, old+"t").Result()
 	if err != nil {
 		return err
 	}
-	n, err := c.ZCard(ctx, old+"order").Result() // the first releases had no total of sessions
+	n, err := c.ZCard(ctx, old+"order").Result() // the first releases did not count sessions
 	if err != nil {
 		return err
 	}
@@ -104,7 +102,6 @@ func (m *migrator) copySums(ctx context.Context, c client, tenant string) error 
 	return m.store.runPlan(ctx, c, p)
 }
 
-// copyAside copies the marks of sessions that are set aside.
 func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error {
 	copiedKey := m.newKeys(tenantLocation(tenant)).base + "movingaside"
 	earlier, err := c.SMembers(ctx, copiedKey).Result()
@@ -132,8 +129,8 @@ func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error
 	return err
 }
 
-// copyDeletions copies the unfinished deletions of a frozen tenant. Before the freeze, a deletion could end in the old
-// layout after it was copied. The copy would then later delete the index entries of a new session with the same id.
+// copyDeletions copies the unfinished deletions of a frozen tenant. Before the freeze, a copied deletion could end in
+// the old layout; the copy would then delete the index entries of a new session with this id.
 func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) error {
 	const size = len(session.ID{})
 	deletions, err := c.HGetAll(ctx, m.oldKeys(tenant).base+"gone").Result()
@@ -150,8 +147,8 @@ func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) e
 	return err
 }
 
-// copyGroups copies the positions of a tenant's consumer groups to the streams of the shards, and returns the positions
-// as groupsText does.
+// copyGroups copies the positions of a tenant's consumer groups to the streams of the shards, and returns them as
+// groupsText does.
 func (m *migrator) copyGroups(ctx context.Context, c client, tenant string) (positions string, err error) {
 	groups, err := c.XInfoGroups(ctx, m.oldKeys(tenant).base+"samples").Result()
 	if err != nil && isMissingStream(err) {
@@ -184,8 +181,8 @@ func groupsText(groups []goredis.XInfoGroup) (text string) {
 	return text
 }
 
-// sampleStreams returns the streams of samples that a tenant may have in the shards. These are the streams in the
-// shards of its sessions or, if the tenant has more sessions than there are shards, the streams in all shards.
+// sampleStreams returns the streams of samples that a tenant may have: in the shards of its sessions or, with many
+// sessions, in all shards.
 func (m *migrator) sampleStreams(ctx context.Context, c client, tenant string) ([]string, error) {
 	by := &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(m.options.Shards) + 1}
 	ids, err := c.ZRangeByScore(ctx, m.oldKeys(tenant).base+"seen", by).Result()
@@ -202,7 +199,6 @@ func (m *migrator) sampleStreams(ctx context.Context, c client, tenant string) (
 	return slices.Collect(maps.Keys(keys)), err
 }
 
-// movedGroups returns the tenants whose consumer groups have a different position than at the last copy of the tenant.
 func (m *migrator) movedGroups(ctx context.Context, names []string) (changed []string, err error) {
 	err = m.store.do(ctx, "migrate", func(c client) error {
 		for chunk := range slices.Chunk(names, streamCalls) {

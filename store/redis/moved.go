@@ -11,34 +11,32 @@ import (
 	"precept/internal/session"
 )
 
-// progress holds the positions up to which Moved has read each shard and each tenant, so that Moved reads only the
-// shards that have changed. A settlement is the step that adds the contribution of a session to the counters, or
-// corrects the contribution.
+// progress holds the positions up to which Positions has read each shard and each tenant. A settlement is the step that
+// adds the contribution of a session to the counters, or corrects it.
 type progress struct {
 	mu             sync.Mutex
-	shardPositions []shardPosition            // position of each shard; nil means no call of Moved has succeeded
-	ownSettlements []map[int64]struct{}       // by shard: numbers of this Store's settlements after shardPositions, whose deltas the caller of Settle has
-	tenants        map[string]*tenantProgress // tenants that the caller of Moved follows
-	changes        int64                      // number of changes of counters so far, over all tenants
-	pendingBytes   int                        // size of all pending deltas
-	oldLayoutRead  bool                       // Moved has succeeded for a store in the old layout
+	shardPositions []shardPosition            // nil means no call of Positions has succeeded
+	ownSettlements []map[int64]struct{}       // by shard: this Store's settlements after shardPositions
+	tenants        map[string]*tenantProgress // that the caller of Positions follows
+	changes        int64                      // changes of counters so far, over all tenants
+	pendingBytes   int                        // of all pending deltas
+	oldLayoutRead  bool                       // Positions has succeeded for a store in the old layout
 }
 
-// shardPosition is the position up to which a shard was read: the number of its last settlement, and the sequence
-// number of its last write.
+// shardPosition is the last settlement and the last write of a shard that were read.
 type shardPosition struct{ lastSettlement, lastWrite int64 }
 
 // tenantProgress is the position of a tenant, and the deltas that wait for Changes.
 type tenantProgress struct {
 	countersPosition   int64         // progress.changes at the last change of the counters
-	feedbackSequences  map[int]int64 // by shard: sequence number of the newest feedback on an open session; nil means not read
-	feedbackText       string        // feedbackSequences, as formatSequences formats them; "" means not formatted yet
-	countedSettlements []int64       // by shard: number of the last settlement in the caller's counters; nil means unknown
+	feedbackSequences  map[int]int64 // by shard: the newest feedback on an open session; nil means not read
+	feedbackText       string        // text of feedbackSequences, or ""
+	countedSettlements []int64       // by shard: the last settlement in the caller's counters; nil means unknown
 	pending            []logEntry    // settlements of other replicas after countedSettlements
 }
 
 // tenantPosition returns the position of a tenant, and adds the tenant if it is new. The result is nil before the first
-// successful Moved. The caller holds mu.
+// successful Positions. The caller holds mu.
 func (pr *progress) tenantPosition(name string) *tenantProgress {
 	if pr.shardPositions == nil {
 		return nil
@@ -50,13 +48,13 @@ func (pr *progress) tenantPosition(name string) *tenantProgress {
 	return pr.tenants[name]
 }
 
-// countChange assigns a new position to a tenant after a change of its counters. The caller holds mu.
+// countChange gives a tenant a new position after a change of its counters. The caller holds mu.
 func (pr *progress) countChange(tp *tenantProgress) {
 	pr.changes++
 	tp.countersPosition = pr.changes
 }
 
-// dropTenantsExcept removes the positions of all tenants except names. The caller holds mu.
+// The caller holds mu.
 func (pr *progress) dropTenantsExcept(names []string) {
 	remaining := make(map[string]*tenantProgress, len(names))
 	for _, name := range names {
@@ -71,10 +69,9 @@ func (pr *progress) dropTenantsExcept(names []string) {
 	pr.tenants = remaining
 }
 
-// Positions returns the positions of the tenants that the caller follows. A position consists of one value for the
-// counters and one for the feedback on open sessions. While a value is the same, the caller need not read the data
-// again. The result also has the other tenants that have changed since the last call, without a position. The first
-// call returns all tenants with their positions. Moved reads only the shards that have changed since the last call.
+// Positions returns the positions of the followed tenants: one value for the counters and one for the feedback on open
+// sessions. Data with an unchanged value need not be read again. The result also has the names of other changed
+// tenants, and at the first call all tenants with positions.
 func (s *Store) Positions(ctx context.Context, follow []string) (map[string]session.Position, error) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
@@ -85,7 +82,7 @@ func (s *Store) Positions(ctx context.Context, follow []string) (map[string]sess
 	if s.shards.Load() == 1 {
 		return out, s.movedInOldLayout(ctx, follow, out)
 	}
-	if s.progress.oldLayoutRead { // the store has moved to shards; 1<<40 makes every new position differ from the positions of the old layout
+	if s.progress.oldLayoutRead { // 1<<40 makes every new position differ from those of the old layout
 		s.progress.oldLayoutRead, s.progress.changes = false, 1<<40
 	}
 	if s.progress.shardPositions != nil {
@@ -107,8 +104,8 @@ func (s *Store) Positions(ctx context.Context, follow []string) (map[string]sess
 	return out, err
 }
 
-// movedInOldLayout implements Moved for the old layout, in which each tenant has its own numbers. It adds the
-// positions to out. The caller holds s.progress.mu.
+// movedInOldLayout implements Positions for the old layout, in which each tenant has its own numbers. The caller holds
+// s.progress.mu.
 func (s *Store) movedInOldLayout(ctx context.Context, follow []string, out map[string]session.Position) error {
 	followed := map[string]bool{}
 	for _, name := range follow {
@@ -140,14 +137,12 @@ func (s *Store) movedInOldLayout(ctx context.Context, follow []string, out map[s
 	return err
 }
 
-// shardChange is a shard that has changed since the last call of Moved.
 type shardChange struct {
 	shard    int
 	from, to shardPosition
 }
 
-// readProgress reads the shards that have changed, and adds the tenants that have changed to changed. The caller holds
-// s.progress.mu.
+// readProgress reads the changed shards, and adds the changed tenants to changed. The caller holds s.progress.mu.
 func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, changed map[string]session.Position) error {
 	latest, err := runPipelined(ctx, c, all, func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {
 		return p.HMGet(ctx, ks.listPrefix+"t", "moved", "q")
@@ -157,13 +152,13 @@ func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, chan
 	}
 	pr := &s.progress
 	read := pr.shardPositions
-	if read == nil { // no earlier call has ended without an error
+	if read == nil { // no earlier call has succeeded
 		read, pr.ownSettlements, pr.tenants = make([]shardPosition, len(all)), make([]map[int64]struct{}, len(all)), map[string]*tenantProgress{}
 	}
 	var shardChanges []shardChange
 	for i := range all {
 		to, from := shardPosition{parseInt(latest[i].Val()[0]), parseInt(latest[i].Val()[1])}, read[i]
-		if to.lastSettlement < from.lastSettlement || to.lastWrite < from.lastWrite { // the server has lost data, so everything is read again
+		if to.lastSettlement < from.lastSettlement || to.lastWrite < from.lastWrite { // lost data: everything is read again
 			read[i], from = shardPosition{}, shardPosition{}
 			pr.invalidateAll()
 			for _, tp := range pr.tenants {
@@ -183,8 +178,7 @@ func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, chan
 	return nil
 }
 
-// readChanges reads the changed tenants and the new settlements of the shards that have changed. The caller holds
-// s.progress.mu.
+// The caller holds s.progress.mu.
 func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shardChanges []shardChange, changed map[string]session.Position) error {
 	after := func(n int64) *goredis.ZRangeBy {
 		return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(n, 10), Max: "+inf"}
@@ -243,7 +237,6 @@ func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shard
 	return nil
 }
 
-// recordFeedback stores the sequence number of the newest feedback in a shard.
 func (tp *tenantProgress) recordFeedback(shard int, sequence int64) {
 	if tp.feedbackSequences == nil {
 		tp.feedbackSequences = map[int]int64{}
@@ -251,9 +244,8 @@ func (tp *tenantProgress) recordFeedback(shard int, sequence int64) {
 	tp.feedbackSequences[shard], tp.feedbackText = sequence, ""
 }
 
-// readFeedbackSequences reads the sequence numbers of the newest feedback for the tenants that the caller did not
-// follow at the last call of Moved. It also formats the sequence numbers that have changed. The caller holds
-// s.progress.mu.
+// readFeedbackSequences reads the sequence numbers of the newest feedback for newly followed tenants, and formats
+// changed numbers. The caller holds s.progress.mu.
 func (s *Store) readFeedbackSequences(ctx context.Context, c client, all []keyspace, follow []string) error {
 	type scoreRead struct {
 		tp    *tenantProgress

@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// SessionNote returns the note of a session, or nil if the session has no note.
+// SessionNote returns the note of a session, or nil.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
 	err = s.do(ctx, "session note", func(c client) error {
 		pipe := c.Pipeline()
@@ -29,13 +29,13 @@ func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (
 	return data, err
 }
 
-// TenantNote returns the note of a tenant with this key, or nil if no such note exists.
+// TenantNote returns the note of a tenant with this key, or nil.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) (data []byte, err error) {
 	data, _, err = s.readField(ctx, "note", tenantLocation(tenant), "notes", key)
 	return data, err
 }
 
-// scanNotes is the approximate number of notes that one HSCAN call reads (the COUNT argument).
+// scanNotes is the COUNT argument of HSCAN, the approximate number of notes of one call.
 const scanNotes = 500
 
 // EachNote calls fn with each note of a tenant whose key begins with prefix, in the order of the keys.
@@ -61,10 +61,9 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// WriteNotes writes notes of sessions and of the tenant. A note of a missing session is dropped, and a note of the
-// tenant with empty data is deleted. One script call writes up to maxCallItems notes of at most maxCallBytes together.
-// It stores the notes of sessions under the tenant's keys, where SessionNote finds them. The notes then move to the
-// keys of their sessions, which may be in other shards.
+// WriteNotes writes notes of sessions and of the tenant. A note of a missing session is dropped, and a tenant's note
+// with empty data is deleted. Notes of sessions are first stored with the tenant, because one script cannot reach other
+// shards, then move to their sessions; SessionNote finds them in both places.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	p, tenantLoc := newPlan("notes"), tenantLocation(tenant)
 	for _, key := range slices.Sorted(maps.Keys(ofTenant)) {
@@ -84,8 +83,8 @@ func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[se
 	})
 }
 
-// moveSessionNotes moves the notes of sessions from the tenant's keys to the sessions' keys. This includes the notes
-// that an earlier, failed call has left there.
+// moveSessionNotes moves the notes of sessions from the tenant's keys to the sessions' keys, also those of earlier,
+// failed calls.
 func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) error {
 	key := s.key(tenantLocation(tenant), "jots")
 	jots, err := c.HGetAll(ctx, key).Result()
@@ -102,8 +101,8 @@ func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) e
 	return s.deleteFields(ctx, c, s.keyspace(tenantLocation(tenant)), "jots", slices.Collect(maps.Keys(jots))...)
 }
 
-// AcquireLease acquires or renews the lease of owner on a piece of work, and reports whether owner holds the lease. The
-// Redis server measures the time. The unused parameter is the current time, for stores without a server.
+// AcquireLease acquires or renews the lease of owner on a piece of work. The Redis server measures the time; stores
+// without a server need the time argument.
 func (s *Store) AcquireLease(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
 	n, err := s.runLockScript(ctx, "take", "claim:"+name, owner, formatMillis(ttl))
 	return n > 0, err

@@ -14,54 +14,51 @@ import (
 	"precept/internal/session"
 )
 
-// The limits of the Redis client. A look-up that a request waits for has a shorter limit, limits.lookup_timeout
-// (45 ms).
+// The limits of the Redis client. A look-up for a waiting request has the shorter limits.lookup_timeout (45 ms).
 const (
-	dialTimeout = time.Second     // time to connect
+	dialTimeout = time.Second     // to connect
 	ioTimeout   = 3 * time.Second // default of Options.Timeout
-	poolTimeout = time.Second     // wait for a free connection
-	poolSize    = 16              // connections to a server
-	connIdle    = 5 * time.Minute // age at which an idle connection is closed
+	poolTimeout = time.Second     // for a free connection
+	poolSize    = 16              // to a server
+	connIdle    = 5 * time.Minute // an older idle connection is closed
 
-	retryEvery  = time.Second     // pause between two probes of Store.breaker
-	lookupEvery = 5 * time.Second // pause between two probes of Store.lookupBreaker, unless another operation succeeds meanwhile
+	retryEvery  = time.Second     // between two probes of Store.breaker
+	lookupEvery = 5 * time.Second // between two probes of Store.lookupBreaker, unless another operation succeeds
 )
 
 // Options configure a Store.
 type Options struct {
-	// URL is the address of Redis, in one of the forms that parseURL lists.
+	// URL is the address of Redis, see parseURL.
 	URL string
-	// Now returns the current time.
 	Now func() time.Time
-	// Timeout is the time limit of one command and its reply; 0 means 3 s.
+	// Timeout limits one command and its reply; 0 means 3 s.
 	Timeout time.Duration
-	// MaxParked is the maximum number of parked feedback entries of one tenant; 0 means 100,000.
+	// MaxParked limits the parked feedback entries of one tenant; 0 means 100,000.
 	MaxParked int
-	// MaxFeedback is the maximum number of feedback entries of a session, and of entries that are parked under one key;
-	// 0 means session.MaxFeedback.
+	// MaxFeedback limits the feedback entries of a session, and under one key; 0 means session.MaxFeedback.
 	MaxFeedback int
 	// Shards is the number of shards of a new store; 0 means 256. An existing store keeps its number.
 	Shards int
 }
 
-// Store is a store in Redis. It is safe for concurrent use, and several processes may use the same Redis.
+// Store is a store in Redis, safe for concurrent use. Several processes may use the same Redis.
 type Store struct {
 	options   Options
 	client    client
 	prefix    string
-	user      string                     // user in the address
-	tlsParams tlsParams                  // TLS parameters in the address
-	scripts   map[string]*goredis.Script // by the names of their files
+	user      string                     // in the address
+	tlsParams tlsParams                  // in the address
+	scripts   map[string]*goredis.Script // by file name
 
-	breaker       breaker // circuit breaker for all operations except look-ups
-	lookupBreaker breaker // circuit breaker for look-ups that a request waits for
+	breaker       breaker // for all operations except look-ups
+	lookupBreaker breaker // for look-ups that a request waits for
 
 	closed            chan struct{}
 	closeOnce         sync.Once
 	registeredTenants tenantSet
-	epoch             atomic.Pointer[string] // epoch that was last read; nil means not read yet
-	shards            atomic.Int64           // number of shards of the store; 1 means the old layout, 0 means not read yet
-	tags              [maxShards]string      // hash tags of the shards
+	epoch             atomic.Pointer[string] // nil means not read yet
+	shards            atomic.Int64           // 1 means the old layout, 0 not read yet
+	tags              [maxShards]string      // of the shards
 	layoutUncertain   atomic.Bool            // Redis may have lost the number of shards, which must be read again
 	progress          progress
 }
@@ -90,8 +87,8 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// markUncertain makes the next write check that Redis has the tenant in its list of tenants, and the number of
-// shards. It is called after events in which Redis may have lost data, such as a new connection.
+// markUncertain makes the next write check the list of tenants and the number of shards, because Redis may have lost
+// data, such as before a new connection.
 func (s *Store) markUncertain() {
 	s.registeredTenants.clear()
 	s.layoutUncertain.Store(true)
@@ -107,22 +104,20 @@ func (s *Store) Close() error {
 	return err
 }
 
-// Ping reports whether Redis answers and accepts precept. It calls Redis even if the breaker is open.
+// Ping reports whether Redis answers and accepts precept, also if the breaker is open.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.endCall("ping", &s.breaker, s.withRemedy(classifyError(ctx, s.client.Ping(ctx).Err())))
 }
 
-// do runs an operation that no request waits for, such as a delivery, a closing or a page.
 func (s *Store) do(ctx context.Context, op string, fn func(c client) error) error {
 	return s.doWithBreaker(ctx, op, &s.breaker, fn)
 }
 
-// lookUp runs a look-up that a request waits for.
 func (s *Store) lookUp(ctx context.Context, op string, fn func(c client) error) error {
 	return s.doWithBreaker(ctx, op, &s.lookupBreaker, fn)
 }
 
-// doValue is like do, for a function with a result. The result is the zero value if Redis has no such value.
+// doValue is like do, for a function with a result. A missing value is the zero value.
 func doValue[T any](ctx context.Context, s *Store, op string, fn func(c client) (T, error)) (value T, err error) {
 	err = s.do(ctx, op, func(c client) error {
 		value, err = fn(c)
@@ -132,7 +127,6 @@ func doValue[T any](ctx context.Context, s *Store, op string, fn func(c client) 
 }
 
 // doWithBreaker runs fn unless the breaker b refuses the call. A look-up is also refused while Store.breaker is open.
-// op names the operation in errors.
 func (s *Store) doWithBreaker(ctx context.Context, op string, b *breaker, fn func(c client) error) error {
 	select {
 	case <-s.closed:
@@ -160,11 +154,11 @@ func (s *Store) doWithBreaker(ctx context.Context, op string, b *breaker, fn fun
 	return s.endCall(op, b, s.withRemedy(classifyError(ctx, err)))
 }
 
-// endCall records the result of a call in its breaker, and wraps the error. An operation that succeeds and is not a
-// look-up also closes the breaker of look-ups.
+// endCall records the result of a call in its breaker, and wraps the error. Success, except of a look-up, also closes
+// the breaker of look-ups.
 func (s *Store) endCall(op string, b *breaker, err error) error {
 	failed := errors.Is(err, context.DeadlineExceeded) || isUnreachable(err)
-	if !errors.Is(err, context.Canceled) { // a call that its caller cancelled says nothing about Redis
+	if !errors.Is(err, context.Canceled) { // a cancelled call says nothing about Redis
 		b.record(s.options.Now(), failed)
 		if b == &s.breaker && !failed {
 			s.lookupBreaker.record(s.options.Now(), false)
@@ -176,19 +170,18 @@ func (s *Store) endCall(op string, b *breaker, err error) error {
 	return fmt.Errorf("redis: %s: %w", op, err)
 }
 
-// breaker is a circuit breaker. While Redis does not answer, it limits the cost to one waiting call in each period. A
-// closed breaker lets every call through. An open breaker lets one call through at the end of each period, as a probe,
-// and refuses all others at once.
+// breaker is a circuit breaker. A closed breaker lets every call through. An open breaker lets one call through at the
+// end of each period, as a probe, and refuses all others at once.
 type breaker struct {
 	period      time.Duration
-	maxFailures int // number of consecutive failures that leave the breaker closed, because a call with a short time limit may fail by chance on a busy machine
+	maxFailures int // consecutive; a short call may fail by chance on a busy machine
 
 	mu        sync.Mutex
-	failures  int       // consecutive failures
-	openUntil time.Time // end of the open period; zero means closed
+	failures  int       // consecutive
+	openUntil time.Time // zero means closed
 }
 
-// allow reports whether a call may be sent. If the call is a probe, the breaker stays open for all other calls.
+// allow reports whether a call may be sent. After a probe, the breaker stays open for all other calls.
 func (b *breaker) allow(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,14 +195,12 @@ func (b *breaker) allow(now time.Time) bool {
 	return true
 }
 
-// isOpen reports whether calls are refused now, except for a probe.
 func (b *breaker) isOpen(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return now.Before(b.openUntil)
 }
 
-// record records whether a call failed, and opens or closes the breaker.
 func (b *breaker) record(now time.Time, failed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -220,6 +211,6 @@ func (b *breaker) record(now time.Time, failed bool) {
 	}
 }
 
-// isUnreachable reports whether err means that Redis does not answer. Other errors do not open a breaker, because a
-// Redis that refuses a call does so at once.
+// isUnreachable reports whether Redis does not answer. A refused call does not open a breaker, because the refusal
+// comes at once.
 func isUnreachable(err error) bool { return errors.Is(err, ErrDown) || errors.Is(err, ErrTLS) }

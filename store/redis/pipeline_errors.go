@@ -8,9 +8,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// pipelineErrors is a hook that copies the error of a pipeline to its commands if no command has an error. If the
-// server refuses a new connection, for example because of a wrong password, go-redis returns the error only for the
-// pipeline. Without the hook, the commands would look as if they had succeeded.
+// pipelineErrors is a hook that copies the error of a pipeline to its commands. If the server refuses a connection,
+// such as for a wrong password, go-redis returns the error only for the pipeline, and the commands would look
+// successful.
 type pipelineErrors struct{}
 
 func (pipelineErrors) DialHook(next goredis.DialHook) goredis.DialHook {

@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// sampleKeys returns the keys of all streams of samples. A tenant has a stream in each shard.
+// sampleKeys returns the keys of all streams of samples, for each tenant one in each shard.
 func (s *Store) sampleKeys(ctx context.Context, c client) (keys []string, err error) {
 	keyspaces, err := s.allKeyspaces(ctx, c)
 	for _, ks := range keyspaces {
@@ -22,11 +22,10 @@ func (s *Store) sampleKeys(ctx context.Context, c client) (keys []string, err er
 	return keys, err
 }
 
-// streamCalls is the maximum number of streams in one pipeline.
 const streamCalls = 500
 
-// SampleStreams returns the position of the newest sample in each stream of samples, by the key of the stream. A
-// position is the id of a stream entry.
+// SampleStreams returns the position (entry id) of the newest sample in each stream of samples, by the key of the
+// stream.
 func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	newest := map[string]string{}
 	err := s.do(ctx, "streams of samples", func(c client) error {
@@ -52,9 +51,8 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return newest, err
 }
 
-// SamplesAfter returns the next samples of a stream between two positions. The sample at after is left out, and the
-// sample at until is included. An empty after means from the beginning, and an empty until means to the end. last is
-// the position of the last returned sample. If last equals after, no sample follows.
+// SamplesAfter returns the next samples of a stream, between two positions: without after ("" means from the start),
+// with until ("" means to the end). last is the position of the last one, or after if none follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	last = after
 	if !strings.HasPrefix(stream, s.prefix+":{") {
@@ -97,7 +95,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	return list, last, nil
 }
 
-// SampleGroups returns the streams in which a consumer group has acknowledged at least one sample.
+// SampleGroups returns the streams in which a consumer group has acknowledged a sample.
 func (s *Store) SampleGroups(ctx context.Context, group string) (streams []string, err error) {
 	positions, err := s.groupPositions(ctx, group)
 	for key, position := range positions {
@@ -108,10 +106,8 @@ func (s *Store) SampleGroups(ctx context.Context, group string) (streams []strin
 	return streams, err
 }
 
-// streamStart is the position before the first entry of a stream.
 const streamStart = "0-0"
 
-// groupPositions returns the position of a consumer group in each stream that has the group.
 func (s *Store) groupPositions(ctx context.Context, group string) (map[string]string, error) {
 	positions := map[string]string{}
 	err := s.do(ctx, "groups of samples", func(c client) error {
@@ -124,8 +120,8 @@ func (s *Store) groupPositions(ctx context.Context, group string) (map[string]st
 	return positions, err
 }
 
-// readGroupPositions returns the position of a consumer group in each of the given streams that has the group, and
-// the number of the given streams that exist.
+// readGroupPositions returns the position of a consumer group in each of the streams with the group, and the number of
+// streams that exist.
 func readGroupPositions(ctx context.Context, c client, keys []string, group string) (positions map[string]string, streams int, err error) {
 	positions = map[string]string{}
 	for chunk := range slices.Chunk(keys, streamCalls) {
@@ -149,9 +145,8 @@ func readGroupPositions(ctx context.Context, c client, keys []string, group stri
 	return positions, streams, nil
 }
 
-// AckSamples sets the position of a consumer group in each stream, by the key of the stream, and creates the group
-// where it is missing. The position of the group is the durable position of a reader. The group has no pending
-// entries, because the reader stores its data before it acknowledges the samples.
+// AckSamples sets the position of a consumer group in each stream, and creates missing groups. The group has no pending
+// entries: its reader stores data before it acknowledges samples.
 func (s *Store) AckSamples(ctx context.Context, group string, positions map[string]string) error {
 	return s.do(ctx, "acknowledge samples", func(c client) error { return s.ackSamples(ctx, c, group, positions) })
 }
@@ -173,8 +168,7 @@ func (s *Store) ackSamples(ctx context.Context, c client, group string, position
 	return nil
 }
 
-// runPipelinedKeys runs a command for each key in one pipeline, and returns the keys whose command failed with an
-// expected error.
+// runPipelinedKeys runs a command for each key in one pipeline, and returns the keys with an expected error.
 func runPipelinedKeys[C goredis.Cmder](ctx context.Context, c client, keys []string, command func(p goredis.Pipeliner, key string) C, isExpected func(error) bool) (failed []string, err error) {
 	pipe := c.Pipeline()
 	cmds := make([]C, len(keys))
@@ -196,14 +190,12 @@ func runPipelinedKeys[C goredis.Cmder](ctx context.Context, c client, keys []str
 	return failed, nil
 }
 
-// isMissingGroup reports whether a command failed because a stream does not have the consumer group, or
-// does not exist.
 func isMissingGroup(err error) bool {
 	return strings.HasPrefix(err.Error(), "NOGROUP") || isMissingStream(err)
 }
 
-// isMissingStream reports whether a command failed because its stream does not exist. The stream has had no sample yet,
-// or Redis has lost the stream.
+// isMissingStream reports whether a stream does not exist, because there was no sample yet or Redis has lost the
+// stream.
 func isMissingStream(err error) bool {
 	return strings.Contains(err.Error(), "no such key") || strings.Contains(err.Error(), "requires the key to exist")
 }

@@ -12,8 +12,7 @@ import (
 	"precept/internal/session"
 )
 
-// sequenceSize is the number of bytes before the document of a stored exchange. These bytes are the sequence number
-// of the exchange, in decimal digits.
+// sequenceSize is the length of the sequence number before the document of a stored exchange, in decimal digits.
 const sequenceSize = 16
 
 // Exchanges returns the exchanges of a session, by turn, then in the order of writes.
@@ -21,7 +20,7 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) (li
 	values, err := doValue(ctx, s, "exchanges", func(c client) ([]string, error) {
 		return c.HVals(ctx, s.key(sessionLocation(tenant, id), "x:"+id.String())).Result()
 	})
-	slices.Sort(values) // by sequence number, with which each value begins
+	slices.Sort(values) // by sequence number
 	for _, v := range values {
 		e, err := decodeExchange(v)
 		if err != nil {
@@ -49,13 +48,12 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id 
 			return err
 		}
 		id = idFromBytes(v)
-		ok, err = c.HExists(ctx, s.key(sessionLocation(tenant, id), "m:"+id.String()), sampleID).Result() // the index entry stays if a later build of the session's samples does not have this sample
+		ok, err = c.HExists(ctx, s.key(sessionLocation(tenant, id), "m:"+id.String()), sampleID).Result() // an index entry stays if a later build of the samples lacks the sample
 		return err
 	})
 	return id, ok && err == nil, err
 }
 
-// decodeSample decodes a sample from the fields of its stream entry and its document.
 func decodeSample(fields map[string]any, doc string) (session.StoredSample, error) {
 	text := func(name string) string { v, _ := fields[name].(string); return v }
 	m := session.StoredSample{Tenant: text("tenant"), Agent: text("agent")}

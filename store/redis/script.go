@@ -14,7 +14,7 @@ import (
 //go:embed lua/*.lua
 var scriptFiles embed.FS
 
-// loadScripts returns the scripts of lua/*.lua by name. The text of common.lua precedes each script.
+// loadScripts returns the scripts of lua/*.lua by name, each after the text of common.lua.
 func loadScripts() (map[string]*goredis.Script, error) {
 	head, err := scriptFiles.ReadFile("lua/common.lua")
 	if err != nil {
@@ -32,30 +32,27 @@ func loadScripts() (map[string]*goredis.Script, error) {
 	return scripts, err
 }
 
-// keys returns the keys that a script declares: one key that selects the slot, and one key that never exists. While the
-// slot moves to another node, a node refuses a script unless it has all declared keys. The missing key makes it refuse
-// every script, so that no script runs on a part of the data.
+// keys returns the keys of a script: a key that selects the slot, and a key that never exists. While the slot moves to
+// another node, a node refuses scripts with a missing key, and thus every script on a part of the data.
 func (k keyspace) keys() []string { return []string{k.base + "t", k.base + "none"} }
 
 // script runs a script at a location. It sends the digest of the script, and the text if the server does not know the
-// digest, for example after a restart.
+// digest.
 func (s *Store) script(ctx context.Context, c client, name string, loc location, args ...any) *goredis.Cmd {
 	ks := s.keyspace(loc)
 	return s.runScript(ctx, c, name, ks, args...)
 }
 
-// runScript is like script, for a keyspace.
 func (s *Store) runScript(ctx context.Context, c client, name string, ks keyspace, args ...any) *goredis.Cmd {
 	return s.scripts[name].Run(ctx, c, ks.keys(), append([]any{ks.tenantArg}, args...)...)
 }
 
-// deleteFields deletes fields of a hash of a keyspace, or the whole hash if no field is given. It uses a script,
-// because a migration can detect and stop only scripts.
+// deleteFields deletes fields of a hash, or the whole hash if no field is given. It uses a script, because a migration
+// can detect and stop only scripts.
 func (s *Store) deleteFields(ctx context.Context, c client, ks keyspace, key string, fields ...string) error {
 	return s.runScript(ctx, c, "discard", ks, append([]any{key}, toArgs(fields)...)...).Err()
 }
 
-// toArgs converts strings to arguments of a command.
 func toArgs(texts []string) []any {
 	out := make([]any, len(texts))
 	for i, text := range texts {
@@ -65,43 +62,39 @@ func toArgs(texts []string) []any {
 }
 
 const (
-	maxCallItems     = 200     // maximum number of items of one script call, which blocks the server and may take only some milliseconds
-	maxCallBytes     = 1 << 20 // maximum size of the items of one call, unless a single item is larger
-	maxPipelineCalls = 32      // maximum number of calls in one pipeline
-	maxPipelineBytes = 4 << 20 // maximum size of the calls in one pipeline, unless a single call is larger
+	maxCallItems     = 200     // items of one script call, which blocks the server for some milliseconds
+	maxCallBytes     = 1 << 20 // size of these items, unless a single item is larger
+	maxPipelineCalls = 32      // calls in one pipeline
+	maxPipelineBytes = 4 << 20 // size of these calls, unless a single call is larger
 )
 
-// plan is a list of items that one script processes. The items may be at any locations. splitCalls groups them into
-// calls, one or more for each keyspace.
+// plan is a list of items for one script, at any locations. splitCalls groups them into calls for each keyspace.
 type plan struct {
 	script     string
-	shardCount int // number of shards by which locations are resolved; 0 means the number of the store
+	shardCount int // 0 means the number of the store
 	items      []planItem
 	calls      []*call
 }
 
-// planItem is an item of a plan.
 type planItem struct {
 	location location
 	args     []any
 }
 
-// call is one call of a script for one keyspace.
 type call struct {
 	keyspace    keyspace
 	args        []any
-	itemIndexes []int // indices of its items in plan.items
+	itemIndexes []int // in plan.items
 	bytes       int
 	reply       *goredis.Cmd
 }
 
 func newPlan(script string) *plan { return &plan{script: script} }
 
-// add adds an item, with the arguments that the script reads for it.
 func (p *plan) add(loc location, args ...any) { p.items = append(p.items, planItem{loc, args}) }
 
-// splitCalls groups the items into calls. Each item is added to the last call of its keyspace or, if this call is
-// full, to a new call.
+// splitCalls groups the items into calls. Each item is added to the last call of its keyspace, or to a new call if the
+// last is full.
 func (p *plan) splitCalls(s *Store) {
 	p.calls = nil
 	lastCalls := map[location]*call{}
@@ -126,8 +119,8 @@ func (p *plan) splitCalls(s *Store) {
 	}
 }
 
-// results yields the integers that the script returned, each with the index of its item. If a call returns more
-// integers than it has items, the index of the further integers is -1.
+// results yields the integers of the script, each with the index of its item, or -1 for integers beyond the items of a
+// call.
 func (p *plan) results() iter.Seq2[int, int64] {
 	return func(yield func(int, int64) bool) {
 		for _, k := range p.calls {
@@ -145,9 +138,8 @@ func (p *plan) results() iter.Seq2[int, int64] {
 	}
 }
 
-// runPlan runs the calls of a plan in order, in pipelines, so that many calls share a round trip. In a pipeline,
-// Script.Run cannot fall back to the text of the script. runPlan therefore repeats a call with the text if the server
-// does not know the digest.
+// runPlan runs the calls of a plan in order, in pipelines. It repeats a call with the text of the script if the server
+// does not know the digest; Script.Run cannot do this in a pipeline.
 func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 	script := s.scripts[p.script]
 	p.splitCalls(s)
@@ -161,7 +153,7 @@ func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 		for _, k := range calls[:n] {
 			k.reply = script.EvalSha(ctx, pipe, k.keyspace.keys(), k.args...)
 		}
-		_, _ = pipe.Exec(ctx) // Exec returns the error of a command, which is read below
+		_, _ = pipe.Exec(ctx) // the errors of the commands are read below
 		for _, k := range calls[:n] {
 			if goredis.HasErrorPrefix(k.reply.Err(), "NOSCRIPT") {
 				k.reply = script.Eval(ctx, c, k.keyspace.keys(), k.args...)
@@ -175,7 +167,6 @@ func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 	return nil
 }
 
-// withTenants registers tenants, then calls fn, which writes to these tenants.
 func (s *Store) withTenants(ctx context.Context, op string, tenants []string, fn func(c client) error) error {
 	return s.do(ctx, op, func(c client) error {
 		if err := s.register(ctx, c, tenants...); err != nil {
@@ -185,7 +176,6 @@ func (s *Store) withTenants(ctx context.Context, op string, tenants []string, fn
 	})
 }
 
-// writePlan registers tenants, then runs a plan that writes to these tenants.
 func (s *Store) writePlan(ctx context.Context, op string, p *plan, tenants ...string) error {
 	if len(p.items) == 0 {
 		return ctx.Err()

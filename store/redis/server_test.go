@@ -61,7 +61,7 @@ func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 	}()
 	s := openWithLongTimeout(t, "redis://"+l.Addr().String())
 	if err := s.RaiseMaxima(t.Context(), testTenant, newMaxima(200*runs)); err != nil {
-		t.Errorf("Raise with a server that replies after the last call: %v", err)
+		t.Errorf("RaiseMaxima with a server that replies after the last call: %v", err)
 	}
 	_ = s.Close()
 	_ = l.Close()
@@ -178,7 +178,7 @@ func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 			wanted = append(wanted, sessionID(n).String())
 		}
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(wanted) {
-			t.Fatalf("Due = %v, %v, want %v", got, err, wanted)
+			t.Fatalf("DueSessions = %v, %v, want %v", got, err, wanted)
 		}
 		return list[len(list)-1]
 	}
@@ -186,7 +186,7 @@ func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 	checkDue(last, 2, 5)
 	checkDue(session.Row{}, 100, 3, 4, 5)
 	if list, err := s.ListSessions(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(list.List) != 3 {
-		t.Errorf("Newest = %d sessions, %v, want 3", len(list.List), err)
+		t.Errorf("ListSessions = %d sessions, %v, want 3", len(list.List), err)
 	}
 	if ok, err := s.Forget(t.Context(), testTenant, sessionID(0)); !ok || err != nil {
 		t.Errorf("Forget of an evicted session = %v, %v, want true, nil", ok, err)

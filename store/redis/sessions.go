@@ -12,8 +12,8 @@ import (
 	"precept/internal/session"
 )
 
-// decodeRow decodes a row from v, the values of the fields h (head), d (data) and i (stand-in) of a session; ok is
-// false if the session has no row.
+// decodeRow decodes a row from the fields h (head), d (data) and i (begun offline) of a session; ok is false if the
+// session has no row.
 func decodeRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
 	if len(v) < 3 {
 		return r, false
@@ -72,8 +72,6 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 	return found, nil
 }
 
-// runPipelined runs one command for each element of a list, in one round trip, and returns the commands with their
-// results.
 func runPipelined[T any, C goredis.Cmder](ctx context.Context, c client, list []T, command func(p goredis.Pipeliner, element T) C) ([]C, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -106,19 +104,17 @@ func readPipeline(ctx context.Context, pipe goredis.Pipeliner) error {
 	return nil
 }
 
-// sessionRef identifies a session in a list of sessions of several tenants.
 type sessionRef struct {
 	tenant  string
 	id      session.ID
 	started int64 // in Unix microseconds; 0 means unknown
 }
 
-// DueSessions returns at most limit open sessions that started before a time, oldest first (ties by id, then tenant).
-// after is the last row of the previous call, after which the list continues; the zero Row means from the oldest
-// session.
+// DueSessions returns at most limit open sessions that started before a time, oldest first (ties by id, then tenant),
+// after the last row of the previous call (or the zero Row).
 func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
 	last := sessionRef{after.Tenant, after.ID, micros(after.Started)}
-	// Closed and lost sessions are left out, so that several pages may be needed for limit sessions.
+	// Closed and lost sessions are left out, so several pages may be needed.
 	for more := limit > 0; more && err == nil && len(rows) < limit; {
 		var list []sessionRef
 		var page []session.Row
@@ -135,15 +131,14 @@ func compareRefs(a, b sessionRef) int {
 	return cmp.Or(cmp.Compare(a.started, b.started), bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.tenant, b.tenant))
 }
 
-// dueHeadSize is the size of the first part of a member of the list of due sessions, in bytes. This part is the start
-// and the id of the session.
+// dueHeadSize is the size of start and id in a member of the list of due sessions.
 const dueHeadSize = 24
 
 // dueAfter returns at most limit due sessions that follow last and started before a time, and reports whether more may
 // follow.
 func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
 	by := &goredis.ZRangeBy{Max: "(" + encodeOrdered(micros(startedBefore))}
-	var end *sessionRef // last session up to which all lists were read; nil means all lists were read to their ends
+	var end *sessionRef // up to which all lists were read; nil means to their ends
 	due := func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
 		// In the old layout the members have no tenant. The range includes last, because another tenant may have a
 		// session with the same start and id.
@@ -171,15 +166,15 @@ func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore tim
 		return nil
 	})
 	slices.SortFunc(list, compareRefs)
-	if end != nil { // the rest of a list that was not read to its end may precede sessions of other lists
+	if end != nil { // the rest of an unfinished list may precede sessions of other lists
 		list = slices.DeleteFunc(list, func(ref sessionRef) bool { return compareRefs(ref, *end) > 0 })
 	}
 	more = len(list) > 0 && (end != nil || len(list) > limit)
 	return list[:min(len(list), limit)], more, err
 }
 
-// readRows returns the rows of sessions, in order. A session that has exchanges but no row yet gets an empty row. Other
-// sessions without a row are left out.
+// readRows returns the rows of sessions, in order. A session with exchanges but no row yet gets an empty row; others
+// without a row are left out.
 func (s *Store) readRows(ctx context.Context, c client, list []sessionRef) (rows []session.Row, err error) {
 	for chunk := range slices.Chunk(list, 100) {
 		values, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, ref sessionRef) *goredis.SliceCmd {
@@ -191,7 +186,7 @@ func (s *Store) readRows(ctx context.Context, c client, list []sessionRef) (rows
 		for i, ref := range chunk {
 			v := values[i].Val()
 			r, ok := decodeRow(ref.tenant, ref.id, v)
-			if !ok && ref.started != 0 && len(v) > 3 && v[3] != nil { // the session has exchanges, but no row yet
+			if !ok && ref.started != 0 && len(v) > 3 && v[3] != nil { // exchanges, but no row yet
 				r, ok = session.Row{Tenant: ref.tenant, ID: ref.id, Started: fromMicros(ref.started), Seen: fromMicros(ref.started)}, true
 			}
 			if ok {

@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// SettledState returns the last settlement of a session; the zero value means the session was never settled.
+// SettledState returns the last settlement of a session; the zero value means none.
 func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) (a session.SettledState, err error) {
 	text, ok, err := s.readField(ctx, "applied", sessionLocation(tenant, id), "s:"+id.String(), "a")
 	if !ok {
@@ -24,8 +24,8 @@ func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) 
 	return decodeSettledState(string(text))
 }
 
-// packSettledState encodes a settlement without its version: rewarded (1 byte), tier (8), reward (8) and the
-// frozen assignment. settle.lua adds the version and a blank at the beginning.
+// packSettledState encodes a settlement without its version: rewarded (1 byte), tier (8), reward (8) and the frozen
+// assignment. settle.lua prepends the version and a blank.
 func packSettledState(a session.SettledState) string {
 	b := []byte(boolDigit(a.Rewarded))
 	b = binary.BigEndian.AppendUint64(b, uint64(a.Tier)) //nolint:gosec // decodeSettledState converts the same bits back
@@ -44,15 +44,12 @@ func decodeSettledState(text string) (a session.SettledState, err error) {
 	return a, nil
 }
 
-// Settle applies each step whose session still has version From. The deltas of the step are added to the counters,
-// and To becomes the session's Applied, with version From+1. A step from version 0 also closes the session. Settle
-// reports for each step whether it was applied. If a step was not applied, the caller reads Applied and computes the
-// step again. The steps of a session are applied in order, each as a whole.
+// Settle applies each step whose session still has version From: the deltas are added to the counters, and To becomes
+// the session's SettledState, with version From+1. A step from version 0 also closes the session. For steps that it did
+// not apply, the caller reads SettledState and computes them again.
 //
-// An applied step removes its session from Unsettled, unless the session has got feedback or exchanges that the step
-// does not include.
-//
-// After an error some steps may have been applied. All of them can be repeated safely, because of the versions.
+// An applied step removes its session from UnsettledSessions, unless there are feedback or exchanges that the step does
+// not include. After an error some steps may have been applied; the versions make a repetition safe.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	p := newPlan("settle")
@@ -71,7 +68,6 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	return applied, nil
 }
 
-// stepArgs returns a step as arguments of settle.lua, with the deltas grouped by counter row.
 func stepArgs(st *session.Settlement) []any {
 	args := []any{string(st.ID[:]), strconv.FormatInt(st.From, 10), strconv.FormatInt(st.From+1, 10), packSettledState(st.To), strconv.FormatInt(st.FeedbackState, 10)}
 	var order []string

@@ -12,13 +12,12 @@ import (
 	"precept/internal/session"
 )
 
-// maxShards is the maximum number of shards of a store, and the default for a new store.
+// maxShards is the maximum number of shards of a store, and the default.
 const maxShards = 256
 
-// shardTags returns the hash tags of 256 shards. The slots of a Cluster form 256 ranges of equal size, and each shard
-// has its tag in the range with the shard's number. If the nodes of a Cluster have equal numbers of slots, they
-// therefore have equal numbers of shards. A tag is the number of the shard in two hex digits and two further
-// characters, which are chosen so that the tag is in this range.
+// shardTags returns the hash tags of 256 shards. Each of 256 equal ranges of a Cluster's slots has one shard, so
+// that nodes with equal numbers of slots have equal numbers of shards. A tag is the shard in two hex digits, and two
+// characters that move the tag into the range.
 func shardTags() (tags [maxShards]string) {
 	const alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
 	for shard := range tags {
@@ -47,8 +46,8 @@ func crc16(text string) (crc uint16) {
 	return crc
 }
 
-// location identifies a keyspace independently of the number of shards. The shard is hash modulo this number. The zero
-// location is the location of the keys that belong to no tenant.
+// location identifies a keyspace for every number of shards: the shard is hash modulo this number. The zero location
+// has the keys that belong to no tenant.
 type location struct {
 	kind   locationKind
 	tenant string
@@ -63,37 +62,31 @@ const (
 	shardKeys                      // keys of a shard that belong to no tenant
 )
 
-// sessionLocation returns the location of a session. A run is stored as a session under the id of the run.
 func sessionLocation(tenant string, id session.ID) location {
 	sum := sha256.Sum256(id[:])
 	return location{tenantKeys, tenant, sum[0]}
 }
 
-// indexLocation returns the location of an index entry with a key of 8 bytes.
 func indexLocation(tenant, key string) location { return location{tenantKeys, tenant, key[7]} }
 
-// tenantLocation returns the location of values that a tenant has once: maxima, priors, notes and parked
-// feedback.
+// tenantLocation returns the location of values that a tenant has once: maxima, priors, notes and parked feedback.
 func tenantLocation(tenant string) location {
 	sum := sha256.Sum256([]byte(tenant))
 	return location{tenantKeys, tenant, sum[0]}
 }
 
-// keyspace holds the prefixes of the keys at one location.
 type keyspace struct {
 	tenant string
 	base   string // prefix of the keys of the tenant in the shard
-	// listPrefix is the prefix of the lists of sessions that are due, unsettled or set aside, and of the totals. All
-	// tenants of a shard share these lists. In the old layout each tenant has its own lists.
+	// listPrefix is the prefix of the totals and of the lists of sessions that are due, unsettled or set aside, which
+	// the tenants of a shard share, except in the old layout.
 	listPrefix string
 	tenantArg  string // first argument of a script: "+" and the tenant; "" in the old layout
 }
 
-// keyspace returns the keyspace of a location. It must be called inside of do or lookUp, which read the number of
-// shards.
+// keyspace returns the keyspace of a location. Call it inside of do or lookUp, which read the number of shards.
 func (s *Store) keyspace(loc location) keyspace { return s.keyspaceOf(int(s.shards.Load()), loc) }
 
-// keyspaceOf returns the keyspace of a location in a store with the given number of shards.
 func (s *Store) keyspaceOf(shardCount int, loc location) keyspace {
 	switch {
 	case loc.kind == commonKeys || loc.kind == shardKeys && shardCount == 1:
@@ -107,9 +100,8 @@ func (s *Store) keyspaceOf(shardCount int, loc location) keyspace {
 	}
 }
 
-// tenantKeyspace returns the keyspace of a tenant in one shard of a store with the given number of shards.
 func (s *Store) tenantKeyspace(shardCount int, tenant string, shard int) keyspace {
-	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant)) // hashed, because the name of a tenant may contain any character
+	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant)) // hashed, because the name may contain any character
 	tag := hex.EncodeToString(sum[:8])
 	if shardCount == 1 {
 		base := s.prefix + ":{" + tag + "}:"
@@ -126,10 +118,8 @@ func (s *Store) shardListPrefix(shardCount, shard int) string {
 	return s.shardBase(shardCount, shard) + "all:"
 }
 
-// key returns a key at a location.
 func (s *Store) key(loc location, name string) string { return s.keyspace(loc).base + name }
 
-// keyspacesOf returns the keyspaces of a tenant, one for each shard.
 func (s *Store) keyspacesOf(tenant string) []keyspace {
 	n := int(s.shards.Load())
 	keyspaces := make([]keyspace, n)
@@ -139,8 +129,8 @@ func (s *Store) keyspacesOf(tenant string) []keyspace {
 	return keyspaces
 }
 
-// shardKeyspaces returns the keyspaces that together have all lists: one for each shard, with only the prefix of its
-// lists, or in the old layout one for each tenant.
+// shardKeyspaces returns the keyspaces that together have all lists: for each shard, with only the prefix of the lists,
+// or in the old layout for each tenant.
 func (s *Store) shardKeyspaces(ctx context.Context, c client) ([]keyspace, error) {
 	if n := int(s.shards.Load()); n > 1 {
 		keyspaces := make([]keyspace, n)
@@ -170,8 +160,8 @@ func (s *Store) allKeyspaces(ctx context.Context, c client) ([]keyspace, error) 
 	return s.keyspacesInList(ctx, c, "tenants")
 }
 
-// usedKeyspaces returns, for each of the given tenants, the keyspaces in which the tenant has sessions. In the old
-// layout it returns the one keyspace of each tenant.
+// usedKeyspaces returns the keyspaces in which each tenant has sessions, or in the old layout the keyspace of each
+// tenant.
 func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([][]keyspace, error) {
 	keyspaces := make([][]keyspace, len(names))
 	if s.shards.Load() == 1 {
@@ -197,8 +187,8 @@ func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([]
 	return keyspaces, err
 }
 
-// keyspacesInList returns the keyspaces of the tenants in a list that each shard has, such as the list 'parked' of the
-// tenants with parked feedback. In the old layout it returns the keyspaces of all tenants.
+// keyspacesInList returns the keyspaces of the tenants in a list of all shards, such as 'parked', or in the old layout
+// of all tenants.
 func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]keyspace, error) {
 	if s.shards.Load() == 1 {
 		return s.keyspacesPerTenant(ctx, c, s.keyspacesOf)
@@ -221,9 +211,8 @@ func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]k
 	return keyspaces, err
 }
 
-// tenantOf returns the tenant of a member of a list. In a list of a shard, a member ends with its tenant, which the
-// caller passes as rest. In the old layout the tenant is the tenant of the keyspace, because each tenant has its own
-// lists.
+// tenantOf returns the tenant of a member of a list: in a shard the end of the member (rest), in the old layout that of
+// the list.
 func (k keyspace) tenantOf(rest string) string {
 	if k.base == "" {
 		return rest
@@ -231,9 +220,8 @@ func (k keyspace) tenantOf(rest string) string {
 	return k.tenant
 }
 
-// readLayout reads the number of shards. In a new store it stores Options.Shards. If Redis has lost the number,
-// readLayout stores the number that this Store has read before. A store of an earlier release keeps its layout, one
-// shard for each tenant, until Migrate.
+// readLayout reads the number of shards, or stores one if Redis has none: Options.Shards in a new store, or the number
+// that this Store has read before. A store of an earlier release keeps one shard for each tenant until Migrate.
 func (s *Store) readLayout(ctx context.Context, c client) error {
 	n, err := s.script(ctx, c, "layout", location{}, s.shards.Load(), s.options.Shards).Int()
 	if err != nil {

@@ -8,12 +8,11 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// maxRememberedTenants is the maximum number of remembered tenants. There may be many, because with by-credential
-// tenancy every client key is a tenant.
+// maxRememberedTenants limits tenantSet. With by-credential tenancy, every client key is a tenant.
 const maxRememberedTenants = 4096
 
-// tenantSet is a set of tenants that are in the list of tenants in Redis. A new connection clears the set, because the
-// server may have restarted and lost a part of its data.
+// tenantSet is a set of tenants in Redis' list of tenants. A new connection clears the set: the server may have lost
+// data.
 type tenantSet struct {
 	mu    sync.Mutex
 	names map[string]bool
@@ -25,7 +24,6 @@ func (t *tenantSet) clear() {
 	t.names = nil
 }
 
-// missing returns the given tenants that are not in the set.
 func (t *tenantSet) missing(names []string) (out []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,8 +46,8 @@ func (t *tenantSet) add(names []string) {
 	}
 }
 
-// register adds tenants to the list of tenants, before anything is stored for them. A crash may thus leave a tenant
-// without data in the list, but never data of a tenant that is not in the list.
+// register adds tenants to the list of tenants, before data is stored for them. A crash may leave a listed tenant
+// without data, but never data of an unlisted one.
 func (s *Store) register(ctx context.Context, c client, names ...string) error {
 	if s.layoutUncertain.Load() {
 		if err := s.readLayout(ctx, c); err != nil {
@@ -84,8 +82,7 @@ func (s *Store) readTenants(ctx context.Context, c client) ([]string, error) {
 	return names, err
 }
 
-// doEachKeyspace runs one command for each of the keyspaces that list returns, many commands in one round trip, and
-// calls handle with each result.
+// doEachKeyspace runs a command for each keyspace of list, with few round trips, and calls handle with each result.
 func doEachKeyspace[C goredis.Cmder](ctx context.Context, s *Store, op string, list func(ctx context.Context, c client) ([]keyspace, error), command func(p goredis.Pipeliner, ks keyspace) C, handle func(ks keyspace, cmd C) error) error {
 	return s.do(ctx, op, func(c client) error {
 		all, err := list(ctx, c)
@@ -107,11 +104,10 @@ func doEachKeyspace[C goredis.Cmder](ctx context.Context, s *Store, op string, l
 	})
 }
 
-// reopenedField is the field of a tenant's totals that reopen sets when it has finished.
 const reopenedField = "reopened"
 
-// reopenAll calls reopen for all tenants of a store in the old layout, and returns the number of reopened sessions.
-// Other stores do not need it, because releases with shards close no session without a settlement.
+// reopenAll calls reopen for all tenants of a store in the old layout. Releases with shards close no session without a
+// settlement.
 func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
 	err = s.do(ctx, "readmit", func(c client) error {
 		if s.shards.Load() > 1 {
@@ -129,13 +125,13 @@ func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// reopen makes those sessions of a tenant due again that an earlier release closed without a settlement. Otherwise
-// these sessions would never be settled. reopen runs once for each tenant in the old layout, and is idempotent.
+// reopen makes sessions of a tenant due again that an earlier release closed without a settlement. reopen is
+// idempotent.
 func (s *Store) reopen(ctx context.Context, c client, ks keyspace) (n int, err error) {
 	base := ks.base
 	pipe := c.Pipeline()
 	isReopened := pipe.HExists(ctx, base+"t", reopenedField)
-	pipe.Del(ctx, base+"exchanges") // a list of earlier releases that is no longer used
+	pipe.Del(ctx, base+"exchanges") // a list of earlier releases
 	if err := readPipeline(ctx, pipe); err != nil || isReopened.Val() {
 		return 0, err
 	}

@@ -15,14 +15,13 @@ import (
 	"time"
 )
 
-// tlsParams holds the TLS parameters of an address.
 type tlsParams struct {
 	enabled    bool
 	skipVerify bool
-	serverName string // expected name in the server's certificate; "" means the host of the address
-	caFile     string // file of trusted authorities, which replace those of the system; "" means those of the system
-	certFile   string // file of the client certificate; "" means none
-	keyFile    string // file of its private key
+	serverName string // expected in the server's certificate; "" means the host of the address
+	caFile     string // trusted authorities, instead of those of the system
+	certFile   string // client certificate
+	keyFile    string // its private key
 
 	// clientCertRequested becomes true when a server asks for a client certificate; nil if precept has one.
 	clientCertRequested *atomic.Bool
@@ -59,12 +58,12 @@ func (p *tlsParams) config() (*tls.Config, error) {
 	p.clientCertRequested = &atomic.Bool{}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		p.clientCertRequested.Store(true)
-		return &tls.Certificate{}, nil // without a certificate, the server decides whether it accepts the connection
+		return &tls.Certificate{}, nil // the server decides whether it accepts a connection without a certificate
 	}
 	return c, nil
 }
 
-// classifyTLSError returns err with a remedy if err is an error of a TLS handshake, else nil.
+// classifyTLSError returns err with a remedy if it is an error of a TLS handshake, else nil.
 func classifyTLSError(err error) error {
 	var (
 		authority x509.UnknownAuthorityError
@@ -96,10 +95,8 @@ func classifyTLSError(err error) error {
 	return fmt.Errorf("%w: %w; %s", ErrTLS, err, remedy)
 }
 
-// clientRemedy is the remedy if the server refuses the client's certificate.
 const clientRemedy = "Redis refuses the certificate of precept: name a certificate that the tls-ca-cert-file of Redis has signed, with cert_file and key_file in store.url"
 
-// certificateNames returns the names for which a certificate is valid.
 func certificateNames(c *x509.Certificate) string {
 	names := slices.Clone(c.DNSNames)
 	for _, ip := range c.IPAddresses {
@@ -111,8 +108,8 @@ func certificateNames(c *x509.Certificate) string {
 	return strings.Join(names, ", ")
 }
 
-// isRefusedClient reports whether err is the end of a connection to a server that asked for a client certificate while
-// precept has none. Then the likely cause is the missing certificate, even if the server's TLS alert was lost.
+// isRefusedClient reports whether a server that asked for a client certificate closed the connection while precept has
+// none: the likely cause, even if the server's TLS alert was lost.
 func (p *tlsParams) isRefusedClient(err error) bool {
 	return p.clientCertRequested != nil && p.clientCertRequested.Load() &&
 		(errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))

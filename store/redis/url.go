@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// address is a parsed URL of Redis.
 type address struct {
 	goredis.UniversalOptions
 	prefix    string // prefix of all keys
@@ -28,13 +27,12 @@ type address struct {
 //	redis-sentinel://[user:password@]host:port,...[/db]?master=NAME
 //	          a Sentinel group; user and password are the servers'
 //
-// Further parameters: prefix=NAME (prefix of the keys; default precept), tls=true, skip_verify=true (TLS
-// without checking the certificate), ca_file, cert_file, key_file and server_name (see tlsParams),
-// sentinel_user and sentinel_password, and addr=HOST:PORT, which may be repeated instead of a list with
-// commas.
+// Further parameters: prefix=NAME (of the keys; default precept), tls=true, skip_verify=true (accept every
+// certificate), ca_file, cert_file, key_file and server_name (see tlsParams), sentinel_user, sentinel_password, and
+// addr=HOST:PORT, which may be repeated instead of a list.
 //
-// parseURL does not parse the hosts with net/url, which refuses lists of hosts since Go 1.26. Errors never
-// quote the address, because the address may contain a password.
+// net/url refuses lists of hosts since Go 1.26, so parseURL parses the hosts itself. Errors never quote the address,
+// which may contain a password.
 func parseURL(text string) (a address, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -65,13 +63,12 @@ func parseURL(text string) (a address, err error) {
 	return a, a.parseHosts(list)
 }
 
-// CheckURL reports why the address cannot be used. The error does not quote the address.
+// CheckURL reports why the address cannot be used, without quoting it.
 func CheckURL(text string) error {
 	_, err := parseURL(text)
 	return err
 }
 
-// parseLogin parses user:password.
 func (a *address) parseLogin(text string) error {
 	user, password, _ := strings.Cut(text, ":")
 	var err error
@@ -84,7 +81,6 @@ func (a *address) parseLogin(text string) error {
 	return nil
 }
 
-// parseOptions parses the scheme and the parameters.
 func (a *address) parseOptions(scheme string, values url.Values) error {
 	a.prefix = "precept"
 	switch scheme {
@@ -114,13 +110,12 @@ func (a *address) parseOptions(scheme string, values url.Values) error {
 			return fmt.Errorf("%w: there is no parameter %q", ErrURL, name)
 		}
 	}
-	for _, name := range []string{"server_name", "ca_file", "cert_file", "key_file"} { // each of these parameters turns TLS on
+	for _, name := range []string{"server_name", "ca_file", "cert_file", "key_file"} { // each of these turns TLS on
 		a.tlsParams.enabled = a.tlsParams.enabled || values.Has(name)
 	}
 	return a.checkParams(scheme)
 }
 
-// checkParams returns an error for parameters that exclude each other.
 func (a *address) checkParams(scheme string) error {
 	switch {
 	case a.prefix == "" || strings.ContainsAny(a.prefix, "{}*?[] \t\r\n"):
@@ -135,7 +130,6 @@ func (a *address) checkParams(scheme string) error {
 	return nil
 }
 
-// parseHosts parses the hosts, and reads the files of the TLS parameters.
 func (a *address) parseHosts(list []string) error {
 	defaultPort := "6379"
 	if a.MasterName != "" {
@@ -168,22 +162,22 @@ func (a *address) parseHosts(list []string) error {
 	return err
 }
 
-// connect returns a client. It sets every time limit, because with the library's defaults a call waits ten seconds
-// for a server that hangs. onConnect is called for every new connection.
+// connect returns a client with all time limits set: by default the library waits ten seconds for a server that hangs.
+// onConnect is called for every new connection.
 func (a *address) connect(timeout time.Duration, onConnect func()) client {
 	o := a.UniversalOptions
 	o.OnConnect = func(context.Context, *goredis.Conn) error { onConnect(); return nil }
 
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTimeout, timeout, timeout, poolTimeout
 	o.ContextTimeoutEnabled = true
-	o.MaxRetries = -1 // no retries, because the callers repeat failed writes
+	o.MaxRetries = -1 // callers repeat failed writes
 	o.DialerRetries = 1
 	o.PoolSize, o.PipelinePoolSize, o.ConnMaxIdleTime = poolSize, -1, connIdle
 	o.MaxRedirects = 3
 
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	logging.Disable() // the library would log each failed dial, and the callers report failures
+	logging.Disable() // the library would log each failed dial
 	c := goredis.NewUniversalClient(&o)
 	c.AddHook(pipelineErrors{})
 	return c

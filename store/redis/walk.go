@@ -16,20 +16,19 @@ import (
 	"precept/internal/session"
 )
 
-// The limits of one page, which keep the memory of a long export with a slow reader small.
+// The limits of one page keep the memory of a long export with a slow reader small.
 const (
-	pageRefs = 128 // number of references that one call reads, divided among the keyspaces
-	pageDocs = 16  // number of documents that one call reads
+	pageRefs = 128 // references read by one call, divided among the keyspaces
+	pageDocs = 16  // documents read by one call
 
-	maxWalkTenants   = 256 // maximum number of tenants whose keyspaces one round trip reads
-	maxWalkKeyspaces = 512 // maximum number of keyspaces in one merge, unless a single tenant has more
+	maxWalkTenants   = 256 // tenants whose keyspaces are read in a round trip
+	maxWalkKeyspaces = 512 // keyspaces in a merge, unless a single tenant has more
 )
 
-// position is the position of a session or a sample in the order of writes. For a session it is one number, and minor
-// is -1. For a sample it is the two numbers of the id of its stream entry.
+// position is a position in the order of writes: a number and minor -1 for a session, the two numbers of the stream
+// entry for a sample.
 type position struct{ major, minor int64 }
 
-// lowestPosition returns a position before all others.
 func lowestPosition() position { return position{-1, -1} }
 
 // String returns the position in the form that Redis and the pages of lists use.
@@ -45,16 +44,14 @@ func comparePositions(a, b position) int {
 	return cmp.Or(cmp.Compare(a.major, b.major), cmp.Compare(a.minor, b.minor))
 }
 
-// ref is a reference to a session or a sample whose data is not read yet.
 type ref struct {
 	tenant   string
 	position position
-	at       int64          // start of the session, or creation of the sample, in Unix microseconds; deletedAt for a deleted session
-	fields   map[string]any // fields of the stream entry of a sample; nil for a session
+	at       int64          // start or creation in Unix microseconds; deletedAt for a deleted session
+	fields   map[string]any // of a sample's stream entry; nil for a session
 	id       session.ID
 }
 
-// walker reads all sessions or all samples in a time range, in pages. T is the type of a session or a sample.
 type walker[T any] struct {
 	store      *Store
 	op         string
@@ -62,21 +59,20 @@ type walker[T any] struct {
 	readValues func(ctx context.Context, c client, refs []ref) ([]T, error)            // returns the values of references, without deleted ones
 }
 
-// cursor is the progress of a walk within one keyspace.
 type cursor struct {
 	keyspace keyspace
-	refs     []ref    // references that were read and not returned
-	last     position // position of the last reference that was read
-	atEnd    bool     // the keyspace has no further references
+	refs     []ref    // read and not returned
+	last     position // last reference that was read
+	atEnd    bool     // no further references
 }
 
 // merger merges the references of several cursors by position. Its cost per reference grows with the logarithm of the
 // number of cursors.
 type merger struct {
-	cursors    cursorHeap // heap of the cursors with references
-	refillable []*cursor  // cursors with few references left, whose keyspaces may have more references
-	emptyCount int        // number of cursors in refillable without references
-	perCall    int        // maximum number of references that one call reads from a keyspace
+	cursors    cursorHeap // with references
+	refillable []*cursor  // cursors with few references left, whose keyspaces may have more
+	emptyCount int        // cursors in refillable without references
+	perCall    int        // references read by one call from a keyspace
 }
 
 // cursorHeap is a heap of cursors, ordered by the position of their first reference.
@@ -106,8 +102,7 @@ func newMerger(keyspaces []keyspace) *merger {
 	return m
 }
 
-// pop removes and returns the oldest reference; ok is false if there is none. readMore must be called before, so that
-// every cursor has a reference if its keyspace has one.
+// pop removes and returns the oldest reference. Call readMore before, so that every cursor has a reference if possible.
 func (m *merger) pop() (r ref, ok bool) {
 	if len(m.cursors) == 0 {
 		return ref{}, false
@@ -128,9 +123,8 @@ func (m *merger) pop() (r ref, ok bool) {
 	return r, true
 }
 
-// walk calls fn with the values of a tenant ("" means all tenants) in the order of their positions. A walk over all
-// tenants reads one group of tenants after another, so that the memory does not grow with the number of tenants. Then
-// the order holds only within each group.
+// walk calls fn with the values of a tenant ("" means all) in the order of their positions. It reads all tenants in
+// groups, to limit the memory, and the order holds within each group.
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
 	names, err := []string{tenant}, error(nil)
 	if tenant == "" {
@@ -159,7 +153,6 @@ func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.T
 	return w.walkGroup(ctx, group, from, to, fn)
 }
 
-// walkGroup calls fn with the values of some keyspaces, oldest first.
 func (w *walker[T]) walkGroup(ctx context.Context, keyspaces []keyspace, from, to int64, fn func(T) error) error {
 	m := newMerger(keyspaces)
 	for {
@@ -200,8 +193,8 @@ func (w *walker[T]) page(ctx context.Context, m *merger, from, to int64) (page [
 	return page, more, err
 }
 
-// readMore reads further references as soon as a cursor has none left. It reads them for all cursors that have few, so
-// that many keyspaces share a round trip. A keyspace without further references is not read again.
+// readMore reads further references when a cursor has none left, for all cursors with few, so that many keyspaces share
+// a round trip.
 func (w *walker[T]) readMore(ctx context.Context, c client, m *merger) error {
 	for m.emptyCount > 0 {
 		n := min(len(m.refillable), 256)
@@ -243,12 +236,11 @@ func bounds(since, until time.Time) (from, to int64) {
 	return from, to
 }
 
-// deletedAt is ref.at of a deleted session.
 const deletedAt = math.MinInt64
 
-// EachSample calls fn with the samples of a tenant ("" means all tenants) with since <= CreatedAt <
-// until (zero means no bound). The samples of each tenant are in the order of their first write. Samples that
-// are written during the call may be included. EachSample stops at the first error of fn, and returns this error.
+// EachSample calls fn with the samples of a tenant ("" means all) with since <= CreatedAt < until (zero means no
+// bound), for each tenant in the order of their first write. Samples written meanwhile may be included. The first error
+// of fn ends the call.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{
 		store: s, op: "walk over samples", readValues: s.sampleDocs,
@@ -269,7 +261,6 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 	return w.walk(ctx, tenant, since, until, fn)
 }
 
-// sampleRefs returns references to the entries of a tenant's stream of samples.
 func sampleRefs(tenant string, entries []goredis.XMessage) []ref {
 	refs := make([]ref, len(entries))
 	for i, e := range entries {
@@ -281,7 +272,6 @@ func sampleRefs(tenant string, entries []goredis.XMessage) []ref {
 	return refs
 }
 
-// sampleDocs returns the samples that the references name, without deleted ones.
 func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []session.StoredSample, err error) {
 	docs, err := runPipelined(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		id, _ := r.fields["session"].(string)
@@ -300,9 +290,8 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 	return list, err
 }
 
-// EachSession calls fn with the sessions of a tenant ("" means all tenants) with since <= Started < until (zero means
-// no bound), in the order of their first write, each with its last settlement. EachSession stops at the first error of
-// fn, and returns this error.
+// EachSession calls fn with the sessions of a tenant ("" means all) with since <= Started < until (zero means no
+// bound), in the order of their first write, each with its last settlement. The first error of fn ends the call.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error {
 	w := walker[session.ListedSession]{
 		store: s, op: "walk over sessions", readValues: s.readListed,
@@ -331,7 +320,6 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 	return w.walk(ctx, tenant, since, until, func(l session.ListedSession) error { return fn(l.Row, l.SettledState) })
 }
 
-// orderRefs returns references to the sessions of a page of the sorted set 'order'. Their starts are not read yet.
 func orderRefs(tenant string, list []goredis.Z) []ref {
 	refs := make([]ref, len(list))
 	for i, z := range list {
@@ -341,7 +329,6 @@ func orderRefs(tenant string, list []goredis.Z) []ref {
 	return refs
 }
 
-// readStarts sets the start of each session. The data of the sessions is not read.
 func (s *Store) readStarts(ctx context.Context, c client, refs []ref) error {
 	heads, err := runPipelined(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		return p.HGet(ctx, s.sessionKey(r.tenant, r.id), "h")
@@ -354,7 +341,6 @@ func (s *Store) readStarts(ctx context.Context, c client, refs []ref) error {
 	return err
 }
 
-// readListed returns the sessions that the references name, without deleted ones.
 func (s *Store) readListed(ctx context.Context, c client, refs []ref) (list []session.ListedSession, err error) {
 	values, err := runPipelined(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.SliceCmd {
 		return p.HMGet(ctx, s.sessionKey(r.tenant, r.id), "h", "d", "i", "a")

@@ -15,17 +15,15 @@ import (
 	"precept/internal/session"
 )
 
-// maxDocumentBytes is the size of the largest value that is sent to Redis, in bytes. By default Redis accepts strings
-// of up to 512 MiB (proto-max-bulk-len).
+// maxDocumentBytes limits a value that is sent to Redis, which by default accepts strings of up to 512 MiB
+// (proto-max-bulk-len).
 const maxDocumentBytes = 64 << 20
 
-// Write stores a batch. It writes the index entries (echo keys and ids of samples) first, then rows, exchanges and
-// samples. An index entry without a session is harmless, but a session without its index entry is never found. Write
-// may be repeated. A stored row with a newer Seen, a stored exchange and a stored echo key are kept. A sample replaces
-// the sample with the same id. After an error a part of the batch may be stored, and the caller repeats the call.
+// Write stores a batch: first the index entries (echo keys and ids of samples), because a session without them is never
+// found, then rows, exchanges and samples. A stored row with a newer Seen, a stored exchange and a stored echo key
+// stay; a sample replaces the one with its id. After an error a part may be stored, and the caller repeats the call.
 //
-// After session.ErrInvalid nothing was stored. One of the values can never be stored, and the caller removes it from
-// the batch.
+// After session.ErrInvalid nothing was stored: one of the values can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	b, units := splitUnits(b)
 	w := &batchEncoder{tenants: map[string]bool{}, indexLists: map[session.Ref]*indexEntries{}}
@@ -59,9 +57,8 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	})
 }
 
-// reserveSequences reserves n sequence numbers, which order the writes of all tenants, and returns the last of them.
-// A new counter starts at the current time in microseconds, so that the numbers increase even after Redis has lost
-// the counter.
+// reserveSequences reserves n sequence numbers, which order the writes of all tenants, and returns the last. A new
+// counter starts at the current microseconds, so that numbers increase even after Redis has lost it.
 func (s *Store) reserveSequences(ctx context.Context, c client, n int) (end int64, err error) {
 	end, err = c.IncrBy(ctx, s.commonKey("seq"), int64(n)).Result()
 	if err == nil && end == int64(n) {
@@ -70,7 +67,6 @@ func (s *Store) reserveSequences(ctx context.Context, c client, n int) (end int6
 	return end, err
 }
 
-// splitUnits removes the rows of units (runs and parent sessions) from a batch, and returns both.
 func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 	if !slices.ContainsFunc(b.Rows, func(r session.Row) bool { return r.IsUnit }) {
 		return b, nil
@@ -87,12 +83,10 @@ func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 	return b, units
 }
 
-// maxUnitTries is the maximum number of attempts to write the row of a unit while other replicas write it.
 const maxUnitTries = 32
 
-// writeUnit merges the row of a unit with the stored row, and writes the result. Several replicas may flip coins of the
-// unit at once, and none of the coins may be lost. writeUnit therefore starts again if another replica has written the
-// row meanwhile.
+// writeUnit merges the row of a unit with the stored row, and starts again if the stored row has changed meanwhile:
+// several replicas may assign lessons in a unit at once, and no assignment may be lost.
 func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	return s.withTenants(ctx, "write unit", []string{r.Tenant}, func(c client) error {
 		for range maxUnitTries {
@@ -104,7 +98,7 @@ func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	})
 }
 
-// tryWriteUnit merges and writes the row once. done is false if another replica has written the row meanwhile.
+// tryWriteUnit merges and writes the row once. done is false if the stored row has changed meanwhile.
 func (s *Store) tryWriteUnit(ctx context.Context, c client, r session.Row) (done bool, err error) {
 	values, err := c.HMGet(ctx, s.sessionKey(r.Tenant, r.ID), "h", "d", "i").Result()
 	if err != nil {
@@ -130,10 +124,9 @@ func (s *Store) tryWriteUnit(ctx context.Context, c client, r session.Row) (done
 	return s.script(ctx, c, "write", sessionLocation(r.Tenant, r.ID), args...).Bool()
 }
 
-// batchEncoder encodes a batch as operations of the script write.lua.
 type batchEncoder struct {
-	index      plan        // index entries: echo keys, and the session of each sample
-	operations []operation // values of sessions
+	index      plan // echo keys, and the session of each sample
+	operations []operation
 	tenants    map[string]bool
 	indexLists map[session.Ref]*indexEntries
 }
@@ -146,14 +139,12 @@ type operation struct {
 	sequenced bool
 }
 
-// indexEntries is the list of a session's new index entries. It is stored with the session, so that the index entries
-// can be deleted with the session.
+// indexEntries is the list of a session's new index entries, stored with the session for their later deletion.
 type indexEntries struct {
 	at      time.Time
 	entries []byte
 }
 
-// add adds an operation on a session. If sequenced is true, the operation gets a sequence number.
 func (enc *batchEncoder) add(tenant string, id session.ID, sequenced bool, args ...any) {
 	enc.tenants[tenant] = true
 	enc.operations = append(enc.operations, operation{sessionLocation(tenant, id), args, sequenced})
@@ -175,7 +166,6 @@ func (enc *batchEncoder) addIndex(tenant string, id session.ID, at time.Time, ki
 	enc.indexLists[ref].entries = append(enc.indexLists[ref].entries, listKind+key...)
 }
 
-// encode checks and encodes the batch, before anything is sent.
 func (enc *batchEncoder) encode(b *session.Batch) error {
 	docs, err := b.Documents()
 	if err != nil {
@@ -216,14 +206,12 @@ func (enc *batchEncoder) encode(b *session.Batch) error {
 	return nil
 }
 
-// rowArgs returns the arguments of write.lua for a row, without the sequence number.
 func rowArgs(r *session.Row) ([]any, error) {
 	return []any{
 		string(r.ID[:]), encodeOrdered(micros(r.Started)), encodeOrdered(micros(r.Seen)), timeScore(r.Seen), boolDigit(r.Closed), boolDigit(r.StartedOffline), string(r.Data),
 	}, checkSize("session "+r.ID.String(), len(r.Data))
 }
 
-// checkSize returns an error for a value that is too large to be sent.
 func checkSize(name string, bytes int) error {
 	if bytes > maxDocumentBytes {
 		return fmt.Errorf("%s: %w: %d bytes, the maximum is %d", name, session.ErrInvalid, bytes, maxDocumentBytes)
@@ -231,8 +219,8 @@ func checkSize(name string, bytes int) error {
 	return nil
 }
 
-// addSampleDeletions adds an operation for each session of b.AllSamplesOf, of which the batch has all samples. The
-// operation deletes the stored samples of the session that are not in the batch.
+// addSampleDeletions adds an operation for each session of b.AllSamplesOf, which deletes the stored samples that are
+// not in the batch.
 func (enc *batchEncoder) addSampleDeletions(b *session.Batch) {
 	sampleIDs := make(map[session.Ref][]any, len(b.AllSamplesOf))
 	for i := range b.Samples {
@@ -252,7 +240,7 @@ func boolDigit(b bool) string {
 	return "0"
 }
 
-// packExchange encodes an exchange as the length of Data (4 bytes), Data, and Items, which may be empty.
+// packExchange encodes an exchange as the length of Data (4 bytes), Data, and Items.
 func packExchange(enc sample.Encoded) string {
 	b := make([]byte, 4, 4+len(enc.Data)+len(enc.Items))
 	binary.BigEndian.PutUint32(b, uint32(len(enc.Data))) //nolint:gosec // checkSize refuses documents whose length does not fit

@@ -14,30 +14,24 @@ import (
 	"precept/internal/session"
 )
 
-// conn is one connection to the file. Only one goroutine at a time may use a connection, as the pool of connections in
-// Store ensures.
+// conn is one connection to the file, for one goroutine at a time.
 //
-// Statements run inside do. After the first statement that fails, and after the end of the context of
-// do, all later statements have no effect and return no rows, and do returns the error. Code that executes several
-// statements therefore need not check errors between them, unless it depends on the result of a statement.
+// Statements run inside do. After a failed statement, or the end of do's context, later statements have no effect and
+// return no rows, and do returns the error. Code therefore checks errors only where it depends on a result.
 //
-// docs/decisions/0052-sqlite-driver.md compares this layer with database/sql and with the driver of
-// modernc.org/sqlite.
+// docs/decisions/0052-sqlite-driver.md compares this layer with other drivers.
 type conn struct {
 	db         *sqlite.Conn
-	interrupts bool            // a running statement is interrupted when ctx ends
-	ctx        context.Context // context of the current call of do
-	err        error           // first failure in the current call of do
+	interrupts bool            // ctx interrupts a running statement
+	ctx        context.Context // of the current do
+	err        error           // first failure in the current do
 }
 
-// connect opens a connection and runs the settings, a script of PRAGMA statements.
+// connect opens a connection and runs settings, a script of PRAGMA statements. SQLite's own wait for locks does not end
+// with the context, so Store.retry waits.
 //
-// SQLite's own wait for locks is switched off, because this wait does not end with the context. Store.retry
-// waits instead.
-//
-// SetDefensive of zombiezen v1.4.2 must not be used. It passes only one of two variable arguments. SQLite then reads
-// the second argument behind the allocated memory, and writes an integer to the address that it finds there. On 16
-// cores the process crashed, or statements were damaged.
+// SetDefensive of zombiezen v1.4.2 must not be used. It passes only one of two variable arguments, and SQLite writes to
+// the address that it reads in place of the second: on 16 cores the process crashed, or statements were damaged.
 func connect(ctx context.Context, uri, settings string) (*conn, error) {
 	db, err := sqlite.OpenConn(uri, sqlite.OpenReadWrite, sqlite.OpenCreate, sqlite.OpenURI)
 	if err != nil {
@@ -53,7 +47,7 @@ func connect(ctx context.Context, uri, settings string) (*conn, error) {
 
 func (c *conn) close() error { return c.db.Close() }
 
-// do runs fn, and returns the first failure of the statements that fn executes.
+// do runs fn, and returns the first failure of its statements.
 func (c *conn) do(ctx context.Context, fn func()) error {
 	c.ctx, c.err = ctx, nil
 	if c.interrupts {
@@ -79,14 +73,13 @@ func (c *conn) fail(err error) {
 	c.err = err
 }
 
-// canContinue reports whether no statement has failed and the context has not ended.
 func (c *conn) canContinue() bool {
 	c.fail(c.ctx.Err())
 	return c.err == nil
 }
 
-// prepare returns a statement with bound arguments, or nil after a failure. The connection caches
-// prepared statements. The cache stays small, because all queries are constants of this package.
+// prepare returns a statement with bound arguments, or nil after a failure. The connection caches statements; all
+// queries are constants of this package.
 func (c *conn) prepare(query string, args []any) *sqlite.Stmt {
 	if !c.canContinue() {
 		return nil
@@ -105,13 +98,12 @@ func (c *conn) prepare(query string, args []any) *sqlite.Stmt {
 	return stmt
 }
 
-// resetStmt resets a statement and releases the memory of its arguments.
 func (c *conn) resetStmt(stmt *sqlite.Stmt) {
 	c.fail(stmt.Reset())
 	c.fail(stmt.ClearBindings())
 }
 
-// exec executes a statement, and returns the number of rows that the statement changed.
+// exec executes a statement, and returns the number of changed rows.
 func (c *conn) exec(query string, args ...any) int64 {
 	for range c.query(query, args...) { // a PRAGMA may return rows
 	}
@@ -121,7 +113,7 @@ func (c *conn) exec(query string, args ...any) int64 {
 	return int64(c.db.Changes())
 }
 
-// insert executes a statement that adds a row, and returns the rowid of the row.
+// insert executes a statement that adds a row, and returns its rowid.
 func (c *conn) insert(query string, args ...any) int64 {
 	if c.exec(query, args...); c.err != nil {
 		return 0
@@ -129,7 +121,6 @@ func (c *conn) insert(query string, args ...any) int64 {
 	return c.db.LastInsertRowID()
 }
 
-// script executes several statements, which are not cached.
 func (c *conn) script(text string) {
 	for text = strings.TrimSpace(text); text != "" && c.canContinue(); {
 		stmt, rest, err := c.db.PrepareTransient(text)
@@ -146,7 +137,6 @@ func (c *conn) script(text string) {
 	}
 }
 
-// rollback rolls back an open transaction, even after a failure.
 func (c *conn) rollback() error {
 	if c.db.AutocommitEnabled() {
 		return nil // SQLite itself rolls back after some failures
@@ -159,7 +149,7 @@ func (c *conn) rollback() error {
 	return errors.Join(err, stmt.Reset())
 }
 
-// query returns the rows of a query. A row is valid until the next row is read. Values that scan has copied stay valid.
+// query returns the rows of a query. A row is valid until the next row is read; values that scan has copied stay valid.
 func (c *conn) query(query string, args ...any) iter.Seq[row] {
 	return func(yield func(row) bool) {
 		stmt := c.prepare(query, args)
@@ -176,17 +166,15 @@ func (c *conn) query(query string, args ...any) iter.Seq[row] {
 	}
 }
 
-// row is a row of a query.
 type row struct {
 	stmt        *sqlite.Stmt
 	firstColumn int // first column that scan reads
 }
 
-// skip returns the row without its first n columns.
 func (r row) skip(n int) row { return row{r.stmt, r.firstColumn + n} }
 
-// scan copies the first columns into the variables of dest, and converts each column to the type of its variable (see
-// bind). A column of another type, such as a NULL, is read as zero.
+// scan copies the first columns into dest, converted to the types of the variables (see bind). A column of a different
+// type, such as NULL, is read as zero.
 func (r row) scan(dest ...any) {
 	for i, d := range dest {
 		col := r.firstColumn + i
@@ -219,18 +207,15 @@ func (r row) scan(dest ...any) {
 	}
 }
 
-// queryRow returns a query for one row.
 func (c *conn) queryRow(query string, args ...any) rowQuery { return rowQuery{c, query, args} }
 
-// rowQuery is a query for one row. Its method scan runs the query.
 type rowQuery struct {
 	c     *conn
 	query string
 	args  []any
 }
 
-// scan runs the query, reads the first row into dest, and reports whether a row exists. Without a row,
-// dest is unchanged.
+// scan reads the first row into dest. Without a row it returns false, and dest is unchanged.
 func (q rowQuery) scan(dest ...any) bool {
 	for r := range q.c.query(q.query, q.args...) {
 		r.scan(dest...)
@@ -245,7 +230,7 @@ func (c *conn) queryInt(query string, args ...any) (n int64) {
 	return n
 }
 
-// queryBlob returns the blob in the first row of a query. The result is nil only if the query returns no row.
+// queryBlob returns the blob in the first row of a query; nil means no row.
 func (c *conn) queryBlob(query string, args ...any) (v []byte) {
 	if !c.queryRow(query, args...).scan(&v) {
 		return nil
@@ -253,7 +238,7 @@ func (c *conn) queryBlob(query string, args ...any) (v []byte) {
 	return notNull(v)
 }
 
-// notNull returns b, or an empty slice if b is nil, because nil would be stored as NULL.
+// notNull returns b, or an empty slice for nil, which would be stored as NULL.
 func notNull(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -261,8 +246,8 @@ func notNull(b []byte) []byte {
 	return b
 }
 
-// bind sets an argument of a statement. A time is stored as Unix microseconds. A float is stored as the integer with
-// the same bits, so that its value never changes.
+// bind sets an argument of a statement. A time is stored as Unix microseconds, and a float as the integer with the same
+// bits, so that its value never changes.
 func bind(stmt *sqlite.Stmt, index int, v any) {
 	switch v := v.(type) {
 	case int64:

@@ -14,13 +14,12 @@ import (
 
 const settledColumns = "version, told, reward, tier, frozen"
 
-// settledDest returns the variables for settledColumns. All columns are NULL for a session that was
-// never settled.
+// settledDest returns the variables for settledColumns, which are NULL for a session that was never settled.
 func settledDest(a *session.SettledState) []any {
 	return []any{&a.Version, &a.Rewarded, &a.Reward, &a.Tier, &a.Frozen}
 }
 
-// SettledState returns the settled state of a session; the zero Applied means the session was never settled.
+// SettledState returns the settled state of a session; the zero value means it was never settled.
 func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (a session.SettledState) {
 		c.queryRow("SELECT "+settledColumns+" FROM settled WHERE sid = ?", sid).scan(settledDest(&a)...)
@@ -28,15 +27,12 @@ func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) 
 	})
 }
 
-// Settle applies each step whose session has version From. The deltas of the step are added to the counters, and To,
-// with version From+1, becomes the settled state. A step from version 0 also closes the session. Settle reports for
-// each step whether the step was applied. If a step was not applied, the caller reads Applied and computes the step
-// again. All steps run in one transaction, in order, so that steps may contain several steps of a session.
+// Settle applies each step whose session has version From: the deltas are added to the counters, and To becomes the
+// settled state, with version From+1. A step from version 0 also closes the session. For a step that is not applied,
+// the caller reads SettledState and computes it again. All steps run in one transaction, in order.
 //
-// After an error no step was applied, with one exception: if the context ended during the commit, the steps may have
-// been applied. All steps can be repeated safely, because of the versions.
-//
-// An applied step removes the session from Unsettled, unless feedback arrived that the step does not include.
+// After an error no step was applied, unless the context ended during the commit; the versions make a repetition safe.
+// An applied step removes the session from UnsettledSessions, unless it lacks later feedback.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	err := s.update(ctx, "settle", func(t *tx) {
@@ -68,20 +64,18 @@ func (t *tx) settle(tenant int64, step session.Settlement) bool {
 	if step.From == 0 {
 		t.db.exec("UPDATE sessions SET state = ?1 WHERE sid = ?2 AND state <> ?1", stateClosed, sid)
 	}
-	t.db.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, asideExchange) // the session is no longer set aside
+	t.db.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, asideExchange) // no longer set aside
 	t.db.exec("DELETE FROM unsettled WHERE sid = ? AND n = ?", sid, step.FeedbackState)
 	return true
 }
 
-// cell is one field of a counter row, with its value. A counter row holds the fields of one scope and day that are not
-// zero, sorted by name. Each field is encoded as its name and a zigzag varint. The values are added in Go, because SQL
-// turns a sum that overflows into a float.
+// cell is one non-zero field of a counter row (a scope and a day), encoded as its name and a zigzag varint. Rows are
+// sorted by name. Values are added in Go, because SQL turns a sum that overflows into a float.
 type cell struct {
 	field string
 	value int64
 }
 
-// counterRowKey identifies a counter row.
 type counterRowKey struct {
 	tenant int64
 	scope  string
@@ -91,13 +85,12 @@ type counterRowKey struct {
 // sums adds up the deltas of a batch, so that each counter row is read and written once.
 type sums struct {
 	rows map[counterRowKey]*[]cell
-	// lastCells holds the cells of lastKey, the row of the last delta. Neighbouring deltas often belong to the same
-	// row, and then need no look-up in rows.
+	// lastCells holds the cells of the row of the last delta. The next delta often belongs to the same row, and then
+	// needs no look-up.
 	lastCells *[]cell
 	lastKey   counterRowKey
 }
 
-// add adds deltas to the rows of a tenant.
 func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	for _, d := range deltas {
 		k := counterRowKey{tenant, d.Key.Scope, d.Key.Day}
@@ -112,8 +105,8 @@ func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	}
 }
 
-// addCell adds the value of c to the cell of the same field in cells, which are sorted by name. It inserts c if there
-// is no such cell. For the few cells of a row, a sorted list is faster than a map.
+// addCell adds c to the cell of its field in the sorted cells, or inserts c. For few cells a sorted list is faster than
+// a map.
 func addCell(cells []cell, c cell) []cell {
 	i, found := slices.BinarySearchFunc(cells, c.field, func(c cell, f string) int { return cmp.Compare(c.field, f) })
 	if found {
@@ -133,7 +126,6 @@ func (s *sums) store(t *tx) {
 	}
 }
 
-// addToCounterRow adds cells to a counter row.
 func (t *tx) addToCounterRow(k counterRowKey, cells []cell) {
 	old := t.db.queryBlob("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
 	t.db.decodeCells(k.scope, old, func(c cell) { cells = addCell(cells, c) })
@@ -148,7 +140,7 @@ func (t *tx) addToCounterRow(k counterRowKey, cells []cell) {
 	}
 }
 
-// decodeCells calls fn with each cell of an encoded counter row, and records a failure if the row does not decode.
+// decodeCells calls fn with each cell of a counter row, and records a failure if the row does not decode.
 func (c *conn) decodeCells(scope string, v []byte, fn func(cell)) {
 	if err := eachCell(v, fn); err != nil {
 		c.fail(fmt.Errorf("counters of %q: %w", scope, err))
@@ -168,7 +160,6 @@ func packCells(cells []cell) []byte {
 	return b
 }
 
-// eachCell calls fn with each cell of an encoded counter row.
 func eachCell(b []byte, fn func(cell)) error {
 	for len(b) > 0 {
 		n, w := binary.Uvarint(b)
@@ -210,8 +201,8 @@ func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, err
 	})
 }
 
-// RaiseMaxima sets each maximum of a tenant to the given value, if this value is greater. Repeated and reordered calls
-// have the same result.
+// RaiseMaxima raises each maximum of a tenant to the given value, if greater. Repeated and reordered calls have the
+// same result.
 func (s *Store) RaiseMaxima(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	if len(maxima) == 0 {
 		return nil
@@ -250,8 +241,7 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 	return v.version, v.data, err
 }
 
-// PutPriors stores priors as version from+1, and reports whether it did. It does nothing if from is not the current
-// version.
+// PutPriors stores priors as version from+1, unless from is not the current version.
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	err = s.update(ctx, "put priors", func(t *tx) {
 		tenantNumber := t.findOrAddTenant(tenant)

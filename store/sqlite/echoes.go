@@ -11,21 +11,18 @@ import (
 	"precept/internal/session"
 )
 
-// An echo is a key by which feedback and later turns find a session. A turn writes several echoes. Look-ups are rare,
-// because the sessions in use are in memory. The keys are hashes. In one large B-tree each new echo would therefore
-// change a different page of the WAL and of the file. To avoid this, the primary key of the table begins with the
-// number of a generation. New echoes are written to the newest generation, which fits into the cache. A look-up reads
-// all generations (docs/decisions/0032-echoes.md).
+// An echo is a key by which feedback and later turns find a session. A turn writes several, but look-ups are rare. The
+// keys are hashes: in one large B-tree each would change a different page. The primary key therefore begins with a
+// generation, the newest of which fits into the cache. A look-up reads all generations (docs/decisions/0032-echoes.md).
 const (
 	maxEchoesPerKey   = session.MaxEchoSessions
-	maxGenerationSize = 64 << 10 // maximum number of echoes in a generation, about 1.7 MiB
-	maxGenerations    = 64       // number of generations; a new generation replaces the oldest one
+	maxGenerationSize = 64 << 10 // echoes in a generation, about 1.7 MiB
+	maxGenerations    = 64       // a new generation replaces the oldest
 )
 
-// generation is a generation of the table echoes. size is its number of echoes.
+// generation is a generation of the table echoes, with its number of echoes.
 type generation struct{ number, size int64 }
 
-// newestGeneration returns the newest generation in the table; the zero generation means the table is empty.
 func newestGeneration(c *conn) (g generation) {
 	c.queryRow("SELECT gen, count(*) FROM echoes WHERE gen = (SELECT max(gen) FROM echoes) GROUP BY gen").scan(&g.number, &g.size)
 	return g
@@ -68,7 +65,7 @@ func encodeNumbers(list []int64) string {
 
 const insertEcho = "INSERT INTO echoes(gen, k, sid, at) VALUES(?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at WHERE excluded.at > at"
 
-// putEchoes writes echoes into the newest generation. If the generation is then full, the next echoes begin a new one.
+// putEchoes writes echoes into the newest generation. If it is then full, the next echoes begin a new one.
 func (t *tx) putEchoes(list []session.Echo) {
 	if len(list) == 0 {
 		return
@@ -92,9 +89,8 @@ func (t *tx) putEchoes(list []session.Echo) {
 	t.onCommit = append(t.onCommit, func() { t.store.newestGen = g })
 }
 
-// compactGeneration deletes from a full generation the echoes that FindEcho never returns. A key that occurs in all
-// sessions, for example, keeps only maxEchoesPerKey echoes. compactGeneration also deletes generations that are too
-// old.
+// compactGeneration deletes from a full generation the echoes that FindEcho never returns: all but maxEchoesPerKey of a
+// key. It also deletes generations that are too old.
 func (t *tx) compactGeneration(gen int64) {
 	t.db.exec(`DELETE FROM echoes WHERE gen = ?1 AND (k, sid) IN (SELECT k, sid FROM
 		(SELECT k, sid, row_number() OVER (PARTITION BY k ORDER BY at DESC, sid DESC) AS place FROM echoes WHERE gen = ?1) WHERE place > ?2)`,
@@ -114,7 +110,6 @@ func (s *Store) dropOldEchoes(ctx context.Context, before time.Time) error {
 }
 
 // dropEchoes deletes the echoes of deleted sessions, because no data of a deleted session may stay in the file.
-// FindEcho would not return these echoes, because the numbers of sessions are not reused.
 func (s *Store) dropEchoes(ctx context.Context, sids []int64) error {
 	if len(sids) == 0 {
 		return nil
@@ -126,8 +121,8 @@ func (s *Store) dropEchoes(ctx context.Context, sids []int64) error {
 	})
 }
 
-// eachGeneration calls fn with each generation, oldest first, until fn returns false. Each call is a transaction of its
-// own, so that other writes can run between them.
+// eachGeneration calls fn with each generation, oldest first, until fn returns false. Each call is a transaction, so
+// that other writes can run in between.
 func (s *Store) eachGeneration(ctx context.Context, op string, fn func(t *tx, gen int64) bool) error {
 	for last, more := int64(-1), true; more; {
 		var gen int64

@@ -119,13 +119,13 @@ func TestFindByEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if oldEchoes, newEchoes := countEchoes(t, s, "gen < 1"), countEchoes(t, s, "gen > 2"); oldEchoes != 0 || newEchoes == 0 {
-		t.Errorf("echoes after Retain: got %d of generation 0 and %d of generations above 2, want 0 and more than 0", oldEchoes, newEchoes)
+		t.Errorf("echoes after PurgeSessions: got %d of generation 0 and %d of generations above 2, want 0 and more than 0", oldEchoes, newEchoes)
 	}
 	if _, err := s.PurgeSessions(t.Context(), start.Add(1000*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	if n := countEchoes(t, s, "true"); n != 0 {
-		t.Errorf("echoes after Retain deleted all sessions: got %d, want 0", n)
+		t.Errorf("echoes after PurgeSessions deleted all sessions: got %d, want 0", n)
 	}
 	checkModel(t, s, model{}, keys)
 }

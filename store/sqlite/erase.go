@@ -7,20 +7,17 @@ import (
 	"precept/internal/session"
 )
 
-// deleteChunk is the number of sessions that one transaction deletes. A transaction takes some
-// milliseconds, so that other writes can run between two transactions.
+// deleteChunk is the number of sessions that one transaction deletes, within some milliseconds, so that other writes
+// can run in between.
 const deleteChunk = 64
 
-// storedSession identifies a stored session by the number and the id of its row.
 type storedSession struct {
 	sid int64
 	id  session.ID
 }
 
-// Forget deletes a session with its row, exchanges, samples, feedback, settled state and echoes, and reports whether
-// the session existed. The counters keep the contribution of the session, which identifies no session.
-//
-// SQLite overwrites the freed pages, and a checkpoint removes their old copies from the WAL.
+// Forget deletes a session with all its data, and reports whether it existed. The counters keep its contribution, which
+// identifies no session. SQLite overwrites the freed pages, and a checkpoint removes their old copies from the WAL.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	var sid int64
 	err := s.update(ctx, "forget", func(t *tx) {
@@ -37,9 +34,8 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return true, s.checkpoint(ctx, true)
 }
 
-// ForgetTenant deletes all sessions, the notes and the parked feedback of a tenant, and returns the
-// number of deleted sessions. The name of the tenant and the counters stay. After an error some data is
-// still stored, and the caller repeats the call.
+// ForgetTenant deletes all sessions, the notes and the parked feedback of a tenant, and returns the number of sessions.
+// Its name and counters stay. After an error the caller repeats the call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	var deleted []int64
 	for after := []byte{}; ; {
@@ -80,8 +76,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return len(deleted), s.checkpoint(ctx, true)
 }
 
-// dropNotesAndParked deletes the notes and the parked feedback of a tenant, and all parked feedback from before
-// schema 2, which has no tenant.
+// dropNotesAndParked deletes the notes and the parked feedback of a tenant, and all parked feedback from before schema
+// 2, which has no tenant.
 func (s *Store) dropNotesAndParked(ctx context.Context, tenant string) error {
 	return s.update(ctx, "forget parked feedback", func(t *tx) {
 		if n := t.tenantNumber(tenant); n != 0 {
@@ -91,7 +87,6 @@ func (s *Store) dropNotesAndParked(ctx context.Context, tenant string) error {
 	})
 }
 
-// dropSession deletes the rows of a session from all tables but echoes.
 func (t *tx) dropSession(sid int64) {
 	t.totals[totalSessions] -= t.db.queryInt("SELECT data IS NOT NULL FROM sessions WHERE sid = ?", sid)
 	t.totals[totalExchanges] -= t.db.exec("DELETE FROM exchanges WHERE sid = ?", sid)
@@ -104,17 +99,14 @@ func (t *tx) dropSession(sid int64) {
 	t.db.exec("DELETE FROM sessions WHERE sid = ?", sid)
 }
 
-// maxYoungSessions is the number of consecutive young sessions after which Retain stops. A session is young if it
-// started at or after the time before which Retain deletes. Sessions are numbered approximately in the order of their
-// start, so that old sessions come first. An old session that follows maxYoungSessions young sessions is deleted when
-// the young sessions have become old.
+// maxYoungSessions is the number of consecutive sessions that started after the time limit at which PurgeSessions
+// stops. Sessions are numbered approximately in the order of their start. An older session behind them is deleted
+// later.
 const maxYoungSessions = 4096
 
-// PurgeSessions deletes the sessions that were last seen before a time, and returns their number. Retain works in steps
-// of some milliseconds. If the context has ended before the call, Retain does nothing. If it ends during the call,
-// Retain stops between two steps, after at least one session was deleted. In both cases Retain returns the error of
-// the context. The echoes of deleted sessions stay until their generation is deleted, but FindEcho does not return
-// them.
+// PurgeSessions deletes the sessions that were last seen before a time, and returns their number. When ctx ends, it
+// stops after the current step of some milliseconds, and returns the error of ctx. Echoes stay until their generation
+// is deleted, but FindEcho does not return them.
 func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (n int, err error) {
 	uncancelled := context.WithoutCancel(ctx)
 	for last := int64(0); ; {
@@ -141,15 +133,13 @@ func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (n int, err
 	return n, s.checkpoint(uncancelled, false)
 }
 
-// candidates holds the next sessions that Retain deletes, and the position of the search for them.
 type candidates struct {
 	list       []storedSession
-	lastSID    int64 // number of the last session that was read
-	youngCount int   // number of consecutive young sessions that end with lastSID
+	lastSID    int64 // last session that was read
+	youngCount int   // consecutive young sessions that end with lastSID
 	isLast     bool  // no candidates follow
 }
 
-// findOldSessions returns up to deleteChunk sessions after a number that were last seen before a time.
 func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Time) (candidates, error) {
 	return read(ctx, s, func(c *conn) (p candidates) {
 		for r := range c.query("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", after) {
@@ -178,8 +168,7 @@ func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Ti
 	})
 }
 
-// deleteOldSessions deletes sessions in one transaction, and returns their number. A session that was seen since it
-// was found is not deleted.
+// deleteOldSessions deletes sessions in one transaction, except those that were seen since they were found.
 func (s *Store) deleteOldSessions(ctx context.Context, list []storedSession, before time.Time) (deleted int, err error) {
 	if len(list) == 0 {
 		return 0, nil

@@ -183,22 +183,22 @@ func TestRetentionStopsAfterOneStepWhenItsContextEnds(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if n, err := s.PurgeSessions(ended, before); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("Retain with a canceled context = %d, %v, want 0, context.Canceled", n, err)
+		t.Errorf("PurgeSessions with a canceled context = %d, %v, want 0, context.Canceled", n, err)
 	}
 	total, calls := 0, 0
 	for more := true; more && calls < 100; calls++ {
 		n, err := s.PurgeSessions(&endingContext{Context: t.Context()}, before)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("Retain: err = %v, want nil or context.DeadlineExceeded", err)
+			t.Fatalf("PurgeSessions: err = %v, want nil or context.DeadlineExceeded", err)
 		}
 		if err != nil && n == 0 {
-			t.Fatal("Retain deleted no session before its context ended, want one step in each call")
+			t.Fatal("PurgeSessions deleted no session before its context ended, want one step in each call")
 		}
 		more = err != nil
 		total += n
 	}
 	if total != sessions-10 || calls < 3 {
-		t.Errorf("Retain deleted %d sessions in %d calls, want %d in at least 3", total, calls, sessions-10)
+		t.Errorf("PurgeSessions deleted %d sessions in %d calls, want %d in at least 3", total, calls, sessions-10)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // The errors of the store, in addition to session.ErrInvalid, session.ErrParkingFull and session.ErrDiskFull. Test them
 // with errors.Is. A write that returns one of them stored nothing.
 var (
-	// ErrBusy reports that another process holds the lock of the database. The caller repeats the call later.
+	// ErrBusy reports that another process holds the lock of the database. Repeat the call later.
 	ErrBusy = errors.New("the database is locked by another process")
 	// ErrReadOnly reports that the file or its directory cannot be written.
 	ErrReadOnly = errors.New("the data directory cannot be written")
@@ -35,13 +35,11 @@ var (
 	errReading = errors.New("the store is being read")
 )
 
-// isBusy reports whether a statement failed because of a lock.
 func isBusy(err error) bool {
 	code := sqlite.ErrCode(err).ToPrimary()
 	return code == sqlite.ResultBusy || code == sqlite.ResultLocked || errors.Is(err, errReading)
 }
 
-// classifyError wraps an error of SQLite in the matching error of this package.
 func classifyError(err error) error {
 	var kind error
 	switch sqlite.ErrCode(err).ToPrimary() {

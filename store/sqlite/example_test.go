@@ -18,7 +18,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	defer os.RemoveAll(dir) //nolint:errcheck
 
 	store, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(dir, "precept.db")})
 	if err != nil {

@@ -157,7 +157,7 @@ func TestLeaseFromTheFutureIsIgnored(t *testing.T) {
 		want  bool
 	}{{"first", now.Add(24 * time.Hour), true}, {"second", now, true}, {"third", now.Add(time.Second), false}, {"third", now.Add(time.Minute), true}} {
 		if ok, err := s.AcquireLease(t.Context(), "work", tc.owner, tc.at, time.Minute); ok != tc.want || err != nil {
-			t.Errorf("Claim by %s at %v = %v, %v, want %v", tc.owner, tc.at, ok, err, tc.want)
+			t.Errorf("AcquireLease by %s at %v = %v, %v, want %v", tc.owner, tc.at, ok, err, tc.want)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 		t.Errorf("Park of an entry that is already parked: %v", err)
 	}
 	if out, err := s.Unpark(t.Context(), "other", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil || out[benchID(1)] != 2 {
-		t.Errorf("Join of another tenant = %v, %v, want 2 entries", out, err)
+		t.Errorf("Unpark of another tenant = %v, %v, want 2 entries", out, err)
 	}
 	parkUntilFull("greedy", 0)
 	parkUntilFull("too late", 1)

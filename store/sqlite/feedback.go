@@ -12,11 +12,10 @@ import (
 	"precept/internal/session"
 )
 
-// AddFeedback adds entries to the feedback of sessions in one transaction, and returns the number of entries that
-// changed the feedback of each session. An entry with a new id is added, and a later version of an entry replaces the
-// earlier version. The later version is the one with the later At or, if At is equal, the JSON with the greater hash,
-// so that the order of arrival does not matter. Sessions without a change are left out. If a session has reached its
-// feedback limit, the error is a session.FeedbackFull with the number of rejected entries.
+// AddFeedback adds entries to the feedback of sessions in one transaction, and returns the number of changes by
+// session. The later version of an entry is the one with the later At or, at the same time, the greater hash, in every
+// order of arrival. If a session has reached its limit, the error is a session.FeedbackFull with the number of rejected
+// entries.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if len(entries) == 0 {
 		return map[session.ID]int{}, nil
@@ -33,7 +32,6 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 	return result.result(err)
 }
 
-// additions counts the entries that changed each session, and the entries that were rejected at the feedback limit.
 type additions struct {
 	changed  map[session.ID]int
 	rejected session.FeedbackFull
@@ -50,7 +48,6 @@ func (a *additions) result(err error) (map[session.ID]int, error) {
 	}
 }
 
-// addEntries adds entries to one session, and counts the changes and the rejected entries in result.
 func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *additions) {
 	if len(list) == 0 {
 		return
@@ -72,15 +69,13 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *additions) 
 // quota is the number of entries and bytes of feedback that a session may still get.
 type quota struct{ entries, bytes int64 }
 
-// remainingQuota returns the quota of a session.
 func (t *tx) remainingQuota(sid int64) quota {
 	var entries, bytes int64
 	t.db.queryRow("SELECT count(*), sum(length(data)) FROM feedback WHERE sid = ?", sid).scan(&entries, &bytes)
 	return quota{int64(t.store.options.MaxFeedback) - entries, session.MaxFeedbackBytes - bytes}
 }
 
-// addEntry adds one entry, and subtracts a new entry from free. changed reports that the entry changed the feedback of
-// the session. full reports that the session has no room for the entry.
+// addEntry adds one entry, and subtracts a new entry from free. full means that the session has no room.
 func (t *tx) addEntry(sid int64, e feedback.Entry, free *quota) (changed, full bool) {
 	data, k := t.encode(e), hashKey(e.ID)
 	if free.entries > 0 && free.bytes > 0 &&
@@ -103,7 +98,6 @@ func (t *tx) addEntry(sid int64, e feedback.Entry, free *quota) (changed, full b
 	return true, false
 }
 
-// supersedes reports whether a new version of an entry replaces the stored version.
 func (t *tx) supersedes(e feedback.Entry, data, old []byte) bool {
 	var stored feedback.Entry
 	t.db.decode(old, &stored)
@@ -124,7 +118,7 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	return list, err
 }
 
-// FeedbackEntry returns the entry of a session with the given id; ok is false if there is none.
+// FeedbackEntry returns the entry of a session with the given id.
 func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (e feedback.Entry, ok bool, err error) {
 	list, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) []feedback.Entry {
 		return c.entries("SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, hashKey(entry))
@@ -132,8 +126,8 @@ func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID,
 	return onlyEntry(list, entry, err)
 }
 
-// onlyEntry returns the entry of list, which has at most one. ok is false if there is none, or if the entry has a
-// different id with an equal hash.
+// onlyEntry returns the entry of list, which has at most one. ok is false if there is none, or if its id is different,
+// with an equal hash.
 func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, bool, error) {
 	if err != nil || len(list) == 0 || list[0].ID != id {
 		return feedback.Entry{}, false, err
@@ -141,15 +135,15 @@ func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, boo
 	return list[0], true, nil
 }
 
-// SessionFeedback returns the feedback of a session, and the value that session.Settlement.FeedbackState must have in
-// a settlement based on the feedback.
+// SessionFeedback returns the feedback of a session, and the value of session.Settlement.FeedbackState for a settlement
+// based on it.
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
-	type result struct { // the function below must not set variables of this function, because it may still run after ctx has ended
+	type result struct { // the function below may run after ctx has ended, and must not set variables of this one
 		list  []feedback.Entry
 		state int64
 	}
 	r, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) (r result) {
-		// The count must be read first, so that an entry that arrives between the two queries stays unsettled.
+		// The count is read first, so that an entry that arrives between the two queries stays unsettled.
 		r.state = c.queryInt("SELECT n FROM unsettled WHERE sid = ?", sid)
 		r.list = c.entries("SELECT data FROM feedback WHERE sid = ?", sid)
 		return r
@@ -157,7 +151,6 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 	return r.list, r.state, err
 }
 
-// entries returns the entries that a query returns, ordered by time and id.
 func (c *conn) entries(query string, args ...any) (list []feedback.Entry) {
 	for r := range c.query(query, args...) {
 		var doc []byte
@@ -183,10 +176,8 @@ func (s *Store) UnsettledSessions(ctx context.Context, limit int) ([]session.Uns
 	})
 }
 
-// Park stores feedback under an echo key for which no session is stored yet. An echo key is the hash of an id or a
-// text, by which feedback finds its session. A later version of an entry replaces the earlier one, as in AddFeedback.
-// A session with the key may be stored between the caller's look-up and Park, so that the caller must look the key up
-// again.
+// Park stores feedback under an echo key (see FindEcho). A later version of an entry replaces the earlier one. The
+// caller looks the key up again afterwards, because its session may have been stored meanwhile.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	return s.update(ctx, "park", func(t *tx) {
 		tenantNumber := t.findOrAddTenant(tenant)
@@ -194,8 +185,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	})
 }
 
-// ParkedEntry returns the entry with the given id that is parked under a key; ok is false if there is
-// none.
+// ParkedEntry returns the entry with the given id that is parked under a key.
 func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (e feedback.Entry, ok bool, err error) {
 	list, err := readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) []feedback.Entry {
 		return c.entries("SELECT data FROM parked WHERE echo = ? AND k = ?", echoKey(tenantNumber, key), hashKey(id))
@@ -203,7 +193,6 @@ func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.Echo
 	return onlyEntry(list, id, err)
 }
 
-// park parks feedback under an echo key, or replaces parked feedback with the same id.
 func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 	data, k := t.encode(e), hashKey(e.ID)
 	old := t.db.queryBlob("SELECT data FROM parked WHERE echo = ? AND k = ?", echo, k)
@@ -221,8 +210,7 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 }
 
 // isParkingFull reports whether the tenant or the key may not park a further entry. All tenants together may park
-// 2*MaxParked entries. A tenant may not have more entries than are still free for all, so that one tenant cannot use
-// all of them.
+// 2*MaxParked entries, and one tenant no more than are still free, so that it cannot use all.
 func (t *tx) isParkingFull(tenant, echo int64) bool {
 	total := t.db.queryInt("SELECT n FROM totals WHERE name = ?", totalParked)
 	ofTenant := t.db.queryInt("SELECT n FROM parked_of WHERE tenant = ?", tenant)
@@ -251,7 +239,6 @@ func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.
 	return result.result(err)
 }
 
-// parkedKeys returns the keys that have parked feedback.
 func (s *Store) parkedKeys(ctx context.Context, tenant string, keys []session.EchoKey) ([]session.EchoKey, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (parked []session.EchoKey) {
 		if c.queryInt("SELECT 1 FROM parked LIMIT 1") == 0 {
@@ -266,7 +253,7 @@ func (s *Store) parkedKeys(ctx context.Context, tenant string, keys []session.Ec
 	})
 }
 
-// PurgeParked deletes the feedback that was parked before a time, and returns the number of deleted entries.
+// PurgeParked deletes the feedback that was parked before a time, and returns the number of entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
 	err = s.update(ctx, "purge parked feedback", func(t *tx) {
 		deleted := t.db.exec("DELETE FROM parked WHERE at < ?", before)

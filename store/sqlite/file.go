@@ -12,8 +12,7 @@ import (
 // magic is the start of every SQLite file (sqlite.org/fileformat.html, 1.3).
 const magic = "SQLite format 3\x00"
 
-// checkHeader returns ErrCorrupt for a file that is not a database. A missing or empty file is
-// valid.
+// checkHeader returns ErrCorrupt for a file that is not a database. A missing or empty file is valid.
 func checkHeader(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,7 +33,7 @@ func checkHeader(path string) error {
 }
 
 func checkMagic(f *os.File) error {
-	var head [100]byte // the whole header; a file shorter than the header is not a database
+	var head [100]byte // the whole header
 	if n, _ := f.ReadAt(head[:], 0); n < len(head) || string(head[:len(magic)]) != magic {
 		return fmt.Errorf("%w: the file has no SQLite header", ErrCorrupt)
 	}
@@ -51,8 +50,8 @@ func checkTables(c *conn) {
 	}
 }
 
-// setAside renames a damaged file with its WAL and its shared-memory file, and returns the new name. It overwrites no
-// file.
+// setAside renames a damaged file with its WAL and its shared-memory file, without overwriting, and returns the new
+// name.
 func setAside(path string, now time.Time) (string, error) {
 	base := path + ".corrupt-" + now.UTC().Format("20060102T150405Z")
 	aside := base
@@ -62,7 +61,7 @@ func setAside(path string, now time.Time) (string, error) {
 		}
 		aside = fmt.Sprintf("%s-%d", base, n)
 	}
-	for _, suffix := range []string{"-wal", "-shm", ""} { // the database is renamed last, so that after a crash in between the next start finds the damage again
+	for _, suffix := range []string{"-wal", "-shm", ""} { // the database last, so that after a crash in between the next start finds the damage again
 		if err := os.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
@@ -70,8 +69,8 @@ func setAside(path string, now time.Time) (string, error) {
 	return aside, nil
 }
 
-// prepareDir makes the directory of the file. If no file can be created there, the error names the cause, while SQLite
-// would report "unable to open database file" for every cause.
+// prepareDir makes the directory of the file. The error names the cause; SQLite would report "unable to open database
+// file".
 func prepareDir(path string) error {
 	dir := filepath.Dir(path)
 	err := os.MkdirAll(dir, 0o700)
@@ -87,8 +86,8 @@ func prepareDir(path string) error {
 	return nil
 }
 
-// fileIdentity detects that the file was replaced or overwritten while the store has it open. Without this check SQLite
-// would write to the removed file or into the new content, and the writes would be lost at the next start.
+// fileIdentity detects that the open file was replaced or overwritten. SQLite would otherwise write to a removed file
+// or into the new content.
 type fileIdentity struct {
 	path string
 	file *os.File
@@ -107,8 +106,8 @@ func openIdentity(path string) (*fileIdentity, error) {
 	return &fileIdentity{path, f, info}, nil
 }
 
-// check returns an error if the path does not lead to the open file any more, or if the file has different content.
-// check runs before each write transaction, and costs two system calls.
+// check returns an error if the path leads to a different file or content. It runs before each write transaction, and
+// costs two system calls.
 func (f *fileIdentity) check() error {
 	info, err := os.Stat(f.path)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Lock reserves a data directory for this process, until the returned lock is closed or the process ends. A second
-// process gets ErrLocked. Stores with Options.ReadOnly need no lock.
+// Lock reserves a data directory for this process, until the lock is closed or the process ends. A second process gets
+// ErrLocked. Stores with Options.ReadOnly need no lock.
 func Lock(dir string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, addRemedy(fmt.Errorf("%w: %w", ErrReadOnly, err), false))
@@ -24,8 +24,7 @@ func Lock(dir string) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, addRemedy(fmt.Errorf("%w: %w", ErrReadOnly, err), false))
 	}
-	// A flock belongs to the open file. It therefore also separates two stores of one process, and ends when the
-	// process crashes.
+	// A flock belongs to the open file: it also separates two stores of one process, and ends when the process crashes.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close() //nolint:errcheck // nothing was written to the file
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
@@ -33,7 +32,7 @@ func Lock(dir string) (io.Closer, error) {
 		}
 		return nil, fmt.Errorf("%w: %s is served by %s; stop that process, or name another directory with --data-dir", ErrLocked, dir, holder(f))
 	}
-	// The process id is information for people. On a full disk the lock is valid without it.
+	// The process id is for people. On a full disk the lock is valid without it.
 	_ = errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n"))
 	return f, nil
 }
@@ -43,7 +42,7 @@ func writeAt(f *os.File, s string) error {
 	return err
 }
 
-// holder returns the process that the lock file names, such as "process 42", for the error message.
+// holder returns the process that the lock file names, such as "process 42".
 func holder(f *os.File) string {
 	b := make([]byte, 32)
 	n, _ := f.ReadAt(b, 0)

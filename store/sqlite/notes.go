@@ -10,14 +10,14 @@ import (
 	"precept/internal/session"
 )
 
-// SessionNote returns the note of a session; nil means the session has no note.
+// SessionNote returns the note of a session, or nil.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) []byte {
 		return c.queryBlob("SELECT data FROM marks WHERE sid = ?", sid)
 	})
 }
 
-// TenantNote returns the note of a tenant under a key; nil means no such note.
+// TenantNote returns the note of a tenant under a key, or nil.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) ([]byte, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) []byte {
 		return c.queryBlob("SELECT data FROM notes WHERE tenant = ? AND key = ?", tenantNumber, key)
@@ -56,8 +56,8 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// WriteNotes writes notes of sessions and of the tenant in one transaction. A note of a session without a row is
-// dropped. A note of the tenant with nil data is deleted.
+// WriteNotes writes notes of sessions and of the tenant in one transaction. A note of a missing session is dropped, and
+// a tenant's note with nil data is deleted.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	return s.update(ctx, "write notes", func(t *tx) {
 		tenantNumber := t.findOrAddTenant(tenant)
@@ -74,14 +74,12 @@ func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[se
 	})
 }
 
-// lease is the stored form of a lease: the owner, and the end of the lease.
 type lease struct {
 	Owner string    `json:"owner"`
 	Until time.Time `json:"until"`
 }
 
-// AcquireLease acquires or renews the lease of owner on a piece of work, and reports whether owner holds the lease.
-// owner must be unique among processes.
+// AcquireLease acquires or renews the lease of owner on a piece of work. owner must be unique among processes.
 func (s *Store) AcquireLease(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
 	key := "claim:" + name
 	data, err := json.Marshal(lease{owner, now.Add(ttl)})
@@ -90,9 +88,8 @@ func (s *Store) AcquireLease(ctx context.Context, name, owner string, now time.T
 	}
 	err = s.update(ctx, "claim", func(t *tx) {
 		var current lease
-		_ = json.Unmarshal(t.db.queryBlob(metaByKey, key), &current) // a claim that does not decode has no owner
-		// If a stored claim ends after now+ttl, the clock was set back after the claim was made. Such a claim is
-		// invalid.
+		_ = json.Unmarshal(t.db.queryBlob(metaByKey, key), &current) // a lease that does not decode has no owner
+		// A lease that ends after now+ttl is from before the clock was set back, and invalid.
 		if ok = current.Owner == owner || !current.Until.After(now) || current.Until.After(now.Add(ttl)); ok {
 			t.db.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
 		}
@@ -109,14 +106,14 @@ func (s *Store) ReleaseLease(ctx context.Context, name, owner string) error {
 
 const metaByKey = "SELECT value FROM meta WHERE key = ?"
 
-// Meta returns the value that InitMeta has stored under a key. ok is false for a missing key.
+// Meta returns the value that InitMeta has stored under a key.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
 	v, err := read(ctx, s, func(c *conn) []byte { return c.queryBlob(metaByKey, key) })
 	return v, v != nil, err
 }
 
-// InitMeta stores a value that must not change, such as the salt of the coins, unless the key has a value. InitMeta
-// returns the value that is then stored.
+// InitMeta stores a value that must not change, such as the salt of the random decisions, unless the key has one, and
+// returns the stored value.
 func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {
 	stored, ok, err := s.Meta(ctx, key)
 	if err != nil || ok {

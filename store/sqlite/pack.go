@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	minPackedBytes   = 512       // in bytes; shorter documents are not compressed
-	minZstdBytes     = 2 << 10   // in bytes; shorter documents are compressed with s2 and a dictionary, in a quarter of the time of zstd
-	minS2LongBytes   = 64 << 10  // in bytes; longer documents are compressed with s2 alone, in a third of the time of zstd, to a third more bytes
-	zstdWindowBytes  = 256 << 10 // window of the zstd encoder in bytes, which is memory that the encoder keeps; most documents have some kilobytes
-	maxUnpackedBytes = 256 << 20 // length of the longest valid document, in bytes
-	packS2           = 1         // first byte of a document that s2 has compressed with the dictionary; neither JSON nor zstd begins with this byte
-	packS2Long       = 2         // first byte of a document that s2 has compressed without the dictionary
+	minPackedBytes   = 512       // shorter documents are not compressed
+	minZstdBytes     = 2 << 10   // shorter: s2 and a dictionary, in a quarter of the time of zstd
+	minS2LongBytes   = 64 << 10  // longer: s2 alone, in a third of the time of zstd, to a third more bytes
+	zstdWindowBytes  = 256 << 10 // memory that the encoder keeps; most documents have some kilobytes
+	maxUnpackedBytes = 256 << 20 // of the longest valid document
+	packS2           = 1         // first byte of a document in s2 with the dictionary; neither JSON nor zstd begins with it
+	packS2Long       = 2         // first byte of a document in s2 without the dictionary
 )
 
-// smallDict is the s2 dictionary, text that many small documents contain. Field names are a third of a small document.
-// The dictionary is part of the file format. A changed dictionary would need a new first byte instead of packS2.
+// smallDict is the s2 dictionary: text of many small documents. It is part of the file format; a changed dictionary
+// would need a new first byte instead of packS2.
 const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"type":"message","role":"user","content":[{"type":"input_text","text":"` +
 	`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_01","content":[{"type":"text","text":"{"type":"tool_use","id":"toolu_01","name":"","input":{` +
 	`[{"role":"assistant","content":null,"tool_calls":[{"id":"call_","type":"function","function":{"name":"","arguments":"{\"command\":\"` +
@@ -32,9 +32,8 @@ const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"
 	`"status":200,"outcome":"complete","new":[],"new_from":1,"reply":{"id":"chatcmpl-","text":"","calls":[{"id":"call_","name":"","args":"{\"path\":\""}],` +
 	`"finish":"stop","input_tokens":1,"cached_tokens":1,"output_tokens":1},"latency_ms":1.0,"first_byte_ms":1.0,"book":"","config":""}`
 
-// packer compresses documents, which take most of the file. Without compression a long session would take twice the
-// bytes of its transcript. The encoder and the decoder are created at their first use. A packer is safe for concurrent
-// use.
+// packer compresses documents, which take most of the file: a long session would take twice the bytes of its
+// transcript. It is safe for concurrent use.
 type packer struct {
 	once sync.Once
 	enc  *zstd.Encoder
@@ -45,13 +44,11 @@ type packer struct {
 	dict     *s2.Dict
 }
 
-// smallDictionary returns the s2 dictionary of smallDict.
 func (p *packer) smallDictionary() *s2.Dict {
 	p.dictOnce.Do(func() { p.dict = s2.MakeDict([]byte(smallDict), []byte(`{"id":"`)) })
 	return p.dict
 }
 
-// initZstd creates the zstd encoder and decoder at the first call.
 func (p *packer) initZstd() error {
 	p.once.Do(func() {
 		p.enc, p.err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
@@ -63,13 +60,12 @@ func (p *packer) initZstd() error {
 	return p.err
 }
 
-// pack returns the compressed document, or doc itself if compression does not make it smaller.
 func (p *packer) pack(doc []byte) ([]byte, error) {
 	if len(doc) < minPackedBytes {
 		return doc, nil
 	}
 	if len(doc) < minZstdBytes {
-		var buf [minZstdBytes + minZstdBytes/4]byte // on the stack; the clone below has no spare capacity
+		var buf [minZstdBytes + minZstdBytes/4]byte // on the stack
 		buf[0] = packS2
 		if n := 1 + len(p.smallDictionary().Encode(buf[1:], doc)); n < len(doc) {
 			return bytes.Clone(buf[:n]), nil
@@ -80,7 +76,7 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 		out := make([]byte, 1+s2.MaxEncodedLen(len(doc)))
 		out[0] = packS2Long
 		if out = out[:1+len(s2.Encode(out[1:], doc))]; len(out) < len(doc) {
-			return slices.Clone(out), nil // the copy has no spare capacity
+			return slices.Clone(out), nil // without spare capacity
 		}
 		return doc, nil
 	}
@@ -93,8 +89,7 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 	return doc, nil
 }
 
-// unpack reverses pack. It recognizes the form of a document by the first bytes: an uncompressed document is JSON,
-// and a zstd frame begins with a magic number (RFC 8878).
+// unpack reverses pack. An uncompressed document is JSON, and a zstd frame begins with a magic number (RFC 8878).
 func (p *packer) unpack(doc []byte) ([]byte, error) {
 	if len(doc) > 0 && doc[0] == packS2 {
 		return unpackS2(doc[1:], minZstdBytes, p.smallDictionary().Decode)
@@ -132,7 +127,7 @@ func unpackS2(doc []byte, maxBytes int, decode func(room, doc []byte) ([]byte, e
 
 // close releases the decoder. A closed packer must not be used.
 func (p *packer) close() {
-	p.once.Do(func() {}) // waits for a call of initZstd in progress
+	p.once.Do(func() {}) // waits for a running initZstd
 	if p.dec != nil {
 		p.dec.Close()
 	}

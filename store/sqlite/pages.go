@@ -15,19 +15,19 @@ import (
 	"precept/internal/session"
 )
 
-// A walk reads all rows of a table in a range. It reads a page, releases the connection, and then calls a function with
-// the rows of the page. While the function runs, the walk holds no snapshot of the database. A snapshot would prevent
-// checkpoints, and the WAL would grow without limit during a slow export.
+// A walk reads all rows of a table in a range, and releases the connection before it calls a function with the rows of
+// a page. A snapshot of the database, held during a slow export, would prevent checkpoints, and the WAL would grow
+// without limit.
 const (
-	pageRows  = 256     // maximum number of rows of a page
-	pageBytes = 1 << 20 // size of the documents of a page, in bytes, at which the page ends
-	walkRows  = 8192    // maximum number of rows that one step of a walk examines
+	pageRows  = 256     // rows of a page
+	pageBytes = 1 << 20 // of documents, at which a page ends
+	walkRows  = 8192    // rows that one step of a walk examines
 )
 
 // Exchanges returns the stored exchanges of a session, ordered by turn, then by arrival.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (list []sample.Exchange) {
-		// The query has no ORDER BY, because SQLite would copy every document in order to sort the rows.
+		// No ORDER BY: SQLite would copy every document to sort the rows.
 		rids := map[string]int64{}
 		for r := range c.query("SELECT rid, data, items FROM exchanges WHERE sid = ?", sid) {
 			var rid int64
@@ -50,7 +50,7 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 
 const sampleColumns = "m.data, m.agent, s.id"
 
-// scanSample reads sampleColumns into m and the columns after them into more, and returns the size of the sample in
+// scanSample reads sampleColumns into m and the columns after them into dest, and returns the size of the sample in
 // bytes.
 func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, dest ...any) int {
 	var data []byte
@@ -60,9 +60,8 @@ func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, dest ...any)
 	return len(doc)
 }
 
-// EachSample calls fn for the samples of a tenant ("" means all tenants) with since <= CreatedAt < until (a
-// zero time means no bound), in the order of their first write. Samples that are written during the walk
-// may be included. EachSample stops at the first error of fn, and returns this error.
+// EachSample calls fn for the samples of a tenant ("" means all) with since <= CreatedAt < until (zero means no bound),
+// in the order of their first write. Samples written meanwhile may be included. The first error of fn ends the walk.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(rid) FROM samples"}, `SELECT m.rid, `+sampleColumns+`, t.name FROM samples m
 		JOIN sessions s ON s.sid = m.sid JOIN tenants t ON t.id = m.tenant
@@ -73,11 +72,10 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 		}, fn)
 }
 
-// sampleStream is the name of the stream of all samples.
 const sampleStream = "samples"
 
-// SampleStreams returns the position of the newest sample, under the name of the stream. SamplesAfter reads up to this
-// position. Positions increase in the order of the writes, even after deletions.
+// SampleStreams returns the position of the newest sample, under the name of the stream. Positions increase in the
+// order of the writes, even after deletions.
 func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	newest, err := read(ctx, s, func(c *conn) int64 { return c.queryInt("SELECT max(rid) FROM samples") })
 	if err != nil || newest == 0 {
@@ -86,9 +84,8 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return map[string]string{sampleStream: strconv.FormatInt(newest, 10)}, nil
 }
 
-// SamplesAfter returns the next samples between two positions. The sample at after is left out, and the sample at until
-// is included. An empty after means from the first sample, and an empty until means to the last. last is the position
-// of the last returned sample. If last equals after, no sample follows.
+// SamplesAfter returns the next samples between two positions: without after ("" means from the first), with until (""
+// means to the last). last is the position of the last one, or after if none follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	from, end := int64(0), int64(math.MaxInt64)
 	for _, bound := range []struct {
@@ -125,8 +122,8 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	return found.list, strconv.FormatInt(found.last, 10), err
 }
 
-// EachSession is like EachSample, for the sessions with since <= Started < until. It calls fn with each session and its
-// settled state, in the order of the writes that first named the sessions.
+// EachSession is like EachSample, for the sessions with since <= Started < until and their settled states, in the order
+// of the writes that first named the sessions.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error {
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+settledColumns+`
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
@@ -144,14 +141,12 @@ func scanListed(r row, v *session.ListedSession) int {
 	return len(v.Row.Data) + len(v.SettledState.Frozen)
 }
 
-// walkRange selects the rows of a walk by tenant and time.
 type walkRange struct {
 	tenant       string
 	since, until time.Time
-	lastRowQuery string // query for the last row number of the table
+	lastRowQuery string // returns the last row number of the table
 }
 
-// bounds returns the two times of the range in Unix microseconds.
 func (w *walkRange) bounds() (from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64
 	if !w.since.IsZero() {
@@ -164,9 +159,8 @@ func (w *walkRange) bounds() (from, to int64) {
 }
 
 // walk reads the rows of a table in pages, in the order of their row numbers, and calls fn with each row. The first
-// column of the query is the row number. The arguments of the query are the last row number of the previous page, the
-// highest row number of the step, the two times, the tenant and the limit. A step examines at most walkRows rows, even
-// if the query selects few of them.
+// column of query is the row number. Its arguments are the last row number of the previous page, the highest of the
+// step, the two times, the tenant and the limit. A step examines at most walkRows rows.
 func walk[T any](ctx context.Context, s *Store, within walkRange, query string, scan scanner[T], fn func(T) error) error {
 	type step struct {
 		list []T
@@ -175,7 +169,7 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 	}
 	from, to := within.bounds()
 	for current := (step{more: true}); current.more; {
-		last := current.last // a copy, because a read that waits for the disk may continue after this step
+		last := current.last // a read that waits for the disk may continue after this step
 		next, err := read(ctx, s, func(c *conn) (next step) {
 			tenantNumber := int64(0)
 			if within.tenant != "" {
@@ -207,9 +201,7 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 // scanner reads a row, and returns its value and the size of the value in bytes.
 type scanner[T any] func(c *conn, r row) (v T, bytes int)
 
-// page reads rows until it has maxRows rows or pageBytes bytes. more reports that the page ended at one of these
-// limits. The first columns of each row are read into the variables of key. After the call, key holds the first columns
-// of the last row.
+// page reads rows until it has maxRows rows or pageBytes bytes (more). key gets the first columns of the last row.
 func page[T any](c *conn, maxRows int, scan scanner[T], key []any, query string, args ...any) (list []T, more bool) {
 	size := 0
 	for r := range c.query(query, args...) {
@@ -237,14 +229,12 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (ses
 	return r.id, r.found, err
 }
 
-// unpack reverses the compression of a document.
 func (s *Store) unpack(c *conn, packed []byte) []byte {
 	doc, err := s.packer.unpack(packed)
 	c.fail(err)
 	return doc
 }
 
-// decode parses a document.
 func (c *conn) decode(doc []byte, to any) {
 	if err := json.Unmarshal(doc, to); err != nil {
 		c.fail(wrapDamaged(err))
@@ -255,7 +245,6 @@ func wrapDamaged(err error) error {
 	return fmt.Errorf("%w: %w: a stored document does not parse: %w", ErrCorrupt, session.ErrDamaged, err)
 }
 
-// position is the position of an entry in a list, given by its time and its row number.
 type position struct{ at, rid int64 }
 
 func (p position) String() string {
@@ -278,7 +267,7 @@ func parsePosition(text string) (p position, err error) {
 }
 
 // ListSessions returns a page of a tenant's sessions in the order of their start, latest first unless OldestFirst is
-// set. Both orders use the same index, and read no more rows than the page has.
+// set. Both orders use the same index.
 func (s *Store) ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error) {
 	after, order := `<`, `ORDER BY s.started DESC, s.sid DESC`
 	if within.OldestFirst {
@@ -307,9 +296,8 @@ func (s *Store) ListSamples(ctx context.Context, tenant string, within session.L
 		})
 }
 
-// readPage returns one page of a list. The first two columns of the query are the time and the row number of an
-// entry. Its arguments are the tenant, the two times of the range, the time and the row number after which the page
-// starts, and the limit.
+// readPage returns one page of a list. The first columns of the query are the time and the row number of an entry. Its
+// arguments are the tenant, the two times of the range, the time and the row number before the page, and the limit.
 func readPage[T any](ctx context.Context, s *Store, tenant string, within session.ListRange, query string, scan scanner[T]) (session.Page[T], error) {
 	after, err := parsePosition(within.After)
 	if err != nil {

@@ -214,16 +214,16 @@ func TestMigrationMakesSessionClosedWithoutSettlementDue(t *testing.T) {
 	s := openStore(t, path)
 	_, unsettled, _ := writeClosedSessions(t, s, noon)
 	if due, err := s.DueSessions(t.Context(), noon.Add(time.Hour), session.Row{}, 10); err != nil || len(due) != 0 {
-		t.Fatalf("Due before the migration = %v, %v, want none", due, err)
+		t.Fatalf("DueSessions before the migration = %v, %v, want none", due, err)
 	}
 	downgrade(t, s, 5)
 	s = openStore(t, path)
 	due, err := s.DueSessions(t.Context(), noon.Add(time.Hour), session.Row{}, 10)
 	if err != nil || len(due) != 1 || due[0].ID != unsettled {
-		t.Errorf("Due after the migration = %+v, %v, want only the session without a settlement", due, err)
+		t.Errorf("DueSessions after the migration = %+v, %v, want only the session without a settlement", due, err)
 	}
 	if list, err := s.UnsettledSessions(t.Context(), 10); err != nil || len(list) != 0 {
-		t.Errorf("Unsettled after the migration = %v, %v, want none", list, err)
+		t.Errorf("UnsettledSessions after the migration = %v, %v, want none", list, err)
 	}
 }
 
@@ -241,10 +241,10 @@ func TestMigrationMakesSessionWithLateExchangeUnsettled(t *testing.T) {
 	downgrade(t, s, 3)
 	s = openStore(t, path)
 	if n, err := s.CountUnsampled(t.Context()); err != nil || n != 1 {
-		t.Errorf("Unsampled = %d, %v, want 1", n, err)
+		t.Errorf("CountUnsampled = %d, %v, want 1", n, err)
 	}
 	list, err := s.UnsettledSessions(t.Context(), 10)
 	if err != nil || len(list) != 1 || list[0].ID != settled {
-		t.Fatalf("Unsettled after the migration = %+v, %v, want only the session with the late exchange", list, err)
+		t.Fatalf("UnsettledSessions after the migration = %+v, %v, want only the session with the late exchange", list, err)
 	}
 }

@@ -13,15 +13,13 @@ import (
 	"precept/internal/session"
 )
 
-// The states of a session.
 const (
-	stateWithoutRow int64 = 0 // an exchange, an echo or feedback names the session, whose row is not written yet
+	stateWithoutRow int64 = 0 // something names the session, whose row is not written yet
 	stateOpen       int64 = 1
 	stateClosed     int64 = 2
 	stateAside      int64 = 3 // open and set aside; neither due nor unsettled
 )
 
-// sessionKey identifies a session by the number of its tenant and its id.
 type sessionKey struct {
 	tenant int64
 	id     session.ID
@@ -29,12 +27,11 @@ type sessionKey struct {
 
 const rowColumns = "s.started, s.seen, s.state = 2, s.id, s.data, s.standin"
 
-// rowDest returns the variables for rowColumns.
 func rowDest(r *session.Row) []any {
 	return []any{&r.Started, &r.Seen, &r.Closed, &r.ID, &r.Data, &r.StartedOffline}
 }
 
-// Session returns the row of a session. The bool reports whether the row exists.
+// Session returns the row of a session, if it exists.
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
 	type result struct {
 		row   session.Row
@@ -51,10 +48,9 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 	return r.row, true, err
 }
 
-// DueSessions returns at most limit open sessions that started before a time, oldest first (ties by id, then tenant).
-// after is the last row of the previous call, after which the list continues; the zero Row means from the oldest
-// session. A session that cannot be settled therefore does not block later sessions. The same query also finds out
-// whether feedback exists, so that most sessions close without another read.
+// DueSessions returns at most limit open sessions that started before a time, oldest first (ties by id, then tenant),
+// after the last row of the previous call (or the zero Row). The query also finds whether feedback exists, so that most
+// sessions close without another read.
 func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
 	return read(ctx, s, func(c *conn) (list []session.Row) {
 		for r := range c.query(`SELECT `+rowColumns+`, t.name, (SELECT count(*) FROM exchanges e WHERE e.sid = s.sid),
@@ -70,16 +66,14 @@ func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after 
 	})
 }
 
-// txSession is a session that a transaction has looked up.
 type txSession struct {
 	sid          int64
 	state        int64
-	settled      bool // the session was settled; valid only if settledKnown is true
+	settled      bool // valid only if settledKnown is true
 	settledKnown bool
 }
 
-// findOrAdd returns a session. If the session does not exist, findOrAdd adds a row without data, which starts at the
-// time at.
+// findOrAdd returns a session, and adds a missing one without data, which starts at the time at.
 func (t *tx) findOrAdd(k sessionKey, at time.Time) *txSession {
 	if n, ok := t.sessions[k]; ok {
 		return n
@@ -92,7 +86,6 @@ func (t *tx) findOrAdd(k sessionKey, at time.Time) *txSession {
 	return n
 }
 
-// find returns the number of a session; 0 means an unknown session.
 func (t *tx) find(k sessionKey) int64 {
 	if n, ok := t.sessions[k]; ok {
 		return n.sid
@@ -100,13 +93,11 @@ func (t *tx) find(k sessionKey) int64 {
 	return t.db.sessionNumber(k.tenant, k.id)
 }
 
-// sessionNumber returns the number of a session; 0 means an unknown session.
 func (c *conn) sessionNumber(tenant int64, id session.ID) int64 {
 	return c.queryInt("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id, tenant)
 }
 
-// readSession runs fn in a read, with the number of a session, and returns the result of fn. For an unknown session it
-// returns the zero value.
+// readSession runs fn in a read, with the number of a session. For an unknown session it returns the zero value.
 func readSession[T any](ctx context.Context, s *Store, tenant string, id session.ID, fn func(c *conn, sid int64) T) (T, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (v T) {
 		if sid := c.sessionNumber(tenantNumber, id); sid != 0 {
@@ -116,12 +107,12 @@ func readSession[T any](ctx context.Context, s *Store, tenant string, id session
 	})
 }
 
-// putRow writes the row of a session, unless the stored row has a newer Seen, so that a late or repeated batch does not
-// replace a newer row. A stand-in is the row of a session that began while the store did not answer. Any other row
-// replaces a stand-in, and a stand-in replaces only a stand-in. A closed session stays closed.
+// putRow writes the row of a session, unless the stored row has a newer Seen. The row of a session that began while the
+// store did not answer (StartedOffline) replaces only such a row, and every other row replaces it. A closed session
+// stays closed.
 func (t *tx) putRow(r session.Row) {
 	tenant := t.findOrAddTenant(r.Tenant)
-	started, seen, data := micros(r.Started), micros(r.Seen), notNull(r.Data) // NULL would mean that the row is not written yet
+	started, seen, data := micros(r.Started), micros(r.Seen), notNull(r.Data) // NULL would mean a missing row
 	state := stateOpen
 	if r.Closed {
 		state = stateClosed
@@ -158,11 +149,10 @@ func (t *tx) putRow(r session.Row) {
 	}
 }
 
-// maxCachedTenants is the maximum number of cached tenants. There may be many, because with by-credential tenancy every
-// client key is a tenant.
+// maxCachedTenants limits tenantNames. With by-credential tenancy, every client key is a tenant.
 const maxCachedTenants = 4096
 
-// tenantNames caches the numbers of stored tenants by name. A number stays valid, because tenants are never deleted.
+// tenantNames caches the numbers of stored tenants by name. Tenants are never deleted.
 type tenantNames struct {
 	mu      sync.RWMutex
 	numbers map[string]int64
@@ -189,7 +179,6 @@ func (n *tenantNames) add(m map[string]int64) {
 
 const tenantByName = "SELECT id FROM tenants WHERE name = ?"
 
-// tenantNumber returns the number of a tenant, for a read; 0 means an unknown tenant.
 func (s *Store) tenantNumber(c *conn, name string) int64 {
 	if id, ok := s.tenants.get(name); ok {
 		return id
@@ -201,8 +190,7 @@ func (s *Store) tenantNumber(c *conn, name string) int64 {
 	return id
 }
 
-// readTenant runs fn in a read, with the number of a tenant, and returns the result of fn. For an unknown tenant it
-// returns the zero value.
+// readTenant runs fn in a read, with the number of a tenant. For an unknown tenant it returns the zero value.
 func readTenant[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, tenantNumber int64) T) (T, error) {
 	return read(ctx, s, func(c *conn) (v T) {
 		if tenantNumber := s.tenantNumber(c, tenant); tenantNumber != 0 {
@@ -212,8 +200,8 @@ func readTenant[T any](ctx context.Context, s *Store, tenant string, fn func(c *
 	})
 }
 
-// findOrAddTenant returns the number of a tenant, and adds a new tenant. The number of a new tenant is cached only
-// after the commit, because after a rollback another tenant could get the number.
+// findOrAddTenant returns the number of a tenant, and adds a missing one. Its number is cached after the commit: after
+// a rollback a different tenant could get it.
 func (t *tx) findOrAddTenant(name string) int64 {
 	id, ok := t.tenants[name]
 	if ok {
@@ -226,7 +214,6 @@ func (t *tx) findOrAddTenant(name string) int64 {
 	return id
 }
 
-// tenantNumber returns the number of a tenant, and adds no tenant; 0 means an unknown tenant.
 func (t *tx) tenantNumber(name string) int64 {
 	if id, ok := t.store.tenants.get(name); ok {
 		return id
@@ -246,16 +233,15 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	})
 }
 
-// hashKey returns the key of a text id, the first 64 bits of its SHA-256. Two ids of one session practically never have
-// equal keys by accident. A client cannot cause equal keys of exchanges or samples, because this program makes the ids
-// of both.
+// hashKey returns the key of a text id, the first 64 bits of its SHA-256. A client cannot cause equal keys, because
+// this program makes the ids of exchanges and samples.
 func hashKey(id string) int64 {
 	sum := sha256.Sum256([]byte(id))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
-// echoKey returns the key of an echo in the table. k already depends on the tenant, because it is a hash of the tenant
-// and the text. The number of the tenant separates two tenants even if their hashes are equal.
+// echoKey returns the key of an echo in the table. k is a hash of the tenant and the text; the number of the tenant
+// separates tenants even if their hashes are equal.
 func echoKey(tenant int64, k session.EchoKey) int64 {
 	return int64(mix(uint64(k) ^ mix(uint64(tenant))))
 }
@@ -268,12 +254,12 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// asideExchange is the value of the column aside.out for an exchange. Readmit does not readmit exchanges, because the
-// step on an exchange is not repeated.
+// asideExchange is the value of the column aside.out for an exchange. Readmit leaves exchanges out, because their step
+// is not repeated.
 const asideExchange = 2
 
-// SetAside records sessions and exchanges at which a step panicked. Due and Unsettled leave out such a session until
-// Readmit readmits it, or until a settlement of the session succeeds.
+// SetAside records sessions and exchanges at which a step panicked. DueSessions and UnsettledSessions leave out such a
+// session until Readmit or a settlement.
 func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	if len(list) == 0 {
 		return nil
@@ -285,7 +271,6 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	})
 }
 
-// setAside stores that a step panicked at a session or an exchange, and counts the panics.
 func (t *tx) setAside(a *session.DeadLetter) {
 	doc, err := json.Marshal(a)
 	if err != nil {
@@ -305,8 +290,7 @@ func (t *tx) setAside(a *session.DeadLetter) {
 	}
 }
 
-// Readmit makes the sessions that were set aside fewer than maxTries times due again, and returns their
-// number.
+// Readmit makes the sessions that were set aside fewer than maxTries times due again, and returns their number.
 func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	err = s.update(ctx, "readmit", func(t *tx) {
 		t.db.exec("UPDATE sessions SET state = ? WHERE state = ? AND sid IN (SELECT sid FROM aside WHERE out = 1 AND tries < ?)", stateOpen, stateAside, maxTries)
@@ -315,8 +299,7 @@ func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	return n, err
 }
 
-// DeadLetters returns at most limit sessions and exchanges that were set aside, latest first, and the number of all of
-// them.
+// DeadLetters returns at most limit sessions and exchanges that were set aside, latest first, and the number of all.
 func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
 	type result struct {
 		list  []session.DeadLetter
@@ -338,8 +321,8 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 	return r.list, r.total, err
 }
 
-// CountUnsampled returns the number of exchanges that have no sample because they arrived after the settlement of their
-// session, or because their session is set aside.
+// CountUnsampled returns the number of exchanges without a sample, because they arrived after the settlement of their
+// session, or because it is set aside.
 func (s *Store) CountUnsampled(ctx context.Context) (int64, error) {
 	return read(ctx, s, func(c *conn) int64 {
 		late := c.queryInt("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")

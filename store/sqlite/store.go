@@ -1,31 +1,13 @@
-// Package sqlite is the embedded store: sessions, echoes, exchanges, samples, feedback, counters
-// and priors in one SQLite file in WAL mode.
+// Package sqlite is the embedded store: sessions, echoes (keys by which a session is found), exchanges, samples,
+// feedback and counters in one SQLite file in WAL mode.
 //
-// Store has the groups of methods that store/storetest declares, and passes its tests:
+// Every write is one transaction, and every call ends when its context ends. Test errors with errors.Is. The caller may
+// repeat a write after ErrBusy, session.ErrDiskFull and the end of a context; after session.ErrInvalid a repetition
+// fails again, and after ErrCorrupt the caller opens the store again. Times have a precision of microseconds, in UTC.
 //
-//	sessions  Session, FindEcho, Due, Write (one transaction, safe to repeat)
-//	feedback  AddFeedback, Feedback, FeedbackEntry, SessionFeedback, Unsettled; Park, ParkedEntry, Join,
-//	          PurgeParked for feedback that arrives before its exchange
-//	counters  Applied, Settle (compare-and-swap of a version), Counters, Tenants
-//	models    Raise, Maxima, Priors, PutPriors; Meta, InitMeta for values of the program
-//	samples   Exchanges, SampleSession, EachSample, EachSession (walks of bounded memory)
-//	lists     Newest, ListSamples, by pages
-//	aside     SetAside, Readmit, DeadLetters, Unsampled (items at which a step panicked)
-//	notes     SessionNote, TenantNote, EachNote, WriteNotes, Claim, ReleaseLease (for the distiller)
-//	keeping   Forget, ForgetTenant, Retain, Stats, Sync, Close
-//
-// Open makes or opens the file, and renames a damaged file. Lock reserves a data directory for one
-// process.
-//
-// Every write is one transaction, which is atomic even if the process is killed. Every call ends when its context
-// ends. Test errors with errors.Is. After ErrBusy, session.ErrDiskFull and the end of a context the
-// caller may repeat the write. After session.ErrInvalid a repetition fails again. After ErrCorrupt
-// the caller opens the store again. Times have a precision of microseconds, and are in UTC.
-//
-// Hazards. A commit does not sync the disk. A power failure may undo the last transactions, each as a whole, unless
-// Sync ran after them. A write whose context ended may still have been stored. Such a write can be repeated, and
-// Settle has versions for this purpose. The file must be on a local disk, because WAL mode needs shared memory, and
-// the file locks of network file systems are not reliable.
+// A commit does not sync the disk: a power failure may undo the last transactions, each as a whole, unless Sync ran
+// after them. A write whose context ended may still have been stored. The file must be on a local disk, because WAL
+// mode needs shared memory, and the file locks of network file systems are not reliable.
 package sqlite
 
 import (
@@ -46,45 +28,42 @@ import (
 
 // Options holds the path of the store and its limits.
 type Options struct {
-	Path string // database file; Open makes a missing directory
+	Path string // Open makes a missing directory
 	// ReadOnly opens an existing file while a server runs and writes nothing.
 	ReadOnly bool
-	// Now returns the time for the name of a damaged file that is set aside. The store has no other
-	// clock.
+	// Now returns the time for the name of a damaged file; it is the only use of the clock.
 	Now func() time.Time
-	// BusyTimeout is the longest wait for the lock of another process; 0 means 2 s. A context may end the wait earlier.
+	// BusyTimeout is the longest wait for the lock of another process; 0 means 2 s.
 	BusyTimeout time.Duration
-	// MaxParked is the maximum number of parked feedback entries of one tenant; 0 means 100,000. The maximum for all
-	// tenants together is twice this number.
+	// MaxParked limits the parked feedback entries of one tenant; 0 means 100,000. All tenants together may have twice
+	// as many.
 	MaxParked int
-	// MaxFeedback is the maximum number of feedback entries of one session, and of entries that are parked under one
-	// key; 0 means session.MaxFeedback.
+	// MaxFeedback limits the feedback entries of one session, and under one key; 0 means session.MaxFeedback.
 	MaxFeedback int
 }
 
-// Store is the embedded store. A Store is safe for concurrent use.
+// Store is the embedded store, safe for concurrent use.
 type Store struct {
 	options     Options
-	readURI     string        // URI of the file for connections for reads
+	readURI     string        // for reads
 	notice      string        // result of Notice
-	foundSchema int           // schema version that Open found
+	foundSchema int           // that Open found
 	fileCheck   *fileIdentity // nil if the store is read-only
 
 	writeConn chan *conn    // holds the connection for writes while no write runs
-	readers   chan struct{} // holds one value for each read that may still begin, at most maxReaders
+	readers   chan struct{} // one value for each read that may still begin
 	idle      idleConns     // open connections for reads that are not in use
 	closed    chan struct{}
-	closeOnce sync.Once // guards Close
+	closeOnce sync.Once
 	tenants   tenantNames
-	newestGen generation // generation to which new echoes are written; guarded by writeConn
+	newestGen generation // for new echoes; guarded by writeConn
 	packer    packer
 }
 
 // Open opens the store at o.Path, makes a missing file, and migrates an older schema.
 //
-// If the file is not a database, or is damaged beyond reading, Open renames the file to <name>.corrupt-<time> and
-// makes an empty one. Notice then reports this. Open refuses the database of another program or of a newer release,
-// and leaves it unchanged.
+// A file that is damaged or not a database is renamed to <name>.corrupt-<time> and replaced by an empty one; Notice
+// reports this. The database of another program or of a newer release is refused, and stays unchanged.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = withDefaults(o)
 	path, err := filepath.Abs(o.Path)
@@ -92,8 +71,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, err)
 	}
 	o.Path = path
-	// POSIX locks are lost when the process closes any other descriptor of the file, as fileCheck does. OFD locks are
-	// not. A system without OFD locks uses POSIX locks.
+	// POSIX locks are lost when the process closes another descriptor of the file, as fileCheck does. OFD locks are
+	// not, but some systems lack them.
 	_, _ = sqlite.OFDLocking(true)
 	var s *Store
 	if o.ReadOnly {
@@ -107,7 +86,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// replaceDamaged sets a damaged file aside and makes an empty one.
 func replaceDamaged(ctx context.Context, o Options, damage error) (*Store, error) {
 	aside, err := setAside(o.Path, o.Now())
 	if err != nil {
@@ -120,14 +98,13 @@ func replaceDamaged(ctx context.Context, o Options, damage error) (*Store, error
 	return s, err
 }
 
-// Notice returns a message of Open for the operator; "" means no message.
+// Notice returns a message of Open for the operator, or "".
 func (s *Store) Notice() string { return s.notice }
 
-// SchemaVersions returns the schema version that Open found, and the schema version of this release. Older releases
-// refuse a file that Open has migrated to this version.
+// SchemaVersions returns the schema version that Open found, and that of this release. Older releases refuse a migrated
+// file.
 func (s *Store) SchemaVersions() (from, to int) { return s.foundSchema, schemaVersion }
 
-// withDefaults returns o, with default values for the limits that are not set.
 func withDefaults(o Options) Options {
 	if o.BusyTimeout <= 0 {
 		o.BusyTimeout = 2 * time.Second
@@ -141,7 +118,6 @@ func withDefaults(o Options) Options {
 	return o
 }
 
-// openWriter opens the store for reading and writing.
 func openWriter(ctx context.Context, o Options) (*Store, error) {
 	if err := prepareDir(o.Path); err != nil {
 		return nil, err
@@ -174,9 +150,8 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// checkFile reads the application id and the schema of the file through a read-only connection,
-// because a connection for writing would switch the file of another program to WAL mode. A missing
-// file is created with mode 0600.
+// checkFile reads the application id and the schema through a read-only connection, because one for writing would
+// switch the file of another program to WAL mode. A missing file is created with mode 0600.
 func (s *Store) checkFile(ctx context.Context) error {
 	// Only the owner may read the conversations in the file. SQLite gives the WAL the mode of the file.
 	f, err := os.OpenFile(s.options.Path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -197,15 +172,13 @@ func (s *Store) checkFile(ctx context.Context) error {
 	})
 }
 
-// prepare migrates the database to this schema, checks that all tables can be read, and reads the
-// number of the newest generation of echoes.
+// prepare migrates the database, checks that all tables can be read, and reads the newest generation of echoes.
 func (s *Store) prepare(c *conn) {
 	s.foundSchema = migrate(c)
 	checkTables(c)
 	s.newestGen = newestGeneration(c)
 }
 
-// openReadOnly opens an existing store for reading.
 func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 	if _, err := os.Stat(o.Path); err != nil {
 		if e, ok := errors.AsType[*fs.PathError](err); ok {
@@ -232,14 +205,13 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 	}
 	s, err := openURI(fileURI(o.Path, "ro"))
 	if _, walErr := os.Stat(o.Path + "-wal"); err != nil && errors.Is(walErr, os.ErrNotExist) {
-		// The store is closed, and its directory does not allow the shared-memory file of the WAL.
-		// Without a WAL there is no writer, and the file can be read as immutable.
+		// The store is closed, and its directory does not allow the WAL's shared-memory file. Without a WAL there is no
+		// writer, and the file can be read as immutable.
 		return openURI(fileURI(o.Path, "ro") + "&immutable=1")
 	}
 	return s, err
 }
 
-// newStore returns a store without connections; uri is the address for reads.
 func newStore(o Options, uri string) *Store {
 	s := &Store{
 		options: o, readURI: uri, writeConn: make(chan *conn, 1), closed: make(chan struct{}),
@@ -251,7 +223,6 @@ func newStore(o Options, uri string) *Store {
 	return s
 }
 
-// addRemedy adds a remedy to an error of Open or Lock.
 func addRemedy(err error, readOnly bool) error {
 	switch {
 	case errors.Is(err, ErrReadOnly) && !readOnly:
@@ -268,15 +239,12 @@ func addRemedy(err error, readOnly bool) error {
 
 // The settings of the connections:
 //   - journal_mode WAL: readers and the writer do not wait for each other.
-//   - synchronous NORMAL: a commit is a write without an fsync. If the process dies, nothing is lost. A power failure
-//     may undo the last transactions, each as a whole. Sync calls fsync.
-//   - page_size 8 KiB: exchanges have 1 to 4 KiB. Pages of 4 KiB would need overflow pages for most
-//     of them, and pages of 16 KiB double the cost of small updates.
-//   - cache_size 4 MiB for the writer and 1 MiB for a reader, no mmap: the idle program stays small,
-//     and the file cache of the operating system suffices.
-//   - wal_autocheckpoint 1000 pages (8 MiB); journal_size_limit truncates the WAL after a burst of writes.
+//   - synchronous NORMAL: a commit is a write without an fsync, and only a power failure may undo it.
+//   - page_size 8 KiB: for exchanges of 1 to 4 KiB, smaller pages would need overflow pages, and larger pages double
+//     the cost of small updates.
+//   - cache_size 4 MiB for the writer and 1 MiB for a reader, no mmap: the file cache of the system suffices.
+//   - journal_size_limit truncates the WAL after a burst of writes.
 //   - secure_delete: forgotten data is overwritten, not only unlinked.
-//   - query_only for readers. A store with Options.ReadOnly also opens the file with mode=ro.
 const (
 	commonSettings = `
 PRAGMA temp_store = MEMORY;
@@ -303,7 +271,6 @@ func fileURI(path, mode string) string {
 	return u.String()
 }
 
-// The keys of the result of Stats.
 const (
 	totalSessions      = "sessions"
 	totalExchanges     = "exchanges"
@@ -361,7 +328,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// close closes all connections, after all reads and the running write have ended.
 func (s *Store) close() error {
 	for range maxReaders { // after maxReaders values no read is in progress, and none can begin
 		<-s.readers
@@ -372,8 +338,7 @@ func (s *Store) close() error {
 	}
 	if s.fileCheck != nil {
 		all = append(all, <-s.writeConn)
-		// If the file was replaced, closing the connections would write pages into the new file. They therefore stay
-		// open.
+		// If the file was replaced, closing the connections would write pages into the new file. They stay open.
 		if err := s.fileCheck.check(); err != nil {
 			return err
 		}

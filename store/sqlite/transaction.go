@@ -14,14 +14,13 @@ import (
 	"precept/internal/session"
 )
 
-// maxReaders is the maximum number of connections for reads. With a single connection, all reads would wait for a read
-// that waits for a slow disk.
+// maxReaders is the number of connections for reads. With one, all reads would wait for a read that waits for a slow
+// disk.
 const maxReaders = 8
 
-// read runs fn on a connection for reads, in a new goroutine, and returns the result of fn. When ctx ends, read
-// interrupts SQLite and returns the error of ctx. If SQLite waits for the disk at this moment, the read keeps its
-// connection until the disk answers, and fn may still run after read has returned. fn must therefore not read variables
-// that change, and must not write variables of the caller. Close waits for such a read.
+// read runs fn on a connection for reads, in a new goroutine. When ctx ends, read interrupts SQLite and returns; if
+// SQLite waits for the disk, fn may still run then, so it must not read variables that change, or write variables of
+// the caller. Close waits for such a read.
 //
 // A panic of fn continues in the caller.
 func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {
@@ -47,7 +46,6 @@ func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {
 	}
 }
 
-// readResult is the result of a read: the value, the error or the panic of its function.
 type readResult[T any] struct {
 	value    T
 	err      error
@@ -68,7 +66,6 @@ func (p *readPanic) Unwrap() error {
 	return err
 }
 
-// runRead runs fn on an idle connection, or on a new one.
 func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResult[T]) {
 	c := s.idle.take()
 	if c == nil {
@@ -93,14 +90,13 @@ func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResu
 	return r
 }
 
-// idleConns holds the open connections for reads that are not in use. take returns the connection of the last put, so
-// that few connections are used and fill their caches.
+// idleConns holds the unused connections for reads. take returns the connection of the last put, so that few
+// connections are used and fill their caches.
 type idleConns struct {
 	mu   sync.Mutex
 	list []*conn
 }
 
-// take removes and returns an idle connection; nil means no connection is idle.
 func (i *idleConns) take() *conn {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -139,7 +135,7 @@ func take[T any](ctx context.Context, s *Store, ch <-chan T) (v T, err error) {
 	}
 }
 
-// takeWriter waits for the connection for writes. The caller sends the connection back to s.writeConn.
+// takeWriter waits for the connection for writes, which the caller sends back to s.writeConn.
 func (s *Store) takeWriter(ctx context.Context) (*conn, error) {
 	if s.options.ReadOnly {
 		return nil, fmt.Errorf("%w: this store was opened for reading", ErrReadOnly)
@@ -147,21 +143,19 @@ func (s *Store) takeWriter(ctx context.Context) (*conn, error) {
 	return take(ctx, s, s.writeConn)
 }
 
-// tx is a write transaction.
 type tx struct {
 	db       *conn
 	store    *Store
-	tenants  map[string]int64          // numbers of the tenants of the transaction by name, which the store caches after the commit
-	sessions map[sessionKey]*txSession // sessions that the transaction has looked up
-	totals   map[string]int64          // changes of the totals, by name
-	onCommit []func()                  // called after the commit
+	tenants  map[string]int64          // numbers of tenants, cached after the commit
+	sessions map[sessionKey]*txSession // looked up so far
+	totals   map[string]int64          // changes, by name
+	onCommit []func()
 
-	sampleRow int64 // row number of the next sample; 0 means not read yet
+	sampleRow int64 // next row number; 0 means not read yet
 }
 
-// update runs fn in one write transaction, so that either all changes of fn are stored or none. fn aborts the
-// transaction with conn.fail. If the disk is full, update runs a checkpoint, which may free the space of the WAL, and
-// then runs fn again. op names the operation in the error.
+// update runs fn in one write transaction; conn.fail aborts it. On a full disk it runs a checkpoint, which may free the
+// space of the WAL, and fn again.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 	err := classifyError(s.transact(ctx, fn))
 	if errors.Is(err, session.ErrDiskFull) && s.checkpoint(ctx, false) == nil {
@@ -173,7 +167,6 @@ func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 	return nil
 }
 
-// transact runs fn in one write transaction, once.
 func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 	c, err := s.takeWriter(ctx)
 	if err != nil {
@@ -187,7 +180,7 @@ func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 		return err
 	}
 	committed := false
-	defer func() { // also after a panic of fn, because the connection must not stay in a transaction
+	defer func() { // also after a panic: the connection must not stay in a transaction
 		if !committed {
 			err = cmp.Or(err, c.rollback())
 		}
@@ -209,8 +202,7 @@ func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 	return nil
 }
 
-// retry repeats fn while another process holds the lock, until BusyTimeout has passed or the
-// context ends.
+// retry repeats fn while another process holds the lock, until BusyTimeout has passed or the context ends.
 func (s *Store) retry(ctx context.Context, fn func() error) error {
 	var waited time.Duration
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
@@ -232,7 +224,6 @@ func (s *Store) retry(ctx context.Context, fn func() error) error {
 	}
 }
 
-// addTotals adds the changes of the transaction to the stored totals.
 func (t *tx) addTotals() {
 	for name, n := range t.totals {
 		if n != 0 {
@@ -241,9 +232,8 @@ func (t *tx) addTotals() {
 	}
 }
 
-// checkpoint copies the WAL into the file, and truncates the WAL. If wait is true, checkpoint waits up to BusyTimeout
-// for readers of the WAL. If readers prevent the checkpoint, the error is nil, because a later checkpoint copies the
-// rest.
+// checkpoint copies the WAL into the file, and truncates it. If wait is true, it waits up to BusyTimeout for readers.
+// If readers prevent the checkpoint, the error is nil: a later one copies the rest.
 func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 	c, err := s.takeWriter(ctx)
 	if err != nil {
@@ -279,11 +269,11 @@ func (s *Store) Sync(ctx context.Context) error {
 		return err
 	}
 	defer func() { s.writeConn <- c }()
-	// fsync covers writes through any descriptor of the file. Closing this descriptor releases no lock, because SQLite
-	// has none on the WAL.
+	// fsync covers writes through any descriptor of the file. Closing this one releases no lock, because SQLite has
+	// none on the WAL.
 	f, err := os.OpenFile(s.options.Path+"-wal", os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the last checkpoint removed the WAL, and a checkpoint syncs the file
+		return nil // the last checkpoint removed the WAL, and synced the file
 	}
 	if err != nil {
 		return fmt.Errorf("sqlite: sync: %w", err)

@@ -13,7 +13,7 @@ import (
 //
 // After session.ErrInvalid nothing was stored, and one of the values can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
-	docs, err := b.Documents() // before the connection for writes is taken, because encoding is half of the work
+	docs, err := b.Documents() // before the connection for writes is taken: encoding is half of the work
 	var compressed packed
 	if err == nil {
 		compressed, err = s.pack(&docs)
@@ -36,8 +36,6 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	})
 }
 
-// deleteStaleSamples deletes, for the sessions in b.Whole, the stored samples that are not in the batch. The batch
-// has all samples of these sessions.
 func (t *tx) deleteStaleSamples(b session.Batch) {
 	if len(b.AllSamplesOf) == 0 {
 		return
@@ -67,10 +65,8 @@ func (t *tx) deleteStaleSamples(b session.Batch) {
 	}
 }
 
-// packed holds the compressed documents of a batch.
 type packed struct{ exchanges, items, samples [][]byte }
 
-// pack compresses the documents of a batch.
 func (s *Store) pack(d *session.Documents) (p packed, err error) {
 	pack := func(list *[][]byte, doc []byte) {
 		var out []byte
@@ -89,8 +85,7 @@ func (s *Store) pack(d *session.Documents) (p packed, err error) {
 	return p, err
 }
 
-// putExchange adds an exchange, unless the session has an exchange with its id. data and items are the compressed
-// documents of the exchange.
+// putExchange adds an exchange, unless the session has one with its id. data and items are compressed.
 func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 	tenant := t.findOrAddTenant(e.Tenant)
 	ses := t.findOrAdd(sessionKey{tenant, id}, e.At)
@@ -104,8 +99,8 @@ func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 	t.markForSettlement(ses)
 }
 
-// markForSettlement ensures that a new exchange becomes a sample. A session without a row becomes open, and a settled
-// session becomes unsettled.
+// markForSettlement ensures that a new exchange becomes a sample: a session without a row becomes open, and a settled
+// session unsettled.
 func (t *tx) markForSettlement(ses *txSession) {
 	switch ses.state {
 	case stateWithoutRow:
@@ -121,7 +116,6 @@ func (t *tx) markForSettlement(ses *txSession) {
 	}
 }
 
-// putSample adds a sample, or replaces the sample with its id. data is the compressed document.
 func (t *tx) putSample(m session.StoredSample, data []byte) {
 	tenant, k := t.findOrAddTenant(m.Tenant), hashKey(m.Sample.ID)
 	sid := t.findOrAdd(sessionKey{tenant, m.ID}, m.Sample.CreatedAt).sid
@@ -130,13 +124,13 @@ func (t *tx) putSample(m session.StoredSample, data []byte) {
 	t.sampleRow += added
 	t.totals[totalSamples] += added
 	t.totals[totalSamplesEver] += added
-	if added == 0 { // the sample was built again, with later feedback
+	if added == 0 { // built again, with later feedback
 		t.db.exec("UPDATE samples SET at = ?, data = ? WHERE sid = ? AND k = ? AND data <> ?", m.Sample.CreatedAt, data, sid, k, data)
 	}
 }
 
-// nextSample returns the row number of the next sample. SQLite would use the number of the newest sample again after
-// this sample is deleted, and a reader that continues after this number would miss the new sample.
+// nextSample returns the row number of the next sample. SQLite would reuse the number of a deleted newest sample, and a
+// reader would miss the new one.
 func (t *tx) nextSample() int64 {
 	if t.sampleRow == 0 {
 		t.sampleRow = 1 + max(

@@ -11,14 +11,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// BankWriter changes a bank (a set of lesson files) that a watcher watches. Names are paths with slashes.
+// BankWriter changes a bank (a set of lesson files). Names are paths with slashes.
 type BankWriter interface {
 	Put(t *testing.T, name, text string)
 	Delete(t *testing.T, name string)
 }
 
-// OpenBank returns a writer of an empty bank, and a function that watches the bank. Until its context ends, run calls
-// onBook with each new book (the set of valid lessons) and the problems of the bank.
+// OpenBank returns a writer of an empty bank, and a function that watches it: run calls onBook with each new book (the
+// valid lessons) and the problems of the bank.
 type OpenBank func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (w BankWriter, run func(context.Context) error)
 
 // RunBank runs the conformance suite of a lesson bank.
@@ -99,7 +99,6 @@ func RunBank(t *testing.T, open OpenBank) {
 	}
 }
 
-// lessonText returns the text of a valid lesson.
 func lessonText(slug, advice string) string {
 	return strings.NewReplacer("SLUG", slug, "ADVICE", advice).Replace(`---
 schema: learning/v1
@@ -121,7 +120,7 @@ Look first: ADVICE.
 `)
 }
 
-// hasSlugs returns a condition for await: the book has exactly the lessons with these slugs, in sorted order.
+// hasSlugs returns a condition for await: the book has exactly these lessons, in sorted order.
 func hasSlugs(want ...string) func(*lesson.Book, []lesson.Problem) bool {
 	return func(b *lesson.Book, _ []lesson.Problem) bool {
 		var got []string
@@ -133,7 +132,7 @@ func hasSlugs(want ...string) func(*lesson.Book, []lesson.Problem) bool {
 	}
 }
 
-// watchedBank is a bank under test, with the last book and the last problems that its watcher reported.
+// watchedBank is a bank with the last book and the last problems of its watcher.
 type watchedBank struct {
 	BankWriter
 
@@ -142,21 +141,18 @@ type watchedBank struct {
 	problems []lesson.Problem
 }
 
-// receive stores a book and its problems. It is the callback onBook.
 func (w *watchedBank) receive(b *lesson.Book, p []lesson.Problem) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.book, w.problems = b, p
 }
 
-// last returns the last book.
 func (w *watchedBank) last() *lesson.Book {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.book
 }
 
-// await waits until the last book and its problems satisfy ok; event names the awaited event in the message.
 func (w *watchedBank) await(t *testing.T, event string, ok func(*lesson.Book, []lesson.Problem) bool) {
 	t.Helper()
 	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // the watcher uses the real clock

@@ -10,26 +10,25 @@ import (
 	"time"
 )
 
-// minClusterNodes is the smallest number of masters that a Redis Cluster can have.
+// minClusterNodes is the smallest number of masters of a Redis Cluster.
 const minClusterNodes = 3
 
-// clusterSlots is the number of slots of a Redis Cluster.
 const clusterSlots = 16384
 
 // Cluster is a real Redis Cluster of masters without replicas.
 type Cluster struct {
 	Nodes []*Redis
-	tls   []string // addresses of the TLS listeners of the nodes; nil means no TLS
+	tls   []string // nil means no TLS
 }
 
-// StartCluster starts a Cluster of three nodes, as StartClusterOf does.
+// StartCluster starts a Cluster of three nodes; see StartClusterOf.
 func StartCluster(t *testing.T, args ...string) *Cluster {
 	t.Helper()
 	return StartClusterOf(t, minClusterNodes, args...)
 }
 
-// StartClusterOf starts a Cluster on free ports, with the same number of slots on each node, and waits until each node
-// reports that the Cluster is complete. args are configuration options of each node.
+// StartClusterOf starts a complete Cluster on free ports, with equal numbers of slots on the nodes. args are
+// configuration options of each node.
 func StartClusterOf(t *testing.T, nodes int, args ...string) *Cluster {
 	t.Helper()
 	return startCluster(t, nodes, nil, args...)
@@ -42,7 +41,6 @@ func StartClusterTLS(t *testing.T, files *TLSFiles, args ...string) *Cluster {
 	return startCluster(t, minClusterNodes, files, append([]string{"--tls-cluster", "yes"}, args...)...)
 }
 
-// startCluster starts a Cluster with the given number of nodes. Each node has a TLS listener if s is not nil.
 func startCluster(t *testing.T, nodes int, files *TLSFiles, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -87,7 +85,7 @@ func (c *Cluster) await(t *testing.T, n *Redis) {
 	t.Fatalf("node %s did not report a complete Cluster within %v:\n%s", n.Addr, startLimit, info)
 }
 
-// MoveSlot moves a slot and its keys from one node to another, key by key, as redis-cli does.
+// MoveSlot moves a slot and its keys from one node to another, key by key, like redis-cli.
 func (c *Cluster) MoveSlot(slot string, from, to *Redis) error {
 	source, err := from.Do("CLUSTER", "MYID")
 	if err != nil {
@@ -126,7 +124,6 @@ func (c *Cluster) MoveSlot(slot string, from, to *Redis) error {
 	return nil
 }
 
-// addrs returns the addresses of the nodes, for clients and for the other nodes.
 func (c *Cluster) addrs() []string {
 	if c.tls != nil {
 		return c.tls

@@ -11,7 +11,6 @@ import (
 	"precept/internal/session"
 )
 
-// concurrencyCases returns the cases of concurrent writers and readers.
 func concurrencyCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"each writer reads its own writes":                  testReadOwnWrites,
@@ -26,10 +25,8 @@ func concurrencyCases() map[string]func(tester, Store) {
 	}
 }
 
-// workers is the number of goroutines that runTogether starts.
 const workers = 8
 
-// runTogether runs fn in several goroutines, and waits for their end.
 func runTogether(t tester, fn func(worker int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -43,8 +40,6 @@ func runTogether(t tester, fn func(worker int) error) {
 	wg.Wait()
 }
 
-// testReadOwnWrites tests that each of several concurrent workers can read the rows, echoes and exchanges that it has
-// just written.
 func testReadOwnWrites(t tester, s Store) {
 	const rounds = 20
 	ctx := t.Context()
@@ -87,7 +82,6 @@ func testReadOwnWrites(t tester, s Store) {
 	checkEqual(t, "sessions, exchanges and samples", []int64{st["sessions"], st["exchanges"], st["samples"]}, []int64{workers * rounds, workers * rounds, workers * rounds})
 }
 
-// testConcurrentFirstSettlements tests that one of several concurrent first settlements of a session is accepted.
 func testConcurrentFirstSettlements(t tester, s Store) {
 	var applied atomic.Int64
 	runTogether(t, func(int) error {
@@ -106,8 +100,8 @@ func testConcurrentFirstSettlements(t tester, s Store) {
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
-// testConcurrentPicks tests that replicas can write the row of a run without reading each other's rows. All workers
-// write this row, each time with a different pick, and the stored row must have all picks.
+// testConcurrentPicks tests that replicas can write the row of a run without reading each other's rows: all workers
+// write it with different picks, and the stored row has all picks.
 func testConcurrentPicks(t tester, s Store) {
 	if _, ok := s.(interface {
 		Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
@@ -142,8 +136,8 @@ func testConcurrentPicks(t tester, s Store) {
 	checkEqual(t, "members of the run", rec.Unit.Members, workers)
 }
 
-// testConcurrentSettlements tests concurrent settlements of one session. Each worker retries its settlement from the
-// current version until it is accepted, and the deltas of all workers are counted.
+// testConcurrentSettlements retries the settlement of each worker from the current version. The deltas of all workers
+// are counted.
 func testConcurrentSettlements(t tester, s Store) {
 	runTogether(t, func(int) error {
 		for {
@@ -161,7 +155,7 @@ func testConcurrentSettlements(t tester, s Store) {
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, workers)})
 }
 
-// testConcurrentJoin tests that concurrent calls of Join add each parked entry once.
+// testConcurrentJoin tests that concurrent calls of Unpark add each parked entry once.
 func testConcurrentJoin(t tester, s Store) {
 	for n := range 20 {
 		must(t, s.Park(t.Context(), tenantA, session.EchoKey(n%4), entry(fmt.Sprint(n), n, 1)))
@@ -177,7 +171,6 @@ func testConcurrentJoin(t tester, s Store) {
 	checkEqual(t, "joined entries", joined.Load(), int64(20))
 }
 
-// testConcurrentInitMeta tests that concurrent calls of InitMeta return the same value.
 func testConcurrentInitMeta(t tester, s Store) {
 	var mu sync.Mutex
 	seen := map[string]bool{}
@@ -191,8 +184,6 @@ func testConcurrentInitMeta(t tester, s Store) {
 	checkEqual(t, "different returned values", len(seen), 1)
 }
 
-// testConcurrentPutPriors tests that the store accepts exactly one of several concurrent calls of PutPriors from the
-// same version.
 func testConcurrentPutPriors(t tester, s Store) {
 	var accepted atomic.Int64
 	runTogether(t, func(w int) error {
@@ -205,7 +196,6 @@ func testConcurrentPutPriors(t tester, s Store) {
 	checkEqual(t, "accepted priors", accepted.Load(), int64(1))
 }
 
-// testConcurrentRaise tests that the highest maximum of concurrent calls of Raise is kept.
 func testConcurrentRaise(t tester, s Store) {
 	runTogether(t, func(w int) error {
 		for i := range 10 {
@@ -218,7 +208,6 @@ func testConcurrentRaise(t tester, s Store) {
 	checkEqual(t, "maxima", maxima(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 10*workers-1)})
 }
 
-// testConcurrentFeedback tests that every entry of concurrent feedback on one session is stored.
 func testConcurrentFeedback(t tester, s Store) {
 	runTogether(t, func(w int) error {
 		for i := range 10 {

@@ -8,7 +8,6 @@ import (
 	"precept/internal/session"
 )
 
-// deadLetterCases returns the cases of sessions and exchanges that are set aside after a panic.
 func deadLetterCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"late exchange of a settled session is unsampled": testLateExchange,
@@ -44,13 +43,11 @@ func deadLetterCases() map[string]func(tester, Store) {
 	}
 }
 
-// deadLetter returns the record that a step panicked at an exchange of session 1, or at the session itself if
-// exchange is empty.
+// deadLetter returns the record of a panic at an exchange of session 1, or at the session itself if exchange is empty.
 func deadLetter(exchange string) session.DeadLetter {
 	return session.DeadLetter{Tenant: tenantA, ID: id(1), Exchange: exchange, Step: "samples", Why: "index out of range <7>", At: atMinute(1)}
 }
 
-// checkDeadLetters fails the test unless the store has exactly the wanted dead letters.
 func checkDeadLetters(t tester, s Store, want ...session.DeadLetter) {
 	t.Helper()
 	list, total, err := s.DeadLetters(t.Context(), 10)
@@ -61,15 +58,15 @@ func checkDeadLetters(t tester, s Store, want ...session.DeadLetter) {
 	}
 }
 
-// countUnsampled returns the number of exchanges that still need a sample: exchanges that were stored after the
-// settlement (close) of their session, and exchanges of sessions that are set aside.
+// countUnsampled returns the number of exchanges without a sample, because they arrived after the settlement of their
+// session or it is set aside.
 func countUnsampled(t tester, s Store) int64 {
 	t.Helper()
 	return mustGet[int64](t)(s.CountUnsampled(t.Context()))
 }
 
-// testLateExchange tests that an exchange of a settled session makes the session unsettled, and that Unsampled counts
-// each of these late exchanges once until the next settlement.
+// testLateExchange tests an exchange after the settlement of its session. The session becomes unsettled, and
+// CountUnsampled counts the exchange until the next settlement.
 func testLateExchange(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	first := settlement(tenantA, 1, 0)
@@ -98,8 +95,7 @@ func testLateExchange(t tester, s Store) {
 	checkEqual(t, "unsampled and unsettled after the last settlement", []int64{countUnsampled(t, s), int64(len(unsettledSessions(t, s)))}, []int64{0, 0})
 }
 
-// testExchangeWithoutRow tests a session with exchanges but without a row, which a crash can leave. The session is due
-// and is settled like any other session, and accepts a later row.
+// testExchangeWithoutRow tests a session with exchanges but without a row, which a crash can leave.
 func testExchangeWithoutRow(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), exchange(tenantA, 2, 1)}})
 	list := dueSessions(t, s, atMinute(60), session.Row{}, 10)
@@ -115,8 +111,7 @@ func testExchangeWithoutRow(t tester, s Store) {
 	checkEqual(t, "due sessions after the settlements", len(dueSessions(t, s, atMinute(60), session.Row{}, 10)), 0)
 }
 
-// withoutExchanges returns a due row with Exchanges = 0. It fails the test if the store set Exchanges, which is
-// optional, to a different number than wanted.
+// withoutExchanges returns a due row with Exchanges = 0. Exchanges is optional, but must not be wrong.
 func withoutExchanges(t tester, r session.Row, want int) session.Row {
 	if r.Exchanges != 0 {
 		checkEqual(t, "exchanges of the session", r.Exchanges, want)
@@ -125,8 +120,7 @@ func withoutExchanges(t tester, r session.Row, want int) session.Row {
 	return r
 }
 
-// testSamplesReplaced tests that a write with AllSamplesOf deletes the earlier samples of these sessions, and no other
-// samples.
+// testSamplesReplaced tests that AllSamplesOf deletes the earlier samples of only these sessions.
 func testSamplesReplaced(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantB, 1, 4)}})
 	write(t, s, session.Batch{
@@ -141,8 +135,8 @@ func testSamplesReplaced(t tester, s Store) {
 	}
 }
 
-// testSetAsideIsNotDue tests that a session that was set aside after a panic is not due until Readmit, and that Readmit
-// omits a session with too many tries.
+// testSetAsideIsNotDue tests a session that was set aside after a panic. The session is due only after Readmit, which
+// omits sessions with too many tries.
 func testSetAsideIsNotDue(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
@@ -168,8 +162,6 @@ func testSetAsideIsNotDue(t tester, s Store) {
 	checkEqual(t, "unsampled exchanges after the settlement", countUnsampled(t, s), int64(0))
 }
 
-// testSetAsideIsNotUnsettled tests a settled session that is set aside. New feedback does not make the session
-// unsettled until Readmit.
 func testSetAsideIsNotUnsettled(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	first := settlement(tenantA, 1, 0)
@@ -185,8 +177,8 @@ func testSetAsideIsNotUnsettled(t tester, s Store) {
 	checkEqual(t, "unsettled sessions after the readmission", len(unsettledSessions(t, s)), 1)
 }
 
-// testExchangeSetAside tests that the session of an exchange that is set aside stays due, and that Readmit and a
-// settlement keep the dead letter.
+// testExchangeSetAside tests an exchange that is set aside. Its session stays due, and Readmit and a settlement keep
+// the dead letter.
 func testExchangeSetAside(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("x-1")}))

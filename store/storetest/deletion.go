@@ -10,7 +10,6 @@ import (
 	"precept/internal/session"
 )
 
-// deletionCases returns the cases of deletions, totals, Sync and Close.
 func deletionCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"stats of an empty store are zero": func(t tester, s Store) {
@@ -68,7 +67,7 @@ func deletionCases() map[string]func(tester, Store) {
 			write(t, s, b)
 			deleted, err := s.PurgeSessions(&endingContext{Context: t.Context(), calls: 1}, atMinute(500))
 			if deleted == 0 || deleted == 200 || !isContextError(err) {
-				t.Errorf("Retain with a context that ends = %d, %v, want 1 to 199 deleted sessions and the context's error", deleted, err)
+				t.Errorf("PurgeSessions with a context that ends = %d, %v, want 1 to 199 deleted sessions and the context's error", deleted, err)
 			}
 			checkEqual(t, "sessions deleted by the second call", mustGet[int](t)(s.PurgeSessions(t.Context(), atMinute(500))), 200-deleted)
 		},
@@ -94,10 +93,9 @@ func deletionCases() map[string]func(tester, Store) {
 // endingContext is a context that ends after a number of calls of Err.
 type endingContext struct {
 	context.Context
-	calls int // remaining calls of Err that return nil
+	calls int // that return nil
 }
 
-// Err returns nil while calls remain, then context.DeadlineExceeded.
 func (e *endingContext) Err() error {
 	if e.calls--; e.calls < 0 {
 		return context.DeadlineExceeded
@@ -118,8 +116,7 @@ func writeCompleteSession(t tester, s Store, tenant string, n int) {
 	settle(t, s, settlement(tenant, n, 0, delta("a@1", "n", 0, 1)))
 }
 
-// testForget tests that Forget deletes the data of a session, but no counters and no data of other sessions and
-// tenants.
+// testForget tests that Forget deletes no counters, and no data of different sessions and tenants.
 func testForget(t tester, s Store) {
 	writeCompleteSession(t, s, tenantA, 1)
 	writeCompleteSession(t, s, tenantA, 2)
@@ -144,7 +141,7 @@ func testForget(t tester, s Store) {
 	checkEqual(t, "sessions, exchanges, exchanges ever, samples and feedback", []int64{st["sessions"], st["exchanges"], st["exchanges_ever"], st["samples"], st["feedback"]}, []int64{2, 4, 6, 2, 2})
 }
 
-// testForgetTenant tests that ForgetTenant deletes the data of a tenant, but no counters and no data of other tenants.
+// testForgetTenant tests that ForgetTenant deletes no counters, and no data of different tenants.
 func testForgetTenant(t tester, s Store) {
 	const sessions = 70 // more than ForgetTenant deletes in one step
 	for n := range sessions {

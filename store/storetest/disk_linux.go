@@ -12,15 +12,14 @@ import (
 	"testing"
 )
 
-// ownNamespaces is the environment variable that marks a test process with its own namespaces.
+// ownNamespaces is the environment variable of a test process with separate namespaces.
 const ownNamespaces = "STORETEST_OWN_SPACE"
 
 // Disk is a real file system of a chosen size.
 type Disk struct{ Dir string }
 
-// SmallDisk mounts a file system of size bytes in memory. If this process may not mount file systems, SmallDisk runs
-// the test in a process with its own namespaces, and skips the test in this process. If namespaces are not available,
-// the test is skipped.
+// SmallDisk mounts a file system of size bytes in memory. If this process may not mount, the test runs in a process
+// with its own namespaces, and is skipped here. Without namespaces, the test is skipped.
 func SmallDisk(t *testing.T, size int) *Disk {
 	t.Helper()
 	d := &Disk{t.TempDir()}
@@ -40,8 +39,7 @@ func SmallDisk(t *testing.T, size int) *Disk {
 	return d
 }
 
-// runInOwnNamespaces runs the test in a process with its own namespaces. It skips the test in this process if that run
-// passes or if namespaces are not available, and otherwise fails the test.
+// runInOwnNamespaces runs the test in a process with separate namespaces. A failure there fails the test here.
 func runInOwnNamespaces(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+regexp.QuoteMeta(t.Name())+"$") //nolint:gosec // the test binary
@@ -61,7 +59,7 @@ func runInOwnNamespaces(t *testing.T) {
 	t.Fatalf("the test failed in a process with its own namespaces: %v\n%s", err, out)
 }
 
-// Fill extends a file until only freeBytes bytes of the file system are free. Fill may be called several times.
+// Fill extends a file until only freeBytes bytes are free.
 func (d *Disk) Fill(t testing.TB, freeBytes int) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(d.Dir, "filler"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -101,7 +99,7 @@ func (d *Disk) Unfill(t testing.TB) {
 	}
 }
 
-// SetReadOnly makes the file system read-only if readOnly is true, even for open files, and writable otherwise.
+// SetReadOnly makes the file system read-only, even for open files, or writable.
 func (d *Disk) SetReadOnly(t testing.TB, readOnly bool) {
 	t.Helper()
 	flags := uintptr(syscall.MS_REMOUNT)

@@ -4,7 +4,7 @@ import (
 	"precept/internal/session"
 )
 
-// echoCases returns the cases of echo keys, which are hashes of ids and texts by which the store finds sessions.
+// echoCases returns the cases of echo keys, hashes of ids and texts by which the store finds sessions.
 func echoCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"unknown key has no sessions": func(t tester, s Store) {
@@ -67,12 +67,10 @@ func echoCases() map[string]func(tester, Store) {
 	}
 }
 
-// echo returns the index entry of key k for session n.
 func echo(tenant string, k session.EchoKey, n, minute int) session.Echo {
 	return session.Echo{Tenant: tenant, Key: k, ID: id(n), At: atMinute(minute)}
 }
 
-// echoes returns the sessions that the store finds under each key.
 func echoes(t tester, s Store, tenant string, keys ...session.EchoKey) map[session.EchoKey][]session.ID {
 	t.Helper()
 	return mustGet[map[session.EchoKey][]session.ID](t)(s.FindEcho(t.Context(), tenant, keys))

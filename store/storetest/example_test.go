@@ -10,15 +10,12 @@ import (
 	"precept/store/storetest"
 )
 
-// oneSessionStore is a store with a single session of two exchanges.
 type oneSessionStore struct{ storetest.Samples }
 
-// EachSession calls fn with the only session.
 func (oneSessionStore) EachSession(_ context.Context, _ string, _, _ time.Time, fn func(session.Row, session.SettledState) error) error {
 	return fn(session.Row{Tenant: "default"}, session.SettledState{})
 }
 
-// Exchanges returns two exchanges.
 func (oneSessionStore) Exchanges(context.Context, string, session.ID) ([]sample.Exchange, error) {
 	return []sample.Exchange{{ID: "x1"}, {ID: "x2"}}, nil
 }

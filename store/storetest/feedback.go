@@ -13,7 +13,6 @@ import (
 	"precept/internal/session"
 )
 
-// feedbackCases returns the cases of feedback on sessions.
 func feedbackCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"entry is returned as written": func(t tester, s Store) {
@@ -159,7 +158,7 @@ func parkingCases() map[string]func(tester, Store) {
 			must(t, s.Park(t.Context(), tenant, k, e))
 		}
 	}
-	var unparked atomic.Int64 // number of calls with one key; each key joins a new session
+	var unparked atomic.Int64 // with one key; each joins a new session
 	unpark := func(t tester, s Store, tenant string, keys ...session.EchoKey) parked {
 		t.Helper()
 		out, sessions := parked{}, map[session.EchoKey]session.ID{}
@@ -261,25 +260,23 @@ func parkingCases() map[string]func(tester, Store) {
 	}
 }
 
-// addFeedback adds feedback to session n, and returns the number of entries that were added or changed.
+// addFeedback adds feedback to session n, and returns the number of added or changed entries.
 func addFeedback(t tester, s Store, tenant string, n int, list ...feedback.Entry) int {
 	t.Helper()
 	return mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenant, entriesOf(n, list...)))[id(n)]
 }
 
-// entriesOf returns a map with feedback on session n.
 func entriesOf(n int, list ...feedback.Entry) map[session.ID][]feedback.Entry {
 	return map[session.ID][]feedback.Entry{id(n): list}
 }
 
-// entries returns the stored feedback of session n.
 func entries(t tester, s Store, tenant string, n int) []feedback.Entry {
 	t.Helper()
 	return mustGet[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
 }
 
-// testFeedbackOrder tests that the stored feedback does not depend on the order of the entries, on their division into
-// two batches, or on a repeated entry.
+// testFeedbackOrder tests that the stored feedback does not depend on the order of entries, on their division into two
+// batches, or on repetition.
 func testFeedbackOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

@@ -13,10 +13,9 @@ import (
 	"precept/internal/session"
 )
 
-// RunGrowth tests that a backend keeps no data of deleted sessions. Each of ten rounds writes sessions and deletes
-// them. size returns the sizes of the backend's structures by name. After the last round, size must return the same
-// names as after the first round, and sizes that are at most 50% larger. addOwn adds data that only this backend stores
-// to a session.
+// RunGrowth tests that a backend keeps no data of deleted sessions. Ten rounds write and delete sessions. size returns
+// the sizes of the backend's structures by name, which may grow by at most 50% after the first round. addOwn adds data
+// that only this backend stores.
 func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time), size func() map[string]int64) {
 	t.Helper()
 	const perRound, slack = 40, 64 // sessions in a round; extra bytes for numbers with more digits
@@ -27,7 +26,7 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time
 			addOwn(hashedID(n*perRound+i), atMinute(60*n))
 		}
 		if deleted := mustGet[int](t)(s.PurgeSessions(t.Context(), later)); deleted < perRound {
-			t.Fatalf("Retain deleted %d sessions, want at least %d", deleted, perRound)
+			t.Fatalf("PurgeSessions deleted %d sessions, want at least %d", deleted, perRound)
 		}
 		mustGet[int](t)(s.PurgeParked(t.Context(), later))
 	}
@@ -45,13 +44,12 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time
 	}
 }
 
-// hashedID returns the id of session n, which is a hash, as in production.
+// hashedID returns the id of session n, a hash as in production.
 func hashedID(n int) session.ID {
 	return session.IDOf(tenantA, session.NamespaceSession, fmt.Sprint(n))
 }
 
-// writeSessionOfAllKinds writes a session with data of every kind, from the first turn to an exchange after the
-// settlement.
+// writeSessionOfAllKinds writes a session with data of every kind, up to an exchange after the settlement.
 func writeSessionOfAllKinds(t tester, s Store, n int, start time.Time) {
 	t.Helper()
 	ctx, sid := t.Context(), hashedID(n)
@@ -64,7 +62,7 @@ func writeSessionOfAllKinds(t tester, s Store, n int, start time.Time) {
 	})
 	entry := feedback.Entry{ID: "f", At: start, Type: feedback.TypeScore}
 	must(t, s.Park(ctx, tenantA, key, entry))
-	must(t, s.Park(ctx, tenantA, key+1, entry)) // parked feedback without a session
+	must(t, s.Park(ctx, tenantA, key+1, entry)) // without a session
 	mustGet[map[session.ID]int](t)(s.Unpark(ctx, tenantA, map[session.EchoKey]session.ID{key: sid}))
 	must(t, s.WriteNotes(ctx, tenantA, map[session.ID][]byte{sid: []byte("mark")}, nil))
 	must(t, s.SetAside(ctx, []session.DeadLetter{{Tenant: tenantA, ID: sid, At: start}, {Tenant: tenantA, ID: sid, Exchange: "x", At: start}}))

@@ -14,11 +14,11 @@ import (
 type history struct {
 	tester
 	store  Store
-	number int // number of the history, because sample ids are unique in a store
+	number int // sample ids are unique in a store
 }
 
 // testRandomHistory tests that after events in any order the totals in Stats equal the counts of a walk, every open
-// session is due or set aside, and ForgetTenant leaves no data of the tenant.
+// session is due or set aside, and ForgetTenant leaves no data.
 func testRandomHistory(s Store) func(*rapid.T) {
 	number := 0
 	return func(rt *rapid.T) {
@@ -57,7 +57,6 @@ func testRandomHistory(s Store) func(*rapid.T) {
 	}
 }
 
-// rebuildSamples replaces all samples of session n by k samples.
 func (h history) rebuildSamples(n, k int) {
 	b := session.Batch{AllSamplesOf: []session.Ref{{Tenant: tenantA, ID: id(n)}}}
 	for i := range k {
@@ -66,7 +65,7 @@ func (h history) rebuildSamples(n, k int) {
 	write(h, h.store, b)
 }
 
-// settle applies the next settlement of session n, which includes all feedback.
+// settle applies the next settlement of session n, with all feedback.
 func (h history) settle(n int) {
 	next := settlement(tenantA, n, settledState(h, h.store, tenantA, n).Version, delta("a@1", "n", 0, 1))
 	_, state, err := h.store.SessionFeedback(h.Context(), tenantA, id(n))
@@ -75,8 +74,6 @@ func (h history) settle(n int) {
 	checkEqual(h, "accepted settlements", settle(h, h.store, next), []bool{true})
 }
 
-// checkTotals fails the test unless the totals in Stats equal the counts of a walk, and each open session is due or set
-// aside.
 func (h history) checkTotals() {
 	got, open := map[string]int64{}, map[session.ID]bool{}
 	must(h, h.store.EachSession(h.Context(), tenantA, time.Time{}, time.Time{}, func(r session.Row, a session.SettledState) error {
@@ -117,7 +114,6 @@ func (h history) checkTotals() {
 	}
 }
 
-// checkEmpty fails the test if data of the deleted tenant is stored.
 func (h history) checkEmpty() {
 	st := stats(h, h.store)
 	for _, name := range []string{"sessions", "exchanges", "samples", "feedback"} {

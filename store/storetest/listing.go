@@ -7,7 +7,6 @@ import (
 	"precept/internal/session"
 )
 
-// listingCases returns the cases of pages of sessions and samples.
 func listingCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"sessions are listed newest first in pages": func(t tester, s Store) {
@@ -117,10 +116,10 @@ func listingCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
 			for _, cursor := range []string{"x y", "1;2", "-", "'"} {
 				if _, err := s.ListSessions(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrUnknownPosition) {
-					t.Errorf("Newest after %q: err = %v, want session.ErrUnknownPosition", cursor, err)
+					t.Errorf("ListSessions after %q: err = %v, want session.ErrUnknownPosition", cursor, err)
 				}
 				if _, err := s.ListSamples(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrUnknownPosition) {
-					t.Errorf("NewestSamples after %q: err = %v, want session.ErrUnknownPosition", cursor, err)
+					t.Errorf("ListSamples after %q: err = %v, want session.ErrUnknownPosition", cursor, err)
 				}
 			}
 		},
@@ -147,26 +146,24 @@ func listingCases() map[string]func(tester, Store) {
 				t.Errorf("pages of 600 sessions: got %d, want at least 2", pages)
 			}
 			if _, err := s.ListSessions(canceledContext(t), tenantA, session.ListRange{Limit: 1}); !isContextError(err) {
-				t.Errorf("Newest with a canceled context: err = %v, want the context's error", err)
+				t.Errorf("ListSessions with a canceled context: err = %v, want the context's error", err)
 			}
 			checkEqual(t, "sessions of a period without sessions", len(listSessions(t, s, tenantA, session.ListRange{Since: atMinute(5000), Limit: 1}).List), 0)
 		},
 	}
 }
 
-// listSessions returns a page of sessions, newest first unless within.OldestFirst is set.
 func listSessions(t tester, s Store, tenant string, within session.ListRange) session.Page[session.ListedSession] {
 	t.Helper()
 	return mustGet[session.Page[session.ListedSession]](t)(s.ListSessions(t.Context(), tenant, within))
 }
 
-// listSamples returns a page of samples of tenant A, newest first.
 func listSamples(t tester, s Store, within session.ListRange) session.Page[session.StoredSample] {
 	t.Helper()
 	return mustGet[session.Page[session.StoredSample]](t)(s.ListSamples(t.Context(), tenantA, within))
 }
 
-// sessionNumbers returns the numbers of the listed sessions. A session with the number n has the id id(n).
+// sessionNumbers returns the numbers n of sessions with the id id(n).
 func sessionNumbers(list []session.ListedSession) []int {
 	out := []int{}
 	for _, l := range list {
@@ -179,7 +176,6 @@ func sessionNumbers(list []session.ListedSession) []int {
 	return out
 }
 
-// sampleIDs returns the id of each sample.
 func sampleIDs(list []session.StoredSample) []string {
 	out := []string{}
 	for i := range list {

@@ -6,7 +6,6 @@ import (
 	"precept/bandit/trial"
 )
 
-// modelCases returns the cases of maxima and priors.
 func modelCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"maxima only rise": func(t tester, s Store) {
@@ -52,13 +51,11 @@ func modelCases() map[string]func(tester, Store) {
 	}
 }
 
-// maxima returns the stored maxima of a tenant.
 func maxima(t tester, s Store, tenant string) []trial.Delta {
 	t.Helper()
 	return mustGet[[]trial.Delta](t)(s.Maxima(t.Context(), tenant))
 }
 
-// checkPriors fails the test unless the priors of a tenant have this version and data.
 func checkPriors(t tester, s Store, tenant string, version int64, data string) {
 	t.Helper()
 	v, d, err := s.Priors(t.Context(), tenant)
@@ -68,7 +65,6 @@ func checkPriors(t tester, s Store, tenant string, version int64, data string) {
 	}
 }
 
-// checkMeta fails the test unless key has the value; exists is false for a key without a value.
 func checkMeta(t tester, s Store, key, value string, exists bool) {
 	t.Helper()
 	v, ok, err := s.Meta(t.Context(), key)

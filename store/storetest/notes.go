@@ -7,7 +7,6 @@ import (
 	"precept/internal/session"
 )
 
-// noteCases returns the cases of notes on sessions and tenants, and of claims (leases) of workers.
 func noteCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"note of a session is deleted with the session": func(t tester, s Store) {
@@ -63,7 +62,7 @@ func noteCases() map[string]func(tester, Store) {
 			checkEqual(t, "first claim", claim("a", 0), true)
 			checkEqual(t, "claim of a second owner", claim("b", 1), false)
 			checkEqual(t, "repeated claim of the owner", claim("a", 2), true)
-			must(t, s.ReleaseLease(t.Context(), "work", "b")) // b does not hold the claim
+			must(t, s.ReleaseLease(t.Context(), "work", "b")) // b does not hold the lease
 			checkEqual(t, "claim of the second owner after its ReleaseClaim", claim("b", 3), false)
 			must(t, s.ReleaseLease(t.Context(), "work", "a"))
 			checkEqual(t, "claim of the second owner after the owner's ReleaseClaim", claim("b", 4), true)
@@ -72,11 +71,9 @@ func noteCases() map[string]func(tester, Store) {
 	}
 }
 
-// claimTime returns the time n seconds after at(0).
 func claimTime(n int) time.Time { return atMinute(0).Add(time.Duration(n) * time.Second) }
 
-// writeNotes writes notes of sessions, by the number of the session, and notes of the tenant, by key. An empty
-// text deletes the note.
+// writeNotes writes notes of sessions, by number, and of the tenant, by key. An empty text deletes the note.
 func writeNotes(t tester, s Store, tenant string, ofSessions map[int]string, ofTenant map[string]string) {
 	t.Helper()
 	sessionNotes, tenantNotes := map[session.ID][]byte{}, map[string][]byte{}
@@ -92,7 +89,6 @@ func writeNotes(t tester, s Store, tenant string, ofSessions map[int]string, ofT
 	must(t, s.WriteNotes(t.Context(), tenant, sessionNotes, tenantNotes))
 }
 
-// checkSessionNote fails the test unless session 1 has the wanted note; "" means no note.
 func checkSessionNote(t tester, s Store, tenant, want string) {
 	t.Helper()
 	checkEqual(t, "note of session 1 of "+tenant, string(mustGet[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)

@@ -7,7 +7,6 @@ import (
 	"precept/store/storetest"
 )
 
-// A port of FreePort is reserved until the end of the test, but a server of the test can listen on it.
 func TestFreePortIsReservedUntilTheEndOfTheTest(t *testing.T) {
 	port := ""
 	t.Run("reserved", func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// startLimit is the longest time that a server takes to start on a loaded machine.
+// startLimit is the longest start of a server on a loaded machine.
 const startLimit = 30 * time.Second
 
 // Redis is a real Redis server that runs until the end of a test.
@@ -24,15 +24,14 @@ type Redis struct {
 
 	dir    string
 	args   []string
-	script string // shell script that runs redis-server with the configuration on standard input; "" means no script
-	config string // configuration file of a Sentinel, which the Sentinel changes; "" means the server is not a Sentinel
+	script string // runs redis-server with the configuration on standard input; may be ""
+	config string // of a Sentinel, which changes the file; "" means no Sentinel
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when the process has ended
 }
 
-// StartRedis starts a redis-server on a free port of the loopback interface, in a temporary directory. args are
-// configuration options such as "--appendonly", "yes". If redis-server is not installed, the test is skipped, or fails
-// in CI.
+// StartRedis starts a redis-server on a free port of the loopback interface, in a temporary directory. args are options
+// such as "--appendonly", "yes". Without an installed redis-server the test is skipped, or fails in CI.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	return startRedis(t, &Redis{args: args})
@@ -53,7 +52,7 @@ func startRedis(t testing.TB, r *Redis) *Redis {
 		t.Fatal("redis-server is not installed: ", err)
 	}
 	var last error
-	for range 5 { // another process may take the port between FreePort and Start
+	for range 5 { // another process may take the port first
 		r.Addr, r.dir = net.JoinHostPort("127.0.0.1", FreePort(t)), t.TempDir()
 		if last = r.Start(); last == nil {
 			t.Cleanup(r.Kill)
@@ -65,7 +64,7 @@ func startRedis(t testing.TB, r *Redis) *Redis {
 	return nil
 }
 
-// Start starts the server. After Kill, Start restarts the server with the same port and data directory.
+// Start starts the server, also after Kill, with the same port and data directory.
 func (r *Redis) Start() error {
 	_, port, _ := net.SplitHostPort(r.Addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir, "--daemonize", "no"}, r.args...)
@@ -88,7 +87,7 @@ func (r *Redis) Start() error {
 		close(done)
 	}()
 	for end := time.Now().Add(startLimit); ; { //nolint:forbidigo // the server uses the real clock
-		// A server that requires a password replies with an error to PING, and has started.
+		// A server that requires a password replies to PING with an error.
 		_, err := r.Do("PING")
 		var reply replyError
 		if err == nil || errors.As(err, &reply) && !strings.HasPrefix(string(reply), "LOADING") {
@@ -105,7 +104,7 @@ func (r *Redis) Start() error {
 	}
 }
 
-// Kill kills the server's process and waits for its end. The process may have ended already.
+// Kill kills the server's process and waits for its end.
 func (r *Redis) Kill() {
 	if r.cmd == nil || r.cmd.Process == nil {
 		return
@@ -166,7 +165,6 @@ func (r *Redis) Do(args ...string) (any, error) {
 	return sendCommand(c, args)
 }
 
-// password returns the password that the server requires.
 func (r *Redis) password() string {
 	if r.config != "" {
 		return SentinelPassword
@@ -184,8 +182,7 @@ func (r *Redis) dial() (net.Conn, error) {
 	return d.Dial("tcp", r.Addr) //nolint:noctx // Timeout limits the call
 }
 
-// Monitor records every command that reaches the server, except commands in scripts. stop ends the recording and
-// returns the commands.
+// Monitor records every command to the server, except commands in scripts. stop ends the recording.
 func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	t.Helper()
 	c, err := r.dial()
@@ -225,13 +222,12 @@ func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	}
 }
 
-// replyError is an error reply of a server.
 type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// sendCommand sends a command and reads the reply, in RESP2. It does not use precept's Redis client, because tests of
-// the client must not depend on the client.
+// sendCommand sends a command and reads the reply, in RESP2. Tests of precept's Redis client must not depend on that
+// client.
 func sendCommand(c net.Conn, args []string) (any, error) {
 	b := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {

@@ -18,7 +18,6 @@ import (
 	"precept/internal/session"
 )
 
-// The tenants of the suite.
 const (
 	tenantA = "default"
 	tenantB = "other"
@@ -46,7 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	} {
 		for name, run := range group.cases {
 			t.Run(group.name+"/"+name, func(t *testing.T) {
-				t.Parallel() // each case has a separate store, and opening the store takes most of the time
+				t.Parallel() // opening the store takes most of the time
 				run(t, open(t))
 			})
 		}
@@ -57,7 +56,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Run("sessions/any order gives the same row", func(t *testing.T) { rapid.Check(t, testRowOrder(open(t))) })
 }
 
-// tester is the part of testing.T that the cases need; rapid.T has the same methods.
+// tester is the part of testing.T and rapid.T that the cases need.
 type tester interface {
 	Helper()
 	Context() context.Context
@@ -67,7 +66,6 @@ type tester interface {
 	Fatalf(format string, args ...any)
 }
 
-// must ends the test on an error.
 func must(t tester, err error) {
 	t.Helper()
 	if err != nil {
@@ -75,7 +73,7 @@ func must(t tester, err error) {
 	}
 }
 
-// mustGet returns a function that returns its value, or ends the test if its error is not nil.
+// mustGet returns a function that returns its value, or ends the test on an error.
 func mustGet[T any](t tester) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -84,7 +82,6 @@ func mustGet[T any](t tester) func(v T, err error) T {
 	}
 }
 
-// checkEqual fails the test if got and want differ. subject names the compared value in the message.
 func checkEqual(t tester, subject string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -92,13 +89,11 @@ func checkEqual(t tester, subject string, got, want any) {
 	}
 }
 
-// write writes a batch, and ends the test on an error.
 func write(t tester, s Store, b session.Batch) {
 	t.Helper()
 	must(t, s.Write(t.Context(), b))
 }
 
-// stats returns the totals of the store.
 func stats(t tester, s Store) map[string]int64 {
 	t.Helper()
 	return mustGet[map[string]int64](t)(s.Stats(t.Context()))
@@ -111,25 +106,22 @@ func canceledContext(t tester) context.Context {
 	return ctx
 }
 
-// isContextError reports whether err is the error of a canceled context or of a passed deadline.
 func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// The functions below return the test data of the suite. Every field has a different value.
+// Test data of the suite. Every field has a different value.
 
-// atMinute returns the start time of the suite plus a number of minutes.
 func atMinute(minutes int) time.Time {
 	return time.Date(2031, 5, 6, 7, 8, 9, 123_456_000, time.UTC).Add(time.Duration(minutes) * time.Minute)
 }
 
-// id returns the id of the session with number n.
 func id(n int) (id session.ID) {
 	copy(id[:], fmt.Sprintf("%08x-session", n*0x9e3779b))
 	return id
 }
 
-// row returns the row of the session with number n, which started at minute n and was last seen at minute seen.
+// row returns the row of session n, which started at minute n and was last seen at minute seen.
 func row(tenant string, n, seen int) session.Row {
 	return session.Row{
 		Tenant: tenant, ID: id(n), Started: atMinute(n), Seen: atMinute(seen),
@@ -137,7 +129,6 @@ func row(tenant string, n, seen int) session.Row {
 	}
 }
 
-// exchange returns the exchange of one turn of the session with the given number.
 func exchange(tenant string, session, turn int) sample.Exchange {
 	sid := id(session)
 	return sample.Exchange{
@@ -150,7 +141,6 @@ func exchange(tenant string, session, turn int) sample.Exchange {
 	}
 }
 
-// storedSample returns the sample with the given number of the session with number n.
 func storedSample(tenant string, n, number int) session.StoredSample {
 	return session.StoredSample{Tenant: tenant, Agent: "coder", ID: id(n), Sample: sample.Sample{
 		ID: fmt.Sprintf("sample-%s-%d", tenant, number), Family: "dialog_response", CreatedAt: atMinute(number),
@@ -159,12 +149,10 @@ func storedSample(tenant string, n, number int) session.StoredSample {
 	}}
 }
 
-// entry returns a feedback entry of a user with an id and a score, given at a minute.
 func entry(name string, minute int, score float64) feedback.Entry {
 	return feedback.Entry{ID: name, At: atMinute(minute), Source: "user", Type: "score", Score: score, Tier: 1, Rater: "kim", Comment: "<" + name + ">"}
 }
 
-// delta returns a change of a counter by v.
 func delta(scope, field string, day int32, v int64) trial.Delta {
 	return trial.Delta{Key: trial.Key{Scope: scope, Field: field, Day: day}, Value: v}
 }

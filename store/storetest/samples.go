@@ -12,7 +12,6 @@ import (
 	"precept/internal/session"
 )
 
-// sampleCases returns the cases of exchanges and samples.
 func sampleCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"exchange is returned as written": func(t tester, s Store) {
@@ -132,13 +131,11 @@ func sampleCases() map[string]func(tester, Store) {
 	}
 }
 
-// exchanges returns the stored exchanges of session n.
 func exchanges(t tester, s Store, tenant string, n int) []sample.Exchange {
 	t.Helper()
 	return mustGet[[]sample.Exchange](t)(s.Exchanges(t.Context(), tenant, id(n)))
 }
 
-// exchangeIDs returns the id of each exchange.
 func exchangeIDs(list []sample.Exchange) (ids []string) {
 	for _, e := range list {
 		ids = append(ids, e.ID)
@@ -157,7 +154,6 @@ func EachExchange(ctx context.Context, s Samples, fn func(sample.Exchange) error
 	})
 }
 
-// walkSamples returns the samples that EachSample visits, in order.
 func walkSamples(t tester, s Store, tenant string, since, until time.Time) (list []session.StoredSample) {
 	t.Helper()
 	must(t, s.EachSample(t.Context(), tenant, since, until, func(m session.StoredSample) error {
@@ -167,8 +163,7 @@ func walkSamples(t tester, s Store, tenant string, since, until time.Time) (list
 	return list
 }
 
-// testWalkAll tests that a walk over several pages, some with large samples, visits each sample once, in the order of
-// writing.
+// testWalkAll tests that a walk over several pages visits each sample once, in the order of writing.
 func testWalkAll(t tester, s Store) {
 	const sessions, turns = 15, 24
 	var want []string
@@ -188,7 +183,6 @@ func testWalkAll(t tester, s Store) {
 	checkEqual(t, "second walk", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), want)
 }
 
-// testWalkFilters tests that a walk visits only the samples of a tenant and a period.
 func testWalkFilters(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantB, 1, 3), storedSample(tenantA, 1, 4)}})
 	for _, c := range []struct {
@@ -211,7 +205,6 @@ func testWalkFilters(t tester, s Store) {
 	}
 }
 
-// testWalkSessions tests that EachSession visits only the sessions of a tenant and a period, with their settlements.
 func testWalkSessions(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 2, 2), row(tenantB, 1, 1), row(tenantA, 3, 3)}, Echoes: []session.Echo{echo(tenantA, 1, 9, 9)}})
 	settle(t, s, settlement(tenantA, 3, 0))
@@ -240,7 +233,6 @@ func testWalkSessions(t tester, s Store) {
 	}
 }
 
-// testWalkError tests that an error of the callback or a canceled context ends a walk.
 func testWalkError(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2)}})
 	stop, calls := errors.New("enough"), 0
@@ -256,7 +248,6 @@ func testWalkError(t tester, s Store) {
 	}
 }
 
-// testWalkWrites tests that the callback of a walk may write to the store.
 func testWalkWrites(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2)}})
 	must(t, s.EachSample(t.Context(), tenantA, time.Time{}, time.Time{}, func(m session.StoredSample) error {

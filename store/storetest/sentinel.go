@@ -18,7 +18,7 @@ type SentinelGroup struct {
 	*Redis           // the Sentinel
 }
 
-// The passwords of a group, which differ so that no test passes with the wrong password.
+// The passwords differ, so that no test passes with a wrong password.
 const (
 	ServersPassword  = "canary-servers"
 	SentinelPassword = "canary-sentinel"
@@ -47,11 +47,11 @@ func StartSentinel(t *testing.T) *SentinelGroup {
 	return g
 }
 
-// SentinelUser is the user of a Sentinel that StartSentinelTLS starts. The user's password is SentinelPassword.
+// SentinelUser is the user of StartSentinelTLS. Its password is SentinelPassword.
 const SentinelUser = "watcher"
 
-// StartSentinelTLS starts a master and its Sentinel, which use TLS and require client certificates. rules are the ACL
-// rules of SentinelUser. url is the address for store.url, without TLS parameters.
+// StartSentinelTLS starts a master and its Sentinel, with TLS and required client certificates. rules are the ACL rules
+// of SentinelUser. url has no TLS parameters.
 func StartSentinelTLS(t *testing.T, files *TLSFiles, rules string, args ...string) (master *Redis, url string) {
 	t.Helper()
 	master, addr := StartRedisTLS(t, files, "yes", append([]string{"--requirepass", ServersPassword}, args...)...)
@@ -95,7 +95,7 @@ func (g *SentinelGroup) Master(t testing.TB) *Redis {
 	return nil
 }
 
-// AwaitFailover waits until the Sentinel names a master other than old, and the new master reports that it is a master.
+// AwaitFailover waits until the Sentinel names a new master, and the master confirms the role.
 func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 	t.Helper()
 	g.await(t, "a new master", func() bool {
@@ -108,9 +108,8 @@ func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 	})
 }
 
-// await waits until ok returns true; event names the awaited event in the message. The time limit is long, because a
-// Sentinel that detects a delay of its own process does nothing for half a minute (the TILT mode). The processes are
-// outside of the test's clock.
+// await waits until ok returns true. The limit is long: a Sentinel that detects a delay of its own process pauses for
+// half a minute (TILT mode).
 func (g *SentinelGroup) await(t testing.TB, event string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(4 * startLimit); !ok(); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // see above
@@ -126,7 +125,6 @@ func (g *SentinelGroup) URL(parameters ...string) string {
 		strings.Join(append([]string{"master=" + g.Name, "sentinel_password=" + SentinelPassword}, parameters...), "&")
 }
 
-// sentinelCommand returns the command that starts a Sentinel.
 func (r *Redis) sentinelCommand(port string) *exec.Cmd {
 	return exec.Command("redis-server", r.config, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", r.dir) //nolint:gosec,noctx // the process of a test, which Kill ends
 }

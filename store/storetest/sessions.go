@@ -9,7 +9,6 @@ import (
 	"precept/internal/session"
 )
 
-// sessionCases returns the cases of rows and of open sessions.
 func sessionCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"unknown session is not found": func(t tester, s Store) {
@@ -48,7 +47,7 @@ func sessionCases() map[string]func(tester, Store) {
 			run := row(tenantA, 2, 2)
 			run.IsUnit = true
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), run, row(tenantB, 3, 3)}})
-			run.IsUnit = false // Session does not return the field IsUnit
+			run.IsUnit = false // Session does not return IsUnit
 			for _, want := range []session.Row{row(tenantA, 1, 1), run} {
 				got, ok, err := s.Session(t.Context(), tenantA, want.ID)
 				must(t, err)
@@ -65,7 +64,6 @@ func sessionCases() map[string]func(tester, Store) {
 	}
 }
 
-// mustSession returns the stored row of session n, and ends the test if there is none.
 func mustSession(t tester, s Store, tenant string, n int) session.Row {
 	t.Helper()
 	r, ok, err := s.Session(t.Context(), tenant, id(n))
@@ -75,7 +73,6 @@ func mustSession(t tester, s Store, tenant string, n int) session.Row {
 	return r
 }
 
-// checkNoSession fails the test if the store has a row of session n.
 func checkNoSession(t tester, s Store, tenant string, n int) {
 	t.Helper()
 	if r, ok, err := s.Session(t.Context(), tenant, id(n)); ok || err != nil {
@@ -83,8 +80,7 @@ func checkNoSession(t tester, s Store, tenant string, n int) {
 	}
 }
 
-// testNewerRowWins tests that a written row replaces the stored row of its session, unless the stored row has a later
-// Seen.
+// testNewerRowWins tests that a written row replaces the stored row, unless the stored row has a later Seen.
 func testNewerRowWins(t tester, s Store) {
 	for _, seen := range []int{5, 4, 6, 6, 2} {
 		write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, seen)}})
@@ -97,8 +93,6 @@ func testNewerRowWins(t tester, s Store) {
 	checkEqual(t, "row after a second row with the same Seen", mustSession(t, s, tenantA, 1), again)
 }
 
-// testClosedSessionStaysClosed tests that an open row does not reopen a closed session, even if the open row has a
-// later Seen.
 func testClosedSessionStaysClosed(t tester, s Store) {
 	closed := row(tenantA, 1, 5)
 	closed.Closed = true
@@ -117,7 +111,6 @@ func testClosedSessionStaysClosed(t tester, s Store) {
 	checkEqual(t, "row after an earlier closed row", mustSession(t, s, tenantA, 2), want)
 }
 
-// testTenantsAreSeparate tests that sessions with the same id in two tenants are separate.
 func testTenantsAreSeparate(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
 	checkNoSession(t, s, tenantB, 1)
@@ -126,7 +119,6 @@ func testTenantsAreSeparate(t tester, s Store) {
 	checkEqual(t, "row of tenant B", mustSession(t, s, tenantB, 1), row(tenantB, 1, 2))
 }
 
-// testTenantNames tests that tenant names may contain any bytes.
 func testTenantNames(t tester, s Store) {
 	names := []string{"", "a", "A", "a ", "a:b", "{a}", "a*", "a\x00b", "ä", "\xff\xfe", "' OR '1'='1", "../../etc"}
 	for i, name := range names {
@@ -150,7 +142,7 @@ func dueSessions(t tester, s Store, before time.Time, after session.Row, limit i
 	return rows
 }
 
-// testDueUnrated tests that Due reports only sessions without feedback as unrated.
+// testDueUnrated tests that DueSessions reports only sessions without feedback as unrated.
 func testDueUnrated(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2), row(tenantB, 2, 2)}})
 	_ = mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenantA, entriesOf(2, entry("a", 1, 1))))
@@ -163,7 +155,7 @@ func testDueUnrated(t tester, s Store) {
 	}
 }
 
-// testDueOrder tests that due sessions are listed in the order of their start, also after a later row of a session.
+// testDueOrder tests that due sessions are listed in the order of their start, also after a later row.
 func testDueOrder(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 3, 9), row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 4, 4)}})
 	checkEqual(t, "sessions due before minute 4", dueSessions(t, s, atMinute(4), session.Row{}, 10), []session.Row{row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 3, 9)})
@@ -173,7 +165,7 @@ func testDueOrder(t tester, s Store) {
 	checkEqual(t, "due sessions after a later row", dueSessions(t, s, atMinute(2), session.Row{}, 10), []session.Row{row(tenantA, 1, 50)})
 }
 
-// testDuePages tests that each due session is on exactly one page, even if several sessions have the same start.
+// testDuePages tests that each due session is on exactly one page, even if several sessions have an equal start.
 func testDuePages(t tester, s Store) {
 	var rows []session.Row
 	for n := range 25 {
@@ -192,11 +184,11 @@ func testDuePages(t tester, s Store) {
 			break
 		}
 		if len(page) > 7 {
-			t.Fatalf("sessions on a page of Due: got %d, want at most 7", len(page))
+			t.Fatalf("sessions on a page of DueSessions: got %d, want at most 7", len(page))
 		}
 		for _, r := range page {
 			if len(seen) > 0 && !dueBefore(last, r) {
-				t.Errorf("Due lists session (%v, %x, %s) after session (%v, %x, %s), want order by start, id and tenant", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
+				t.Errorf("DueSessions lists session (%v, %x, %s) after session (%v, %x, %s), want order by start, id and tenant", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
 			}
 			seen, last = append(seen, r), r
 		}
@@ -204,7 +196,6 @@ func testDuePages(t tester, s Store) {
 	checkEqual(t, "sessions on all pages", len(seen), len(rows))
 }
 
-// dueBefore reports whether a comes before b in the list of due sessions.
 func dueBefore(a, b session.Row) bool {
 	if !a.Started.Equal(b.Started) {
 		return a.Started.Before(b.Started)
@@ -215,7 +206,6 @@ func dueBefore(a, b session.Row) bool {
 	return a.Tenant < b.Tenant
 }
 
-// testDueOmitsClosed tests that closed and settled sessions are not due.
 func testDueOmitsClosed(t tester, s Store) {
 	closed := row(tenantA, 1, 1)
 	closed.Closed = true
@@ -224,7 +214,6 @@ func testDueOmitsClosed(t tester, s Store) {
 	checkEqual(t, "due sessions", dueSessions(t, s, atMinute(9), session.Row{}, 10), []session.Row{row(tenantA, 3, 3)})
 }
 
-// testSessionContext tests that calls with a canceled context return its error and change no row.
 func testSessionContext(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	ctx := canceledContext(t)
@@ -238,13 +227,13 @@ func testSessionContext(t tester, s Store) {
 		t.Errorf("FindEcho with a canceled context: err = %v, want the context's error", err)
 	}
 	if _, err := s.DueSessions(ctx, atMinute(9), session.Row{}, 1); !isContextError(err) {
-		t.Errorf("Due with a canceled context: err = %v, want the context's error", err)
+		t.Errorf("DueSessions with a canceled context: err = %v, want the context's error", err)
 	}
 	checkEqual(t, "row", mustSession(t, s, tenantA, 1), row(tenantA, 1, 1))
 }
 
-// testRowReplacesStandIn tests that the row of a session replaces its stand-in, and that a stand-in never replaces the
-// row. A stand-in is a temporary row, written when the row could not be read.
+// testRowReplacesStandIn tests that the row of a session replaces its temporary row, which was written while the row
+// could not be read, and never the reverse.
 func testRowReplacesStandIn(t tester, s Store) {
 	standIn := func(n, seen int) session.Row {
 		r := row(tenantA, n, seen)
@@ -266,8 +255,7 @@ func testRowReplacesStandIn(t tester, s Store) {
 	checkEqual(t, "row after a later stand-in", mustSession(t, s, tenantA, 2), row(tenantA, 2, 5))
 }
 
-// testRowOrder tests that the stored row does not depend on the order in which rows of a session are written, or on
-// repeated writes.
+// testRowOrder tests that the stored row does not depend on the order of writes, or on repeated writes.
 func testRowOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

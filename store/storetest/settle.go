@@ -54,26 +54,23 @@ func settleCases() map[string]func(tester, Store) {
 	}
 }
 
-// settledState returns the settled state of session n.
 func settledState(t tester, s Store, tenant string, n int) session.SettledState {
 	t.Helper()
 	return mustGet[session.SettledState](t)(s.SettledState(t.Context(), tenant, id(n)))
 }
 
-// counters returns the counters of a tenant.
 func counters(t tester, s Store, tenant string) []trial.Delta {
 	t.Helper()
 	return mustGet[[]trial.Delta](t)(s.Counters(t.Context(), tenant))
 }
 
-// settle calls Settle, which reports for each settlement whether the store accepted it.
+// settle calls Settle, which reports whether the store accepted each settlement.
 func settle(t tester, s Store, steps ...session.Settlement) []bool {
 	t.Helper()
 	return mustGet[[]bool](t)(s.Settle(t.Context(), steps))
 }
 
-// settlement returns a settlement of session n that replaces version from of its settled state and adds deltas to the
-// counters.
+// settlement returns a settlement of session n that replaces version from.
 func settlement(tenant string, n int, from int64, deltas ...trial.Delta) session.Settlement {
 	return session.Settlement{
 		Tenant: tenant, ID: id(n), From: from, Deltas: deltas,
@@ -81,14 +78,13 @@ func settlement(tenant string, n int, from int64, deltas ...trial.Delta) session
 	}
 }
 
-// unsettledSessions returns the closed sessions that need a further settlement.
 func unsettledSessions(t tester, s Store) []session.UnsettledSession {
 	t.Helper()
 	return mustGet[[]session.UnsettledSession](t)(s.UnsettledSessions(t.Context(), 10))
 }
 
-// testNewFeedbackUnsettles tests that each kind of new feedback on a closed session makes the session unsettled until a
-// settlement includes the feedback.
+// testNewFeedbackUnsettles tests that new feedback on a closed session makes the session unsettled until the next
+// settlement with this feedback.
 func testNewFeedbackUnsettles(t tester, s Store) {
 	feedbackState := func(n int) int64 {
 		_, m, err := s.SessionFeedback(t.Context(), tenantA, id(n))
@@ -104,7 +100,7 @@ func testNewFeedbackUnsettles(t tester, s Store) {
 	settle(t, s, first, settlement(tenantB, 1, 0))
 	checkEqual(t, "unsettled after a settlement with all feedback", len(unsettledSessions(t, s)), 0)
 
-	// A second entry, and a correction of this entry before the settlement that counts it.
+	// A second entry is corrected before its settlement.
 	session1 := []session.UnsettledSession{{Tenant: tenantA, ID: id(1)}}
 	addFeedback(t, s, tenantA, 1, entry("b", 2, 0))
 	checkEqual(t, "unsettled after a second entry", unsettledSessions(t, s), session1)
@@ -123,7 +119,7 @@ func testNewFeedbackUnsettles(t tester, s Store) {
 	settle(t, s, next)
 	checkEqual(t, "unsettled after a settlement with all corrections", len(unsettledSessions(t, s)), 0)
 
-	// Feedback during the first settlement, and feedback that was parked.
+	// Feedback during the first settlement, and parked feedback.
 	closing := settlement(tenantA, 2, 0)
 	closing.FeedbackState = feedbackState(2)
 	addFeedback(t, s, tenantA, 2, entry("a", 1, 1))
@@ -136,8 +132,6 @@ func testNewFeedbackUnsettles(t tester, s Store) {
 	checkEqual(t, "unsettled after the deletion", unsettledSessions(t, s), []session.UnsettledSession{{Tenant: tenantB, ID: id(1)}})
 }
 
-// testFirstSettlement tests that the first settlement of a session closes the session and adds its deltas to the
-// counters.
 func testFirstSettlement(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	checkEqual(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n1", 3, 5), delta("a@1", "n1", 3, 6), delta("", "n", 0, -2))), []bool{true})
@@ -148,8 +142,7 @@ func testFirstSettlement(t tester, s Store) {
 	}
 }
 
-// testStaleSettlement tests that the store refuses settlements whose From is not the stored version, alone and in a
-// batch.
+// testStaleSettlement tests that the store refuses settlements from a wrong version, alone and in a batch.
 func testStaleSettlement(t tester, s Store) {
 	settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)))
 	for _, from := range []int64{0, 2, -1} {
@@ -161,7 +154,6 @@ func testStaleSettlement(t tester, s Store) {
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 1011)})
 }
 
-// testConsecutiveSettlements tests a batch with consecutive settlements of one session.
 func testConsecutiveSettlements(t tester, s Store) {
 	checkEqual(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)), settlement(tenantA, 1, 1, delta("a@1", "n", 0, 10)),
 		settlement(tenantA, 1, 1, delta("a@1", "n", 0, 100))), []bool{true, true, false})
@@ -169,7 +161,6 @@ func testConsecutiveSettlements(t tester, s Store) {
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 11)})
 }
 
-// testCountersReturnToZero tests that counters which later settlements returned to zero are not listed.
 func testCountersReturnToZero(t tester, s Store) {
 	settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1), delta("b@1", "n", 0, 4), delta("a@1", "s1", 9, -math.MaxInt64)))
 	settle(t, s, settlement(tenantA, 2, 0, delta("b@1", "n", 0, 5)))
@@ -177,7 +168,6 @@ func testCountersReturnToZero(t tester, s Store) {
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("b@1", "n", 0, 5)})
 }
 
-// testCounterOrder tests that counters are sorted by scope, field and day.
 func testCounterOrder(t tester, s Store) {
 	settle(t, s, settlement(tenantA, 1, 0, delta("b@1", "n", 0, 1), delta("a@1", "z", 5, 2), delta("x:cat", "cn", 0, 3), delta("", "N1", 0, 4),
 		delta("a@1", "z", -1, 5), delta("a@1", "n1", 7, 6), delta("a@1", "z", 40, 7)))
@@ -187,7 +177,6 @@ func testCounterOrder(t tester, s Store) {
 	})
 }
 
-// testSettleContext tests that Settle with a canceled context returns the context's error and changes nothing.
 func testSettleContext(t tester, s Store) {
 	if _, err := s.Settle(canceledContext(t), []session.Settlement{settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1))}); !isContextError(err) {
 		t.Errorf("Settle with a canceled context: err = %v, want the context's error", err)

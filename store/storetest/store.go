@@ -43,7 +43,7 @@ type Counters interface {
 	Tenants(ctx context.Context) ([]string, error)
 }
 
-// Models stores maxima, and priors that one replica publishes for all.
+// Models stores maxima, and priors of one replica for all replicas.
 type Models interface {
 	RaiseMaxima(ctx context.Context, tenant string, maxima []trial.Delta) error
 	Maxima(ctx context.Context, tenant string) ([]trial.Delta, error)
@@ -71,8 +71,7 @@ type Listings interface {
 	ListSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error)
 }
 
-// DeadLetters stores records of the sessions and exchanges at which a step panicked, and counts exchanges without a
-// sample.
+// DeadLetters stores the sessions and exchanges at which a step panicked, and counts exchanges without a sample.
 type DeadLetters interface {
 	SetAside(ctx context.Context, list []session.DeadLetter) error
 	Readmit(ctx context.Context, maxTries int) (int, error)
@@ -80,7 +79,7 @@ type DeadLetters interface {
 	CountUnsampled(ctx context.Context) (int64, error)
 }
 
-// Maintenance deletes data, counts data, syncs the data to the disk, and closes the store.
+// Maintenance deletes and counts data, syncs it to the disk, and closes the store.
 type Maintenance interface {
 	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
 	ForgetTenant(ctx context.Context, tenant string) (sessions int, err error)
@@ -90,7 +89,7 @@ type Maintenance interface {
 	Close() error
 }
 
-// Notes stores notes of the distiller on sessions and tenants, and the claims of workers.
+// Notes stores notes of the distiller on sessions and tenants, and the leases of workers.
 type Notes interface {
 	SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error)
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)

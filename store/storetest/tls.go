@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// TLSFiles holds the paths of PEM files: the certificate of a test CA, and a certificate for 127.0.0.1 with its private
-// key, which servers and clients use.
+// TLSFiles holds the paths of PEM files: the certificate of a test CA, and a certificate for 127.0.0.1 with its key,
+// for servers and clients.
 type TLSFiles struct{ CA, Cert, Key string }
 
 // NewTLSFiles creates the files in a directory of the test.
@@ -33,7 +33,6 @@ func NewExpiredTLSFiles(t *testing.T) *TLSFiles {
 	return newTLSFilesFor(t, -time.Minute)
 }
 
-// newTLSFilesFor creates the files with a certificate that expires after lifetime.
 func newTLSFilesFor(t *testing.T, lifetime time.Duration) *TLSFiles {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,7 +57,6 @@ func newTLSFilesFor(t *testing.T, lifetime time.Duration) *TLSFiles {
 	return s
 }
 
-// newKey returns a new private key.
 func newKey(t *testing.T) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -68,8 +66,6 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-// signCertificate returns a certificate in DER with the fields of cert and the public key publicKey. The issuer is
-// parent, and parentKey, the private key of parent, signs the certificate.
 func signCertificate(t *testing.T, cert, parent *x509.Certificate, publicKey *ecdsa.PublicKey, parentKey *ecdsa.PrivateKey) []byte {
 	t.Helper()
 	der, err := x509.CreateCertificate(rand.Reader, cert, parent, publicKey, parentKey)
@@ -79,7 +75,6 @@ func signCertificate(t *testing.T, cert, parent *x509.Certificate, publicKey *ec
 	return der
 }
 
-// writePEM writes der as one PEM block of the type kind to the file path. Only the owner of the file can read the file.
 func writePEM(t *testing.T, path, kind string, der []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
@@ -87,15 +82,14 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// Args returns the command-line options of redis-server for an additional TLS port. authClients is the value of the
-// option --tls-auth-clients: "yes" (the server requires client certificates) or "no".
+// Args returns the options of redis-server for a further TLS port. authClients is "yes" (client certificates are
+// required) or "no".
 func (t *TLSFiles) Args(port, authClients string) []string {
 	return []string{"--tls-port", port, "--tls-cert-file", t.Cert, "--tls-key-file", t.Key, "--tls-ca-cert-file", t.CA, "--tls-auth-clients", authClients}
 }
 
-// StartRedisTLS starts a Redis server with an additional TLS port, and returns the server and the address of that port.
-// authClients is "yes" if the server requires client certificates, else "no". The test is skipped if redis-server was
-// built without TLS.
+// StartRedisTLS starts a Redis server with a further TLS port, and returns its address. authClients is as in Args.
+// Without TLS in redis-server, the test is skipped.
 func StartRedisTLS(t *testing.T, files *TLSFiles, authClients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
 	skipWithoutTLS(t)
@@ -103,7 +97,6 @@ func StartRedisTLS(t *testing.T, files *TLSFiles, authClients string, args ...st
 	return StartRedis(t, append(files.Args(port, authClients), args...)...), net.JoinHostPort("127.0.0.1", port)
 }
 
-// skipWithoutTLS skips the test if redis-server was built without TLS.
 func skipWithoutTLS(t *testing.T) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "redis-server", "--tls-port", "1", "--port", "0", "--tls-cert-file", "/nowhere").CombinedOutput(); err != nil && strings.Contains(string(out), "Bad directive") {
