@@ -57,6 +57,7 @@ func (c *Chooser) Baseline(category string) (n, sum float64) {
 	return fromFixed(b.closed[iCN] + b.provisional[iCN]), fromFixed(b.closed[iCS] + b.provisional[iCS])
 }
 
+// Rewards returns the number of rewarded sessions in the counters.
 func (c *Chooser) Rewards() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -41,6 +41,7 @@ func Rank(at time.Time, encoded []byte) []byte {
 	return append(b, sum[:]...)
 }
 
+// Sort sorts entries by time, then by id.
 func Sort(set []Entry) {
 	slices.SortFunc(set, func(a, b Entry) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID))

@@ -5,6 +5,7 @@ import "slices"
 // ExclusionReason is the reason why a session is outside of the experiment.
 type ExclusionReason string
 
+// The reasons. The counters of a tenant hold the first four of them.
 const (
 	ExcludedTwin    ExclusionReason = "twin"    // another session has an equal history
 	ExcludedLate    ExclusionReason = "late"    // the store did not return the earlier decision in time
