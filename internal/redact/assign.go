@@ -68,7 +68,7 @@ func (m *matcher) rejectNameAsValue(h hit, name []byte) hit {
 	return h
 }
 
-// afterSeparator returns the position after the separator that ends at i, or 0. The sign :: is not an assignment.
+// afterSeparator returns the position after the separator that ends at i, or 0. The text :: is not an assignment.
 func afterSeparator(s []byte, i int) int {
 	p := i + 1
 	switch next := byteAt(s, p); {

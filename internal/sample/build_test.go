@@ -168,7 +168,7 @@ func TestBuildDoesNotMergeExchangesWithoutItems(t *testing.T) {
 	}
 }
 
-// If the judgements do not fit the results, Build calls IsFailure.
+// If the recorded judgements do not match the results, Build calls IsFailure.
 func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	build := func(v *sample.ResultJudgements) (failed any, calls int) {
 		s := newScript()

@@ -57,8 +57,8 @@ func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 	}
 }
 
-// If exchanges are no longer stored, a sample is hidden unless the current patterns were applied; then its texts
-// decide.
+// A sample without stored exchanges is hidden, unless the current patterns were applied to the session. Then the texts
+// of the sample decide.
 func TestHidesSampleOfHiddenOrUncheckedExchanges(t *testing.T) {
 	t.Parallel()
 	o, list := newOptOut(t, "*.env"), conversation("chat", true)

@@ -142,7 +142,7 @@ func TestThreadPrefersRecentSession(t *testing.T) {
 	}
 }
 
-// Conversations 0 to 10 share a history, and the conversations 11 to 19 differ.
+// Conversations 0 to 10 have the same history. Each of the conversations 11 to 19 has a different history.
 func TestThreadBranchDoesNotJoinOtherHistory(t *testing.T) {
 	f := newFixture(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }

@@ -255,7 +255,7 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 		t.Errorf("retry of two identical first requests: got session %s, EqualSessions = %v, want %s, EqualSessions = [%[3]s]", repeated.ID, repeated.EqualSessions, a.ID)
 	}
 
-	// A retry continues the session whose open request is identical.
+	// A retry continues the session with an identical open request.
 	st = newStoredThreader(t)
 	a = st.resolve(session.Claim{}, userMessage("go"))
 	b = st.resolve(session.Claim{}, userMessage("go"))

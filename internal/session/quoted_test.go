@@ -40,7 +40,7 @@ func sessionID(name string) session.ID {
 	return session.IDOf("default", session.NamespaceSession, name)
 }
 
-// Two conversations with such a call make the result unsure.
+// If two conversations have such a call, the result is not sure.
 func TestCallerIsFoundByToolCallWithSubAgentTask(t *testing.T) {
 	const task = "Look up all invoices of last March and add them up"
 	callReply := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}
@@ -115,7 +115,7 @@ func TestQuotedSessionRequiresQuestionAndAnswer(t *testing.T) {
 	}
 }
 
-// The quotation counts for two minutes.
+// QuotedSession finds a quotation of a side reply for two minutes.
 func TestQuotedSessionFindsReplyToSideRequest(t *testing.T) {
 	const fact = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()

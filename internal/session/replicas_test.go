@@ -89,7 +89,7 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 	}
 }
 
-// ID, tenant and MemberNow need no lock. The race detector finds an access that does.
+// Other goroutines read the ID and the tenant and call MemberNow without the lock. The race detector finds a violation.
 func TestAdoptIsSafeWithConcurrentReads(t *testing.T) {
 	r := session.NewRun("x", session.Claim{}, "run", session.ID{1}, time.Unix(1e9, 0))
 	done := make(chan session.Member)

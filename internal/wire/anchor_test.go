@@ -23,7 +23,7 @@ const (
 
 func toolItem(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
 
-// Nth counts the identical messages before the anchor.
+// Anchor.Nth is the number of identical messages before the anchor.
 func TestFindAnchorOfMessage(t *testing.T) {
 	r := newChat(t, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem)
 	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")

@@ -132,7 +132,7 @@ func TestStringInputIsUserItem(t *testing.T) {
 	}
 }
 
-// LastUser must have words and accept text.
+// The message of LastUser must have words and accept inserted text.
 func TestFirstNewAndLastUserReturnIndices(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

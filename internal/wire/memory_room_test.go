@@ -42,7 +42,7 @@ func countCheckpoints(t *testing.T, m *ParseCache) (checkpoints int) {
 	return checkpoints
 }
 
-// A growing conversation has one checkpoint, at its end, and a branch has its own.
+// A growing conversation has one checkpoint, at the end. A branch has a checkpoint of its own.
 func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1

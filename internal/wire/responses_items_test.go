@@ -420,7 +420,7 @@ func TestMemoryParsesLeadingSystemMessages(t *testing.T) {
 	}
 }
 
-// A call also has a key with its item's id.
+// A call has a second key with the id of the item.
 func TestReplyEchoKeysOfResponsesItems(t *testing.T) {
 	r := wire.NewReplyReader(wire.Responses, -1, 1<<16)
 	_, _ = io.WriteString(r, `{"id":"resp_1","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},`+
@@ -437,7 +437,7 @@ func TestReplyEchoKeysOfResponsesItems(t *testing.T) {
 	}
 }
 
-// Tool results may be between them.
+// Tool results may be between identical messages.
 func TestAnchorNthCountsIdenticalMessages(t *testing.T) {
 	const step = `{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":"%[1]d","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"%[1]d","content":"x"}`
 	list := fmt.Sprintf(step, 1) + "," + fmt.Sprintf(step, 2) + "," + fmt.Sprintf(step, 3)
