@@ -122,7 +122,7 @@ func newFinding(l *Lesson, s Severity, code Code, field, format string, args ...
 	}
 }
 
-// severityFor is milder for a person's lesson.
+// severityFor returns a milder severity for a person's lesson.
 func severityFor(l *Lesson) Severity {
 	if l.Approval.Source == "" {
 		return Warning

@@ -7,8 +7,9 @@ import (
 	"precept/inject/request"
 )
 
-// WithLikeness returns a copy of the book whose lessons also match similar sentences and lines. At most the share rate
-// of the captured ones may reach a lesson's threshold. With too few captured sessions, it returns the book itself.
+// WithLikeness returns a copy of the book whose lessons also match similar sentences and lines. rate is the largest
+// share of captured sentences and lines that may reach a lesson's threshold. With too few captured sessions,
+// WithLikeness returns the book itself.
 func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	if !t.HasEnoughSessions() || len(b.active) == 0 {
 		return b
@@ -83,8 +84,8 @@ func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	return hits
 }
 
-// Likeness returns the sentences and lines of a query that are similar to a lesson, best first, from minShare times the
-// minimum score on.
+// Likeness returns the sentences and lines of a query that are similar to a lesson, best first. Their scores are at
+// least minShare times the minimum score of a match.
 func (b *Book) Likeness(q *Query, slug string, minShare float64) []Resemblance {
 	if b.like == nil {
 		return nil
