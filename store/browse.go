@@ -12,6 +12,7 @@ import (
 	"precept/internal/session"
 )
 
+// The bounds of one query.
 const (
 	DefaultRows         = 50 // size of a list without a limit
 	MaxRows             = 200
@@ -73,6 +74,7 @@ const (
 	FateControl  = "control" // matched in a control session
 )
 
+// The verdicts on sessions in addition to the quality labels.
 const (
 	Unrated   = "unrated"
 	StillOpen = "open"

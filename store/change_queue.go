@@ -32,6 +32,7 @@ type changeQueue struct {
 // Change is the effect of a turn on the record of a session.
 type Change uint8
 
+// The effects of a turn on the record of a session.
 const (
 	Unchanged        Change = iota
 	CountsChanged           // a crash may lose the last second of counts and times

@@ -29,6 +29,7 @@ type Entry struct {
 	Why        string   `json:"why,omitempty"`     // why a lesson was withheld: withheld (at random) or control (the session is a control session)
 }
 
+// The kinds of an Entry, in addition to the roles of messages.
 const (
 	KindBlock    = "block"
 	KindWithheld = "withheld"

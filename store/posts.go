@@ -28,6 +28,7 @@ type parkingStore interface {
 // Status is the outcome of posting feedback.
 type Status string
 
+// The statuses of posted feedback.
 const (
 	Joined  Status = "joined"  // stored on a session
 	Parked  Status = "parked"  // the session is unknown, or the feedback waits in the outbox
