@@ -261,8 +261,8 @@ func (x *likeIndex) resemblance(score likeScore, w window, windows int, t likeTe
 	return r
 }
 
-// similarWindows returns the windows that are similar to a lesson, best first. Their scores are at least share times the
-// minimum score of a match.
+// similarWindows returns the windows that are similar to a lesson, best first. Their scores are at least share times
+// the minimum score of a match.
 func (x *likeIndex) similarWindows(q *Query, lesson int32, share float32) []Resemblance {
 	s := x.newScratch()
 	var out []Resemblance

@@ -161,9 +161,9 @@ func (t *Traffic) information(stem string) float32 {
 	return float32(math.Log((total + 1) / (withStem + 1)))
 }
 
-// thresholds returns the lowest score of a match for each lesson. rate is the largest share of all windows that may reach
-// this score. Windows with an exact match do not count, because many of them would raise the threshold above every
-// similar window.
+// thresholds returns the lowest score of a match for each lesson. rate is the largest share of all windows that may
+// reach this score. Windows with an exact match do not count, because many of them would raise the threshold above
+// every similar window.
 func (t *Traffic) thresholds(x *likeIndex, rate float64, exactMatches func(text string, from textKind) []int32) []float32 {
 	limit := int(rate * float64(t.windowCount))
 	best := make([][]scoreCount, len(x.lessons))
