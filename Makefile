@@ -12,7 +12,7 @@ VERSION  ?=
 
 # All commands but the race detector compile with the flags of the static binary, so that each package is compiled once.
 export CGO_ENABLED := 0
-export GOFLAGS     := -trimpath $(GOFLAGS)
+export GOFLAGS     := -trimpath $(filter-out -trimpath,$(GOFLAGS))
 
 # The flags of the linker. With VERSION the binary shows this version; else Go writes the commit of the Git directory.
 LDFLAGS  := -s -w -X precept/cmd/precept/server.version=$(VERSION)

@@ -18,7 +18,7 @@ import (
 const (
 	newestFirst    = "newest"
 	oldestFirst    = "oldest"
-	costliestFirst = "dearest"
+	costliestFirst = "costliest"
 	cheapestFirst  = "cheapest"
 	longestFirst   = "longest"
 	shortestFirst  = "shortest"

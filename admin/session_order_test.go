@@ -45,7 +45,7 @@ func TestListOfSessionsIsSortedByCostAndDuration(t *testing.T) {
 	f := sessionsOfThreeCosts(t)
 	task := regexp.MustCompile(`>task of (\w+)<`)
 	for order, want := range map[string]string{
-		"dearest": "dear cheap unpriced", "cheapest": "cheap dear unpriced", "longest": "cheap dear unpriced", "shortest": "unpriced dear cheap",
+		"costliest": "dear cheap unpriced", "cheapest": "cheap dear unpriced", "longest": "cheap dear unpriced", "shortest": "unpriced dear cheap",
 	} {
 		page := get(t, f, "/sessions?order="+order, http.StatusOK)
 		var got []string
@@ -69,8 +69,8 @@ func TestListOfSessionsIsSortedByCostAndDuration(t *testing.T) {
 func TestColumnHeadingsSortTheListOfSessions(t *testing.T) {
 	f := sessionsOfThreeCosts(t)
 	for target, links := range map[string][]string{
-		"/sessions?agent=coder":               {`href="/sessions?agent=coder&order=dearest" aria-label="Sort by cost, dearest first"`, `order=longest" aria-label`},
-		"/sessions?agent=coder&order=dearest": {`href="/sessions?agent=coder&order=cheapest" aria-label="Sort by cost, cheapest first"`},
+		"/sessions?agent=coder":               {`href="/sessions?agent=coder&order=costliest" aria-label="Sort by cost, costliest first"`, `order=longest" aria-label`},
+		"/sessions?agent=coder&order=costliest": {`href="/sessions?agent=coder&order=cheapest" aria-label="Sort by cost, cheapest first"`},
 	} {
 		page := html.UnescapeString(get(t, f, target, http.StatusOK))
 		for _, want := range links {
@@ -84,10 +84,10 @@ func TestColumnHeadingsSortTheListOfSessions(t *testing.T) {
 // The page of a text search keeps newest first, and names the reason.
 func TestTextSearchAndExportHaveNoOrderByCost(t *testing.T) {
 	f := sessionsOfThreeCosts(t)
-	if page := get(t, f, "/sessions?words=question&order=dearest", http.StatusOK); !strings.Contains(page, "Newest first, because a text search has no order by cost or duration. ") {
-		t.Error("the page of a text search with order=dearest does not name its order and the reason")
+	if page := get(t, f, "/sessions?words=question&order=costliest", http.StatusOK); !strings.Contains(page, "Newest first, because a text search has no order by cost or duration. ") {
+		t.Error("the page of a text search with order=costliest does not name its order and the reason")
 	}
-	for _, target := range []string{"/api/sessions?words=question&order=dearest", "/api/export/sessions?order=longest", "/api/sessions?order=largest"} {
+	for _, target := range []string{"/api/sessions?words=question&order=costliest", "/api/export/sessions?order=longest", "/api/sessions?order=largest"} {
 		if answer := get(t, f, target, http.StatusBadRequest); !strings.Contains(answer, "order: ") {
 			t.Errorf("%s: got %s, want an error about order", target, answer)
 		}
