@@ -42,14 +42,11 @@ func (f *follower) run(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// start reads the counters once. If the backend is unavailable, start succeeds, and run tries again.
-func (f *follower) start(ctx context.Context) error {
-	err := f.tools.guard.RunErr(label.StepLoad, func() error { return f.refresh(ctx) })
-	if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, guard.ErrPanicked) {
+// start reads the counters once. If the read fails, start reports the failure, and run tries again.
+func (f *follower) start(ctx context.Context) {
+	if err := f.tools.guard.RunErr(label.StepLoad, func() error { return f.refresh(ctx) }); err != nil {
 		f.tools.reportFailure(label.StepLoad, err)
-		return nil
 	}
-	return err
 }
 
 // refresh updates the tenants in memory whose counters have changed. The first call also reads others.

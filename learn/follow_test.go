@@ -4,6 +4,7 @@ import (
 	"context"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -163,17 +164,30 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	waitForRise("a reward after the panics", otherTenant, before)
 }
 
-func TestPanicDuringStartIsReported(t *testing.T) {
+type damagedRedis struct{ remoteBackend }
+
+func (damagedRedis) Positions(context.Context, []string) (map[string]session.Position, error) {
+	return nil, session.ErrDamaged
+}
+
+func TestFailureDuringStartIsReported(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	dir := t.TempDir()
-	f := openFixture(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
-		inRedis(t, server, filepath.Join(dir, "outbox.db"))(o)
-		p := &panickingRedis{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
-		p.moved.Store(true)
-		o.Backend, o.Fleet = p, p
-	})
-	if got := f.takeFailures(); !slices.Contains(got, "panic load") {
-		t.Errorf("failures = %v, want \"panic load\" among them", got)
+	for want, change := range map[string]func(o *options, r remoteBackend){
+		"panic load": func(o *options, r remoteBackend) {
+			p := &panickingRedis{remoteBackend: r}
+			p.moved.Store(true)
+			o.Backend, o.Fleet = p, p
+		},
+		"load": func(o *options, r remoteBackend) { o.Fleet = damagedRedis{r} },
+	} {
+		dir := t.TempDir()
+		f := openFixture(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
+			inRedis(t, server, filepath.Join(dir, "outbox.db"))(o)
+			change(o, o.Backend.(remoteBackend)) //nolint:errcheck,forcetypeassert // inRedis made it
+		})
+		if got := f.takeFailures(); !slices.ContainsFunc(got, func(failure string) bool { return strings.HasPrefix(failure, want) }) {
+			t.Errorf("failures = %v, want %q among them", got, want)
+		}
 	}
 }

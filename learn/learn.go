@@ -67,8 +67,8 @@ type tools struct {
 	reportFailure func(step label.Step, err error)
 }
 
-// Open loads the counters of the first tenants and starts no goroutine. If a shared backend is unavailable, Open
-// succeeds, and lessons are chosen from the priors until Follow reaches it.
+// Open loads the counters of the first tenants and starts no goroutine. If a shared backend cannot be read, Open
+// succeeds, and lessons are chosen from the priors until Follow has read it.
 func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Memory == nil {
 		o.Memory = noMemory{}
@@ -88,7 +88,8 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 		samples: &sampleBuilder{tools: t, backend: o.Backend, exchanges: o.Exchanges, isEnabled: o.KeepSamples, writtenCount: &l.Metrics.Samples},
 	}
 	if o.Fleet != nil {
-		return l, l.follower.start(ctx)
+		l.follower.start(ctx)
+		return l, nil
 	}
 	return l, l.beliefs.loadFirstTenants(ctx)
 }

@@ -20,10 +20,18 @@ var (
 
 func (s *Store) withRemedy(err error) error {
 	switch {
+	case errors.Is(err, ErrRefused), errors.Is(err, ErrBusy):
+		if remedy := s.refusalRemedy(err.Error()); remedy != "" {
+			return fmt.Errorf("%w; %s", err, remedy)
+		}
 	case errors.Is(err, ErrACL):
 		return s.addACLRule(err)
 	case errors.Is(err, ErrDown) && s.tlsParams.isRefusedClient(err):
 		return fmt.Errorf("%w: %w; %s", ErrTLS, err, clientRemedy)
+	case errors.Is(err, ErrDown) && !s.hasConnected.Load():
+		if remedy := s.tlsParams.portRemedy(err); remedy != "" {
+			return fmt.Errorf("%w; %s", err, remedy)
+		}
 	}
 	return err
 }

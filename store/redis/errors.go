@@ -27,6 +27,9 @@ var (
 	ErrTLS = fmt.Errorf("the TLS handshake with Redis fails: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrACL reports that the Redis user lacks a permission.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
+	// ErrRefused reports that Redis refuses a command for a reason without an error of its own, for example because the
+	// address names another kind of server.
+	ErrRefused = fmt.Errorf("Redis refuses a command: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrCorrupt reports that a value in Redis was not written by precept.
 	ErrCorrupt = fmt.Errorf("a value in Redis was not written by precept: %w", session.ErrDamaged)
 	// ErrClosed reports that the store is closed.
@@ -47,7 +50,7 @@ func classifyError(ctx context.Context, err error) error {
 	case errors.Is(err, goredis.ErrClosed):
 		return ErrClosed
 	case errors.Is(err, goredis.Nil): // no Sentinel knows the master name
-		return fmt.Errorf("%w: %w", ErrDown, err)
+		return fmt.Errorf("%w: %w; no Sentinel knows the group: correct master in store.url", ErrDown, err)
 	case errors.As(err, &reply):
 		return classifyReply(err, reply.Error())
 	case isClassified(err):
@@ -81,7 +84,7 @@ func classifyReply(err error, text string) error {
 	}
 	kind := error(nil)
 	switch {
-	case hasCode("WRONGPASS", "NOAUTH", "ERR invalid password", "ERR AUTH"):
+	case hasCode("WRONGPASS", "NOAUTH", "ERR invalid password", "ERR AUTH") || strings.Contains(text, "Protocol error: unauthenticated"):
 		kind = ErrAuth
 	case hasCode("NOPERM") || strings.Contains(text, "user executing the script can't"):
 		kind = ErrACL
@@ -98,7 +101,26 @@ func classifyReply(err error, text string) error {
 	case strings.Contains(text, "Protocol error"):
 		kind = session.ErrInvalid
 	default:
-		return err
+		kind = ErrRefused
 	}
 	return fmt.Errorf("%w: %w", kind, err)
+}
+
+// refusalRemedy returns the remedy for the reply of a server that the address of precept does not fit; "" means none.
+func (s *Store) refusalRemedy(text string) string {
+	if _, isCluster := s.client.(*goredis.ClusterClient); !isCluster && strings.Contains(text, "MOVED ") {
+		return "the server is a node of a Cluster: add cluster=true to store.url"
+	}
+	for _, r := range []struct{ pattern, remedy string }{
+		{"cluster support disabled", "the server is not a node of a Cluster: remove cluster=true from store.url"},
+		{"DB index is out of range", "name a database that Redis has in store.url, such as /0"},
+		{"unknown command 'sentinel'", "the server is not a Sentinel: name the port of a Sentinel (26379) in store.url, or write redis:// without master"},
+		{"unknown command", "precept needs this command (docs/OPERATIONS.md lists all): allow the command in Redis, or name a Redis in store.url, and not a Sentinel"},
+		{"READONLY ", "the server is a replica: if it is not promoted, name the primary or the Sentinel group in store.url"},
+	} {
+		if strings.Contains(text, r.pattern) {
+			return r.remedy
+		}
+	}
+	return ""
 }

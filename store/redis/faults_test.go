@@ -342,6 +342,32 @@ func TestWrongPasswordReturnsErrAuth(t *testing.T) {
 	}
 }
 
+func TestErrorOfAnUnfitAddressNamesTheRemedy(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t, "--databases", "1", "--rename-command", "EVALSHA", "")
+	secrets := storetest.NewTLSFiles(t)
+	_, tlsAddr := storetest.StartRedisTLS(t, secrets, "no")
+	for url, want := range map[string]string{
+		server.URL():                                    "precept needs this command",
+		server.URL() + "/1":                             "such as /0",
+		server.URL() + "?cluster=true":                  "remove cluster=true from store.url",
+		"redis-sentinel://" + server.Addr + "?master=m": "the server is not a Sentinel",
+		storetest.StartCluster(t).Nodes[0].URL():        "add cluster=true to store.url",
+		"rediss://" + server.Addr:                       "write redis:// instead of rediss://",
+		"redis://" + tlsAddr:                            "write rediss:// in store.url",
+	} {
+		s := openWithLongTimeout(t, url)
+		eventually(t, url, func() error {
+			err := s.Write(t.Context(), newBatch(1))
+			checkUnavailable(t, "Write to "+url, err, session.ErrUnavailable)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("got error %w, want an error with %q", err, want)
+			}
+			return nil
+		})
+	}
+}
+
 func TestMissingPermissionErrorNamesTheRemedy(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.MustDo(t, "ACL", "SETUSER", "app", "on", ">secret", "~precept:*", "&precept:*", "+@all", "-hset")

@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/bandit/feedback"
+	"precept/internal/session"
 )
 
 func TestBreakerAllowsOneProbePerPeriod(t *testing.T) {
@@ -24,7 +26,7 @@ func TestBreakerAllowsOneProbePerPeriod(t *testing.T) {
 			t.Fatal("a closed breaker refused a call")
 		}
 	}
-	b.record(now, true)
+	b.recordFailure(now, ErrDown)
 	if b.allow(now.Add(999*time.Millisecond)) || !b.isOpen(now) {
 		t.Error("an open breaker permitted a call before the end of its period")
 	}
@@ -35,7 +37,7 @@ func TestBreakerAllowsOneProbePerPeriod(t *testing.T) {
 	if b.allow(now) || b.allow(now.Add(999*time.Millisecond)) {
 		t.Error("the breaker permitted two probes in a period")
 	}
-	b.record(now, true)
+	b.recordFailure(now, ErrDown)
 	if b.allow(now.Add(time.Millisecond)) {
 		t.Error("the breaker permitted a call after a failed probe")
 	}
@@ -43,10 +45,37 @@ func TestBreakerAllowsOneProbePerPeriod(t *testing.T) {
 	if !b.allow(now) {
 		t.Error("the breaker refused a probe after the second period")
 	}
-	b.record(now, false)
+	b.recordSuccess()
 	for range 2 {
 		if !b.allow(now) {
 			t.Error("the breaker refused a call after a successful probe")
+		}
+	}
+}
+
+// A refused call names the failure that opened the breaker, and did not time out itself.
+func TestRefusedCallNamesTheLastFailure(t *testing.T) {
+	b := breaker{period: time.Second}
+	for _, kind := range []error{ErrDown, ErrTLS} {
+		b.recordFailure(time.Unix(1000, 0), fmt.Errorf("%w: canary: %w", kind, context.DeadlineExceeded))
+		err := b.refusal()
+		if !errors.Is(err, kind) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "canary") {
+			t.Errorf("refusal after \"%v\": err = %v, want the same kind with the text of the failure, and not context.DeadlineExceeded", kind, err)
+		}
+	}
+	b.recordFailure(time.Unix(1000, 0), context.DeadlineExceeded)
+	if err := b.refusal(); !errors.Is(err, ErrDown) {
+		t.Errorf("refusal after a timeout: err = %v, want ErrDown", err)
+	}
+}
+
+// A server that requires a password limits the commands of clients without a login. Its error is not permanent, because
+// the value itself can be stored.
+func TestLargeValueWithoutLoginReturnsErrAuth(t *testing.T) {
+	for _, text := range []string{"ERR Protocol error: unauthenticated bulk length", "ERR Protocol error: unauthenticated multibulk length"} {
+		err := classifyReply(errors.New(text), text)
+		if !errors.Is(err, ErrAuth) || errors.Is(err, session.ErrInvalid) {
+			t.Errorf("classifyReply(%q): err = %v, want ErrAuth and not session.ErrInvalid", text, err)
 		}
 	}
 }

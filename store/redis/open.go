@@ -53,6 +53,8 @@ type Store struct {
 	breaker       breaker // for all operations except look-ups
 	lookupBreaker breaker // for look-ups that a request waits for
 
+	hasConnected atomic.Bool // Redis has accepted a connection
+
 	closed            chan struct{}
 	closeOnce         sync.Once
 	registeredTenants tenantSet
@@ -83,7 +85,10 @@ func Open(o Options) (*Store, error) {
 	if s.scripts, err = loadScripts(); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	s.client = a.connect(o.Timeout, s.markUncertain)
+	s.client = a.connect(o.Timeout, func() {
+		s.hasConnected.Store(true)
+		s.markUncertain()
+	})
 	return s, nil
 }
 
@@ -106,7 +111,11 @@ func (s *Store) Close() error {
 
 // Ping reports whether Redis answers and accepts precept, also if the breaker is open.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.endCall("ping", &s.breaker, s.withRemedy(classifyError(ctx, s.client.Ping(ctx).Err())))
+	err := classifyError(ctx, s.client.Ping(ctx).Err())
+	if errors.Is(err, context.DeadlineExceeded) && !isClassified(err) {
+		err = fmt.Errorf("%w: %w", ErrDown, err)
+	}
+	return s.endCall("ping", &s.breaker, s.withRemedy(err))
 }
 
 func (s *Store) do(ctx context.Context, op string, fn func(c client) error) error {
@@ -137,8 +146,11 @@ func (s *Store) doWithBreaker(ctx context.Context, op string, b *breaker, fn fun
 		return err
 	}
 	now := s.options.Now()
-	if b == &s.lookupBreaker && s.breaker.isOpen(now) || !b.allow(now) {
-		return fmt.Errorf("redis: %s: %w (asked again every %v)", op, ErrDown, b.period)
+	if b == &s.lookupBreaker && s.breaker.isOpen(now) {
+		return fmt.Errorf("redis: %s: %w", op, s.breaker.refusal())
+	}
+	if !b.allow(now) {
+		return fmt.Errorf("redis: %s: %w", op, b.refusal())
 	}
 	var err error
 	if s.shards.Load() <= 1 { // a store in the old layout may move to shards at any time (migrate.go)
@@ -159,9 +171,13 @@ func (s *Store) doWithBreaker(ctx context.Context, op string, b *breaker, fn fun
 func (s *Store) endCall(op string, b *breaker, err error) error {
 	failed := errors.Is(err, context.DeadlineExceeded) || isUnreachable(err)
 	if !errors.Is(err, context.Canceled) { // a cancelled call says nothing about Redis
-		b.record(s.options.Now(), failed)
+		if !failed {
+			b.recordSuccess()
+		} else {
+			b.recordFailure(s.options.Now(), err)
+		}
 		if b == &s.breaker && !failed {
-			s.lookupBreaker.record(s.options.Now(), false)
+			s.lookupBreaker.recordSuccess()
 		}
 	}
 	if err == nil || isAbsent(err) {
@@ -178,6 +194,7 @@ type breaker struct {
 
 	mu        sync.Mutex
 	failures  int       // consecutive
+	failure   error     // the last one
 	openUntil time.Time // zero means closed
 }
 
@@ -201,15 +218,46 @@ func (b *breaker) isOpen(now time.Time) bool {
 	return now.Before(b.openUntil)
 }
 
-func (b *breaker) record(now time.Time, failed bool) {
+func (b *breaker) recordSuccess() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !failed {
-		b.failures, b.openUntil = 0, time.Time{}
-	} else if b.failures++; b.failures > b.maxFailures {
+	b.failures, b.failure, b.openUntil = 0, nil, time.Time{}
+}
+
+func (b *breaker) recordFailure(now time.Time, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failure = err
+	if b.failures++; b.failures > b.maxFailures {
 		b.openUntil = now.Add(b.period)
 	}
 }
+
+// refusal returns the error of a call that the breaker refuses. The error has the text of the last failure, and wraps
+// only ErrDown or ErrTLS: the refused call itself did not time out.
+func (b *breaker) refusal() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	r := &refusedCall{kind: ErrDown, text: ErrDown.Error()}
+	if isUnreachable(b.failure) {
+		r.text = b.failure.Error()
+		if errors.Is(b.failure, ErrTLS) {
+			r.kind = ErrTLS
+		}
+	}
+	r.text += fmt.Sprintf(" (asked again every %v)", b.period)
+	return r
+}
+
+// refusedCall is the error of a call that an open breaker refuses.
+type refusedCall struct {
+	kind error // ErrDown or ErrTLS
+	text string
+}
+
+func (r *refusedCall) Error() string { return r.text }
+
+func (r *refusedCall) Unwrap() error { return r.kind }
 
 // isUnreachable reports whether Redis does not answer. A refused call does not open a breaker, because the refusal
 // comes at once.

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -95,6 +96,22 @@ func classifyTLSError(err error) error {
 	return fmt.Errorf("%w: %w; %s", ErrTLS, err, remedy)
 }
 
+// portRemedy returns the remedy for a failed first connection, if the likely cause is a port that uses TLS while
+// precept does not, or the reverse; "" means none.
+func (p *tlsParams) portRemedy(err error) string {
+	switch {
+	case p.enabled && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)):
+		return "if the port of Redis does not use TLS, write redis:// instead of rediss:// in store.url and remove the TLS parameters"
+	case !p.enabled && isClosedConnection(err):
+		return "if the port of Redis uses TLS, write rediss:// in store.url; otherwise the log of Redis names the reason"
+	}
+	return ""
+}
+
+func isClosedConnection(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
 const clientRemedy = "Redis refuses the certificate of precept: name a certificate that the tls-ca-cert-file of Redis has signed, with cert_file and key_file in store.url"
 
 func certificateNames(c *x509.Certificate) string {
@@ -111,6 +128,5 @@ func certificateNames(c *x509.Certificate) string {
 // isRefusedClient reports whether a server that asked for a client certificate closed the connection while precept has
 // none: the likely cause, even if the server's TLS alert was lost.
 func (p *tlsParams) isRefusedClient(err error) bool {
-	return p.clientCertRequested != nil && p.clientCertRequested.Load() &&
-		(errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
+	return p.clientCertRequested != nil && p.clientCertRequested.Load() && isClosedConnection(err)
 }

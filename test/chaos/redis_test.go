@@ -119,24 +119,35 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-func TestChaosSilentRedisLosesNothing(t *testing.T) {
+// While the store is a server that never answers, or that refuses commands, precept starts, requests are answered, and
+// exchanges wait in the outbox. When the store is a Redis, each exchange is stored once.
+func TestChaosUnusableRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = silent.Close() }()
-	dir, model := t.TempDir(), harness.InstantModel(t)
-	p := harness.StartWithUpstream(t, dir, model.URL, "--store-url", "redis://"+silent.Addr().String())
-	l := disruptDuringLoad(t, p, func(l *harness.Load) { l.WaitForRequests(harness.UsualOrChaos[int64](200, 1500)) })
-	p.Eventually("all rows in the outbox", func() bool { return harness.EndedTurns(dir) == int64(l.CountAnswered()) })
-	if countWarnings(p) > 10 {
-		t.Errorf("warnings in the log: got %d, want at most 10:\n%s", countWarnings(p), p.Log.String())
+	t.Cleanup(func() { _ = silent.Close() })
+	for name, url := range map[string]string{
+		"port that never answers":     "redis://" + silent.Addr().String(),
+		"server that is no Cluster":   storetest.StartRedis(t).URL() + "?cluster=true",
+		"database that Redis has not": storetest.StartRedis(t, "--databases", "1").URL() + "/1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, model := t.TempDir(), harness.InstantModel(t)
+			p := harness.StartWithUpstream(t, dir, model.URL, "--store-url", url)
+			l := disruptDuringLoad(t, p, func(l *harness.Load) { l.WaitForRequests(harness.UsualOrChaos[int64](200, 1500)) })
+			p.Eventually("all rows in the outbox", func() bool { return harness.EndedTurns(dir) == int64(l.CountAnswered()) })
+			if countWarnings(p) > 10 {
+				t.Errorf("warnings in the log: got %d, want at most 10:\n%s", countWarnings(p), p.Log.String())
+			}
+			p.Kill()
+			server := storetest.StartRedis(t)
+			p = harness.StartWithUpstream(t, dir, model.URL, "--store-url", server.URL())
+			checkStoredOnce(t, p, dir, server.URL(), l)
+		})
 	}
-	p.Kill()
-	server := storetest.StartRedis(t)
-	p = harness.StartWithUpstream(t, dir, model.URL, "--store-url", server.URL())
-	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
 func TestChaosFullLocalDiskWithRedisDropsNothing(t *testing.T) {
