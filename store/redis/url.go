@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,6 +62,14 @@ func parseURL(text string) (a address, err error) {
 		return a, err
 	}
 	return a, a.parseHosts(list)
+}
+
+// DataName returns the part of an address that names the stored data: the servers, the database and the prefix. A new
+// password or certificate does not change it.
+func DataName(text string) (string, error) {
+	a, err := parseURL(text)
+	slices.Sort(a.Addrs)
+	return fmt.Sprint(a.Addrs, a.MasterName, a.DB, a.prefix), err
 }
 
 // CheckURL reports why the address cannot be used, without quoting it.

@@ -29,6 +29,28 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
+func TestDataNameIgnoresTheLogin(t *testing.T) {
+	names := map[string]string{}
+	for text, want := range map[string]string{
+		"redis://h": "plain", "redis://u:old@h:6379/0": "plain", "rediss://u:new@h?skip_verify=true": "plain",
+		"redis://h/1": "other database", "redis://h?prefix=b": "other prefix", "redis://g": "other server",
+		"redis-sentinel://a,b?master=m": "group", "redis-sentinel://u:p@b,a?master=m&sentinel_password=s": "group",
+		"redis-sentinel://a,b?master=n": "other group",
+	} {
+		got, err := DataName(text)
+		if err != nil {
+			t.Fatalf("DataName(%q): %v", text, err)
+		}
+		if first, ok := names[got]; ok && first != want {
+			t.Errorf("DataName(%q) = %q, the name of %s, want %s", text, got, first, want)
+		}
+		names[got] = want
+	}
+	if len(names) != 6 {
+		t.Errorf("DataName: got %d names, want 6: %v", len(names), names)
+	}
+}
+
 func TestCheckURLRefusesInvalidURL(t *testing.T) {
 	for _, text := range []string{
 		"", "redis", "redis://", "http://h", "redis:///0", "redis://h/x", "redis://h/-1", "redis://h:port", "redis://h:70000", "redis://a,b",

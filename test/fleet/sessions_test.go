@@ -463,6 +463,8 @@ func TestReplicaInjectsNothingBeforeItKnowsTheSalt(t *testing.T) {
 		t.Errorf("replica after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	server.Kill()
+	// A new password does not change the store.
+	flags[len(flags)-1] = strings.Replace(server.URL(), "redis://", "redis://:new@", 1)
 	p = harness.Launch(t, dir, nil, flags...).WaitUntilReady(dir)
 	// A named session may be older than the replica. The first request without a name begins a new session.
 	if !turn(p, "with a copy", false) {

@@ -18,6 +18,7 @@ import (
 	"precept/configs"
 	"precept/internal/file"
 	"precept/proxy"
+	"precept/store/redis"
 )
 
 const (
@@ -91,7 +92,11 @@ func (t *Tools) newKey() (string, error) {
 // Redis does not answer, it returns the copy or a new, unconfirmed pair.
 func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaStore, log *slog.Logger) (*keys, error) {
 	k := &keys{isFleet: true, store: store, path: filepath.Join(cfg.DataDir, keyCopyFile)}
-	sum := sha256.Sum256([]byte(cfg.StoreURL()))
+	name, err := redis.DataName(cfg.StoreURL())
+	if err != nil {
+		return nil, fmt.Errorf("store.url: %w", err)
+	}
+	sum := sha256.Sum256([]byte(name))
 	address := hex.EncodeToString(sum[:8])
 	copied, err := readKeyCopy(k.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
