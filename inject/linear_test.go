@@ -186,7 +186,7 @@ func (p pipeline) minDuration(t testing.TB, s shape, n int) time.Duration {
 // With linear cost, a request four times as long takes four times as long. The test allows twice that plus 5 ms, and
 // measures up to six times.
 func TestCostIsLinear(t *testing.T) {
-	const n, times, allowed = 1500, 4, 8
+	const n, times, allowed = 1000, 4, 8
 	if testing.Short() {
 		t.Skip("the test measures times")
 	}

@@ -181,7 +181,7 @@ func standardError(all []holdoutResult, numerator, denominator func(holdoutResul
 // SESSIONS=40000.
 func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
 	if testing.Short() {
-		t.Skip("simulates 180,000 sessions")
+		t.Skip("simulates 90,000 sessions")
 	}
 	envInt := func(name string, def int) int {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
@@ -189,7 +189,7 @@ func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
 		}
 		return def
 	}
-	worlds, sessions := envInt("WORLDS", 6), envInt("SESSIONS", 10_000)
+	worlds, sessions := envInt("WORLDS", 3), envInt("SESSIONS", 10_000)
 	got := map[bandit.Holdout]holdoutResult{}
 	for _, rule := range []bandit.Holdout{bandit.Prove, bandit.Earn, bandit.Fixed} {
 		all, x := simulateRuns(rule, worlds, sessions)
