@@ -13,11 +13,11 @@ type Action struct {
 	Confidence float64
 	Tokens     int
 	Size       int       // bytes, for Config.Room
-	Epsilon    float64   // holdout of a trial that an operator requested; 0 means by rule
+	Epsilon    float64   // holdout of a trial that an operator requested; 0 means that the holdout rule decides
 	Until      float64   // half-width at which the trial ends; 0 means no limit by width
 	Trial      string    // name of a planned trial (trial.PlannedName), empty for none
 	Parent     trial.Arm // arm of the superseded lesson, or of the text before an edit; empty for none
-	Forced     bool      // the loop warning: always picked, not counted in K; its coin is flipped like the coin of a lesson
+	Forced     bool      // true for the loop warning: always picked, not counted in K, injected at random like a lesson
 }
 
 // wasConsidered compares slugs, because a lesson that is edited during a session keeps its first text and coin.

@@ -18,8 +18,8 @@ const (
 	changeKeep     = 0.05 // weight of the evidence before the change point
 )
 
-// Density of snapshots: first a snapshot every 50 rewarded injections. Each time the list is full, every second
-// snapshot is dropped and the interval is doubled.
+// At first, an arm takes a snapshot every 50 rewarded injections. Each time the list is full, every second snapshot is
+// dropped and the interval is doubled.
 const (
 	snapshotEvery = 50 * trial.FixedScale
 	maxSnapshots  = 32

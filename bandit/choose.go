@@ -18,8 +18,7 @@ const drawTemperature = 0.25
 // order costs more than exploration gains.
 const rankingTemperature = 0.15
 
-// seasonedPicks is the number of picks after which bad luck at the start does not explain a negative
-// mean.
+// seasonedPicks is the number of picks after which bad luck at the start no longer explains a negative mean.
 const seasonedPicks = 200
 
 // isBenched reports whether a lesson is expected to harm. With a threshold of 0 for all lessons, simulations lost three
@@ -37,8 +36,8 @@ const leaningPicks = 50
 
 func (b belief) isLeaning() bool { return b.picks >= leaningPicks && b.mean > math.Sqrt(b.variance) }
 
-// trustedSpread is the number of standard deviations of belief in a positive effect that a seasoned
-// lesson needs for the smallest holdout.
+// trustedSpread is the number of standard deviations by which the mean effect of a lesson with seasonedPicks must
+// exceed zero for the smallest holdout.
 const trustedSpread = 1.7
 
 // isTrusted reports whether a lesson is withheld as rarely as a proven lesson. It reads the current belief, so that a
@@ -48,8 +47,8 @@ func (b belief) isTrusted() bool {
 }
 
 // choose returns the best fresh actions for the remaining slots. In the fraction ProbeShare of the sessions (the probe
-// budget), the last slot is for the benched action with the best draw from its full posterior, which favours little
-// expected harm.
+// budget), the last slot is for a benched action: the action with the best draw from its full posterior. The draw
+// favours actions with little expected harm.
 func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int) []candidate {
 	if slots <= 0 || len(fresh) == 0 {
 		return nil
@@ -139,7 +138,7 @@ func (c *candidate) onTrial() bool { return c.action.Epsilon > 0 && !c.posterior
 // category.
 type Beliefs interface {
 	Posterior(c Action) Posterior
-	Expected(a *trial.Assignment) (y float64, ok bool) // expected reward without a lesson, from facts before the coin
+	Expected(a *trial.Assignment) (y float64, ok bool) // expected reward without a lesson, before random decisions
 	Baseline(category string) (n, sum float64)         // number of sessions, and their rewards less the effects of lessons
 	RawCounts(a trial.Arm) (successes, failures float64)
 	IsModelUnseen(a trial.Arm, model string) bool // see trial.Counters

@@ -31,7 +31,7 @@ type Chooser struct {
 	priors        Priors
 }
 
-// baseline holds the rewards of a category minus the predicted effects of the lessons: of closed and of open sessions.
+// baseline holds the rewards of a category's closed and open sessions, minus the predicted effects of the lessons.
 type baseline struct {
 	closed, provisional [baselineFieldCount]int64
 }
@@ -50,14 +50,14 @@ func newChooser(measured *trial.Counters) *Chooser {
 // TrialCounters returns the counters of the trial, the only input of a report's effects.
 func (c *Chooser) TrialCounters() *trial.Counters { return c.measured }
 
-// NewMeasurement returns the measurement of the outcomes of a pick (trial.Counters.Watch). The chooser reads
+// NewMeasurement returns the measurement of the outcomes of a pick (trial.Counters.NewMeasurement). The chooser reads
 // no outcome.
 func (c *Chooser) NewMeasurement(k trial.Arm, eps float64, outcomes trial.OutcomeSet, from trial.Totals) trial.Measurement {
 	return c.measured.NewMeasurement(k, eps, outcomes, from)
 }
 
-// Add adds the deltas of one session (see Contribution) or of a whole store to the counters of the trial and of the
-// chooser. Monotone deltas are merged by maximum.
+// Add adds the deltas (changes of counters) of one session (see Contribution) or of a whole store to the counters of
+// the trial and of the chooser. Monotone deltas are merged by maximum.
 func (c *Chooser) Add(ds []trial.Delta) {
 	c.measured.Add(ds)
 	for len(ds) > 0 {
@@ -148,7 +148,7 @@ func (c *Chooser) everyArm() iter.Seq[*arm] {
 	}
 }
 
-// category adds a missing category. The caller holds mu.
+// category returns the baseline of a scope, and adds the baseline if it is missing. The caller holds mu.
 func (c *Chooser) category(scope string) *baseline {
 	b := c.categories[scope]
 	if b == nil {
@@ -158,7 +158,7 @@ func (c *Chooser) category(scope string) *baseline {
 	return b
 }
 
-// cell adds a missing cell. The caller holds mu.
+// cell returns the sums of a scope, and adds the sums if they are missing. The caller holds mu.
 func (c *Chooser) cell(scope string) *[baselineFieldCount]int64 {
 	v := c.cells[scope]
 	if v == nil {
@@ -196,8 +196,8 @@ func (c *Chooser) Advance(day int32, halfLifeDays float64) {
 	c.ageWeights = newAgeWeights(c.ageWeights.stamp+1, day, halfLifeDays)
 }
 
-// AdvanceTo advances to the day of a moment, with the half-life that follows from the number of sessions closed in the
-// last four weeks.
+// AdvanceTo sets the current day to the day of now, and the half-life that follows from the number of sessions closed
+// in the last four weeks.
 func (c *Chooser) AdvanceTo(now time.Time) {
 	day := trial.Day(now)
 	c.mu.RLock()

@@ -40,7 +40,8 @@ func newAgeWeights(stamp uint64, day int32, halfLife float64) *ageWeights {
 	return t
 }
 
-// weight gives full weight to a day in the future, from a replica whose midnight came first.
+// weight returns the weight of a day's evidence. A day in the future, from a replica whose midnight came first, has
+// full weight.
 func (c *ageWeights) weight(day int32) float64 {
 	age := int64(c.day) - int64(day)
 	switch {

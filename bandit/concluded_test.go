@@ -53,7 +53,7 @@ func TestProveKeepsFullHoldoutUntilIntervalConcludes(t *testing.T) {
 		if eps := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Concluded: got.Concluded}); got.Concluded != tc.want || (eps == 0.05) != tc.want {
 			t.Errorf("%s: Concluded = %v, next epsilon = %v, want Concluded = %v, and epsilon 0.05 only if concluded", tc.what, got.Concluded, eps, tc.want)
 		}
-		// A replica computes the maxima from the sums. A clone has them.
+		// A replica computes the maxima from the sums. A clone copies the maxima.
 		if again := newMeasuredChooser(tc.n, tc.effect, tc.eps); len(again.RaiseMaxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != tc.want {
 			t.Errorf("%s, replica: Concluded = %v, want %v", tc.what, !tc.want, tc.want)
 		}

@@ -303,7 +303,7 @@ func simulateCautions(match, effect float64) (cautions int) {
 	return cautions
 }
 
-// No reward is lost.
+// The counters contain every reward.
 func TestChooserIsSafeForConcurrentUse(t *testing.T) {
 	c := bandit.New()
 	var wg sync.WaitGroup

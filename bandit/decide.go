@@ -6,8 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Decide makes the decisions of one turn and returns the new picks, injected and withheld, by rank. It may be called at
-// every turn with all matches; earlier decisions do not change.
+// Decide makes the decisions of one turn and returns the new picks, injected and withheld, by rank. A caller may pass
+// all matches at every turn, because earlier decisions do not change.
 //
 // A withheld pick keeps its slot: a comparison of a lesson with a substitute would not measure the lesson.
 func Decide(
@@ -24,8 +24,8 @@ func Decide(
 	return flipPicks(a, cfg, b, session, append(chosen, forced...), turn)
 }
 
-// recordPassReasons records why each fresh action was not picked. best holds the picks before fitRoom, chosen the picks
-// after it.
+// recordPassReasons records why each fresh action was not picked. best holds the picks before fitRoom dropped any, and
+// chosen holds the picks that remain.
 func recordPassReasons(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []candidate) {
 	in := func(list []candidate, slug string) bool {
 		return slices.ContainsFunc(list, func(k candidate) bool { return k.action.Slug == slug })
@@ -45,8 +45,8 @@ func recordPassReasons(a *trial.Assignment, cfg Config, b Beliefs, session strin
 	}
 }
 
-// fitRoom drops each pick that exceeds the remaining room. It runs before the coins are flipped, because a withheld
-// pick also uses its room.
+// fitRoom drops each pick that exceeds the remaining room. It runs before the random decisions, because a withheld pick
+// also uses its room.
 func (c Config) fitRoom(chosen []candidate) []candidate {
 	if c.Room == 0 {
 		return chosen
@@ -61,7 +61,8 @@ func (c Config) fitRoom(chosen []candidate) []candidate {
 	})
 }
 
-// startAssignment flips the control coin and freezes the baseline at the first call for a session.
+// startAssignment decides whether the session is a control session and freezes the baseline, at the first call for a
+// session.
 func startAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string) {
 	if !a.FlipControl(cfg.Salt, session, cfg.Control) {
 		return
@@ -81,11 +82,11 @@ func startAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string)
 const startBase, baseWeight = 0.5, 10
 
 // damping is the part of a match effect that enters the expected reward of a session. Lessons that match together
-// explain the same difficulty: with the full effects it counts several times, and the residuals of the next sessions
-// overshoot. With late rewards the oscillation grows until the chooser is no better than chance, even if only a tenth
-// of all sessions are open.
+// explain the same difficulty. With the full effects, the difficulty would count several times, and the residuals of
+// the next sessions would overshoot. With late rewards the oscillation grows until the chooser is no better than
+// chance, even if only a tenth of all sessions are open.
 //
-// The report is unaffected, because every centre that is fixed before the coin is valid.
+// The report is unaffected, because every centre that is fixed before the random decision is valid.
 const damping = 0.65
 
 // recordMatches records and returns the actions that are new to the session. A forced action is not a match.
@@ -128,7 +129,8 @@ func usedPicks(a *trial.Assignment) int {
 	return n
 }
 
-// flipPicks flips the holdout coin of each chosen lesson, and freezes the offset and the centre of each pick.
+// flipPicks decides at random whether each chosen lesson is withheld, and freezes the offset and the centre of each
+// pick.
 func flipPicks(
 	a *trial.Assignment, cfg Config, b Beliefs, session string, chosen []candidate, turn int,
 ) []trial.Pick {
@@ -195,8 +197,8 @@ func (c Config) holdoutEpsilon(p *Posterior) float64 {
 	return c.Epsilon
 }
 
-// trialName returns the name of the planned trial of a pick. Under All a pick belongs to no trial, because its coin
-// ignores the epsilon of the trial.
+// trialName returns the name of the planned trial of a pick. Under All a pick belongs to no trial, because its random
+// decision ignores the epsilon of the trial.
 func (c Config) trialName(k *candidate) string {
 	if !k.onTrial() || c.Objective == All {
 		return ""

@@ -23,7 +23,7 @@ type Priors struct {
 	Rewards int `json:"rewards,omitempty"` // rewarded sessions at the fit, open sessions included; 0 means not known
 }
 
-// Starting values, also for the pseudo-counts of a refit.
+// The starting values are also the source of the pseudo-counts of a refit.
 const (
 	startMu0    = 0.01
 	startT02    = 0.04 * 0.04
@@ -34,7 +34,7 @@ const (
 	minT02        = 0.0002
 	minW2         = 0.0005
 	pseudoLessons = 10    // lessons with the starting values that a refit adds to the lessons of the tenant
-	minPrior      = 0.001 // at 0 and below, the scaled draw would never try the lesson
+	minPrior      = 0.001 // at 0 or below, the scaled draw would never try the lesson
 
 	confidenceSlope = 0.04 // shift of the prior mean by the declared confidence
 )

@@ -13,8 +13,8 @@ const cautionTightestAt = 100
 // either direction. It is small, because a caution begins a new arm without the evidence of the advice.
 const cautionLevel = 0.002
 
-// cautionMinAlone is the minimum number of sessions with a lesson for a caution if no session matched without the
-// lesson.
+// cautionMinAlone is the minimum number of sessions with a lesson for a caution, if the lesson was injected in every
+// session that it matched.
 const cautionMinAlone = 30
 
 // CautionEvidence returns the sums of the rewards of the sessions with the lesson above and below the rewards of the

@@ -56,7 +56,7 @@ func assertNear(t *rapid.T, subject string, got, want float64) {
 	}
 }
 
-// Negative counts are ignored: a correction may arrive before the reward that it corrects.
+// The test ignores negative counts, which arise when a correction arrives before the reward that it corrects.
 func TestPosteriorMatchesFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := genArmSums(t)
@@ -183,7 +183,7 @@ func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
 	}
 }
 
-// MergeMaxima adds a maximum of another replica.
+// In this test, MergeMaxima adds a maximum of a different replica.
 func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	c := bandit.New()
 	armSums{n1: 100, s1: 20}.addTo(c, "a@1", 100)
@@ -194,7 +194,7 @@ func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	}
 	c.TrialCounters().MergeMaxima([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
 	if got := c.TrialCounters().Stats("a@1").Maxima.LogEHelps; got != 4 {
-		t.Errorf("after Raise: LogEHelps = %v, want 4", got)
+		t.Errorf("after RaiseMaxima: LogEHelps = %v, want 4", got)
 	}
 }
 

@@ -49,8 +49,8 @@ func (c *Chooser) fitInput() (p Priors, es []evidence) {
 	return p, es
 }
 
-// rewardVariance returns the variance of a reward around the model: of a binary reward while nearly all rewards are 0
-// or 1. The caller holds mu.
+// rewardVariance returns the variance of a reward around the model. While nearly all rewards are 0 or 1, it is the
+// variance of a binary reward. The caller holds mu.
 func (c *Chooser) rewardVariance() float64 {
 	n, graded := float64(c.tenant[iRewarded]), float64(c.tenant[iGraded])
 	if n < 50*trial.FixedScale || graded < 0.05*n {

@@ -11,9 +11,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// Regression predicts the reward of a session without a lesson, minus the running mean of the tenant, from facts before
-// any coin. A better prediction makes the interval of an effect narrower. One replica fits it to the closed sessions
-// and publishes it with the priors.
+// Regression predicts the reward of a session without a lesson, minus the running mean of the tenant, from facts that
+// are known before any random decision. A better prediction makes the interval of an effect narrower. One replica fits
+// the regression to the closed sessions and publishes it with the priors.
 type Regression struct {
 	Sessions float64                       `json:"sessions"` // rewarded sessions of the fit
 	Offset   float64                       `json:"offset"`   // for a session without a known fact
@@ -32,8 +32,8 @@ const (
 
 var factNames = [factCount]string{"agent", "model", "length", "category", "tools", "hour"} //nolint:gochecknoglobals // an immutable list
 
-// maxValues bounds the values with an effect, by fact, because agents and models are free text. The most frequent
-// values get an effect.
+// maxValues bounds the number of values of each fact that get an effect, because agents and models are free text. The
+// most frequent values get an effect.
 var maxValues = [factCount]int{16, 16, 8, 32, 8, 8} //nolint:gochecknoglobals // an immutable list
 
 // cellScope returns the scope that counts all sessions with the same facts. A session without a known start has only a
@@ -124,8 +124,8 @@ type cell struct {
 	n, sum float64 // sessions, and rewards minus the predicted effects of the lessons
 }
 
-// sortedCells sorts, so that every replica adds in the same order. The lock, which requests need, is held only while
-// the sums are copied.
+// sortedCells returns the cells in a fixed order, so that every replica adds in the same order. The lock, which
+// requests need, is held only while the sums are copied.
 func (c *Chooser) sortedCells() []cell {
 	c.mu.RLock()
 	sums := make(map[string][baselineFieldCount]int64, len(c.cells))

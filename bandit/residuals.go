@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Contribution returns all additions of a reward y: the measurements of the trial and the residuals of the chooser's
-// model. The deltas of one scope are consecutive.
+// Contribution returns all deltas (changes of counters) that a reward y adds: the measurements of the trial and the
+// residuals of the chooser's model. The deltas of one scope are consecutive.
 func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 	d := trial.Deltas(a.Contribution(y, tier))
 	if d == nil {

@@ -29,7 +29,7 @@ func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	return 0
 }
 
-// sampleAssignment has an injected, a withheld and an unpicked lesson, and a loop warning.
+// sampleAssignment returns an assignment with an injected, a withheld and an unpicked lesson, and a loop warning.
 func sampleAssignment() trial.Assignment {
 	return trial.Assignment{
 		ControlP: 0.05, Category: "cat", Base: 0.6, Centre: 0.55, Decided: true, Day: 20000,
@@ -145,9 +145,9 @@ func TestCloneIsIndependent(t *testing.T) {
 		t.Error("clone: belief about an edited lesson differs from the belief with its earlier text as the parent")
 	}
 	if got := c.MeanBefore(lesson("in"), 20000); !almostEqual(got, 0.01) {
-		t.Errorf("MeanAt before the first session = %v, want the prior mean 0.01", got)
+		t.Errorf("MeanBefore before the first session = %v, want the prior mean 0.01", got)
 	}
 	if got, want := c.MeanBefore(lesson("in"), 20001), before.Mean; got <= 0.01 || math.Abs(got-want) > 0.001 {
-		t.Errorf("MeanAt after the first day = %v, want %v", got, want)
+		t.Errorf("MeanBefore after the first day = %v, want %v", got, want)
 	}
 }

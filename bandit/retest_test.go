@@ -73,7 +73,7 @@ func TestEvidenceWithoutModelsKeepsSmallHoldout(t *testing.T) {
 	}
 }
 
-// They have one holdout.
+// The unknown models have one holdout.
 func TestModelsBeyondLimitShareOneRetest(t *testing.T) {
 	c := bandit.New()
 	cfg := &bandit.Config{K: 3, Epsilon: 0.2, Retest: true}
@@ -90,7 +90,7 @@ func TestModelsBeyondLimitShareOneRetest(t *testing.T) {
 	}
 }
 
-// The names are of open and closed sessions.
+// The model names come from open and from closed sessions.
 func TestModelNamesAddFewCounters(t *testing.T) {
 	c := bandit.New()
 	rows := map[string]bool{}

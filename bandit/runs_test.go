@@ -25,8 +25,8 @@ type runWorld struct {
 	spills       bool    // the effect is on all agents of the run
 }
 
-// estimate returns the measured effect and its standard error. coinsByRun and countedByRun say whether the run or the
-// session is randomized and observed.
+// estimate returns the measured effect and its standard error. If coinsByRun is true, the run is randomized, otherwise
+// the session. If countedByRun is true, the run is one observation, otherwise each session is.
 func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Objective: bandit.All, Salt: fmt.Sprint("world ", seed)}
@@ -184,7 +184,7 @@ func TestDecideSharedAddsNoPicksBeyondUnitLimit(t *testing.T) {
 	}
 }
 
-// The result has all picks.
+// The merged assignment has all picks.
 func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: bandit.Random, Salt: "s"}
 	for run := range 200 {

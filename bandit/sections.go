@@ -2,9 +2,9 @@ package bandit
 
 import "precept/bandit/trial"
 
-// FlipSections flips the coins of sections of rules files at the first request that contains the sections. fresh holds
-// the new picks, and shares the memory of a.Picks; earlier holds copies of picks whose coin an earlier request flipped.
-// A control session keeps all sections and stays out of their arms.
+// FlipSections decides at random which sections of rules files are withheld, at the first request that contains the
+// sections. fresh holds the new picks, and shares the memory of a.Picks. earlier holds copies of picks that an earlier
+// request decided. A control session keeps all sections and is not counted in the arms of the sections.
 //
 // The caller sets Slug, Arm, Eps, Tokens, Turn and Trial of each section. No draw selects the sections, because an
 // operator registered them.

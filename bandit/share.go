@@ -11,7 +11,7 @@ const maxUnitMatches = 512
 
 // DecideShared decides like Decide, for one of several sessions that share an assignment (a run and its agents). given
 // holds earlier picks of lessons that match again, and fresh holds the new picks. spent is the number of picks of this
-// session: limits apply to each session alone, and do not depend on the coins.
+// session: limits apply to each session alone, and do not depend on the random decisions.
 //
 // A lesson that matched before without a pick stays without a pick. An earlier pick of a different text of the lesson
 // is not in given, because its arm does not measure the text that would be inserted.

@@ -17,7 +17,7 @@ type world struct {
 	matches int // mean number of matching lessons per session
 }
 
-// simulatedLesson is a lesson that, if hard is positive, matches hard sessions more often.
+// simulatedLesson is a lesson that matches hard sessions more often if hard is positive.
 type simulatedLesson struct {
 	bandit.Action
 	effect, hard float64

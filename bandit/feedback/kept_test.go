@@ -39,7 +39,7 @@ func TestRankOrdersVersionsByTime(t *testing.T) {
 	})
 }
 
-// Neither the time zone nor the monotonic clock reading matters.
+// Neither the time zone nor the monotonic clock reading changes the bytes.
 func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := feedback.Entry{
@@ -150,7 +150,7 @@ func TestTypesAndLabelsHaveScores(t *testing.T) {
 	}
 }
 
-// The message names both and the remedy.
+// The error message names the two contradicting keys and the remedy.
 func TestParseRefusesContradictoryPosts(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{

@@ -14,9 +14,9 @@ type SessionReward struct {
 	OK     bool // false: no feedback
 }
 
-// Reward computes the reward of a set of entries. Of the given tiers (empty: all), the highest tier with an entry
-// decides. Within a tier the reward is the mean over raters, with the latest entry of each rater for each member of a
-// unit.
+// Reward computes the reward of a set of entries. The highest of the given tiers that has an entry decides; empty tiers
+// mean all tiers. Within a tier the reward is the mean over raters. Only the latest entry of each rater counts, for
+// each member of a unit.
 func Reward(entries []Entry, tiers []int) SessionReward {
 	top, byRater := decisiveEntries(entries, tiers)
 	if top == 0 {
@@ -96,7 +96,8 @@ func (e *Entry) tieBreaker() string {
 	return e.ContentHash() + e.ID
 }
 
-// mean adds in ascending order, because a floating-point sum depends on the order, and the order of a map is random.
+// mean returns the mean score. It adds in ascending order, because a floating-point sum depends on the order, and the
+// order of a map is random.
 func mean(byRater map[string]Entry) float64 {
 	scores := make([]float64, 0, len(byRater))
 	for _, e := range byRater {

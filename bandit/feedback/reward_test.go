@@ -159,7 +159,7 @@ func TestContentHashCoversEveryField(t *testing.T) {
 	shifted := base // Source and Type concatenated are unchanged
 	shifted.Source, shifted.Type = "users", "core"
 	if seen[shifted.ContentHash()] {
-		t.Errorf("entries %+v and %+v have the same hash", base, shifted)
+		t.Errorf("entries %+v and %+v have the same hash, want different hashes", base, shifted)
 	}
 	same := base
 	same.Hash, same.At = "x", base.At.UTC()

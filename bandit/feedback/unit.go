@@ -5,11 +5,11 @@ import "slices"
 // A unit is the subject of randomisation where several sessions belong together: a run, or a named session with its
 // sub-agents. It has the assignment and one reward.
 //
-// An entry of a member is copied to the unit without its text. An entry of the unit is copied to each member at the
-// closing, and to closed members when the entry is corrected. Copies may be repeated, because the ids follow from the
-// source.
+// An entry of a member is copied to the unit without its text. An entry of the unit is copied to each member when the
+// unit is closed, and to closed members when the entry is corrected. Copies may be repeated, because the ids follow
+// from the source.
 
-// A unit may have thousands of members.
+// Limits of the copies, because a unit may have thousands of members.
 const (
 	maxSignalMembers = 1024 // members whose implicit feedback is copied to the unit; feedback of people is always copied
 	maxSharedEntries = 32   // entries of the unit that are copied to each member

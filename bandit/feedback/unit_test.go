@@ -21,7 +21,7 @@ func TestCopiesForMembersHaveAtMost32Entries(t *testing.T) {
 	ids := map[string]bool{}
 	for _, e := range list {
 		if ids[e.ID] = true; e.CopiedFrom != "unit" || e.Turn != 0 || e.Rater != "ann" || e.Hash != e.ContentHash() {
-			t.Errorf("copy = %+v, want Via unit, Turn 0, rater ann and its content hash", e)
+			t.Errorf("copy = %+v, want CopiedFrom unit, Turn 0, rater ann and its content hash", e)
 		}
 	}
 	if len(ids) != 32 || entries[2].CopyForMember("another").ID == list[0].ID {
@@ -29,8 +29,8 @@ func TestCopiesForMembersHaveAtMost32Entries(t *testing.T) {
 	}
 }
 
-// The implicit feedback of the first 1,024 members is copied, and the feedback of people on all. Feedback from the unit
-// is not copied back.
+// The first 1,024 members' implicit feedback is copied, and the feedback of people on all members. Feedback that came
+// from the unit is not copied back.
 func TestCopiesForUnitHaveMemberFeedbackWithoutText(t *testing.T) {
 	t.Parallel()
 	own := []feedback.Entry{

@@ -157,7 +157,8 @@ func (b *builder) alarmLevel(rows []Lesson) float64 {
 	return alarmLevel(logEs)
 }
 
-// perInjection returns the mean number of tokens per injection, before the first injection the size of the lesson.
+// perInjection returns the mean number of tokens per injection. Before the first injection, it returns the size of the
+// lesson.
 func perInjection(s trial.Stats, lessonTokens int) int64 {
 	var n int64
 	for _, x := range s.Strata {

@@ -339,8 +339,7 @@ func TestEffectIsDifferenceOfMeans(t *testing.T) {
 	}
 }
 
-// A helpful lesson that matches hard sessions has a negative LOODelta. LOOGap is the difference to the randomized
-// effect.
+// A helpful lesson that matches hard sessions has a negative LOODelta. LOOGap is LOODelta minus the randomized effect.
 func TestLOOGapExposesConfounding(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
@@ -412,8 +411,8 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	}
 }
 
-// Examples are an older text of a listed lesson, a removed lesson and the loop warning. An arm that only matched has no
-// row.
+// An older text of a listed lesson, a removed lesson and the loop warning are examples of unlisted arms. An arm that
+// only matched has no row.
 func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	c := bandit.New()
 	for _, s := range []string{"a", "gone", "loop-warning"} {

@@ -11,11 +11,11 @@ import (
 type builder struct {
 	in       Input
 	global   trial.Stats
-	proofBar float64 // largest p-value at which a row is proven
-	claimBar float64 // largest p-value at which a row helps or harms without being proven
+	proofBar float64 // largest p-value at which a row has a proven verdict
+	claimBar float64 // largest p-value at which a row has the verdict helps or harms without a proof
 	sigma2   float64 // variance of a reward around the chooser's model
 
-	nextProofBar, nextClaimBar float64 // proofBar and claimBar if one more row passed
+	nextProofBar, nextClaimBar float64 // proofBar and claimBar if one more row passed the bar
 
 	trials      map[trial.Arm][]PlannedTrial
 	outcomeBars [trial.OutcomeCount]outcomeBars // thresholds of the findings of each outcome
@@ -88,7 +88,7 @@ func bands(s trial.Stats, tightestAt float64) []Band {
 	return out
 }
 
-// sumsOfArm sums the rewarded picks; N, Z and ZZ cover only those assigned at random.
+// sumsOfArm returns the sums over the rewarded picks. N, Z and ZZ cover only the picks that were assigned at random.
 func sumsOfArm(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.Rewards.M1, s.Rewards.M0} }
 
 // TextKey returns SLUG@HASH, the name of an arm without the presentation. Opinions of judges are

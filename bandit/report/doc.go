@@ -7,6 +7,6 @@
 //   - An outcome is a quantity of the traffic, such as the number of failed calls.
 //   - A look is the evaluation of a planned trial.
 //
-// Effects and the word "proven" follow from the random assignment alone. Beliefs of the chooser have verdicts of their
-// own ("likely ...", "benched"). Below 50 sessions, or with fewer than 5 in an arm, there is no effect.
+// Effects and the word "proven" follow from the random assignment alone. Beliefs of the chooser have separate verdicts
+// ("likely ...", "benched"). Below 50 sessions, or with fewer than 5 in an arm, there is no effect.
 package report

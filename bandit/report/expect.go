@@ -28,7 +28,8 @@ func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvalu
 	}
 }
 
-// setNeedsPicks sets NeedsPicks, Weeks and Needs3Points, the picks until the half-width is trial.MaterialEffect.
+// setNeedsPicks sets NeedsPicks, Weeks, and Needs3Points, which is the number of picks until the half-width is
+// trial.MaterialEffect.
 func (b *builder) setNeedsPicks(r *Row, all sums, untilEvaluation int64) {
 	r.Needs3Points = remaining(picksForWidth(trial.MaterialEffect, r.Variance*trial.VarianceFactor(r.Epsilon)), all.count)
 	if isUndecided(r.Verdict) {
@@ -42,7 +43,7 @@ func (b *builder) setNeedsPicks(r *Row, all sums, untilEvaluation int64) {
 	}
 }
 
-// isUndecided reports whether a verdict of the holdout is still to come.
+// isUndecided reports whether the holdout has not yet led to a verdict.
 func isUndecided(v Verdict) bool {
 	switch v {
 	case LikelyHelps, LikelyHarms, Benched, Unproven:
@@ -116,8 +117,8 @@ func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 	return out
 }
 
-// trialTimeShare returns the time to a verdict in a trial, which withholds half of the picks and picks the lesson at
-// each match, as a share of the row's weeks. It is 0 if unknown or above maxTimeShare.
+// trialTimeShare returns the time to a verdict in a trial as a share of the row's weeks. A trial withholds half of the
+// picks and picks the lesson at each match. The share is 0 if it is unknown or above maxTimeShare.
 func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	rate := b.picksPerWeek(r)
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
@@ -131,8 +132,8 @@ func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	return x
 }
 
-// picksPerWeek returns the expected rewarded picks per week. A benched lesson is picked in few sessions, but at each
-// match during a trial.
+// picksPerWeek returns the expected number of rewarded picks per week. The chooser picks a benched lesson in few
+// sessions, but during a trial at each match.
 func (b *builder) picksPerWeek(r *Row) float64 {
 	if r.Verdict == Benched && r.Trial != running && r.Picked > 0 {
 		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))

@@ -37,7 +37,8 @@ func (b *builder) setExplanation(r *Row, s trial.Stats) {
 	r.Explanation = e
 }
 
-// requiredP returns the bar for a row below the bar, else the p-value at which the row would be one more discovery.
+// requiredP returns the bar for a row with p at or below the bar. For another row, it returns the p-value at which the
+// row would be one more discovery.
 func requiredP(p, bar, next float64) float64 {
 	if p <= bar {
 		return bar

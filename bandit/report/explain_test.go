@@ -83,7 +83,7 @@ func inputOfAllKinds() report.Input {
 	return in
 }
 
-// Each kind of row has 5 to 12 lines, as in the golden file.
+// The explanation of each kind of row is 5 to 12 lines long, as in the golden file.
 func TestExplainDescribesEachKindOfRow(t *testing.T) {
 	var all strings.Builder
 	for _, l := range inputOfAllKinds().Lessons {

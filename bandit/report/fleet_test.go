@@ -62,7 +62,7 @@ func simulate(seed string, effects []float64, sessions, reportInterval int, onRe
 	}
 }
 
-// At most 6% of the intervals ever exclude 0.
+// At most 6% of the intervals may exclude 0 at any time.
 func TestNoVerdictWithoutEffect(t *testing.T) {
 	claims, excludedZero, judged := map[string]report.Verdict{}, map[string]bool{}, map[string]bool{}
 	for run := range 15 {

@@ -81,7 +81,7 @@ func exclusionWords(reason trial.ExclusionReason) (phrase, cause string) {
 	return "unknown reason", "An earlier release excluded the session and stored no reason."
 }
 
-// FlowSentence returns the numbers of closed and of excluded sessions, "" before the first closing.
+// FlowSentence returns the numbers of closed and of excluded sessions as text, or "" before the first session closes.
 func (r *Report) FlowSentence() string {
 	f, title, closed := &r.Flow, "Sessions", "closed"
 	if f.Closed == 0 {

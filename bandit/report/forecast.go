@@ -82,7 +82,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	if row == nil {
 		return Forecast{}, fmt.Errorf("%w %q", ErrNoLesson, slug)
 	}
-	// The level of Benjamini and Hochberg, with all other planned trials unchanged.
+	// Level is the level of Benjamini and Hochberg if all other planned trials stay unchanged.
 	level := trial.DiscoveryRate * float64(r.PlannedTrials.Proven+1) / float64(r.PlannedTrials.Planned+1)
 	f := Forecast{
 		Slug: slug, Outcome: g.Outcome, Picks: g.Picks, Epsilon: g.Epsilon, DetectableEffect: g.DetectableEffect, Power: g.Power,

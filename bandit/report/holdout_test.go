@@ -26,8 +26,8 @@ type holdoutResult struct {
 	wrong    int // wrong claims
 }
 
-// demoWorld simulates twenty lessons: four help by 2 to 12 points, four harm by 2 to 10 points, and the others have no
-// effect. Some match hard or easy sessions more often.
+// demoWorld simulates twenty lessons: four help by 2 to 12 points, four harm by 2 to 10 points, and twelve have no
+// effect. Some lessons match hard or easy sessions more often.
 type demoWorld struct {
 	r       *rand.Rand
 	lessons []report.Lesson
@@ -56,7 +56,7 @@ func newDemoWorld(seed string) *demoWorld {
 	return w
 }
 
-// drawSession also returns best, the largest gain that maxPicks of the matching lessons can give.
+// drawSession draws a session. best is the largest gain that maxPicks of the matching lessons can give.
 func (w *demoWorld) drawSession(maxPicks int) (category string, success, best float64, matched []bandit.Action) {
 	kind := w.r.IntN(5)
 	difficulty := -1 + 0.5*float64(kind) + 0.5*w.r.NormFloat64()
@@ -105,8 +105,8 @@ func (w *demoWorld) countClaims(t *holdoutResult) {
 	}
 }
 
-// simulateHoldout rewards four of five sessions. The counters get the reward when the session closes, closedAfter
-// sessions later; until then, only the chooser uses it.
+// simulateHoldout rewards four of five sessions. The counters get the reward when the session closes, which is
+// closedAfter sessions later. Until then, only the chooser uses the reward.
 func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t holdoutResult) {
 	w, c := newDemoWorld(seed), bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}

@@ -49,7 +49,7 @@ type Lesson struct {
 	Caution     bool   // presented as a caution
 	Confidence  float64
 	Tokens      int
-	Epsilon     float64   // holdout of a trial; 0 means by rule
+	Epsilon     float64   // holdout of a trial; 0 means that the holdout rule decides
 	Until       float64   // half-width at which the trial ends; 0 means no limit by width
 	Trial       string    // name of a planned trial (trial.PlannedName); empty: none
 	Share       float64   // probability of cutting a section of a rules file
@@ -58,7 +58,7 @@ type Lesson struct {
 	Superseded  bool
 }
 
-// Chooser chose the lessons. The report shows the chooser's beliefs in fields and verdicts of their own.
+// Chooser is the chooser of the lessons. The report shows the chooser's beliefs in separate fields and verdicts.
 type Chooser interface {
 	Belief(l Lesson) Belief                 // belief about the arm, today
 	BelievedAt(l Lesson, day int32) float64 // expected effect from the sessions that started before a day

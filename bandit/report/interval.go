@@ -6,12 +6,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// globalTightestAt is the number of sessions at which the interval of all lessons together is tightest. Control
-// sessions are few, so this is later than for one lesson.
+// globalTightestAt is the number of sessions at which the interval of all lessons together is tightest. It is larger
+// than for one lesson, because control sessions are few.
 const globalTightestAt = 5000
 
-// sums is the input of an interval. count, sum and sumOfSquares are of z. For all lessons together, injected and
-// withheld are treated and control sessions.
+// sums is the input of an interval. count, sum and sumOfSquares are the number, the sum and the sum of the squares of
+// z, the estimate of the effect from one pick. For all lessons together, injected counts the treated sessions and
+// withheld the control sessions.
 type sums struct{ count, sum, sumOfSquares, injected, withheld float64 }
 
 func (s *sums) add(d *trial.DayStats) {
@@ -80,8 +81,8 @@ func leastPicks(holds func(n float64) bool) float64 {
 	return math.Min(hi, maxPicks)
 }
 
-// rewardVariance divides the variance of z by the factor by which random assignment inflates it. It returns sigma2
-// while there is not enough data.
+// rewardVariance returns the variance of a reward: the variance of z divided by the factor by which random assignment
+// inflates it. While there is not enough data, it returns sigma2.
 func rewardVariance(s sums, strata []trial.Stratum, sigma2 float64) float64 {
 	if !s.hasEnoughPicks() {
 		return sigma2

@@ -28,8 +28,8 @@ type ModelEffect struct {
 	Shrunken  *float64 `json:"shrunken"` // effect, shrunk towards the effect of the lesson
 }
 
-// models lists the models of a row. A verdict about the reward needs enough rewarded picks on a model, any other
-// verdict enough closed picks.
+// models lists the models of a row. A model needs enough rewarded picks for a verdict about the reward, and enough
+// closed picks for any other verdict.
 func (r *Row) models(effects []trial.ModelEffect) Models {
 	m := Models{WithVerdict: []string{}, WithoutVerdict: []string{}}
 	shown := 0

@@ -61,7 +61,7 @@ type AllSessions struct {
 // is not shown.
 const maxDissimilarity = 1.96
 
-// allSessions returns nil while no outcome predicts rewards, and while every closed pick has a reward.
+// allSessions returns the estimate, or nil while no outcome predicts rewards or every closed pick has a reward.
 func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
 	if s.GG <= 0 || s.N1+s.N0 <= s.M1+s.M0 {
 		return nil

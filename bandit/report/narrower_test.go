@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addLateRewardedSessions adds n sessions that close without a reward. chance holds the probability of a late reward,
-// if withheld and if injected.
+// addLateRewardedSessions adds n sessions that close without a reward. chance holds the probability of a late reward
+// for withheld and for injected sessions.
 func addLateRewardedSessions(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	r := seededRand(string(arm))
 	for range n {
@@ -63,7 +63,7 @@ func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 	}
 }
 
-// The errors of the other sessions then do not predict a reward.
+// The errors of the sessions without a reward then do not predict a reward.
 func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 	r, c := seededRand("differ"), trial.NewCounters()
 	for i := range 2000 {

@@ -27,7 +27,7 @@ type narrowWorld struct {
 // intervalCounts counts intervals. Fields with All in their names are about the estimate from all sessions.
 type intervalCounts struct {
 	lessons                     int
-	missed, missedInAllSessions int     // excluded 0, the true effect, at an evaluation
+	missed, missedInAllSessions int     // intervals that excluded 0, the true effect, at any evaluation
 	half, halfAll               float64 // sums of the final half-widths
 	explained                   float64 // sum of Explained
 }
@@ -153,9 +153,9 @@ func numberOfWorlds(byDefault int) int {
 	return byDefault
 }
 
-// A regression on facts (agent, hour, tools) saves at least a quarter of the share of the variance that they explain,
-// minus two points. At most about one interval in twenty ever excludes the true effect. WORLDS=60 gives the figures of
-// docs/decisions.
+// A regression on facts (agent, hour, tools) saves a share of the picks. The share is at least a quarter of the share
+// of the variance that the facts explain, minus two points. At most about one interval in twenty ever excludes the true
+// effect. WORLDS=60 gives the figures of docs/decisions.
 func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 	worlds := numberOfWorlds(2)
 	for _, facts := range []float64{0, 0.1, 0.3} {

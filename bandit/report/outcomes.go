@@ -76,7 +76,7 @@ type outcomeBars struct {
 // outcomeRate is the accepted share of wrong rows among the rows with a finding that is not proven.
 const outcomeRate = 0.10
 
-// outcomeArm is the minimum number of picks in each arm for a finding from the interval: the variance of a smaller arm
+// outcomeArm is the minimum number of picks in each arm for a finding from the interval. With fewer picks, the variance
 // is not known well enough.
 const outcomeArm = 15
 
@@ -86,8 +86,8 @@ func claimable(s sums) bool {
 	return s.hasEnoughPicks() && s.injected >= outcomeArm && s.withheld >= outcomeArm
 }
 
-// recurrenceShare is the share of the error budget for tests for a fall of recurrence, which a lesson about an error is
-// meant to cause. The other tests then do not delay this proof much.
+// recurrenceShare is the share of the error budget for tests for a fall of recurrence (the error that the lesson is
+// about occurs less often). The share is large, so that the other tests do not delay this proof much.
 const recurrenceShare = 0.8
 
 // findOutcomeBars returns the thresholds of each outcome. The p-values of the intervals are corrected for each outcome.

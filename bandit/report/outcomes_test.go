@@ -12,7 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// expectedOutcomes holds expected observations, first if the lesson is withheld, then if it is injected.
+// expectedOutcomes holds expected observations, first without and then with the lesson.
 type expectedOutcomes struct {
 	recurs [2]float64
 	errors [2]int64
@@ -109,7 +109,7 @@ func TestGuardrailListsEachRise(t *testing.T) {
 	}
 }
 
-// The share of withheld picks contradicts the propensity.
+// The share of withheld picks contradicts the stated probability of withholding.
 func TestWrongPropensityInvalidatesOutcomes(t *testing.T) {
 	c := trial.NewCounters()
 	for i := range 300 {
@@ -177,7 +177,7 @@ func TestOutcomesShareOneErrorBudget(t *testing.T) {
 				logE = math.Log(600)
 			}
 			sums := map[string]float64{"n1": 50, "n0": 50, "y1": 5, "y0": 10, "z": -10, "zz": 20}
-			for k := range 4 { // the e-value is the mean of bets of several sizes
+			for k := range 4 { // the e-value is the mean over bets (assumed effects) of several sizes
 				sums[fmt.Sprintf("w-%d", k+1)] = logE
 			}
 			for field, v := range sums {

@@ -74,17 +74,18 @@ func (w *preventionWorld) pick(j int) {
 	}
 }
 
-// findingCounts is about lessons that lower the recurrence by the same amount.
+// findingCounts counts the findings about lessons that lower the recurrence by the same amount.
 type findingCounts struct {
 	lessons int
 	proven  int // proven falls of the recurrence
 	fewer   int // falls of the recurrence that are not proven
 	wrong   int // findings of a rise, or of a fall for a lesson that does not prevent its error
-	tokens  int // all wrong: no lesson changes the tokens
+	tokens  int // findings about tokens, which are all wrong, because no lesson changes the tokens
 	reward  int // verdicts that the lesson helps
 }
 
-// run adds findings by the fall in points and the number of picks per lesson.
+// run adds the findings after each number of picks. The key of findings is the lesson's reduction of the recurrence in
+// points and the number of picks per lesson.
 func (w *preventionWorld) run(picks []int, findings map[[2]int]*findingCounts) {
 	done := 0
 	for _, until := range picks {

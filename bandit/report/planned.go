@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// plannedTrials returns all planned trials, also of listed lessons without a rewarded session.
+// plannedTrials returns all planned trials, including the trials of listed lessons without a rewarded session.
 func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, PlannedTrials) {
 	var all []PlannedTrial
 	known := map[[2]string]bool{}
@@ -69,7 +69,8 @@ func plannedTrialOf(l trial.Evaluation) PlannedTrial {
 	return out
 }
 
-// verdict returns "" for an interval that excludes 0 without being a discovery among all planned trials.
+// verdict returns the verdict of an evaluated trial. The verdict is "" for an interval that excludes 0 without being a
+// discovery among all planned trials.
 func (p *PlannedTrial) verdict(bar float64) Verdict {
 	if o, ok := trial.ParseOutcome(p.Outcome); ok {
 		return p.outcomeVerdict(o, bar)
@@ -103,7 +104,7 @@ func (p *PlannedTrial) outcomeVerdict(o trial.Outcome, bar float64) Verdict {
 	return Unproven
 }
 
-// picksToEvaluation returns the number of picks until the evaluation, 0 without a planned trial.
+// picksToEvaluation returns the number of picks until the evaluation, or 0 without a planned trial.
 func (r *Row) picksToEvaluation(l Lesson) int64 {
 	pos := slices.IndexFunc(r.PlannedTrials, func(k PlannedTrial) bool { return k.name == l.Trial })
 	if pos < 0 || r.Trial != running {

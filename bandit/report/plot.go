@@ -42,7 +42,8 @@ func (a axis) cell(x float64) int {
 	return int(math.Round(half + math.Max(-1, math.Min(1, x/float64(a)))*half))
 }
 
-// plotAxis lets a few wide intervals of new lessons exceed the axis, so that narrow intervals are readable.
+// plotAxis returns the axis of a table. A few wide intervals of new lessons may exceed the axis, so that narrow
+// intervals are readable.
 func (r Report) plotAxis() axis {
 	var ends []float64
 	addEnds := func(lo, hi *float64) {

@@ -82,8 +82,8 @@ func assignmentLogE(strata []trial.Stratum) float64 {
 }
 
 // reportingLogE returns the logarithm of the e-value against "the lesson changes neither which sessions have a reward
-// nor the tier of a reward". Under this hypothesis the promised share is withheld among the sessions with a reward at
-// the closing, among the other sessions, and among the sessions of each tier.
+// nor the tier of a reward". Under this hypothesis the promised share is withheld among the sessions with a reward when
+// the session closed, among the other sessions, and among the sessions of each tier.
 func reportingLogE(strata []trial.Stratum) float64 {
 	var logEs []float64
 	for _, s := range strata {
@@ -100,8 +100,8 @@ func reportingLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// lateLogE returns the logarithm of the e-value against "the lesson does not change which sessions get a reward after
-// the closing". Sessions with a late reward only become more, so the e-value is valid at any time.
+// lateLogE returns the logarithm of the e-value against "the lesson does not change which closed sessions get a reward
+// later". The number of sessions with a late reward only grows, so the e-value is valid at any time.
 func lateLogE(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
@@ -112,8 +112,8 @@ func lateLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// rewardedLogEs tests whether the promised share is withheld among the sessions with a reward at the closing, and among
-// the others.
+// rewardedLogEs tests whether the promised share is withheld among the sessions that had a reward when they closed, and
+// among the other sessions.
 func rewardedLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
 	rewarded0, rewarded1 := s.RewardedAtCloseOn(0), s.RewardedAtCloseOn(1)
 	unrewarded0, unrewarded1 := max(0, s.Assigned[0]-rewarded0), max(0, s.Assigned[1]-rewarded1)
@@ -121,8 +121,8 @@ func rewardedLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
 }
 
 // reportingProductLogE returns the logarithm of the product of the e-values of rewardedLogEs. The product is an
-// e-value, because all assignments are independent given which sessions have a reward. It is sensitive here, because a
-// fault in reporting shows in all strata.
+// e-value, because all assignments are independent given which sessions have a reward. The product is more sensitive
+// than a mean, because a fault in reporting shows in all strata.
 func reportingProductLogE(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {

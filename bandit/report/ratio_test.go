@@ -68,8 +68,8 @@ func TestChecksDetectWrongRatios(t *testing.T) {
 	assertShare(t, "40% of control sessions rewarded, 60% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
 }
 
-// reportingFailsAtAnyTime checks all sessions after every 20 sessions. They have one to three picks each, and 5% are
-// control sessions.
+// reportingFailsAtAnyTime checks the reporting after every 20 sessions. Each session has one to three picks, and 5% of
+// the sessions are control sessions.
 func reportingFailsAtAnyTime(r *rand.Rand, n int, withLesson, withoutLesson float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
@@ -131,7 +131,7 @@ func TestValidAssignmentsRaiseNoAlarm(t *testing.T) {
 	}
 }
 
-// A lesson shifts rewards to a different tier, and their number does not change.
+// A lesson shifts rewards to a different tier. The number of rewards does not change.
 func TestUnevenTierSharesFailReportingCheck(t *testing.T) {
 	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
@@ -190,7 +190,7 @@ func TestRatioIsAnEValue(t *testing.T) {
 	}
 }
 
-// Each session without a reward gets the least or the most favourable one.
+// Each session without a reward gets the least favourable or the most favourable reward.
 func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	rewarded := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
 	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: rewarded(10, 60), Y: [2]float64{5, 45}}
@@ -219,9 +219,9 @@ func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	}
 }
 
-// addSessions adds four in five sessions to the first stratum. The withholding probability is the epsilon of the
-// stratum times epsFactor. rewarded holds the probability of a reward if withheld and if injected; its tier is random,
-// from 1 to tiers+1.
+// addSessions adds four in five sessions to the first stratum. The probability of withholding is the epsilon of the
+// stratum times epsFactor. rewarded holds the probability of a reward, first for withheld and then for injected
+// sessions. The tier of the reward is random, from 1 to tiers+1.
 func addSessions(r *rand.Rand, strata []trial.Stratum, n int, epsFactor float64, rewarded [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]

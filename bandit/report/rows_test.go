@@ -56,7 +56,7 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 	}
 }
 
-// 520 weeks are the limit.
+// The date is hidden beyond 520 weeks.
 func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 	for rewarded, want := range map[int]bool{400: true, 4: false} {
 		c := bandit.New()

@@ -15,7 +15,7 @@ import (
 type Survey struct {
 	Since    time.Time // no session in the survey started before
 	Sessions int64     // closed and rewarded sessions
-	Complete bool      // all stored sessions were read
+	Complete bool      // whether all stored sessions were read
 	Made     time.Time
 
 	rewards  map[string]*Rewards // by slug
@@ -32,7 +32,7 @@ type LessonSession struct {
 // Rewards is the distribution of the rewards of the sessions with a pick of a lesson, in tenths.
 type Rewards struct{ Injected, Withheld [10]int64 }
 
-// The dimensions of a survey.
+// A survey groups the sessions by one of these dimensions.
 const (
 	ByAgent  = "agent"
 	ByModel  = "model"
@@ -127,7 +127,7 @@ func (s *Survey) addCentred(a *trial.Assignment, slug string, r float64, injecte
 	}
 }
 
-// Rewards returns the distribution of a lesson, nil for an unknown lesson.
+// Rewards returns the distribution of the rewards of a lesson, or nil for an unknown lesson.
 func (s *Survey) Rewards(slug string) *Rewards { return s.rewards[slug] }
 
 // Cells returns the effects by one of ByAgent, ByModel and ByLength, most sessions first, and the number of cells

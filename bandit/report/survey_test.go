@@ -10,7 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// newSurvey returns a survey of a lesson that helps the agent coder by 30 points, and the agent writer not at all.
+// newSurvey returns a survey of a lesson that helps the agent coder by 30 points and has no effect on the agent writer.
 func newSurvey(n int, seed uint64) *report.Survey {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := report.NewSurvey(time.Unix(1e9, 0))

@@ -71,7 +71,7 @@ func TestTableGolden(t *testing.T) {
 	}
 }
 
-// The lesson first has two rows in the report. A lesson on trial keeps its row.
+// The lesson first has two rows in the report. A lesson on trial keeps its row in the table.
 func TestTableNamesUnmatchedLessonsOnce(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
 	for _, slug := range []string{"first", "first~like", "second"} {

@@ -84,11 +84,11 @@ func (b *builder) proven(s trial.Stats) Verdict {
 }
 
 // claimRate is the nominal level at which rows are called "helps" or "harms". The measured error rate is lower, because
-// an interval that is valid at all times is wide: one such row in sixteen was wrong after 10,000 sessions, and one in
-// ten after 40,000, where a fifth of the lessons help (docs/decisions/0044).
+// an interval that is valid at all times is wide. If a fifth of the lessons help, one such row in sixteen was wrong
+// after 10,000 sessions, and one in ten after 40,000 (docs/decisions/0044).
 const claimRate = 0.50
 
-// claimError is the measured error rate, rounded up.
+// claimError is the measured error rate of these rows, rounded up.
 const claimError = 0.10
 
 // claimBars returns the largest p-value for the verdicts "helps" and "harms", and the p-value with which one more row
@@ -179,7 +179,7 @@ const (
 	retireChance      = 0.05 // largest probability of a useful effect, by the chooser's model
 )
 
-// retireReason proposes to retire a lesson. Low traffic alone is not a reason.
+// retireReason returns the reason to propose that a lesson is retired, or "". Low traffic alone is not a reason.
 func (b *builder) retireReason(r *Row, l Lesson, p Belief) string {
 	switch {
 	case isPast(l.State) || l.Arm == trial.LoopArm || l.Arm.IsRule() || r.Verdict == Invalid:
@@ -202,7 +202,7 @@ func (b *builder) retireReason(r *Row, l Lesson, p Belief) string {
 	return ""
 }
 
-// benchedSince asks for four days of the last retireBenchedDays.
+// benchedSince reports whether the chooser expected harm on each of four days during the last retireBenchedDays.
 func (b *builder) benchedSince(l Lesson) bool {
 	today := trial.Day(b.in.Now)
 	for back := int32(retireBenchedDays); back > 0; back -= 15 {

@@ -29,8 +29,8 @@ func (a Arm) IsRule() bool { return strings.HasPrefix(string(a), RulePrefix) }
 
 const likeSuffix = "~like"
 
-// LikenessSlug returns the name of the arm of a lesson that matched by likeness. Such picks have an arm of their own,
-// so that their effect never mixes with the effect of exact matches.
+// LikenessSlug returns the name of the arm of a lesson that matched by likeness, which means a similar text instead of
+// an exact match. Such picks have a separate arm, so that their effect never mixes with the effect of exact matches.
 func LikenessSlug(slug string) string { return slug + likeSuffix }
 
 // LessonSlug removes the suffix of a match by likeness.
@@ -59,7 +59,7 @@ const (
 	PassedRank  PassReason = "rank"  // the chooser expects no gain above the cost
 )
 
-// Pick is a chosen lesson, with the result of its coin and with frozen expectations.
+// Pick is a chosen lesson, with the result of its random decision and with frozen expectations.
 type Pick struct {
 	Slug        string      `json:"slug"`
 	Arm         Arm         `json:"arm"`
@@ -103,14 +103,14 @@ type Assignment struct {
 	ExcludedFor ExclusionReason `json:"exf,omitempty"` // set with Excluded; empty in a record of an earlier release
 }
 
-// RewardAtClose is the reward of a session at the moment of the closing.
+// RewardAtClose is the reward that a session had when it closed.
 type RewardAtClose struct {
 	Y    float64 `json:"y"`
 	Tier int     `json:"tier,omitempty"`
 }
 
-// FlipControl flips the control coin once; control is the probability that the session gets no lessons. It reports
-// whether this call flipped the coin.
+// FlipControl decides at random, at its first call only, whether the session gets no lessons. control is the
+// probability of that. The result reports whether this call made the decision.
 func (a *Assignment) FlipControl(salt, session string, control float64) bool {
 	if a.Decided {
 		return false
@@ -120,8 +120,7 @@ func (a *Assignment) FlipControl(salt, session string, control float64) bool {
 	return true
 }
 
-// Flip flips the holdout coin of a pick, with probability p.Eps of withholding, and appends the
-// pick.
+// Flip decides at random whether a pick is withheld, with probability p.Eps, and appends the pick.
 func (a *Assignment) Flip(salt, session string, p Pick) {
 	purpose := ForHoldout
 	if p.Arm.IsRule() {
@@ -155,8 +154,8 @@ func (a *Assignment) PickOf(arm Arm) (Pick, bool) {
 	return Pick{}, false
 }
 
-// Match returns the match of an arm. The loop warning has no match: a match changes the expected reward of the session,
-// which is fixed before a loop is found.
+// Match returns the match of an arm. The loop warning has no match, because a match changes the expected reward of the
+// session, and that reward is fixed before a loop is found.
 func (a *Assignment) Match(arm Arm) (Match, bool) {
 	if i := slices.IndexFunc(a.Matched, func(m Match) bool { return m.Arm == arm }); i >= 0 {
 		return a.Matched[i], true
@@ -169,11 +168,11 @@ func (a *Assignment) Match(arm Arm) (Match, bool) {
 func (a *Assignment) HasMatchOrLoop() bool { return a.Looped || len(a.Matched) > 0 }
 
 // InComparison reports whether the session is in the comparison of treated and control sessions. A session with a
-// measured section of a rules file is not: the section is never cut in a control session.
+// measured section of a rules file is not in it, because the section is never cut in a control session.
 func (a *Assignment) InComparison() bool { return a.HasMatchOrLoop() && !a.HasMeasuredRules }
 
-// Merge joins two copies of an assignment that diverged on two replicas. The coins of both copies agree, and a decision
-// of either copy is kept. aIsOlder reports whether a is the older copy.
+// Merge joins two copies of an assignment that diverged on two replicas. The random decisions of both copies agree, and
+// a decision of either copy is kept. aIsOlder reports whether a is the older copy.
 func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 	base, other := a, b
 	if !a.Decided || b.Decided && !aIsOlder {

@@ -14,7 +14,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// sampleAssignment has an injected, a withheld and an unpicked lesson, and a loop warning.
+// sampleAssignment returns an assignment with an injected, a withheld and an unpicked lesson, and a loop warning.
 func sampleAssignment() trial.Assignment {
 	return trial.Assignment{
 		ControlP: 0.05, Category: "cat", Base: 0.6, Centre: 0.55, Decided: true, Day: 20000,
@@ -27,7 +27,7 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// Other versions read stored records.
+// The names are fixed, because other versions of precept read stored records.
 func TestAssignmentJSONNamesAreFixed(t *testing.T) {
 	a := sampleAssignment()
 	b, err := json.Marshal(a)
@@ -192,7 +192,8 @@ func TestSessionWithMeasuredSectionCountsOnlyForItsArms(t *testing.T) {
 			a.HasMeasuredRules = marked
 			compared, arms := 0, 0
 			if beside := deltaValue(a.ClosingDeltas(), "", "beside", 0); beside > 0 != marked {
-				t.Errorf("control %t, measured section %t: %v sessions beside the comparison, want some only with a section", control, marked, beside)
+				t.Errorf("control %t, measured section %t: %v sessions outside of the comparison, want some only with a section",
+					control, marked, beside)
 			}
 			for _, d := range slices.Concat(a.ClosingDeltas(), a.Contribution(1, 0), a.CostDeltas(trial.Usage{Input: 1000})) {
 				switch {

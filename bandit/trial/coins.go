@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// Purpose separates the coins of one session.
+// Purpose separates the random decisions about one session.
 type Purpose string
 
 // The purposes.

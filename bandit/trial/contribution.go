@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Deltas collects the additions of a session to the counters.
+// Deltas collects the deltas (changes of counters) of a session.
 type Deltas []Delta
 
 // Add adds v to a counter.
@@ -16,8 +16,8 @@ func (d *Deltas) Add(scope, field string, day int32, v float64) {
 	}
 }
 
-// ClosingDeltas returns the additions of a session at the closing, rewarded or not. The share of withheld picks, which
-// reveals a faulty assignment, must not depend on rewards. An excluded session adds only its reason.
+// ClosingDeltas returns the deltas of a session when it closes, with or without a reward. The share of withheld picks,
+// which reveals a faulty assignment, must not depend on rewards. An excluded session adds only its reason.
 func (a *Assignment) ClosingDeltas() []Delta {
 	if a.Excluded {
 		return a.exclusionDeltas()
@@ -60,7 +60,7 @@ func (a *Assignment) ClosingDeltas() []Delta {
 	return d
 }
 
-// countReporting counts the sessions with a reward at the closing. Later feedback does not change this count, so the
+// countReporting counts the sessions with a reward when they close. Later feedback does not change this count, so the
 // e-values of the checks stay valid.
 func (a *Assignment) countReporting(d *Deltas) {
 	if a.RewardAtClose == nil {
@@ -79,8 +79,8 @@ func (a *Assignment) countReporting(d *Deltas) {
 }
 
 // countRefusals counts a session whose changed request the upstream refused. The session stays in its arm: only a
-// session with an injection can be refused, so leaving it out would bias the comparison. A refusal of a request without
-// the cut sections (Uncut) counts for the arms of the sections alone.
+// session with an injection can be refused, so leaving the session out would bias the comparison. A refusal of a
+// request without the cut sections (CutRefused) counts for the arms of the sections alone.
 func (a *Assignment) countRefusals(d *Deltas) {
 	if a.Refused && !a.HasMeasuredRules {
 		d.Add("", fRefused+armDigit(!a.Control), 0, 1)
@@ -92,7 +92,7 @@ func (a *Assignment) countRefusals(d *Deltas) {
 	}
 }
 
-// Contribution returns the additions of a reward y of the given tier. To correct a reward, add Negate of the old
+// Contribution returns the deltas of a reward y of the given tier. To correct a reward, add Negate of the old
 // contribution, then the new contribution. An excluded session and a reward that is not a number add nothing.
 func (a *Assignment) Contribution(y float64, tier int) []Delta {
 	if a.Excluded || math.IsNaN(y) {
@@ -136,10 +136,11 @@ func (a *Assignment) addGlobal(d *Deltas, y float64, tier int) {
 	}
 }
 
-// anyInjected reports whether one of the first picks was injected, and returns the probability that none was; 0 if that
-// was not random. Later picks are left out, because the coins of the first picks may decide whether they exist.
+// anyInjected reports whether one of the first picks was injected, and returns the probability that none was. The
+// probability is 0 if the picks were not random. Later picks are ignored, because the random decisions about the first
+// picks may decide whether later picks exist.
 func (a *Assignment) anyInjected() (injected bool, noneProbability float64) {
-	first := 0 // a loop warning may come earlier
+	first := 0 // a loop warning may precede the first picks
 	for i := range a.Picks {
 		p := &a.Picks[i]
 		if _, matched := a.Match(p.Arm); !matched || (noneProbability > 0 && p.Turn != first) {

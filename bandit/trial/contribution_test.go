@@ -97,7 +97,8 @@ func TestControlSessionsCountMatches(t *testing.T) {
 		t.Errorf("control session: z = %v, want %v", got, -0.5/0.05)
 	}
 	if deltaValue(a.ClosingDeltas(), "", "a0@50000", 0) != 1 || deltaValue(ds, "", "told0.1@50000", 0) != 1 || deltaValue(ds, "", "n0", 7) != 1 {
-		t.Errorf("control session: a0 = %v, told0.1 = %v, n0 = %v, want 1 each", deltaValue(a.ClosingDeltas(), "", "a0@50000", 0), deltaValue(ds, "", "told0.1@50000", 0), deltaValue(ds, "", "n0", 7))
+		t.Errorf("control session: a0 = %v, told0.1 = %v, n0 = %v, want 1 for all three counters",
+			deltaValue(a.ClosingDeltas(), "", "a0@50000", 0), deltaValue(ds, "", "told0.1@50000", 0), deltaValue(ds, "", "n0", 7))
 	}
 	a.Matched = nil
 	if ds = a.Contribution(1, 1); deltaValue(ds, "", "n0", 7) != 0 || deltaValue(ds, "", "told", 0) != 1 {
@@ -105,7 +106,7 @@ func TestControlSessionsCountMatches(t *testing.T) {
 	}
 }
 
-// A pick with epsilon 0 or 1 adds nothing to the comparison (n, z, zz) and the evidence (w).
+// A pick with epsilon 0 or 1 adds nothing to the comparison (n, z, zz) or the evidence (w).
 func TestPickThatIsNotRandomizedAddsNoComparison(t *testing.T) {
 	for _, eps := range []float64{0, 1} {
 		a := sampleAssignment()
@@ -249,8 +250,8 @@ func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 	}
 }
 
-// The upstream may refuse a changed request. A refusal of cut sections (Uncut) counts for the arms of the sections,
-// other refusals count for all arms.
+// The upstream may refuse a changed request. A refusal of cut sections (CutRefused) counts for the arms of the
+// sections. Any other refusal counts for all arms.
 func TestRefusalsCountForAffectedArms(t *testing.T) {
 	a := trial.Assignment{Decided: true, ControlP: 0.5, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{
 		{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true}, {Slug: "rule:F#s", Arm: "rule:F#s@1", Eps: 0.5}, {Slug: "rule:F#k", Arm: "rule:F#k@1", Eps: 0.5, Injected: true},

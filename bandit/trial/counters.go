@@ -40,8 +40,8 @@ func NewCounters() *Counters {
 	}
 }
 
-// Add adds the deltas of one session or of a whole store. Monotone deltas are merged by maximum, and unknown fields are
-// ignored.
+// Add adds the deltas (changes of counters) of one session or of a whole store. Monotone deltas are merged by maximum,
+// and unknown fields are ignored.
 func (c *Counters) Add(ds []Delta) {
 	for len(ds) > 0 {
 		n := ScopePrefixLen(ds)
@@ -54,8 +54,8 @@ func (c *Counters) Add(ds []Delta) {
 	}
 }
 
-// ScopePrefixLen returns the number of leading deltas with the same scope. They are added under one lock, so that no
-// reader sees a count without the sum.
+// ScopePrefixLen returns the number of leading deltas with the same scope. The caller adds these deltas under one lock,
+// so that no reader sees a count without the sum.
 func ScopePrefixLen(ds []Delta) int {
 	n := 1
 	for n < len(ds) && ds[n].Key.Scope == ds[0].Key.Scope {
@@ -131,7 +131,7 @@ func (c *Counters) sumsOf(name string, create bool) *sums {
 	return entryOf(&c.mu, c.arms, Arm(name), create)
 }
 
-// entryOf returns the entry of a map that only grows.
+// entryOf returns the entry of a map that only grows, and adds a missing entry if create is true.
 func entryOf[K comparable, V any](mu *sync.RWMutex, m map[K]*V, key K, create bool) *V {
 	mu.RLock()
 	v := m[key]
@@ -181,8 +181,8 @@ func (c *Counters) Clone() *Counters {
 	return out
 }
 
-// Inherit copies the smallest width of each interval, which only this process has, after the counters were read again
-// from the store.
+// Inherit copies the smallest width of each interval from the counters that a fresh copy from the store replaces. Only
+// this process knows these widths.
 func (c *Counters) Inherit(from *Counters) {
 	from.mu.RLock()
 	defer from.mu.RUnlock()

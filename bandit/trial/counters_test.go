@@ -56,7 +56,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	}
 	other.MergeMaxima(done[0]) // has only sums, which MergeMaxima ignores
 	if other.Stats("a@1").N != 0 {
-		t.Errorf("after Raise with deltas of sums: N = %v, want 0", other.Stats("a@1").N)
+		t.Errorf("after MergeMaxima with deltas of sums: N = %v, want 0", other.Stats("a@1").N)
 	}
 	// Withdrawn contributions lower the sums but not the maxima.
 	for _, d := range done {
@@ -65,7 +65,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	if got := c.RaiseMaxima(now); len(got) != 0 || c.Stats("a@1").Maxima.LogEHelps != s.Maxima.LogEHelps || c.Stats("a@1").N != 0 {
 		t.Errorf("after the negation: new maxima = %v, LogEHelps = %v, N = %v, want none, %v, 0", got, c.Stats("a@1").Maxima.LogEHelps, c.Stats("a@1").N, s.Maxima.LogEHelps)
 	}
-	// Loaded counters need one call.
+	// Counters that were loaded from a store need one call of RaiseMaxima.
 	loaded := trial.NewCounters()
 	for _, d := range done {
 		loaded.Add(d)

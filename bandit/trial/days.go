@@ -17,8 +17,8 @@ func (c *Counters) Advance(day int32) {
 	c.day = day
 }
 
-// ClosedPerDay returns the mean number of closed sessions of the tenant per day, over the rateWindow days up to day,
-// but not before the first closing.
+// ClosedPerDay returns the mean number of closed sessions of the tenant per day, over the rateWindow days up to day.
+// The days before the first closed session are not counted.
 func (c *Counters) ClosedPerDay(day int32) float64 {
 	g := c.global
 	g.mu.Lock()

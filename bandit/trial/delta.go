@@ -17,7 +17,7 @@ type Key struct {
 	Day   int32  // day of the session for dated fields, otherwise 0
 }
 
-// Delta is an integer to add to a counter, or to raise the counter to if Key.Monotone.
+// Delta is an integer to add to a counter. If Key.Monotone is true, the counter is raised to the integer instead.
 type Delta struct {
 	Key   Key
 	Value int64

@@ -8,8 +8,8 @@ import (
 // betCount is the number of bet sizes. An e-value is the mean over the bets of all sizes.
 const betCount = 6
 
-// lambda returns the k-th bet against "no effect". The cap keeps 1 + lambda z positive for every reward: |z| is below
-// 0.95 / min(eps, 1-eps).
+// lambda returns the k-th bet (the effect that an e-value assumes) against "no effect". The cap keeps 1 + lambda z
+// positive for every reward: |z| is below 0.95 / min(eps, 1-eps).
 func lambda(k int, eps float64) float64 {
 	return min(0.005*float64(int(1)<<k), 0.9*min(eps, 1-eps))
 }
@@ -42,8 +42,8 @@ func Discoveries(p []float64, tests int, q float64) float64 {
 }
 
 // EvidenceBar returns the smallest logarithm of an e-value that is a discovery, for every dependence between the tests
-// (Wang and Ramdas, False discovery rate control with e-values, 2022): the k-th largest of n e-values must reach n/(q
-// k). Without a discovery it returns the bar of the first.
+// (Wang and Ramdas, False discovery rate control with e-values, 2022). The k-th largest of n e-values must reach n/(q
+// k). Without a discovery, EvidenceBar returns the bar of the largest e-value.
 func EvidenceBar(logEs []float64, q float64) float64 {
 	sorted := slices.Clone(logEs)
 	slices.Sort(sorted)

@@ -19,7 +19,7 @@ func sessionWithPick(eps float64, injected bool, c float64) *trial.Assignment {
 }
 
 // weightedReward returns z, whose mean is the effect: (y - c) (A/(1-eps) - (1-A)/eps), where A is 1 for an injected
-// pick and 0 for a withheld one.
+// pick and 0 for a withheld pick.
 func weightedReward(y, c, eps float64, injected bool) float64 {
 	if injected {
 		return (y - c) / (1 - eps)
@@ -90,7 +90,7 @@ func TestEvidenceRarelyReaches20WithoutEffect(t *testing.T) {
 	}
 }
 
-// Evidence for harm sets no time.
+// Evidence for harm does not set ProvenAt.
 func TestTimeOfProofIsRecordedOnce(t *testing.T) {
 	c := trial.NewCounters()
 	for n := range 400 {
@@ -153,7 +153,7 @@ func TestDiscoveryBarsMatchBenjaminiHochberg(t *testing.T) {
 	})
 }
 
-// A pick multiplies the product of a bet by at least 0.1 and at most 1.9.
+// A pick multiplies the product of a bet (an assumed effect) by at least 0.1 and at most 1.9.
 func TestPickKeepsAtLeastATenthOfEvidence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")

@@ -32,7 +32,7 @@ func (a *Assignment) Exclude(why ExclusionReason) {
 	}
 }
 
-// MemberAssignment returns the assignment of a session that shares the coins of a unit, which alone counts.
+// MemberAssignment returns the assignment of a session whose unit has the random decisions. Only the unit is counted.
 func MemberAssignment() Assignment { return Assignment{Excluded: true, ExcludedFor: ExcludedMember} }
 
 // exclusionDeltas counts the reason. A reason of a newer release counts as unknown.

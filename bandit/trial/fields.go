@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Fields that the chooser reads, too. Dated fields are stored by the day of the session.
+// The chooser also reads these fields. Dated fields are stored by the day of the session.
 const (
 	FieldInjected = "n1"   // dated: rewarded sessions with the lesson; global: treated sessions
 	FieldWithheld = "n0"   // dated: rewarded sessions with the lesson withheld; global: control sessions
@@ -52,12 +52,12 @@ const (
 // the tier for rewarded sessions, and the probability in millionths: "told1.2@200000".
 const (
 	fAssigned    = "a"     // closed sessions
-	fAtClose     = "heard" // sessions with a reward at the closing, which later feedback does not change
+	fAtClose     = "heard" // sessions with a reward when they closed, which later feedback does not change
 	fRewards     = "y"     // sums of rewards
 	fGraded      = "yy"    // sums of y (1 - y); the sum of y squared is the sum of y less this sum
 	fGradedN     = "gn"    // number of rewards in fGraded; sessions closed by an earlier release have none
 	fGradedY     = "gy"    // sums of these rewards
-	fLate        = "late"  // sessions without a reward at the closing that got a reward later
+	fLate        = "late"  // sessions that had no reward when they closed and got a reward later
 	epsSeparator = "@"
 )
 

@@ -13,7 +13,7 @@ const DiscoveryRate = 0.05
 // RaiseMaxima raises the running maxima of the arms that changed since the last call, and returns the raised maxima,
 // which the caller stores.
 //
-// The sums do not determine the maxima: a later correction lowers a sum, and the evidence that the sum showed before
+// The sums do not determine the maxima. A later correction lowers a sum, but the evidence that the sum showed before
 // stays valid, as for every p-value.
 func (c *Counters) RaiseMaxima(now time.Time) []Delta {
 	c.dirtyMu.Lock()

@@ -111,7 +111,8 @@ type ModelEffect struct {
 	ShrunkenSD float64 // posterior standard deviation of Shrunken
 }
 
-// seenDeviations is the one-sided 90% quantile of the normal distribution.
+// seenDeviations is the one-sided 90% quantile of the normal distribution. IncludesModel requires that many standard
+// deviations.
 const seenDeviations = 1.2816
 
 // IncludesModel reports whether the evidence of a lesson includes the model: enough rewarded picks, and a probability
@@ -120,12 +121,13 @@ func (e *ModelEffect) IncludesModel(sign float64) bool {
 	return e.HasEffect && (sign == 0 || sign*e.Shrunken >= seenDeviations*e.ShrunkenSD)
 }
 
-// SeenClosed reports whether the outcomes of a lesson include the model.
+// SeenClosed reports whether the lesson has enough closed picks on the model for findings about outcomes.
 func (e *ModelEffect) SeenClosed() bool { return EnoughForInterval(e.C1+e.C0, e.C1, e.C0) }
 
 // Models returns the effects of an arm by model, most picks first. Each effect is shrunk by a normal prior around the
-// effect of the lesson. The variance of the prior is the variance between the models beyond chance; the square of the
-// lesson's effect counts as one more observation, because one model alone shows no difference.
+// effect of the lesson. The variance of the prior is the variance between the models beyond chance. One more
+// observation enters this variance, the square of the lesson's effect, because the effect on a single model does not
+// show how much models differ.
 func (c *Counters) Models(k Arm) []ModelEffect {
 	s := c.sumsOf(string(k), false)
 	if k == "" || s == nil {
@@ -141,7 +143,7 @@ type modelRow struct {
 	sums [modelSumCount]int64
 }
 
-// model adds a missing model. The caller holds mu.
+// model returns the sums of a model, and adds the model if it is missing. The caller holds mu.
 func (s *sums) model(name string) *[modelSumCount]int64 {
 	i, found := slices.BinarySearchFunc(s.models, name, func(m modelRow, name string) int { return strings.Compare(m.name, name) })
 	if !found {

@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// outcomeBetCount is the number of bet sizes on an outcome, in multiples of Measurement.Width. They are larger and
-// fewer than the bets on a reward, because an effect on an outcome is larger, and a session has seven outcomes.
+// outcomeBetCount is the number of bet sizes (assumed effects) on an outcome, in multiples of Measurement.Width. The
+// bets are larger and fewer than the bets on a reward, because an effect on an outcome is larger, and a session has
+// seven outcomes.
 const outcomeBetCount = 4
 
 func outcomeLambda(k int, eps float64) float64 {
@@ -42,7 +43,7 @@ func namesOfOutcomes() (out [OutcomeCount][outcomeSumCount]string) {
 	return out
 }
 
-// addOutcomes adds the outcomes at the closing, so that they count once, with or without a reward.
+// addOutcomes adds the outcomes when the session closes, so that each outcome counts once, with or without a reward.
 func (a *Assignment) addOutcomes(d *Deltas) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
@@ -74,8 +75,8 @@ func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	if !(width > 0) {
 		return
 	}
-	// The cap is symmetric around a centre that was fixed before the coin, so the mean of u stays 0 where the lesson
-	// changes nothing.
+	// The cap is symmetric around a centre that was fixed before the random decision, so the mean of u stays 0 where
+	// the lesson changes nothing.
 	u, _ := Z(clip((y-p.Measurement.Centres[o])/width, -1, 1), p.Injected, p.Eps)
 	for k := range outcomeBetCount {
 		l := outcomeLambda(k, p.Eps) * u
@@ -117,7 +118,7 @@ func outcomeStats(v []int64) OutcomeStats {
 	}
 }
 
-// pseudoPicks is the number of picks, with the mean of all lessons, from which the mean of a centre starts.
+// pseudoPicks is the weight, in picks, of the mean of all lessons in the mean of an arm's centre.
 const pseudoPicks = 10
 
 // startMean returns the assumed mean of an outcome. A wrong mean makes an interval wider, not wrong.
@@ -138,8 +139,8 @@ func startMean(o Outcome) float64 {
 const capDeviations = 3
 
 // NewMeasurement returns the measurement of a pick that is withheld with probability eps. The centres are eps
-// mean(injected) + (1-eps) mean(withheld) over the closed picks of the arm. Bets on an outcome that needs a scale begin
-// after 50 closed picks.
+// mean(injected) + (1-eps) mean(withheld) over the closed picks of the arm. If an outcome needs a scale, the bets on it
+// begin after 50 closed picks.
 func (c *Counters) NewMeasurement(k Arm, eps float64, outcomes OutcomeSet, from Totals) Measurement {
 	w := Measurement{Outcomes: outcomes, From: from, Weight: c.weight()}
 	all, own := c.pooled(), c.Outcomes(k)

@@ -351,7 +351,7 @@ func TestCorrectionRestoresSums(t *testing.T) {
 	})
 }
 
-// A smaller coin withholds the lesson. A session is a control session if its control coin is smaller than the
+// A random number below epsilon withholds the lesson. A session is a control session if its random number is below the
 // probability of control.
 func TestCoinEqualToEpsilonInjectsLesson(t *testing.T) {
 	for i := range 50 {
@@ -368,7 +368,8 @@ func TestCoinEqualToEpsilonInjectsLesson(t *testing.T) {
 		for chance, want := range map[float64]bool{control: false, math.Nextafter(control, 1): true} {
 			var a trial.Assignment
 			if !a.FlipControl("s", session, chance) || a.Control != want || a.FlipControl("s", session, 1) {
-				t.Errorf("control coin %v, probability %v: Control = %v, want %v, decided in the first call of Open", control, chance, a.Control, want)
+				t.Errorf("control coin %v, probability %v: Control = %v, want %v, decided in the first call of FlipControl",
+					control, chance, a.Control, want)
 			}
 		}
 	}

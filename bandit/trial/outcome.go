@@ -78,7 +78,7 @@ func PercentChange(effect float64) float64 { return 100 * (math.Exp2(logRange*ef
 func EffectOf(change float64) float64 { return math.Log2(1+change/100) / logRange }
 
 // Totals holds the running sums of a session, or of all sessions of a unit, from the traffic. The outcomes of a pick
-// are the differences between the sums at the closing and at the pick.
+// are the differences between the sums when the session closes and the sums at the pick.
 type Totals struct {
 	Errors      int64 `json:"e,omitempty"`
 	Loops       int64 `json:"l,omitempty"`
@@ -94,7 +94,7 @@ func (t *Totals) Add(o Totals) {
 	t.Turns, t.Tokens, t.At = t.Turns+o.Turns, t.Tokens+o.Tokens, max(t.At, o.At)
 }
 
-// Merge merges two states of the sums that one replica counts. A larger sum is newer.
+// Merge merges two states of the sums that one replica counts. The larger of two sums is the newer one.
 func (t *Totals) Merge(o Totals) {
 	t.Errors, t.Loops, t.Corrections = max(t.Errors, o.Errors), max(t.Loops, o.Loops), max(t.Corrections, o.Corrections)
 	t.Turns, t.Tokens, t.At = max(t.Turns, o.Turns), max(t.Tokens, o.Tokens), max(t.At, o.At)
@@ -121,8 +121,8 @@ func NewOutcomeSet(list ...Outcome) (s OutcomeSet) {
 func (s OutcomeSet) Has(o Outcome) bool { return s&(1<<o) != 0 }
 
 // Measurement is the measurement of a pick's outcomes. The centres, widths and weight are frozen at the pick and follow
-// from earlier sessions alone, so they do not depend on the coin. Recurred, Closed and After are observed after the
-// pick.
+// from earlier sessions alone, so they do not depend on the random decision. Recurred, Closed and After are observed
+// after the pick.
 type Measurement struct {
 	Outcomes OutcomeSet            `json:"of,omitempty"`   // the measured outcomes; 0 if none
 	From     Totals                `json:"from,omitzero"`  // the sums at the pick
@@ -142,7 +142,7 @@ func (w *Measurement) Value(o Outcome) (y float64, ok bool) {
 	return Round(o.Value(w.After[o])), true
 }
 
-// Observe sets the outcomes of all picks at the closing of a session with the sums t.
+// Observe sets the outcomes of all picks when a session closes with the sums t.
 func (a *Assignment) Observe(t Totals) {
 	a.Graded = true
 	for i := range a.Picks {

@@ -33,10 +33,10 @@ func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
 		}
 	}
 	if n := trial.CountOf(math.Log2(8) / 24); math.Abs(n-7) > 1e-9 {
-		t.Errorf("Count of the value of 7 turns = %v, want 7", n)
+		t.Errorf("CountOf of the value of 7 turns = %v, want 7", n)
 	}
 	if c := trial.PercentChange(trial.EffectOf(40)); math.Abs(c-40) > 1e-9 {
-		t.Errorf("Change(EffectOf(40)) = %v, want 40", c)
+		t.Errorf("PercentChange(EffectOf(40)) = %v, want 40", c)
 	}
 	if y := trial.Errors.Value(50); y != 1 {
 		t.Errorf("Errors.Value(50) = %v, want the maximum, 1", y)
@@ -71,7 +71,7 @@ func TestOutcomeSumsMatchFormulas(t *testing.T) {
 	}
 }
 
-// A reward adds no outcome, nor does an excluded session or a pick without a random decision.
+// A reward adds no outcome. An excluded session or a pick without a random decision adds no outcome, either.
 func TestOutcomesAreCountedOnlyAtClose(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Totals{Errors: 4})
 	counted := trial.NewCounters()
@@ -124,26 +124,26 @@ func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// Bets on a scaled outcome begin after 50 picks.
+// Bets (assumed effects) on a scaled outcome begin after 50 picks.
 func TestMeasurementStartsAtMeanOfAllLessons(t *testing.T) {
 	c := trial.NewCounters()
 	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)
 	if w := c.NewMeasurement("in@1", 0.2, every, trial.Totals{}); w.Centres[trial.Recurrence] != 0.5 || w.Width[trial.Recurrence] != 1 || w.Width[trial.Tokens] != 0 {
-		t.Errorf("Watch before any session = %+v, want centre 0.5 and width 1 for recurrence, and width 0 for tokens", w)
+		t.Errorf("before any session: %+v, want centre 0.5 and width 1 for recurrence, and width 0 for tokens", w)
 	}
 	for i := range 60 {
 		c.Add(pickWithOutcomes(i%2 == 0, i%4 == 0, trial.Totals{Tokens: int64(100 + i)}).ClosingDeltas()) // recurs in half of the injected sessions
 	}
 	if w := c.NewMeasurement("new@1", 0.2, every, trial.Totals{}); math.Abs(w.Centres[trial.Recurrence]-0.25) > 0.01 || w.Width[trial.Tokens] != 0 {
-		t.Errorf("Watch of a new lesson = %+v, want the centre of all lessons, 0.25, for recurrence and width 0 for tokens", w)
+		t.Errorf("new lesson: %+v, want the centre of all lessons, 0.25, for recurrence and width 0 for tokens", w)
 	}
 	w := c.NewMeasurement("in@1", 0.2, every, trial.Totals{})
 	with, without := (15+10*15.5/61)/40, (10*15.5/61)/40
 	if want := 0.2*with + 0.8*without; math.Abs(w.Centres[trial.Recurrence]-want) > 1e-6 || !(w.Width[trial.Tokens] > 0) {
-		t.Errorf("Watch of a lesson with 60 picks = %+v, want centre %v for recurrence and a width above 0 for tokens", w, want)
+		t.Errorf("lesson with 60 picks: %+v, want centre %v for recurrence and a width above 0 for tokens", w, want)
 	}
 	if w := c.NewMeasurement("in@1", 0.2, trial.NewOutcomeSet(trial.Errors), trial.Totals{}); w.Centres[trial.Recurrence] != 0 {
-		t.Errorf("Watch that measures only errors = %+v, want centre 0 for recurrence", w)
+		t.Errorf("NewMeasurement that measures only errors = %+v, want centre 0 for recurrence", w)
 	}
 }
 

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// A planned trial is evaluated once, after a number of rewarded picks that was set before the start. Each session with
-// a reward at the closing leaves one entry, and the evaluation uses the first N entries in the order of the sessions'
-// starts. The result is thus identical on every replica and for every order of closing, and can be recomputed from an
-// export.
+// A planned trial is evaluated once, after a number of rewarded picks that was set before the start. Each session that
+// has a reward when it closes leaves one entry, and the evaluation uses the first N entries in the order of the
+// sessions' starts. The result is thus identical on every replica and for every order of closing, and can be recomputed
+// from an export.
 //
-// Feedback after the closing leaves the evaluation unchanged.
+// Feedback that arrives after a session has closed leaves the evaluation unchanged.
 
 // Epsilon is the default holdout of a trial. An even split needs the fewest picks.
 const Epsilon = 0.50
 
-// plannedPrefix begins the scope of a planned trial, but no arm and no category.
+// plannedPrefix begins the scope of a planned trial. No arm and no category begins with this prefix.
 const plannedPrefix = "t:"
 
 // PlannedScope returns the scope of the entries of a trial.
@@ -57,12 +57,13 @@ type plannedTrial struct {
 	isSorted bool
 }
 
-// tieBreakerDigits digits are enough to order the sessions of one second, and too few to identify a session.
+// tieBreakerDigits is the length of a tieBreaker: enough digits to order the sessions of one second, and too few to
+// identify a session.
 const tieBreakerDigits = 8
 
-// TrialEntries returns the additions of a session at the closing to the planned trials of its picks. Without a reward,
-// y is not a number, and only trials on an outcome have an addition. The value of an addition encodes z and the arm,
-// and is never 0.
+// TrialEntries returns the deltas that a session adds to the planned trials of its picks when it closes. Without a
+// reward, y is not a number, and only trials on an outcome get a delta. The value of a delta encodes z and the arm, and
+// is never 0.
 func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 	if a.Excluded {
 		return nil
@@ -139,7 +140,7 @@ type Evaluation struct {
 	Withheld  int64
 }
 
-// NewEvaluation returns an evaluation without entries, with the plan in the name of the trial.
+// NewEvaluation returns an evaluation without entries. The plan comes from the name of the trial.
 func NewEvaluation(k Arm, name string) Evaluation {
 	out := Evaluation{Arm: k, Trial: name}
 	began, picks, _ := strings.Cut(name, ".")

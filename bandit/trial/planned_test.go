@@ -83,8 +83,7 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 	}
 }
 
-// The scope of a planned trial is the arm, "#" and the name of the trial, but the arm of a section may contain "#",
-// too.
+// The scope of a planned trial is the arm, "#" and the name of the trial. The arm of a section may also contain "#".
 func TestPlannedTrialOfSectionIsEvaluated(t *testing.T) {
 	const arm = trial.Arm("rule:CLAUDE.md#Unit #1 tests@0123456789ab")
 	name, c := trial.PlannedName(time.Unix(100, 0), 2, ""), trial.NewCounters()
@@ -122,7 +121,7 @@ func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 	}
 }
 
-// The trial finds the effect in about 80% of the runs. Without an effect, it finds one in about 5%.
+// The trial finds the effect in about 80% of the runs. Without an effect, the trial reports an effect in about 5%.
 func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 	const runs = 300
 	n := trial.PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
@@ -154,7 +153,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	}
 	for open, want := range map[int64]bool{0: false, 19: false, 20: true, 21: true} {
 		if got := c.Progress("a@1", 0, name, open).TrialEnded; got != want {
-			t.Errorf("Reached after 40 counted and %d open picks = %v, want %v", open, got, want)
+			t.Errorf("TrialEnded after 40 counted and %d open picks = %v, want %v", open, got, want)
 		}
 	}
 	if c.Progress("a@1", 0, "", 100).TrialEnded || c.Progress("b@1", 0, name, 0).TrialEnded || !c.Progress("b@1", 0, name, 60).TrialEnded {
@@ -177,24 +176,25 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	}
 	addRewards(500, 0.5)
 	if c.Progress("a@1", 0.1, "", 0).TrialEnded {
-		t.Error("Reached after 500 picks = true, want false: the interval is wider than 0.1")
+		t.Error("TrialEnded after 500 picks = true, want false: the interval is wider than 0.1")
 	}
 	addRewards(700, 0.5)
 	if with, without := c.Progress("a@1", 0.1, "", 0).TrialEnded, c.Progress("a@1", 0, "", 0).TrialEnded; !with || without {
-		t.Errorf("Reached after 1,200 picks = %v for the width 0.1 and %v without a width, want true and false", with, without)
+		t.Errorf("TrialEnded after 1,200 picks = %v for the width 0.1 and %v without a width, want true and false",
+			with, without)
 	}
 	addRewards(100, 0.01)
 	if !c.Progress("a@1", 0.1, "", 0).TrialEnded {
-		t.Error("Reached when the interval is wider again = false, want true")
+		t.Error("TrialEnded when the interval is wider again = false, want true")
 	}
 	clone := c.Clone()
 	if clone.Progress("a@1", 0.1, "", 0).TrialEnded {
-		t.Error("Reached of a clone = true, want false: the interval is not wider than 0.1")
+		t.Error("TrialEnded of a clone = true, want false: the interval is not wider than 0.1")
 	}
 	clone = c.Clone()
 	clone.Inherit(c)
 	if !clone.Progress("a@1", 0.1, "", 0).TrialEnded {
-		t.Error("Reached after Inherit = false, want true")
+		t.Error("TrialEnded after Inherit = false, want true")
 	}
 }
 
@@ -206,21 +206,21 @@ func TestTrialNameContainsStartAndPicks(t *testing.T) {
 			t.Errorf("NewEvaluation(%q) = %+v, want Began = %d and Planned = %d", name, got, want.began, want.planned)
 		}
 		if got := trial.PlannedPicks(name); got != want.planned {
-			t.Errorf("Planned(%q) = %d, want %d", name, got, want.planned)
+			t.Errorf("PlannedPicks(%q) = %d, want %d", name, got, want.planned)
 		}
 	}
 	for picks, want := range map[int64]string{1: "900.1", 200: "900.200", 0: "", -4: ""} {
 		if got := trial.PlannedName(time.Unix(900, 5), picks, ""); got != want {
-			t.Errorf("Name for %d picks = %q, want %q", picks, got, want)
+			t.Errorf("PlannedName for %d picks = %q, want %q", picks, got, want)
 		}
 	}
 	if got := trial.PlannedName(time.Unix(-7, 0), 3, ""); got != "0.3" {
-		t.Errorf("Name for a time before 1970 = %q, want 0.3", got)
+		t.Errorf("PlannedName for a time before 1970 = %q, want 0.3", got)
 	}
 }
 
-// Before the third pick, the sums cover the picks so far. A pick that is counted later, but whose session began
-// earlier, replaces a pick in the sums.
+// Before the third pick, the sums cover the picks so far. If the session of a pick began earlier but is counted later,
+// the pick replaces a pick in the sums.
 func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	name := trial.PlannedName(time.Unix(50, 0), 3, "")
 	c := trial.NewCounters()
@@ -274,7 +274,7 @@ func TestPlannedEntryContainsZAndSide(t *testing.T) {
 	})
 }
 
-// An excluded session, the reward NaN, and a pick without a random choice add no entry, either.
+// An excluded session, the reward NaN, and a pick without a random decision also add no entry.
 func TestPicksOutsideTrialAddNoEntry(t *testing.T) {
 	a := sessionWithPick(0.5, true, 0.5)
 	if got := a.TrialEntries("s", 1); got != nil {
@@ -345,10 +345,10 @@ func TestTrialByWidthEndsAtItsWidth(t *testing.T) {
 			_, v := trial.Moments(p.n, p.z, p.zz)
 			want := i >= 50 && trial.HalfWidth(p.n, v, 1000) <= until
 			if got := p.Progress("a@1", until, "", 0).TrialEnded; got != want {
-				t.Fatalf("width %v: Reached after %d picks = %v, want %v", until, i, got, want)
+				t.Fatalf("width %v: TrialEnded after %d picks = %v, want %v", until, i, got, want)
 			}
 			if p.Progress("a@1", 0, "", 0).TrialEnded || p.Progress("a@1", math.NaN(), "", 0).TrialEnded {
-				t.Fatalf("widths 0 and NaN: Reached after %d picks = true, want false", i)
+				t.Fatalf("widths 0 and NaN: TrialEnded after %d picks = true, want false", i)
 			}
 			if want && ended == 0 {
 				ended = i

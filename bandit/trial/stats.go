@@ -52,12 +52,12 @@ type Stratum struct {
 	Eps             float64         // the probability
 	Assigned        [2]int64        // closed sessions: withheld, injected
 	Rewarded        [2][tiers]int64 // rewarded sessions by tier; index 0 holds unknown tiers
-	RewardedAtClose [2][tiers]int64 // sessions with a reward at the closing, by the tier at the closing
+	RewardedAtClose [2][tiers]int64 // sessions with a reward when they closed, by the tier at that time
 	Y               [2]float64      // sums of rewards
 	GradedN         [2]float64      // number of rewards in Graded
 	GradedY         [2]float64      // sums of these rewards
 	Graded          [2]float64      // sums of y (1 - y)
-	Late            [2]int64        // sessions without a reward at the closing that have a reward now
+	Late            [2]int64        // sessions that had no reward when they closed and have a reward now
 }
 
 // DayStats is one day of the randomised comparison.
@@ -79,7 +79,7 @@ func (s Stratum) RewardedOn(injected int) (n int64) {
 	return n
 }
 
-// RewardedAtCloseOn returns the number of sessions of one arm with a reward at the closing.
+// RewardedAtCloseOn returns the number of sessions of one arm that had a reward when they closed. injected is 0 or 1.
 func (s Stratum) RewardedAtCloseOn(injected int) (n int64) {
 	for _, k := range s.RewardedAtClose[injected] {
 		n += k
@@ -87,7 +87,7 @@ func (s Stratum) RewardedAtCloseOn(injected int) (n int64) {
 	return n
 }
 
-// Stats returns the counters of one arm, all zero for an unknown arm.
+// Stats returns the counters of one arm, or zeros for an unknown arm.
 func (c *Counters) Stats(k Arm) Stats {
 	s := c.sumsOf(string(k), false)
 	if k == "" || s == nil {
@@ -105,7 +105,8 @@ func (c *Counters) today() int32 {
 	return c.day
 }
 
-// stats returns 0 for a negative count: a correction may arrive before the reward that it corrects.
+// stats returns the counters of the scope. A negative count is read as 0, because a correction may arrive before the
+// reward that it corrects.
 func (s *sums) stats(day int32) Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

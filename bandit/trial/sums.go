@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// sums is one scope of the counters: an arm, or the tenant. mu guards all fields; only Counters.poolMu is taken under
-// mu.
+// sums is one scope of the counters: an arm, or the tenant. mu guards all fields. Only Counters.poolMu is taken while
+// mu is held.
 type sums struct {
 	mu     sync.Mutex
 	rows   Table

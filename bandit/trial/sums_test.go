@@ -49,7 +49,8 @@ func storedCopy(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	return out
 }
 
-// countersText omits days and strata without a count, which a correction leaves in memory only.
+// countersText returns the counters as text. It omits days and strata without a count, which remain in memory after a
+// correction.
 func countersText(c *trial.Counters) string {
 	var out strings.Builder
 	show := func(name string, s trial.Stats) {
@@ -57,7 +58,7 @@ func countersText(c *trial.Counters) string {
 		for _, strata := range []*[]trial.Stratum{&s.Strata, &s.All.AnyInjected} {
 			*strata = slices.DeleteFunc(*strata, func(x trial.Stratum) bool { return x == trial.Stratum{Eps: x.Eps} })
 		}
-		s.Recent = 0 // depends on the days in memory
+		s.Recent = 0 // Recent depends on the days in memory
 		fmt.Fprintf(&out, "%s %+v\n", name, s)
 	}
 	c.RaiseMaxima(time.Unix(9, 0))
@@ -113,7 +114,7 @@ func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 	})
 }
 
-// The statistics change if a single delta is missing.
+// Without any single delta (change of a counter), the statistics differ.
 func TestEachCounterChangesTheStatistics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAssignment(t)
@@ -121,7 +122,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 		read := func(ds []trial.Delta) string {
 			c := trial.NewCounters()
 			for _, d := range ds {
-				d.Value *= 100_000 // shows the smallest bet
+				d.Value *= 100_000 // large enough that the smallest bet, an assumed effect, shows in the text
 				c.Add([]trial.Delta{d})
 			}
 			return countersText(c)
@@ -129,10 +130,10 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 		want, missing := read(ds), rapid.IntRange(0, len(ds)-1).Draw(t, "missing")
 		d := ds[missing]
 		if d.Key.Field == trial.FieldUnpicked || d.Key.Field[0] == 'w' && d.Key.Field != "worse" {
-			return // of the chooser, or a bet that shows only at a new maximum
+			return // only the chooser reads the field, or the bet shows only at a new maximum
 		}
 		if got := read(slices.Delete(slices.Clone(ds), missing, missing+1)); got == want {
-			t.Fatalf("counters without %v =\n%s\nwant other counters than with it", d, got)
+			t.Fatalf("counters without %v =\n%s\nwant different counters than with it", d, got)
 		}
 	})
 }

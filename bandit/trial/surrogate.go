@@ -8,8 +8,8 @@ import "math"
 //	mean over rewarded picks of (z(y) - l z(s)) + mean over all picks of l z(s)
 //
 // (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, Prediction-powered inference, 2023). l is frozen at the pick and
-// follows from earlier sessions. Both means divide by counted sessions: with a share of rewarded sessions that is
-// frozen at the pick, a change of the share would become an effect.
+// follows from earlier sessions. Both means divide by counted sessions. If they divided by a share of rewarded sessions
+// that is frozen at the pick, a change of the share would look like an effect.
 
 // Indices of the sums of the surrogate.
 const (
@@ -102,7 +102,7 @@ type SurrogateStats struct {
 	D, DD, DG float64 // rewarded picks: sums of d = z(y) - g, of d squared, and of d g
 }
 
-// Surrogate returns the sums of the surrogate of an arm, all zero for an unknown arm.
+// Surrogate returns the sums of the surrogate of an arm, or zeros for an unknown arm.
 func (c *Counters) Surrogate(k Arm) (out SurrogateStats) {
 	s := c.sumsOf(string(k), false)
 	if k == "" || s == nil {
@@ -118,7 +118,7 @@ func (c *Counters) Surrogate(k Arm) (out SurrogateStats) {
 }
 
 // Effect returns the estimate over all sessions, and its variance times the number of rewarded picks. The variance is
-// that of the influence function, so the share of rewarded picks need not be known in advance.
+// the variance of the influence function, so the share of rewarded picks need not be known in advance.
 func (s *SurrogateStats) Effect() (effect, variance float64) {
 	n, m := s.N1+s.N0, s.M1+s.M0
 	share := m / n

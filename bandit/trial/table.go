@@ -10,7 +10,7 @@ import (
 // Columns is the number of values in a row of a Table.
 const Columns = max(stratumSumCount, overallCount)
 
-// Table holds rows of integers in order, packed into bytes: most rows have few and small values, and unpacked the
+// Table holds rows of integers in order, packed into bytes, because most rows have few and small values. Unpacked, the
 // evidence of one session of one lesson uses 1,700 bytes (decision 65). A change makes new bytes, so copies of a Table
 // share their bytes.
 //
@@ -48,7 +48,7 @@ func readHead(b []byte) (group uint8, at int64, mask uint64, rest []byte) {
 	return b[0], at, mask, b[1+n+m:]
 }
 
-// Row returns the values of a row, all 0 if missing.
+// Row returns the values of a row, or zeros if the row is missing.
 func (t Table) Row(group uint8, at int64) [Columns]int64 {
 	var r Row
 	for it := t; it.Next(&r); {
@@ -72,7 +72,7 @@ type rowChange struct {
 	values *[Columns]int64 // nil means unchanged
 }
 
-// Change calls f with a function that returns the values of a row for a change, and adds a missing row.
+// Change calls f with a function that returns the values of a row for a change, and adds the row if it is missing.
 func (t *Table) Change(f func(row func(group uint8, at int64) *[Columns]int64)) {
 	rows := t.split()
 	f(func(group uint8, at int64) *[Columns]int64 {

@@ -9,8 +9,8 @@ type Usage struct {
 // kilo scales token counters to thousands, so that a long session does not exceed the bound of Fixed.
 const kilo = 1000
 
-// CostDeltas returns the additions of a session at the closing: the cost with and without each lesson. It shows a
-// lesson that shortens sessions, or that breaks the prompt cache of the upstream.
+// CostDeltas returns the deltas (changes of counters) of a session's cost when the session closes, with and without
+// each lesson. The cost shows whether a lesson shortens sessions or breaks the prompt cache of the upstream.
 func (a *Assignment) CostDeltas(u Usage) []Delta {
 	if a.Excluded || u.Input <= 0 {
 		return nil

@@ -22,8 +22,8 @@ func EnoughForInterval(n, injected, withheld float64) bool {
 	return n >= MinPicks && injected >= MinPerArm && withheld >= MinPerArm
 }
 
-// MinVerdictPerArm is the minimum number of rewarded picks in each arm for a verdict. Below, the tail of the variance
-// is not known well enough: half of all false claims came from such rows.
+// MinVerdictPerArm is the minimum number of rewarded picks in each arm for a verdict. With fewer picks, the tail of the
+// variance is not known well enough: half of all false claims came from such rows.
 const MinVerdictPerArm = 50
 
 // EnoughForVerdict reports whether both arms reach MinVerdictPerArm.

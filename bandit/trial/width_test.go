@@ -81,7 +81,7 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	}
 }
 
-// countedPicks has the counters of picks, and their sums as the test adds them up.
+// countedPicks holds the counters of picks, and the sums that the test adds up itself.
 type countedPicks struct {
 	*trial.Counters
 	n, z, zz, n1, n0 float64
@@ -148,7 +148,7 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	}
 }
 
-// An interval within 3 points of 0 concludes the arm all the same.
+// An interval within 3 points of 0 concludes even an arm that had intervals of both signs.
 func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, tc := range []struct {
