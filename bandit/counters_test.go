@@ -303,7 +303,6 @@ func simulateCautions(match, effect float64) (cautions int) {
 	return cautions
 }
 
-// The counters contain every reward.
 func TestChooserIsSafeForConcurrentUse(t *testing.T) {
 	c := bandit.New()
 	var wg sync.WaitGroup

@@ -73,7 +73,6 @@ func TestEvidenceWithoutModelsKeepsSmallHoldout(t *testing.T) {
 	}
 }
 
-// The unknown models have one holdout.
 func TestModelsBeyondLimitShareOneRetest(t *testing.T) {
 	c := bandit.New()
 	cfg := &bandit.Config{K: 3, Epsilon: 0.2, Retest: true}
@@ -90,7 +89,6 @@ func TestModelsBeyondLimitShareOneRetest(t *testing.T) {
 	}
 }
 
-// The model names come from open and from closed sessions.
 func TestModelNamesAddFewCounters(t *testing.T) {
 	c := bandit.New()
 	rows := map[string]bool{}

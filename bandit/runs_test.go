@@ -184,7 +184,6 @@ func TestDecideSharedAddsNoPicksBeyondUnitLimit(t *testing.T) {
 	}
 }
 
-// The merged assignment has all picks.
 func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: bandit.Random, Salt: "s"}
 	for run := range 200 {

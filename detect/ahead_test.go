@@ -10,7 +10,7 @@ import (
 	"precept/detect"
 )
 
-// Some lines are invalid, one is too long for parallel inspection, and one holds an array.
+// mixedLines returns lines of which some are invalid, one is too long for parallel inspection, and one holds an array.
 func mixedLines(t *testing.T) string {
 	t.Helper()
 	var file strings.Builder
@@ -29,7 +29,7 @@ func mixedLines(t *testing.T) string {
 	return file.String()
 }
 
-// Parallel inspection also keeps the order of findings and faults.
+// Parallel inspection keeps the order of findings and faults.
 func TestParallelInspectionEqualsSequentialInspection(t *testing.T) {
 	in := mixedLines(t)
 	inspectOn := func(n int) (findings []detect.Finding, fault string) {

@@ -17,7 +17,6 @@ func errorBy(rule string) outcomeRule { return outcomeRule{detect.Error, rule} }
 // The rule "" means that no rule found an outcome.
 func okBy(rule string) outcomeRule { return outcomeRule{detect.OK, rule} }
 
-// The keys of results are results of one call.
 func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRule) {
 	t.Helper()
 	for text, want := range results {
@@ -327,7 +326,7 @@ func TestResultEndingInActivityWordIsClassified(t *testing.T) {
 	}
 }
 
-// The result shows only the code of Playwright.
+// The result of a key press shows only the code of Playwright, not the page.
 func TestKeyPressWithoutPageIsNotALoop(t *testing.T) {
 	press := call("browser_press_key", `{"key":"Tab"}`, "### Ran Playwright code\n```js\nawait page.keyboard.press('Tab');\n```")
 	if got := countLoops(t, press, press, press, press, press, press, press); got != 0 {

@@ -72,7 +72,7 @@ func isAttemptLoop(steps func(int) *step) bool {
 	return newest.judgement().Outcome == OK && (!newest.memo.traits.mayChange || newest.memo.traits.scrolls) && count >= minSuccessAttempts
 }
 
-// identityWithoutBudget returns a hash of a call without its budgets, 0 for a call without a budget.
+// identityWithoutBudget returns a hash of a call without its budgets, or 0 for a call without a budget.
 func identityWithoutBudget(tool, args string) uint32 {
 	call := compiledPhrases().analyseCall(tool, args)
 	return call.identityWithoutBudget(tool, args)
@@ -173,7 +173,8 @@ func (c *toolCall) queryWords() (set uint64) {
 	return set
 }
 
-// wordSet splits names in code, so that maxRetries and max_retries have the same set.
+// wordSet returns the set of the words of a query. Names in code are split, so that maxRetries and max_retries have the
+// same set.
 func wordSet(query string) (set uint64) {
 	const minWord, stem = 2, 5
 	add := func(w string) { set |= 1 << (xxhash.Sum64String(w) & 63) }
@@ -230,8 +231,8 @@ func (c *toolCall) withoutBudgets(text string) (loose string, changed bool) {
 	return withoutOptions(words), true
 }
 
-// looseFind reduces find or grep to the folders (command) and the words to search for (names). Both are empty for other
-// commands, and if find does more than list files.
+// looseFind reduces find or grep to the folders (command) and the words to search for (names). Both results are empty
+// for other commands, and for a find that does more than list files.
 func (c *toolCall) looseFind() (command, names string) {
 	isFilter := func(part shellPart) bool {
 		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
@@ -417,7 +418,7 @@ func (c *toolCall) path() string {
 	return ""
 }
 
-// undoIdentity returns the identity of the edit that reverses the given edit, 0 if unknown.
+// undoIdentity returns the identity of the edit that reverses the given edit, or 0 if it is unknown.
 func undoIdentity(tool, args string) uint64 {
 	var top map[string]json.RawMessage
 	if len(args) > maxDecodedArgs || json.Unmarshal([]byte(args), &top) != nil {

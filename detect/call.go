@@ -149,7 +149,7 @@ func (c *toolCall) commandText() string {
 	return strings.Join(parts, " ")
 }
 
-// nameWords splits a name at punctuation and before the capitals of camelCase.
+// nameWords returns the words of a name, split at punctuation and before the capitals of camelCase.
 func nameWords(name string) []string {
 	var words []string
 	start := -1

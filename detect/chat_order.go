@@ -9,8 +9,8 @@ import (
 // conversation. Each program has its own wording.
 
 // chatSideKind returns the kind of housekeeping that a message asks for. low is the message in lower case. The first
-// instruction before the quoted conversation decides, or else the one in the paragraph after it. An agent that sends
-// its history in one message begins with other instructions.
+// instruction before the quoted conversation decides. Without such an instruction, the instruction in the paragraph
+// after the quote decides. An agent that sends its history in one message begins with other instructions.
 func (p *phrases) chatSideKind(low string) string {
 	before, after, ok := p.splitChat(low)
 	if !ok {

@@ -27,8 +27,8 @@ func (s *step) flags(failed, skipped *bool) [14]*bool {
 }
 
 // LoopsSince returns the loops in a request without its history, and the checkpoint for the next request. checkpoint is
-// the result of the previous request, nil for the first. A retry gets the same checkpoint as the first attempt. warned
-// and recall are as for Results.Loops.
+// the result of the call for the previous request, or nil for the first request. A retry gets the same checkpoint as
+// the first attempt. warned and recall have the same meaning as for Results.Loops.
 func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
@@ -89,7 +89,7 @@ func writeCheckpoint(steps []*step) []byte {
 	return out
 }
 
-// readCheckpoint returns nil for invalid bytes and for a different version.
+// readCheckpoint returns the steps of a checkpoint, or nil for invalid bytes or a different version.
 func readCheckpoint(state []byte) []*step {
 	if len(state) < 1 || state[0] != checkpointVersion || (len(state)-1)%checkpointSize != 0 {
 		return nil

@@ -15,7 +15,7 @@ func Classify(toolName, args, text string, isError int8) Judgement {
 	return p.classify(&call, text, isError)
 }
 
-// classify reads a refusal and a pending result before the error flag, and the flag before the text.
+// classify judges a result by a refusal or a pending state first, then by the error flag, and last by the text.
 func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement {
 	text = cutMiddle(strings.TrimSpace(text))
 	if refuser, rule := callRefusal(call, text); refuser != NoRefuser {
@@ -45,8 +45,8 @@ func callRefusal(call *toolCall, text string) (Refuser, string) {
 
 func (c *toolCall) readsFile() bool { return c.purpose == purposeRead || c.purpose == purposeSearch }
 
-// judgeFlagged judges a result with the error flag. It is an error, unless the exit code means "nothing found", or the
-// call is pending or refused.
+// judgeFlagged judges a result with the error flag. Such a result is an error, unless the exit code means "nothing
+// found", or the call is pending or refused.
 func judgeFlagged(call *toolCall, text string) Judgement {
 	if call.purpose == purposeExec {
 		if r := call.phrases.unframe(text); r.code != 0 {
@@ -61,7 +61,7 @@ func judgeFlagged(call *toolCall, text string) Judgement {
 	return Judgement{Outcome: Error, Rule: "flag"}
 }
 
-// judgeText judges a text inside of depth envelopes (envelope.go).
+// judgeText judges a text that is inside of depth envelopes (envelope.go).
 func judgeText(text string, call *toolCall, depth int) Judgement {
 	text = withoutMeter(unwrapText(text))
 	if depth > 3 || text == "" {
@@ -259,7 +259,7 @@ func (p *phrases) judgeRead(text string) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// judgeEdit knows the sentences with which tools that change files report.
+// judgeEdit judges the result of a tool that changes files, by the sentences with which such tools report.
 func (p *phrases) judgeEdit(text string) Judgement {
 	first, _, _ := strings.Cut(text, "\n")
 	low := strings.ToLower(cutText(first, 300))
@@ -339,7 +339,7 @@ type Judgement struct {
 	Rule           string  // "" for a result that shows no failure
 	Refuser        Refuser // origin of a refusal; NoRefuser for other outcomes
 	Code           int     // exit code or HTTP status, 0 if the rule read neither
-	ReportsSuccess bool    // the result itself reports the success
+	ReportsSuccess bool    // whether the result itself reports the success
 }
 
 // Refuser is the origin of a refusal.

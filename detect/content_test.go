@@ -67,7 +67,7 @@ func TestFailureSignatureIsStable(t *testing.T) {
 	})
 }
 
-// If more than three lines follow, the program caught the exception.
+// If more than three lines follow a traceback, the program caught the exception.
 func TestCaughtTracebackIsNotAFailure(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    f()\nKeyError: 'x'\n"
 	for text, want := range map[string]detect.Outcome{

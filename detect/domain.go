@@ -36,7 +36,6 @@ func (c *toolCall) asksAbout(text string) bool {
 	return ok && len(first) > 3 && first == strings.ToUpper(first) && !strings.EqualFold(first, "error") && hasPhrase(strings.ToLower(question.text()), strings.ToLower(first))
 }
 
-// returnsRecords reports whether a tool returns records or articles.
 func (c *toolCall) returnsRecords() bool {
 	return c.nameMatches("record") && c.nameWords[0] != "book" && !c.phrases.inList("verb changes", c.nameWords[0])
 }
@@ -107,8 +106,8 @@ func (p *phrases) withoutHarmlessNegations(low string) string {
 	return low
 }
 
-// confirmsAction accepts "Booked", but not a condition ("until the bill is paid") or an unchanged state ("It remains
-// confirmed").
+// confirmsAction reports whether an answer confirms the action, such as "Booked". A condition ("until the bill is
+// paid") or an unchanged state ("It remains confirmed") is not a confirmation.
 func (c *toolCall) confirmsAction(low string) bool {
 	if hasPhrase(low, "already", "nothing", "nobody") {
 		return false
@@ -151,7 +150,7 @@ func (c *toolCall) isPastParticipleOfName(word string) bool {
 	})
 }
 
-// looksUp reports whether a tool returns one requested object, so that a missing object is a failure.
+// looksUp reports whether a tool returns one requested object. For such a tool, a missing object is a failure.
 func (c *toolCall) looksUp() bool {
 	return c.nameHas("get", "read", "show", "retrieve", "find", "lookup", "look", "fetch") && !c.nameHas("search", "list") || c.nameHas("by") && c.nameHas("id")
 }

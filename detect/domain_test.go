@@ -119,7 +119,7 @@ func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 	}
 }
 
-// The message may also advise to start servers in the background.
+// The message of a timeout may also advise to start servers in the background.
 func TestTimeoutWithHintOrHeadingIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ tool, args, text string }{

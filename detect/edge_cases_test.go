@@ -69,7 +69,7 @@ func TestCommandIsReadFromStringsAndLists(t *testing.T) {
 	}
 }
 
-// In a file, the lines of a running command are content.
+// If a tool reads a file, the lines of a running command are content.
 func TestRunningCommandIsPending(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"Process running with session ID 7":                              detect.Pending,
@@ -176,7 +176,7 @@ func TestSignatureContainsTheFailureMessage(t *testing.T) {
 	}
 }
 
-// Of further faults, the error lists only the line numbers.
+// If there are more than ten faults, the error lists only the line numbers of the others.
 func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 	good := mustJSON(t, obj{"id": "good", "messages": chat(sampleSession)})
 	var file strings.Builder

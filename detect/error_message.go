@@ -41,8 +41,8 @@ func (p *phrases) errorMessageRule(text string) (string, bool) {
 	return "", false
 }
 
-// startsWithError counts words that also begin other content ("Forbidden Planet is a film") only in a short text or at
-// the end of a clause.
+// startsWithError reports whether a text begins with the words of an error. Words that also begin other content
+// ("Forbidden Planet is a film") count only in a short text or at the end of a clause.
 func (p *phrases) startsWithError(low string, short bool) bool {
 	if p.message.errors.match(low) {
 		return true
@@ -122,7 +122,8 @@ func (p *phrases) endsWithMissing(low string) bool {
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// missingAt accepts a phrase without its full stop at the end of the text.
+// missingAt reports whether a text begins with a phrase for a missing object. At the end of the text, the full stop of
+// the phrase may be missing.
 func (p *phrases) missingAt(text string) bool {
 	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m ruledPhrase) bool {
 		rest, ok := strings.CutPrefix(m.text, text)

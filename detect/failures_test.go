@@ -6,7 +6,7 @@ import (
 	"precept/detect"
 )
 
-// The exit code is missing, hidden by a pipe, or inside other text.
+// In these cases, the exit code is missing, hidden by a pipe, or inside other text.
 func TestFailureIsFoundInTheOutput(t *testing.T) {
 	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	checkResults(t, []resultCase{

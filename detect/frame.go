@@ -23,7 +23,7 @@ const scriptFrame = "Script "
 const frameLines = 12
 
 // unframe removes the frame of a known harness from a result, and returns the output and the exit code. Frames hold
-// exit codes, chunk ids, wall times and the numbers of shells. A number inside the output is not an exit code.
+// exit codes, chunk ids, wall times and the numbers of shells. A number in the output is not read.
 func (p *phrases) unframe(text string) shellResult {
 	r := shellResult{phrases: p, body: text}
 	if !r.readTags(text) { // mini-SWE-agent and others write tags
@@ -300,7 +300,7 @@ func assignedValue(text string) (string, bool) {
 	return value, true
 }
 
-// readScript reads the JSON line that a Codex program prints for each command. The last exit code that is not 0 becomes
+// readScript reads the JSON line that a Codex program prints for each command. The last exit code other than 0 becomes
 // the exit code of the program.
 func (r *shellResult) readScript() {
 	var printed []string

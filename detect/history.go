@@ -26,7 +26,8 @@ type history struct {
 	recall       func(string) (wire.Call, bool) // returns calls of earlier replies by id; may be nil
 }
 
-// stepBack returns the i-th step before the newest step, nil if there is none or no visits are left.
+// stepBack returns the i-th step before the newest step. The result is nil if there is no such step or no visits are
+// left.
 func (h *history) stepBack(i int) *step {
 	if h.visitsLeft--; h.visitsLeft < 0 {
 		return nil
@@ -93,7 +94,7 @@ func (h *history) readItem(i int) {
 	}
 }
 
-// assignCalls sets the call of each result. ordered holds the calls of the answer before the results: a result without
+// assignCalls sets the call of each result. ordered holds the calls of the answer before the results. A result without
 // an id gets the call at the same position.
 func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered []wire.Call) {
 	n := 0
@@ -193,8 +194,8 @@ func unescapedLead(text string) string {
 	return cutText(longest, maxLead)
 }
 
-// hasIndexedCall is hasEarlierCall with an index of all earlier calls, which keeps the cost linear for an answer with
-// many calls.
+// hasIndexedCall does the work of hasEarlierCall with an index of all earlier calls, which keeps the cost linear for an
+// answer with many calls.
 func (h *history) hasIndexedCall(s *step) bool {
 	if h.earlierCalls == nil {
 		h.earlierCalls = make(map[uint64]bool)
@@ -221,7 +222,7 @@ type needle struct {
 // commonBytes lists the most frequent bytes in the JSON of calls, the most frequent first.
 const commonBytes = `" \,:{}[]etaonirslcdupmfhg_bywkv/.-0123456789`
 
-// needlesOf puts the needle with the rarest byte first, because it rejects most items.
+// needlesOf returns needles for words. The needle with the rarest byte comes first, because it rejects most items.
 func needlesOf(words []string) []needle {
 	list := make([]needle, 0, len(words))
 	for _, word := range words {
@@ -259,7 +260,7 @@ func (n needle) occursIn(raw []byte) bool {
 	return len(n.word) == 0
 }
 
-// userWords returns false if the item has no words, or if a harness wrote them.
+// userWords returns the words of the user in an item. ok is false if the item has no words, or if a harness wrote them.
 func userWords(req *wire.Request, i int) (string, bool) {
 	if req.Role(i) != wire.RoleUser {
 		return "", false

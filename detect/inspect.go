@@ -33,7 +33,7 @@ func Inspect(r io.Reader, emit func(Finding) error) error {
 	return inspectOn(min(runtime.GOMAXPROCS(0), maxInspectors), r, emit)
 }
 
-// inspectOn reads and inspects on the goroutine of the caller if n is 1.
+// inspectOn inspects transcripts on n goroutines. If n is 1, the goroutine of the caller reads and inspects.
 func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 	var pool *inspectors
 	if n > 1 {
@@ -48,7 +48,7 @@ func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 	}, pool)
 }
 
-// inspectList emits the findings of one conversation in the order in which a proxy would make them. The texts of old
+// inspectList emits the findings of one conversation in the order in which a proxy would find them. The texts of old
 // steps are dropped, so the cost is linear.
 func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanation) error) error {
 	t := inspection{req: req, emit: emit, firstBatch: map[uint64]int{}, seenPrefixes: map[uint64]bool{}, visitsLeft: maxVisits}

@@ -167,7 +167,8 @@ type kindScan struct {
 	stepsLeft    int
 }
 
-// searchResult uses the HTTP status or exit code only if no pattern matches the text.
+// searchResult searches the text of a result for kinds. It uses the HTTP status or the exit code only if no pattern
+// matches.
 func (s *kindScan) searchResult(text string, code int) {
 	s.searchText(text)
 	code = cmp.Or(s.status, code)
@@ -183,7 +184,7 @@ func (s *kindScan) searchResult(text string, code int) {
 	}
 }
 
-// searchText searches the fields of a JSON result as lines "key: value".
+// searchText searches a text for kinds. The fields of a JSON result are searched as lines "key: value".
 func (s *kindScan) searchText(text string) {
 	text = unwrapText(text)
 	if v, ok := parseLenient(text); ok && (v.kind == objectValue || v.kind == arrayValue) {
@@ -287,7 +288,7 @@ func (s *kindScan) searchLine(line string) {
 	}
 }
 
-// kinds returns at most maxKinds kinds, and then their broader kinds.
+// kinds returns at most maxKinds kinds, followed by their broader kinds.
 func (s *kindScan) kinds() []Kind {
 	var out []Kind
 	for i, k := range s.table.kinds {

@@ -8,7 +8,6 @@ import (
 	"testing"
 )
 
-// Each pattern alone, and all patterns together, find the kind of the example.
 func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 	t.Parallel()
 	table, rows, err := readKinds(kindsText)
@@ -38,7 +37,8 @@ func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 	}
 }
 
-// Other outcomes, such as a refusal, become an error by the rule "flag".
+// kindJudgement judges a result with the error flag. Every outcome other than an error, such as a refusal, becomes an
+// error by the rule "flag".
 func kindJudgement(text string) Judgement {
 	j := Classify("bash", `{"command":"make"}`, text, 1)
 	if j.Outcome != Error {
@@ -158,7 +158,7 @@ func TestKindsSearchesBothEndsInLimitedSteps(t *testing.T) {
 	}
 }
 
-// Empty fields take a step, too. The kind of an exit code is found even if no steps are left.
+// Empty fields also take a step. The kind of an exit code is found even if no steps are left.
 func TestEachLineAndFieldTakesASearchStep(t *testing.T) {
 	t.Parallel()
 	var empty, numbers strings.Builder

@@ -135,7 +135,7 @@ func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
 	}
 }
 
-// matchRest reports whether the parts after a * match the end of the line, beginning at some word boundary.
+// matchRest reports whether the parts after a * match the end of the line, from some word boundary on.
 func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 	if part == len(p.parts) {
 		return at == 0 || at == len(line) || !isInsideWord(line, at)
@@ -159,7 +159,7 @@ func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 	return false
 }
 
-// index returns the first offset in line at which the part may begin, -1 for none.
+// index returns the first offset in line at which the part may begin, or -1 if there is none.
 func (part *patternPart) index(line string) int {
 	if part.wildcard != 0 {
 		return 0

@@ -217,7 +217,7 @@ func (p *lenientParser) parseElements(depth int) {
 	}
 }
 
-// popFrom removes the elements from index from on, and returns a copy of them.
+// popFrom removes the elements from the index from to the end, and returns a copy of them.
 func popFrom[T any](list *[]T, from int) []T {
 	tail := (*list)[from:]
 	if len(tail) == 0 {
@@ -288,7 +288,7 @@ func (p *lenientParser) atTruncation() bool {
 	return false
 }
 
-// unescape removes the backslash of an unknown escape.
+// unescape resolves the escapes of a JSON or Python string. It removes the backslash of an unknown escape.
 func unescape(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))

@@ -203,8 +203,8 @@ func hasErrorCode(t string) bool {
 		(before == "" || strings.HasSuffix(before, ": ") || strings.HasSuffix(before, ": fatal "))
 }
 
-// followsPosition reports whether mark follows a file name with a line number: "path:12:5: error:", "path(12,5):
-// error".
+// followsPosition reports whether mark follows a file name with a line number, as in "path:12:5: error:" and
+// "path(12,5): error".
 func followsPosition(t, mark string) bool {
 	i := strings.Index(t, mark)
 	if i < 3 {

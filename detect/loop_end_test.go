@@ -21,7 +21,8 @@ func countLoops(t *testing.T, steps ...testStep) (n int) {
 	return n
 }
 
-// The verb in the tool's name decides. A call that reads or fails does not end the loop.
+// The verb in the tool's name decides whether a call changes something. A call that reads or fails does not end the
+// loop.
 func TestCallThatChangesSomethingEndsALoop(t *testing.T) {
 	failing := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	for verbs, changes := range map[string]bool{

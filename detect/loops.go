@@ -14,7 +14,7 @@ type Loop struct {
 	IsSecondWarning bool   // the loop already has one warning
 }
 
-// Numbers of equal results that make a loop. A transient failure needs one more.
+// These numbers of equal results make a loop. A transient failure needs one more result.
 const (
 	minFailed  = 2 // failures
 	minSilent  = 2 // commands that succeed without a report
@@ -62,10 +62,10 @@ func detectLoop(steps func(int) *step) (Loop, bool) {
 	return loop, true
 }
 
-// countStreak counts the successive results of the newest call that equal its newest result, the warnings among them,
-// and the results since the newest warning. The streak ends at a step after which the result may differ: a side effect,
-// a wait, a user turn, or a different result. A streak of successes also ends at two equal calls with different
-// results.
+// countStreak counts the successive results of the newest call that equal its newest result. It also counts the
+// warnings among these results, and the results since the newest warning. The streak ends at a step after which the
+// result may differ: a side effect, a wait, a user turn, or a different result. A streak of successes also ends at two
+// equal calls with different results.
 func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	newest, crossed := steps(0), false // crossed is true if a user turn is between step s and the newest call
 	count, sinceWarning = 1, 1
@@ -115,7 +115,7 @@ func changesResults(steps []*step, compareRepeats bool) bool {
 
 // isCycle reports whether the last two to four steps repeat the steps before them, such as A B A B or A B C A B C,
 // without side effects. A cycle of four calls needs three rounds, because an agent may read four files twice. A cycle
-// with a note of the agent needs three rounds, too.
+// with a note of the agent also needs three rounds.
 func isCycle(steps func(int) *step) bool {
 	return repeatsLast(steps, 2, 2, canLoop) || repeatsLast(steps, 3, 2, canLoop) || repeatsLast(steps, 4, 3, canLoop) ||
 		repeatsLast(steps, 2, 3, canLoopOrPlans) || repeatsLast(steps, 3, 3, canLoopOrPlans)
@@ -146,8 +146,9 @@ func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) 
 	return !sameCall(lastSteps[0], lastSteps[1])
 }
 
-// keepsStreak ends a streak of a shell, a file tool or a browser at a user turn, because the user may have repaired the
-// machine. A streak of a domain tool continues, unless the user reports a change or the failure is transient.
+// keepsStreak reports whether a streak of equal results continues after a user turn. A streak of a shell, a file tool
+// or a browser ends, because the user may have repaired the machine. A streak of a domain tool (domain.go) continues,
+// unless the user reports a change or the failure is transient.
 func keepsStreak(newest, userStep *step) bool {
 	v := newest.judgement()
 	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !userStep.reportsChange() && !newest.isTransient()

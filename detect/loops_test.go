@@ -367,7 +367,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 	}
 }
 
-// A loop after a change or a user turn, and a loop of different calls, have no earlier warning.
+// A loop after a change or a user turn has no earlier warning. The same is true for a loop of different calls.
 func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 	roomTaken := call("book_room", `{"room":12}`, "Error: room 12 is taken")
 	edit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")

@@ -74,7 +74,8 @@ func endsInTraceback(body string) bool {
 	return after < lastLines
 }
 
-// isNodeCrash finds the version that Node prints after an exception that ended the program.
+// isNodeCrash reports whether the last lines name the version of Node, which Node prints after an exception that ended
+// the program.
 func isNodeCrash(lines []string) bool {
 	return slices.ContainsFunc(lines[max(len(lines)-8, 0):], func(t string) bool {
 		return strings.HasPrefix(t, "Node.js v") && len(t) < 24
@@ -145,7 +146,8 @@ func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	})
 }
 
-// everyLineMatches is false for a text without lines, or with more than 2000 bytes.
+// everyLineMatches reports whether accept returns true for every line. It returns false for a text without lines, or
+// with more than 2000 bytes.
 func everyLineMatches(body string, accept func(line string) bool) bool {
 	if len(body) > 2000 {
 		return false

@@ -19,7 +19,7 @@ const (
 	failureSummary              // the summary of a failed tool: a failure in any line, unless a success follows
 )
 
-// A summary of a failed tool counts in the middle, too.
+// The summary of a failed tool is a failure even in the middle of the output.
 func TestErrorLineIsAFailure(t *testing.T) {
 	for _, tc := range []struct {
 		line     string

@@ -45,11 +45,12 @@ type phrases struct {
 	sideOrders               []ruledPhrase // housekeeping of chat front ends
 }
 
-// messagePhrases are the phrases for phrases.errorMessageRule.
+// messagePhrases are the phrases for phrases.errorMessageRule. Each field holds the phrases of one class in
+// phrases.tsv.
 type messagePhrases struct {
 	errors, errorEnds, errorAlone prefixes
 	unable, invalid               prefixes
-	missing                       prefixes // phrases inside of a message, without the leading blank
+	missing                       prefixes // phrases that may be inside of a message, without their leading blank
 }
 
 // linePhrases are the phrases for phrases.gradeLine.
@@ -66,7 +67,7 @@ func (p *phrases) areKeys(list string, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return !p.isKey(list, k) })
 }
 
-// ruledPhrase is a phrase with its rule, or with its kind of side request.
+// ruledPhrase is a phrase with the rule that it decides, or with the kind of side request that it shows.
 type ruledPhrase struct{ rule, text string }
 
 type prefixes [256][]ruledPhrase

@@ -116,7 +116,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	return fmt.Sprint(p.classifyTurn(text, text, agentAnswer))
 }
 
-// The test case is a call, a command, a JSON object or arguments.
+// callResultForPhrase judges the test case of a phrase, which is a call, a command, a JSON object or arguments.
 func callResultForPhrase(p *phrases, class, phrase, text string) string {
 	describeCall := func(name, args, result string) string {
 		c := p.analyseCall(name, args)
@@ -204,7 +204,8 @@ func withoutPhrase(all *phrases, list []listLine, i int) *phrases {
 	return &reduced
 }
 
-// Lines 1 and 2 are found in both test cases, and a phrase of the class praise decides the test case of line 3.
+// The phrases of lines 1 and 2 are unneeded, because each of the two test cases contains both phrases. Line 3 is
+// unneeded, because a phrase of the class praise decides its test case.
 func TestUnneededPhrasesAreFound(t *testing.T) {
 	list, err := readList("a.tsv", "praise\ten\tworks now\tit works now\n"+"praise\ten\tit works now\tit works now\n"+
 		"thanks\ten\tthanks\tthanks, it works now\n"+"# a note\n\n"+"shell\ten\t\"is a \"\tcat: x: is a y\n")

@@ -28,7 +28,7 @@ func ReadTranscripts(r io.Reader, handle func(Transcript) error) error {
 	return readTranscripts(r, handle, nil)
 }
 
-// readTranscripts passes the transcripts of JSON lines to pool, if pool is not nil.
+// readTranscripts reads transcripts. If pool is not nil, pool inspects the transcripts of JSON lines.
 func readTranscripts(r io.Reader, handle func(Transcript) error, pool *inspectors) error {
 	rd := &transcriptReader{handle: handle, inspectors: pool, input: bufio.NewReaderSize(r, partSize), line: 1, unreadBytes: fileSize(r)}
 	if pool != nil {
@@ -75,7 +75,7 @@ type transcriptReader struct {
 	openValue   openValue
 }
 
-// fileSize returns the size of a regular file, 0 for every other reader.
+// fileSize returns the size of a regular file, or 0 for every other reader.
 func fileSize(r io.Reader) int64 {
 	file, ok := r.(interface{ Stat() (fs.FileInfo, error) })
 	if !ok {
@@ -304,7 +304,7 @@ func (r *transcriptReader) reportLineError(line int, location string, err error)
 	r.addLineError(line, location, err)
 }
 
-// addLineError adds the error of a part of a line, or of the whole line if location is empty.
+// addLineError adds the error of a part of a line. If location is empty, the error is about the whole line.
 func (r *transcriptReader) addLineError(line int, location string, err error) {
 	if len(r.lineErrors) == maxLineErrors {
 		r.moreErrorLines = append(r.moreErrorLines, line)

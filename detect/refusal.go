@@ -40,7 +40,7 @@ func (p *phrases) readInterrupt(text string) (refuser Refuser, rule string) {
 	return refuser, rule
 }
 
-// refusalLine reads a line in lower case.
+// refusalLine returns the refusal in a line, which is in lower case.
 func (p *phrases) refusalLine(line string) (refuser Refuser, rule string) {
 	for _, lead := range p.lists["refusal-behind"] {
 		line = strings.TrimPrefix(line, lead)

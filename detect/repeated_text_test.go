@@ -17,7 +17,7 @@ func textTurns(texts ...string) []any {
 	return list
 }
 
-// No tools are declared.
+// These conversations declare no tools.
 func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 	const (
 		object = `{"request": "fetch", "url": "http://a.test/x"}`

@@ -28,12 +28,12 @@ type judgedCall struct {
 	hasJudgement, hasKinds bool
 }
 
-// Classify is detect.Classify with a cache.
+// Classify returns the judgement of detect.Classify, and caches it.
 func (r *Results) Classify(call wire.Call, res wire.Result) Judgement {
 	return r.entry(callResult{call.Name, call.Args, res.Text, res.IsError}).classify()
 }
 
-// Kinds is detect.Kinds with a cache.
+// Kinds returns the kinds of detect.Kinds, and caches them.
 func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 	j := r.entry(callResult{call.Name, call.Args, res.Text, res.IsError})
 	if !j.hasKinds {
@@ -116,7 +116,7 @@ func (j *judgedCall) classify() Judgement {
 
 // promptQuotes caches the result of isPromptQuoted. The items of successive calls must not decrease.
 type promptQuotes struct {
-	readTo   int  // items before this index are read
+	readTo   int  // items before this index were read
 	isQuoted bool // the newest words of the user before item readTo are in quotes
 }
 

@@ -47,7 +47,7 @@ func (p *phrases) canonicalArgs(args string, forComparison bool) string {
 	return string(out)
 }
 
-// canonical changes maps and slices in place.
+// canonical returns the canonical form of a decoded value, and changes maps and slices in place.
 func (p *phrases) canonical(v any, forComparison bool) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -185,7 +185,8 @@ func (c *toolCall) identity(tool, args string) uint64 {
 	return combineHashes(xxhash.Sum64String(tool), c.hashArgs(c.args))
 }
 
-// isComplete is false for arguments that are too long or too deep, which are compared by their canonical text.
+// isComplete reports whether the arguments were read in full. Arguments that are too long or too deep were not, and are
+// compared by their canonical text.
 func (c *toolCall) isComplete(args string) bool {
 	return c.argsComplete && c.args.kind == objectValue && len(args) <= maxDecodedArgs
 }
@@ -216,7 +217,7 @@ func (v lenientValue) isOnlyID(key string) bool {
 	return false
 }
 
-// hashValue returns the same hash for all spellings of a command line.
+// hashValue returns a hash of an argument. All spellings of a command line have the same hash.
 func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 	switch v.kind {
 	case stringValue:
@@ -248,7 +249,8 @@ func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 	return combineHashes(uint64(v.kind), xxhash.Sum64String(v.raw))
 }
 
-// canonicalCommand changes only white space if shellLine is false, because the text is then source code.
+// canonicalCommand returns a form of a command that all its spellings share. If shellLine is false, the text is source
+// code, and only white space changes.
 func (c *toolCall) canonicalCommand(text string, shellLine bool) string {
 	if shellLine {
 		var line string
@@ -267,7 +269,7 @@ func (c *toolCall) canonicalCommand(text string, shellLine bool) string {
 	return text
 }
 
-// canonicalLine avoids a second parse if c.command is already parsed.
+// canonicalLine returns the canonical form of the command. It avoids a second parse if c.command is already parsed.
 func (c *toolCall) canonicalLine() (command, settings string) {
 	if !c.shell.line.Parsed || !isPlainLine(c.command) {
 		return c.phrases.canonicalLine(c.command)
@@ -275,7 +277,7 @@ func (c *toolCall) canonicalLine() (command, settings string) {
 	return c.phrases.canonicalParsedLine(c.command, &c.shell.line)
 }
 
-// combineHashes depends on the order of the hashes.
+// combineHashes returns one hash of two hashes, which depends on their order.
 func combineHashes(a, b uint64) uint64 {
 	var pair [16]byte
 	binary.LittleEndian.PutUint64(pair[:8], a)

@@ -45,7 +45,7 @@ func (p *phrases) stableHash(text string, failed bool) uint64 {
 	return ordered.Sum64()
 }
 
-// lineToHash returns the plain text of a line, "" for a changing line of a frame.
+// lineToHash returns the plain text of a line, or "" for a line of a frame that changes from run to run.
 func (p *phrases) lineToHash(line string) string {
 	t := plainLine(line)
 	if hasAnyPrefix(t, p.lists["frame-varies"]) {
@@ -61,8 +61,8 @@ const (
 	hashedBytes = 256
 )
 
-// endsHash returns a hash of the first and last lines of a result, 0 for none. Results with equal values of stableHash
-// have equal values of endsHash, which is cheap for long results.
+// endsHash returns a hash of the first and last lines of a result, or 0 if there is none. Results with equal values of
+// stableHash have equal values of endsHash, which is cheap for long results.
 func (p *phrases) endsHash(text string) uint64 {
 	if strings.HasPrefix(text, scriptFrame) || len(text) > 2*maxHashedBytes {
 		return 0
@@ -99,7 +99,7 @@ func (p *phrases) appendStable(dst []byte, t string) []byte {
 	return p.appendStableUpTo(math.MaxInt, dst, t)
 }
 
-// appendStableUpTo stops when dst has limit bytes or more.
+// appendStableUpTo does the same as appendStable, but stops when dst has limit bytes or more.
 func (p *phrases) appendStableUpTo(limit int, dst []byte, t string) []byte {
 	for i := 0; i < len(t) && len(dst) < limit; {
 		if !isWordByte(t[i]) {
@@ -142,7 +142,8 @@ func (p *phrases) appendStableUpTo(limit int, dst []byte, t string) []byte {
 	return dst
 }
 
-// dateEnd includes the time of day in a file name, such as 2006-01-02T15_04_05.log.
+// dateEnd returns the end of the date at i. The end includes the time of day in a file name, such as
+// 2006-01-02T15_04_05.log.
 func dateEnd(t string, i int) int {
 	if i += dateLen; t[i+3] == ':' {
 		return i
@@ -203,7 +204,7 @@ func insideNumber(t string, i int) bool {
 
 const dateLen = len("2006-01-02")
 
-// isDate needs a time of day after the date.
+// isDate reports whether a text begins with a date and a time of day.
 func isDate(s string) bool {
 	return len(s) > dateLen+3 && s[4] == '-' && s[7] == '-' && isNumber(s[:4]+s[5:7]+s[8:dateLen]) &&
 		(s[dateLen] == ' ' || s[dateLen] == 'T') && isNumber(s[dateLen+1:dateLen+3]) && (s[dateLen+3] == ':' || s[dateLen] == 'T' && strings.IndexByte("_-", s[dateLen+3]) >= 0)

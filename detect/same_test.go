@@ -85,7 +85,7 @@ func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
 	}
 }
 
-// Some requests lack the history, which the provider keeps.
+// Some of the requests lack the history, because the provider keeps it.
 func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)
@@ -182,7 +182,7 @@ func TestLoopsRecallsMissingCalls(t *testing.T) {
 	}
 }
 
-// Each call reads a different part of a file.
+// bodyOf200Calls returns a request in which each call reads a different part of a file.
 func bodyOf200Calls(b *testing.B, d wire.Dialect) []byte {
 	b.Helper()
 	var steps []testStep
@@ -212,7 +212,7 @@ func TestHoldsFindsWordsInAnyOrder(t *testing.T) {
 	})
 }
 
-// Each result has 8 KB.
+// failuresBody returns a request with n failed calls, whose results are each 8 KB long.
 func failuresBody(tb testing.TB, n int) json.RawMessage {
 	tb.Helper()
 	var steps []testStep
@@ -260,7 +260,7 @@ func BenchmarkResultSum8K(b *testing.B) {
 	}
 }
 
-// The picture is in the result or in a user message after it.
+// The picture is in the result or in a user message after the result.
 func TestCallsWithDifferentPicturesAreNotALoop(t *testing.T) {
 	places := map[string]func(id, picture string) []any{
 		"result": func(id, picture string) []any {

@@ -25,7 +25,8 @@ type shellPart struct {
 
 func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, maxLaunchers) }
 
-// analyse reads at most depth nested launchers (maxLaunchers).
+// analyse returns the properties of a command line. depth is the number of nested launchers (programs that run a
+// command) that it may read.
 func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	line := shell.Parse(cmd)
 	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.RetriesUntilSuccess, line: line}

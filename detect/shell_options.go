@@ -11,7 +11,8 @@ type optionSyntax struct {
 	writeOptions   string
 }
 
-// syntaxOf knows a few programs. For all others, no option has a value in the next word.
+// syntaxOf returns the option syntax of a program. It knows a few programs. For all others, no option has a value in
+// the next word.
 func syntaxOf(prog string) optionSyntax {
 	switch prog {
 	case "sed":
@@ -36,8 +37,8 @@ func syntaxOf(prog string) optionSyntax {
 	return optionSyntax{}
 }
 
-// writesFile reports whether a program that usually only reads changes a file, or starts a command that may: sed -Ei,
-// sort -o, find -delete, or a script of sed or awk.
+// writesFile reports whether a program that usually only reads changes a file, or starts a command that may change one:
+// sed -Ei, sort -o, find -delete, or a script of sed or awk.
 func (p *phrases) writesFile(prog string, args []string) bool {
 	switch prog {
 	case "find":
@@ -69,7 +70,7 @@ func (p *phrases) writesFile(prog string, args []string) bool {
 	return false
 }
 
-// option includes the hyphens in its name. The value may be "".
+// option is an option of a program. The name includes the hyphens, and the value may be "".
 type option struct{ name, value string }
 
 // readOptions splits arguments into options and the rest. A group such as -ni has the options -n and -i. With

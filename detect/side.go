@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// SideRequestKind returns the kind of housekeeping that a side request asks for, "" for an ordinary request. Agents and
-// chat front ends send side requests beside the conversation. The kinds are title, summary, memory, commit, tags,
+// SideRequestKind returns the kind of housekeeping that a side request asks for, or "" for an ordinary request. Agents
+// and chat front ends send side requests beside the conversation. The kinds are title, summary, memory, commit, tags,
 // follow_up, query, completion, emoji and prompt.
 func SideRequestKind(req *wire.Request) string {
 	system, user, newest := "", "", -1
@@ -48,8 +48,8 @@ func SideRequestKind(req *wire.Request) string {
 // sideHead is the number of bytes at each end of a text that are searched for side requests.
 const sideHead = 4096
 
-// sideKind recognises a side request by its wording. With tools, only the literal sentences of known agents count.
-// Without tools, paraphrases count, too, because an agent cannot work without tools.
+// sideKind recognises a side request by its wording. If the request has tools, only the literal sentences of known
+// agents count. Without tools, paraphrases also count, because an agent cannot work without tools.
 func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	user := bothEnds(lastUserText)
 	if kind, ok := p.knownSideKind(user, systemText); ok {
@@ -101,18 +101,20 @@ func (p *phrases) asksForSummary(low string) bool {
 	return containsAny(low, p.lists["side-summary"]...)
 }
 
-// asksForCommit reads no user messages, because a user may ask for a commit message.
+// asksForCommit reports whether the text asks for a commit message. Callers pass no user messages, because a user may
+// ask for one.
 func (p *phrases) asksForCommit(low string) bool {
 	return containsAny(low, p.lists["side-commit"]...) && containsAny(low, p.lists["side-commit-of"]...)
 }
 
-// hasPrefixFold compares the first byte first, which rejects most texts early.
+// hasPrefixFold reports whether s begins with low in any case. It compares the first byte first, which rejects most
+// texts early.
 func hasPrefixFold(s, low string) bool {
 	return len(s) >= len(low) && s[0]|0x20 == low[0]|0x20 && strings.EqualFold(s[:len(low)], low)
 }
 
-// firstMatchingPhrase returns the lowest index of a phrase at the start of some line, len(list) for none. One pass over
-// the lines is cheaper than one search per phrase.
+// firstMatchingPhrase returns the lowest index of a phrase that begins a line, or len(list) if there is none. One pass
+// over the lines is cheaper than one search per phrase.
 func firstMatchingPhrase(text string, list []ruledPhrase) int {
 	first := len(list)
 	for line := range strings.SplitSeq(text, "\n") {

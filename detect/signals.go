@@ -12,7 +12,7 @@ type Signal struct {
 	Feeling   Feeling
 	Tier      int // reliability: tierVerifier or TierImplicit
 	Rule      string
-	Sentiment bool // derived from the user's words, and so a reward only if the operator enables sentiment
+	Sentiment bool // derived from the user's words; it becomes a reward only if the operator enables sentiment
 }
 
 // Tiers of signals.
@@ -89,8 +89,8 @@ func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bo
 	return r.prompt.isPromptQuoted(req, item)
 }
 
-// newestAnswer returns a blank for an answer without text, because an empty text means that the agent has not answered
-// yet.
+// newestAnswer returns the text of an answer, or a blank for an answer without text. An empty text would mean that the
+// agent has not answered yet.
 func newestAnswer(it *wire.Item, previous string) string {
 	if it.Text != "" {
 		return it.Text

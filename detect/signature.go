@@ -111,7 +111,7 @@ func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	return out
 }
 
-// stringsOf also searches a string that contains JSON.
+// stringsOf returns the strings in a value. It also searches strings that contain JSON.
 func (p *phrases) stringsOf(v lenientValue, depth int) []string {
 	switch v.kind {
 	case stringValue:
@@ -139,7 +139,8 @@ func firstAndLast(lines []string) []string {
 	return append(lines[:2:2], lines[len(lines)-4:]...)
 }
 
-// dropRepeats also drops lines before the last two, down to maxSignatureLines.
+// dropRepeats removes repeated lines. It also removes lines before the last two, until at most maxSignatureLines
+// remain.
 func dropRepeats(lines []string) []string {
 	seen := make(map[string]bool, len(lines))
 	out := lines[:0:0]

@@ -20,7 +20,7 @@ func (p *phrases) canonicalLine(cmd string) (command, settings string) {
 	return p.canonicalParsedLine(cmd, &line)
 }
 
-// isPlainLine reports whether a line is short, without here-document, substitution and compound command.
+// isPlainLine reports whether a line is short, and has no here-document, substitution or compound command.
 func isPlainLine(cmd string) bool {
 	if len(cmd) > maxCommand {
 		return false
@@ -125,8 +125,9 @@ func isKeyword(w string) bool {
 	return false
 }
 
-// sameCall ignores the setting of a folder or a variable, which may persist in the shell. Most pairs already differ in
-// a literal, so the identity of b is rarely computed.
+// sameCall reports whether two steps have the same call. A folder or a variable that only one of the calls sets is
+// ignored, because the setting may persist in the shell. Most pairs already differ in a literal, so the identity of b
+// is rarely computed.
 func sameCall(a, b *step) bool {
 	if !b.memo.hasIdentity {
 		result := &b.call.result
@@ -141,7 +142,7 @@ func sameCall(a, b *step) bool {
 	return a.memo.locationHash == b.memo.locationHash || a.memo.locationHash == 0 || b.memo.locationHash == 0
 }
 
-// sameCode accepts 0 for any code, because a filter in a pipe hides the exit code.
+// sameCode reports whether two exit codes are equal. 0 equals any code, because a filter in a pipe hides the exit code.
 func sameCode(a, b int) bool { return foldCode(a) == foldCode(b) || a == 0 || b == 0 }
 
 // foldCode returns an exit code in the 16 bits of a checkpoint. Windows has longer codes, such as 3221225477

@@ -69,7 +69,8 @@ func TestExitCodeOfAPipeIsNotCompared(t *testing.T) {
 	}
 }
 
-// The command may change the next result. After a command that also reads, the repeated failure is a loop.
+// After a command that changes a directory or a variable, the result may differ. If that command also reads, the
+// repeated failure is a loop.
 func TestChangedDirectoryOrVariableEndsALoop(t *testing.T) {
 	for between, want := range map[string]int{
 		"cd web": 0, "export CI=1": 0, "cd web && export CI=1": 0, "cd web && ls": 1, "ls": 1, "echo x": 1,

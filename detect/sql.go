@@ -8,7 +8,7 @@ import (
 const sqlWords = " select insert update delete with show describe explain create alter drop from where and or not null limit order group by " +
 	"into values set join left right inner outer on as distinct count having union all asc desc like in is between "
 
-// isSQL decides by the name of the argument and the first word.
+// isSQL reports whether an argument is SQL. The name of the argument and the first word decide.
 func isSQL(key, text string) bool {
 	if !slices.Contains([]string{"sql", "query", "statement", "q", "sql_query"}, strings.ToLower(key)) {
 		return false

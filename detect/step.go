@@ -107,7 +107,7 @@ type callTraits struct {
 	isRepeatable bool // is meant to be repeated, such as a poll; step.judgement corrects the field by the result
 }
 
-// toolCall also sets memo.traits at the first use.
+// toolCall returns the analysed call. At the first use, it also sets memo.traits.
 func (s *step) toolCall() *toolCall {
 	call := s.call.toolCall()
 	if !s.memo.traits.computed {
@@ -166,7 +166,8 @@ func (s *step) literals() []string {
 	return s.memo.literals
 }
 
-// judgement also sets the fields of memo that depend on the result, at the first use.
+// judgement returns the judgement of the result. At the first use, it also sets the fields of memo that depend on the
+// result.
 func (s *step) judgement() Judgement {
 	v := s.call.classify()
 	if s.memo.hasJudgement {
@@ -211,7 +212,8 @@ func (s *step) isTransient() bool {
 	return s.memo.isTransient
 }
 
-// resultHash ignores the parts of a result that change from run to run, and for a failure the order of the lines.
+// resultHash returns a hash of the result without the parts that change from run to run. For a failure, the order of
+// the lines is ignored.
 func (s *step) resultHash() uint64 {
 	if !s.memo.hasResultHash {
 		s.memo.resultHash, s.memo.hasResultHash = hashResult(s.hashedText(), s.judgement().Outcome == Error)^s.mediaHash, true
@@ -228,8 +230,8 @@ func (s *step) hashedText() string {
 	return s.call.toolCall().withoutQuery(text)
 }
 
-// sameResult compares the ends of long results first, so the whole text is rarely read. Equal failures may have their
-// lines in a different order and are always read.
+// sameResult reports whether two results are equal. It compares the ends of long results first, so it rarely reads the
+// whole text. Equal failures may have their lines in a different order, so they are always read.
 func sameResult(a, b *step) bool {
 	if (!a.memo.hasResultHash || !b.memo.hasResultHash) && a.judgement().Outcome != Error && !sameEnds(a, b) {
 		return false

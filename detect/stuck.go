@@ -18,8 +18,8 @@ const (
 	maxStuckSteps   = 40 // bound of the search
 )
 
-// hasSameFailures reports whether the last minSameMessages results of a tool are failures with the same message,
-// whatever the arguments. A transient failure needs one more. All calls of one answer count as one.
+// hasSameFailures reports whether the last minSameMessages results of a tool are failures with the same message, for
+// any arguments. A transient failure needs one more result. All calls of one answer count as one.
 func hasSameFailures(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != Error {
@@ -46,8 +46,9 @@ func hasSameAnswers(steps func(int) *step) bool {
 }
 
 // hasAlikeResults reports whether the newest minCount answers with calls of one tool have results that isAlike accepts.
-// The search ends at a user turn, at a warning, at any other result of the tool, and at a wait if time can change the
-// result. For successes, it also ends at side effects and at two equal calls of other tools with different results.
+// The search ends at a user turn, a warning or a different result of the tool. If time can change the result, a wait
+// also ends the search. For successes, side effects and two equal calls of other tools with different results also end
+// it.
 func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bool) bool {
 	newest := steps(0)
 	succeeds := newest.judgement().Outcome == OK
@@ -83,7 +84,7 @@ func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bo
 // showsChange reports whether two steps are the same call with different results. The step a may be nil.
 func showsChange(a, b *step) bool { return a != nil && sameCall(a, b) && !sameResult(a, b) }
 
-// seesNothingNew reports whether the last minKnownResults answers had only known results, at least two of them
+// seesNothingNew reports whether the last minKnownResults answers had only known results, of which at least two were
 // different. A poll or a wait ends the search, because the agent expects the same result. A confirmed new action, such
 // as an edit, is progress.
 func seesNothingNew(steps func(int) *step) bool {
@@ -145,10 +146,10 @@ func (s *step) timePassed() bool {
 	return s.memo.timePassed
 }
 
-// sameTool requires the same program of two commands.
+// sameTool reports whether two calls have the same tool. Two commands must also have the same program.
 func sameTool(a, b *step) bool { return a.toolHash() != 0 && a.toolHash() == b.toolHash() }
 
-// toolHash includes the program of a command. The hash of an unknown tool is 0.
+// toolHash returns a hash of the tool, which includes the program of a command. The hash of an unknown tool is 0.
 func (s *step) toolHash() uint32 {
 	if s.memo.toolHash == 0 && s.call.result.tool != "" {
 		name := s.call.result.tool
@@ -160,7 +161,8 @@ func (s *step) toolHash() uint32 {
 	return s.memo.toolHash
 }
 
-// messageHash hashes the lines that describe a failure without the words of the call, or the whole result of a check.
+// messageHash returns a hash of the lines that describe a failure, without the words of the call. For a check, it
+// returns a hash of the whole result.
 func (s *step) messageHash() uint32 {
 	if f := s.failureFingerprint(); !f.compareResult {
 		return f.message
@@ -168,7 +170,7 @@ func (s *step) messageHash() uint32 {
 	return shortHash(s.resultHash())
 }
 
-// hashMessage ignores the order of the lines, as hashResult does.
+// hashMessage returns a hash of lines in any order, as hashResult does.
 func (p *phrases) hashMessage(lines []string, args string) uint32 {
 	argWords := map[string]bool{}
 	for word := range strings.FieldsFuncSeq(strings.ToLower(cutText(args, maxMessageArgs)), isWordSeparator) {

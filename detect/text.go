@@ -114,7 +114,8 @@ func hasPhrase(s string, phrases ...string) bool {
 	return false
 }
 
-// isLetterAt counts bytes of other scripts as letters, so that "дай" does not begin with the word "да".
+// isLetterAt reports whether s has a letter at i. Bytes of other scripts are letters, so that "дай" does not begin with
+// the word "да".
 func isLetterAt(s string, i int) bool {
 	if i >= len(s) {
 		return false
@@ -159,7 +160,7 @@ func cutRunes(s string, n int) string {
 }
 
 // userText is a text from fold with the set of its triples, which are three successive bytes. A turn is compared with
-// several hundred phrases. Most of them contain a triple that the text lacks, and need no search.
+// several hundred phrases. Most of the phrases contain a triple that the text lacks, and need no search.
 type userText struct {
 	text    string
 	triples [1 << (tripleBits - 6)]uint64 // set of the hashes of the triples
@@ -182,7 +183,7 @@ func tripleHash(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 2654435761 >> (32 - tripleBits)
 }
 
-// mayContain is only certain if it is false.
+// mayContain reports whether the text may contain p. Only the result false is certain.
 func (u *userText) mayContain(p string) bool {
 	for i := 2; i < len(p); i++ {
 		if h := tripleHash(p[i-2], p[i-1], p[i]); u.triples[h>>6]&(1<<(h&63)) == 0 {

@@ -117,7 +117,8 @@ func hasHarnessHeader(words string) bool {
 		!containsAny(strings.ToLower(header), "image", "pasted", "screenshot", "attach", "photo", "video", "audio")
 }
 
-// sentiment tries the rules in the order of their certainty, so a pasted failure and disapproval come first.
+// sentiment returns the feeling of a turn. It tries the rules in the order of their certainty, so a pasted failure and
+// disapproval come first.
 func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	own, pasted := p.withoutPasted(words)
 	low := fold(own)
@@ -275,7 +276,8 @@ func (p *phrases) agrees(opening string) bool {
 		hasAnyPrefix(opening, p.lists["agreement-begun"])
 }
 
-// judgeAgreement counts "ok" as an approval only in a very short turn, or in a short answer to a question.
+// judgeAgreement returns the feeling of a turn that agrees. The word "ok" is an approval only in a very short turn, or
+// in a short answer to a question.
 func (p *phrases) judgeAgreement(opening string, turn *userText, previous string) (Feeling, string) {
 	yes := startsWithPhrase(opening, p.lists["yes"]...)
 	count := len(strings.Fields(turn.text))

@@ -179,7 +179,7 @@ func TestTurnsOfHarnessesAndCustomersHaveTheirFeeling(t *testing.T) {
 	}
 }
 
-// After a report of work, the same choice is a correction.
+// After a report of work, the same choice of an alternative is a correction.
 func TestChoiceIsNeutralOnlyAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."

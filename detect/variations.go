@@ -43,7 +43,7 @@ func failsInVariations(steps func(int) *step) bool {
 	return false
 }
 
-// failsOften is cheap and rejects most steps.
+// failsOften reports whether the newest steps hold enough failures. It is cheap and rejects most steps.
 func failsOften(steps func(int) *step) bool {
 	count, batch := 1, steps(0).batch
 	for i := 1; i < maxVariationSteps && count < minSameFailures; i++ {
@@ -100,7 +100,7 @@ type callFingerprint struct {
 	message    uint32   // set by step.failureFingerprint
 }
 
-// fingerprint may leave the fields failure and message unset.
+// fingerprint returns the fingerprint of the call. The fields failure and message may be unset.
 func (s *step) fingerprint() *callFingerprint {
 	if s.memo.fingerprint != nil {
 		return s.memo.fingerprint
@@ -149,7 +149,7 @@ func (s *step) failureFingerprint() *callFingerprint {
 	return f
 }
 
-// editedFile also reads the file name in the text of a patch.
+// editedFile returns the file that an edit changes. It also reads the file name in the text of a patch.
 func (c *toolCall) editedFile(args string) string {
 	if c.purpose != purposeEdit {
 		return ""
@@ -164,7 +164,8 @@ func (c *toolCall) editedFile(args string) string {
 	return path.Clean(file)
 }
 
-// commandWords drops options without a value, the directories of programs, and commands that prepare the shell.
+// commandWords returns the words of a command, without options that have no value, the directories of programs, and
+// commands that prepare the shell.
 func (c *toolCall) commandWords() []string {
 	commandLine, _ := c.canonicalLine()
 	var all []string

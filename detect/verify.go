@@ -7,7 +7,7 @@ import (
 )
 
 // verification returns "test", "lint" or "build" and the outcome of such a call. The kind is "" for other calls, for a
-// run that did not start or end, and if a pipe hides the exit code.
+// run that did not start or end, and for a run whose exit code a pipe hides.
 func verification(call *toolCall, v Judgement, text string) (kind string, passed bool) {
 	kind = call.verificationKind()
 	// A shell returns these exit codes if the command did not run or was killed.
@@ -26,7 +26,7 @@ func verification(call *toolCall, v Judgement, text string) (kind string, passed
 	return kind, v.Outcome == OK
 }
 
-// verificationKind returns the kind of the last such command: "build && test" is a test.
+// verificationKind returns the kind of the last test, lint or build in a command: "build && test" is a test.
 func (c *toolCall) verificationKind() string {
 	kind := ""
 	for _, part := range c.shell.parts {
@@ -40,7 +40,7 @@ func (c *toolCall) verificationKind() string {
 	return c.phrases.verificationKind("tool", c.nameWords...)
 }
 
-// verificationKind searches the lists "LISTS KIND" of calls.tsv.
+// verificationKind returns the kind for which one of the words is in the list "LISTS KIND" of calls.tsv.
 func (p *phrases) verificationKind(lists string, words ...string) string {
 	for _, kind := range [...]string{"test", "lint", "build"} {
 		if slices.ContainsFunc(words, func(w string) bool { return p.inList(lists+" "+kind, w) }) {

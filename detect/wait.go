@@ -25,7 +25,8 @@ func (l commandList) has(prog string, args []string) bool {
 	})
 }
 
-// isOption accepts a value ("--wait=true") and a group of short options ("-zv" for "-z").
+// isOption reports whether an argument is the option word. The option may have a value ("--wait=true") or be in a group
+// of short options ("-zv" for "-z").
 func isOption(arg, word string) bool {
 	if len(word) == 2 && word[0] == '-' && len(arg) > 2 && arg[0] == '-' && arg[1] != '-' {
 		return strings.IndexByte(arg, word[1]) > 0
@@ -118,7 +119,8 @@ func isTransientStatus(code int) bool {
 	return code == 408 || code == 425 || code == 429 || code >= 500 && code < 600
 }
 
-// namesTransientStatus needs a label before the status, such as "HTTP error" or "status code:".
+// namesTransientStatus reports whether a text names a transient HTTP status. The status must follow a label such as
+// "HTTP error" or "status code:".
 func (p *phrases) namesTransientStatus(low string) bool {
 	for i := 0; i+3 <= len(low); i++ {
 		if !isDigit(low[i]) || i > 0 && (isLetterAt(low, i-1) || low[i-1] == '.') {

@@ -113,7 +113,7 @@ func TestPollingIsNotALoop(t *testing.T) {
 	}
 }
 
-// The second retry is a loop, and so is the first retry of a lasting failure.
+// The second retry of a transient failure is a loop. The first retry of a lasting failure is also a loop.
 func TestFirstRetryOfATransientFailureIsNotALoop(t *testing.T) {
 	for _, why := range []string{
 		"HTTP 503", "status code: 429", "The requested URL returned error: 502", "response 504", "Error code: 529 - overloaded_error",

@@ -77,7 +77,7 @@ type workSearch struct {
 	refs []work.Ref
 }
 
-// add accepts a false ok, so that the results of a parser can be passed on.
+// add adds a reference if ok is true, so that a caller can pass on the results of a parser.
 func (s *workSearch) add(ref work.Ref, ok bool) {
 	if ok {
 		s.refs = append(s.refs, ref)

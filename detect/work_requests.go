@@ -38,7 +38,7 @@ func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	}
 }
 
-// addPullRequest reads an address in the arguments, or a number with --repo.
+// addPullRequest adds the pull request in the arguments, which is an address, or a number with --repo.
 func (s *workSearch) addPullRequest(args []string) (found bool) {
 	repository := repositoryOption(args, "-R", "--repo")
 	for _, a := range args {

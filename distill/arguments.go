@@ -12,14 +12,14 @@ type arguments struct {
 	object map[string]any // arguments by parameter name; nil if raw is not a JSON object
 }
 
-// parseArguments accepts JSON and plain text.
+// parseArguments returns the arguments of a call, which are JSON or plain text.
 func parseArguments(raw string) arguments {
 	a := arguments{raw: strings.TrimSpace(raw)}
 	_ = json.Unmarshal([]byte(a.raw), &a.object) // stays nil for other JSON and for text
 	return a
 }
 
-// difference holds names of parameters.
+// difference holds the names of the parameters in which two calls differ.
 type difference struct{ added, removed, changed []string }
 
 func (d *difference) size() int { return len(d.added) + len(d.removed) + len(d.changed) }

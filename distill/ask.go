@@ -17,7 +17,7 @@ import (
 // then closes done. Only the goroutine that walks over the sessions uses the other fields.
 type question struct {
 	id         session.ID
-	counted    bool // an earlier walk of this run has counted the session
+	counted    bool // whether an earlier walk of this run has counted the session
 	session    *Session
 	marks      map[string]judgeMark // stored marks of the session, by judge
 	last, next judgeMark            // the stored mark of this judge, and its replacement
@@ -26,8 +26,8 @@ type question struct {
 	err        error
 }
 
-// ask usually returns before the answer, so that the walk over the sessions continues. If too many questions are open,
-// ask waits for the oldest answer. Answers are recorded in the order of the sessions.
+// ask asks a judge. It usually returns before the answer, so that the walk over the sessions continues. If too many
+// questions are open, ask waits for the oldest answer. Answers are recorded in the order of the sessions.
 func (w *tenantDistiller) ask(ctx context.Context, q *question) error {
 	if why := w.budget.stopReason(w.summary, len(w.judging.openQuestions)); why != "" {
 		w.summary.Stopped = why
@@ -94,7 +94,8 @@ func (e *panicError) Error() string {
 	return fmt.Sprintf("panic: %s\n%s", redact.SafePanicText(e.value), e.stack)
 }
 
-// recordAnswer reports an error or a panic that concerns only this session, and the walk continues.
+// recordAnswer records the answer to a question. It reports an error or a panic that concerns only this session, and
+// the walk continues.
 func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 	defer func() {
 		if v := recover(); v != nil {
@@ -124,7 +125,7 @@ func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 	case ctx.Err() == nil && isJudgeFailure(q.err) && w.judging.errorCount+1 < maxJudgeFailures:
 		w.judging.errorCount, w.judging.lastError = w.judging.errorCount+1, q.err
 		if q.next.Tries == 0 {
-			q.next.Hash = "" // the next run asks again
+			q.next.Hash = "" // the next run asks the judge again
 		}
 		w.reportFailure(q.session, q.err)
 		return nil
@@ -189,10 +190,11 @@ func (w *tenantDistiller) setOpinions(s *Session, m *judgeMark, opinions Opinion
 // maxUnusable is the number of unusable answers that set a session aside, until its content changes.
 const maxUnusable = 3
 
-// maxJudgeFailures consecutive failures of the judge end the run. The content of single sessions causes fewer.
+// maxJudgeFailures is the number of consecutive failures of the judge that ends the run. The content of single sessions
+// causes fewer failures in a row.
 const maxJudgeFailures = 3
 
-// isJudgeFailure recognises errors whose reason may be the judge or the content of the session.
+// isJudgeFailure reports whether the judge or the content of the session may be the reason of an error.
 func isJudgeFailure(err error) bool {
 	var status *statusError
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && status.mayBeContent()

@@ -101,7 +101,8 @@ func (ps *parsedSession) newOccurrence(c Case, seen seenError) *occurrence {
 	return &occurrence{failure: c, testError: seen}
 }
 
-// addFix adds a fix that worked, once. A fix that failed in an earlier attempt now counts as a fix that worked.
+// addFix adds a fix that worked, and counts it once. A fix that failed in an earlier attempt now counts as a fix that
+// worked.
 func (o *occurrence) addFix(f Fix) {
 	worked := CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, Variant: f.Variant, Sessions: 1, Refs: o.failure.Refs}
 	at := slices.IndexFunc(o.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
@@ -191,7 +192,7 @@ func (o *occurrence) addFailure(r *parsedSession, i int) {
 	}
 }
 
-// markLookupsFailed is called when the failure occurs again after a lookup.
+// markLookupsFailed marks the lookups of a failure that occurs again after a lookup as fixes that failed.
 func (o *occurrence) markLookupsFailed() {
 	for i := range o.failure.Fixes {
 		if h := &o.failure.Fixes[i]; h.Kind == fixLookupOnly {
@@ -200,7 +201,7 @@ func (o *occurrence) markLookupsFailed() {
 	}
 }
 
-// toolWorksLater reads the next repairWindow calls.
+// toolWorksLater reports whether the tool of step i succeeds in one of the next repairWindow calls.
 func (ps *parsedSession) toolWorksLater(i int) bool {
 	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
 		if ps.steps[j].tool == ps.steps[i].tool && ps.steps[j].succeeded() {
@@ -290,7 +291,7 @@ func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	return &worded, true
 }
 
-// callWords returns words of the call, which are private even if an error repeats them.
+// callWords returns the words of the call. They are private even if an error repeats them.
 func (s *step) callWords() map[string]bool {
 	if s.shell != nil {
 		return s.shell.optionValues()
@@ -298,7 +299,7 @@ func (s *step) callWords() map[string]bool {
 	return valueWords(&s.args)
 }
 
-// isToolName refuses names that no API accepts, because they could bring arbitrary text into a lesson.
+// isToolName reports whether an API may accept a name. Other names could bring arbitrary text into a lesson.
 func isToolName(name string) bool {
 	return name != "" && len(name) <= 80 && consistsOf(name, letters+digits+"_-.:/")
 }
@@ -308,7 +309,7 @@ func (c *Case) add(o *Case) {
 	c.Repaired += o.Repaired
 	c.Ended += o.Ended
 	c.FailedOnce += o.FailedOnce
-	if c.Known != "" { // it has several wordings
+	if c.Known != "" { // a known failure has several wordings
 		c.Phrases, c.Kinds = appendMissing(slices.Clip(c.Phrases), o.Phrases...), appendMissing(slices.Clip(c.Kinds), o.Kinds...)
 	}
 	if o.Sessions > 0 {

@@ -69,7 +69,8 @@ func (e *statusError) refusesSession() bool {
 	return e.code == http.StatusRequestEntityTooLarge || mayRefuse && wordList("refused content").containedIn(strings.ToLower(e.body))
 }
 
-// mayBeContent includes 403, and 200 with a page, which a firewall may answer because of commands in a session.
+// mayBeContent reports whether the content of the session may be the reason of the status. The status 403, and the
+// status 200 with a page, may come from a firewall because of commands in a session.
 func (e *statusError) mayBeContent() bool {
 	return e.code >= 500 || e.refusesRequest() || e.code == http.StatusForbidden || e.code == http.StatusOK
 }
@@ -224,13 +225,14 @@ func shortBody(raw []byte) string {
 	return shorten(strings.Join(strings.Fields(redactText(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300)
 }
 
-// The server reports a usage, or an estimate replaces it.
+// The constants bound the usage that the server reports, or estimate a missing usage.
 const (
 	maxUsage      = 1 << 32 // tokens; larger sums could overflow
 	bytesPerToken = 4
 )
 
-// withEstimate estimates a missing number from the bytes of the request or answer, and reduces a number to maxUsage.
+// withEstimate returns the usage with at most maxUsage tokens. A missing number is estimated from the bytes of the
+// request or the answer.
 func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	if u.Input <= 0 {
 		u.Input = int64(requestBytes / bytesPerToken)
@@ -276,7 +278,7 @@ func errorCode(raw json.RawMessage) int {
 	return e.Code
 }
 
-// retryAfter reads a number of seconds or a date.
+// retryAfter returns the wait in the header Retry-After, which is a number of seconds or a date.
 func (c *client) retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e6 {

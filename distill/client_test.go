@@ -20,7 +20,7 @@ type reply struct {
 	body   string
 }
 
-// fakeTransport returns the replies in order, then repeats the last, and records the requests.
+// fakeTransport returns the replies in order, repeats the last reply after that, and records the requests.
 type fakeTransport struct {
 	replies []reply
 	headers []http.Header
@@ -41,7 +41,7 @@ func (ft *fakeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// The durations are the waits before retries.
+// judgeEmptySession asks a judge about a session. The durations are the waits before retries.
 func (ft *fakeTransport) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")
@@ -61,7 +61,7 @@ func (ft *fakeTransport) judgeEmptySession(ctx context.Context, t *testing.T, ch
 
 var skipReply = reply{200, "", chatCompletion(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
 
-// The server asks for a wait, within limits. A permanent error is returned at once.
+// The server asks the client to wait, within limits. A permanent error is returned at once.
 func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 	retryAfterReply := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
 	for name, tc := range map[string]struct {
@@ -144,7 +144,7 @@ func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 	}
 }
 
-// Replicas must not reach a server at the same moment.
+// Replicas must not send their retries to a server at the same moment.
 func TestRetryWaitsAreRandomized(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for replica := range 20 {
@@ -162,7 +162,7 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 	}
 }
 
-// The number is estimated if the server reports none. The tokens of an unusable answer count, too.
+// The number of tokens is estimated if the server reports none. The tokens of an unusable answer also count.
 func TestTokensOfAnswersAreCounted(t *testing.T) {
 	completion := func(finishReason, refusal, usage string, pad int) string {
 		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finishReason, refusal, usage) + strings.Repeat(" ", pad)

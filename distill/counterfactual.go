@@ -9,7 +9,7 @@ import (
 	"precept/detect"
 )
 
-// Outcomes counts the sessions that had a failure, and those in which it ended.
+// Outcomes counts the sessions that had a failure, and those in which the failure ended.
 type Outcomes struct {
 	Ended    int `json:"ended"`
 	Sessions int `json:"sessions"`
@@ -18,7 +18,7 @@ type Outcomes struct {
 // String returns "ended/sessions".
 func (o Outcomes) String() string { return fmt.Sprintf("%d/%d", o.Ended, o.Sessions) }
 
-// Comparison compares the sessions that had a failure: the sessions that followed the advice, and all others.
+// Comparison compares two groups of sessions that had a failure: the sessions that followed the advice, and all others.
 type Comparison struct {
 	Followed    Outcomes `json:"followed"`
 	NotFollowed Outcomes `json:"not_followed"`
@@ -33,11 +33,12 @@ func (c *Comparison) add(o Comparison) {
 
 const (
 	minCompared   = 3   // sessions without the advice; with fewer, no lesson is refused
-	minConfidence = 0.8 // that the failure ends more often with the advice
+	minConfidence = 0.8 // probability that the failure ends more often with the advice
 	maxCompared   = 500 // sessions of a group; larger counts are scaled down
 )
 
-// isIneffective is false if too few sessions did not follow the advice.
+// isIneffective reports whether the advice did not help. It returns false if too few sessions did not follow the
+// advice.
 func (c *Comparison) isIneffective() bool {
 	return c.NotFollowed.Sessions >= minCompared && c.confidence() < minConfidence
 }
@@ -82,7 +83,8 @@ func (c *Case) comparison(h *CountedFix) Comparison {
 	return Comparison{followed, other}
 }
 
-// failureEndsLater reads calls of the same tool and commands of the same program.
+// failureEndsLater reports whether the failure of step i ends in a later call of the same tool. For a command, the call
+// must have the same program.
 func (ps *parsedSession) failureEndsLater(i int) bool {
 	s := &ps.steps[i]
 	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
@@ -172,7 +174,7 @@ func (s *step) edits() bool {
 	return false
 }
 
-// editedFile returns a base name, "" for none.
+// editedFile returns the base name of the edited file, or "" if there is none.
 func editedFile(s *step) string {
 	for _, name := range []string{"file_path", "path", "filePath", "target_file", "filename", "file"} {
 		if path, ok := s.args.object[name].(string); ok {

@@ -7,7 +7,7 @@ import (
 	"precept/distill"
 )
 
-// An empty message means success.
+// editCall returns an edit. An empty message means that the edit succeeded.
 func editCall(file, message string) event {
 	if message == "" {
 		message = "The file was updated."
@@ -21,7 +21,7 @@ func storeSessions(f *fixture, name string, n int, events ...event) {
 	}
 }
 
-// With too few sessions to compare, the lesson is proposed.
+// If there are too few sessions to compare, the lesson is proposed.
 func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	const refusal = "Error: old_string not found in rows.go"
 	read := call("read_file", `{"path":"/srv/rows.go"}`, "gamma")

@@ -44,8 +44,8 @@ type group struct {
 	comparison Comparison
 }
 
-// draftsOfCases makes no lesson from a case that needs private words. With orgWords, the words of the organisation are
-// not private.
+// draftsOfCases returns drafts of lessons from the cases. A case that needs private words gives no lesson. With
+// orgWords, the words of the organisation are not private.
 func draftsOfCases(cases []*Case, orgWords bool) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	var out []Draft
@@ -112,14 +112,14 @@ func (d *Draft) merge(o *Draft) {
 	d.Kinds = appendMissing(d.Kinds, o.Kinds...)
 }
 
-// isSuspicious finds errors that read like instructions to a model, which an attacker may plant.
+// isSuspicious reports whether an error reads like instructions to a model, which an attacker may plant.
 func isSuspicious(c *Case) bool {
 	l := &lesson.Lesson{Title: c.Show, Advice: strings.Join(c.Phrases, "\n")}
 	return len(lesson.InjectionFindings(l)) > 0
 }
 
-// supportedFix returns false if the error has no specific word, or if the fix worked in fewer than a quarter of the
-// sessions.
+// supportedFix returns the best fix of a case. ok is false if the error has no specific word, or if the fix worked in
+// fewer than a quarter of the sessions.
 func (c *Case) supportedFix() (CountedFix, bool) {
 	best, found := c.bestFix()
 	switch {
@@ -202,7 +202,8 @@ func knownDraft(c *Case) (d Draft, ok bool) {
 	return d, true
 }
 
-// knownComparison counts only refused edits, because only the calls after them show whether the advice was followed.
+// knownComparison compares the sessions only for refused edits, because only the calls after a refused edit show
+// whether the advice was followed.
 func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	if k.Edit == "" {
 		return &Comparison{}

@@ -11,7 +11,7 @@ import (
 // leadingSign begins the description of a value after a symbol such as "#".
 const leadingSign = "a value with its leading "
 
-// isQuantity accepts a number or a numeric text.
+// isQuantity reports whether a value is a number or a numeric text.
 func isQuantity(v any) bool {
 	switch v := v.(type) {
 	case float64:
@@ -100,7 +100,8 @@ func isSubset(a, b string) bool {
 	return len(words) > 0 && len(words) < len(have) && len(have) <= 20 && countCommon(words, have) == len(words)
 }
 
-// isShorterList accepts a text with commas as a list.
+// isShorterList reports whether the accepted list has fewer values than the failed list. A text with commas is also a
+// list.
 func isShorterList(failed, accepted any) bool {
 	a, wasList := failed.([]any)
 	b, isList := accepted.([]any)
@@ -142,7 +143,7 @@ func nameTokens(tool string) []string {
 	return out
 }
 
-// toolDoes looks up lists such as looks, thinks, gives and destroys in lists.txt.
+// toolDoes reports whether a word of a tool's name is in a list of lists.txt, such as looks, thinks, gives or destroys.
 func toolDoes(tool, list string) bool {
 	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return wordList(list)[t] })
 }

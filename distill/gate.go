@@ -14,7 +14,8 @@ import (
 // AutoGate is the actor in the audit log when the gate starts a trial of a quarantined lesson without an operator.
 const AutoGate = "gate: auto"
 
-// autoPlan withholds half of the picks, and evaluates once, after Picks rewarded picks.
+// autoPlan returns the plan of an automatic trial. The trial withholds half of the picks, and is evaluated once, after
+// Picks rewarded picks.
 func autoPlan() lesson.TrialPlan { return lesson.TrialPlan{Epsilon: 0.5, Picks: 400} }
 
 // Waiting is a lesson that the automatic gate leaves to an operator.
@@ -53,7 +54,7 @@ func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.
 	return res.Lesson, nil
 }
 
-// reasonForOperator returns the reason why an operator must decide on a lesson, "" for none.
+// reasonForOperator returns the reason why an operator must decide on a lesson, or "" if no operator must decide.
 //
 // Hazard: an attacker's text in a tool's output could convince the judge, and the advice would reach other agents.
 // Therefore two independent sessions need different credentials, and the advice must have no risk (risk.go). The agent
@@ -122,12 +123,13 @@ func hasIndependentPair(refs []Ref) bool {
 	return false
 }
 
-// withoutQuotations makes two versions of a lesson comparable, because a later version quotes more errors.
+// withoutQuotations removes the quotations from a lesson's text. Versions of a lesson are then comparable, although a
+// later version quotes more errors.
 func withoutQuotations(text string) string {
 	return strings.TrimSpace(quotations().ReplaceAllString(text, "“”"))
 }
 
-// quotationsIn returns the only part of the rules' text that comes from the output of a tool.
+// quotationsIn returns the quotations, the only part of the rules' text that comes from the output of a tool.
 func quotationsIn(text string) (out []string) {
 	for {
 		_, rest, found := strings.Cut(text, "“")
@@ -143,7 +145,7 @@ func quotationsIn(text string) (out []string) {
 	}
 }
 
-// givesOrders finds words such as always or must. Phrases such as "must be" only describe a value.
+// givesOrders reports whether a text has words such as always or must. Phrases such as "must be" only describe a value.
 func givesOrders(text string) bool {
 	text = lesson.NormalizeLookalikes(text)
 	for _, describes := range []string{"must be", "must have", "must not be", "must contain", "must match", "should be", "should have", "should match", "required"} {

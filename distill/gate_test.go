@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// The credential identifies the caller.
+// callerSession is a session of a caller, whom the credential identifies.
 type callerSession struct {
 	caller string
 	events []event

@@ -66,7 +66,6 @@ func (f *fixture) addSession(name string, events ...event) session.ID {
 	return f.addTenantSession("default", name, nil, events...)
 }
 
-// addTenantSession also takes the tenant and the lessons of the session.
 func (f *fixture) addTenantSession(tenant, name string, lessons []sample.Lesson, events ...event) session.ID {
 	f.Helper()
 	var id session.ID
@@ -161,7 +160,7 @@ func (f *fixture) log() string {
 	return fmt.Sprint(events)
 }
 
-// The values are compared as printed, and name describes them.
+// checkEqual compares two values as printed. The name describes the values in the failure message.
 func checkEqual(t testing.TB, name string, got, want any) {
 	t.Helper()
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {

@@ -34,7 +34,8 @@ func newDraft(slug string, keywords ...string) distill.Draft {
 	}
 }
 
-// crashingBank calls beforeStep with the name of each write, which fails with the returned error.
+// crashingBank calls beforeStep with the name of each write. If beforeStep returns an error, the write fails with that
+// error.
 type crashingBank struct {
 	distill.Bank
 	beforeStep func(step string) error

@@ -40,8 +40,8 @@ func (b *Budget) cost(u Usage) float64 {
 	return (float64(u.Input)*b.InputPrice + float64(u.Output)*b.OutputPrice) / 1e6
 }
 
-// stopReason returns "" if the budget permits one more question. pending is the number of open questions, which are
-// assumed to have the average cost.
+// stopReason returns the reason to stop asking, or "" if the budget permits one more question. pending is the number of
+// open questions, which are assumed to have the average cost.
 func (b *Budget) stopReason(s *Summary, pending int) string {
 	factor := 1.0 // expected use after the open questions, relative to now
 	if n := s.Judged + s.Failed; n > 0 {

@@ -74,7 +74,8 @@ func hasKindOf(s *step, k *knownFailure) bool {
 // failure.
 const maxWordedFailure = 2000
 
-// hasKnownFailure reads results that count as a success, because some agents hide the exit status.
+// hasKnownFailure reports whether a result that counts as a success has the message of a known failure, because some
+// agents hide the exit status.
 func hasKnownFailure(s *step) bool {
 	if s.judgement.Outcome != detect.OK || s.judgement.ReportsSuccess || len(s.text) > maxWordedFailure {
 		return false

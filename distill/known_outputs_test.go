@@ -20,7 +20,8 @@ type knownOutput struct {
 	tool, args, text, slug string
 }
 
-// An entry of testdata/known.txt has a line "$ command" or "> tool arguments", the output, and a line "= slug".
+// readKnownOutputs reads testdata/known.txt. An entry is a line "$ command" or "> tool arguments", the output, and a
+// line "= slug".
 func readKnownOutputs(t *testing.T) []knownOutput {
 	t.Helper()
 	var list []knownOutput
@@ -98,7 +99,7 @@ func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 	}
 }
 
-// Long results, exit code 0, and tools that may only read a file do not count.
+// Long results, results with exit code 0, and results of tools that may only read a file do not count.
 func TestFailureMessageCountsOnlyForItsCommand(t *testing.T) {
 	const message = "Automatic merge failed; fix conflicts and then commit the result.\n"
 	merge := `{"command":"git merge topic"}`

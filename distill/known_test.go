@@ -61,14 +61,14 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		{"cat NOTES.md", "Your local changes would be overwritten by checkout: then stash them.", "git status", ""},
 		{"grep -rn upstream docs", "docs/git.md:4: fatal: The current branch x has no upstream branch.", "ls", ""},
 
-		// no lesson turns off a check or advises an unrelated command
+		// In these cases, no lesson turns off a check or advises an unrelated command.
 		{"curl https://localhost:8443/x", "curl: (35) TLS connect error\n[exit code: 35]", "curl -k https://localhost:8443/x", ""},
 		{"cargo build --locked", "error: failed to parse lock file, version not understood\n[exit code: 101]", "cargo build", ""},
 		{"psql -d shop -f a.sql", "psql: error: some unknown thing about roles is not permitted\n[exit code: 2]", "psql -h localhost -d shop -f a.sql", ""},
 		{"python3 load.py", "ValueError: could not convert string to float: '1,2'\n[exit code: 1]", "sed -i s/,// load.py", ""},
 		{"node a.js", "ReferenceError: require is not defined in ES module scope, you can use import instead\n[exit code: 1]", "mv a.js a.cjs", ""},
 
-		// the error names the missing command or variable
+		// In these cases, the error names the missing command or variable.
 		{"cargo fmt --check", "error: 'cargo-fmt' is not installed for the toolchain 'stable'.\nTo install, run `rustup component add rustfmt`\n[exit code: 1]", "rustup component add rustfmt && cargo fmt --check", "run-rustup-component-add-before-cargo-fmt"},
 		{"pytest a", "E   ImproperlyConfigured: Requested setting X, but settings are not configured.\n[exit code: 2]", "DJANGO_SETTINGS_MODULE=s.t pytest a", "set-django-settings-module-for-pytest"},
 	} {
@@ -94,7 +94,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	}
 }
 
-// A later command that only reads is no replacement.
+// A later command that only reads does not replace the rejected command.
 func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	const rejection = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
 	f := newFixture(t)

@@ -13,7 +13,8 @@ import (
 
 const lessonSource = "distill"
 
-// toLesson writes no number of sightings into the text, so that an approval stays valid while the evidence grows.
+// toLesson returns the lesson of a draft. Its text has no number of sightings, so that an approval stays valid while
+// the evidence grows.
 func (d *Draft) toLesson(tenant string) *lesson.Lesson {
 	slug := d.Slug
 	if tenant != "default" && tenant != "" { // a taken slug would reveal the lesson of a different tenant
@@ -46,7 +47,7 @@ func evidence(refs []Ref) []lesson.Evidence {
 	return out
 }
 
-// unreferencedCount returns 0 if all sessions are references.
+// unreferencedCount returns the number of sessions if some of them have no reference, or else 0.
 func unreferencedCount(sessions, refs int) int {
 	if sessions > refs {
 		return sessions
@@ -62,8 +63,8 @@ const supportKey = "support|"
 
 const modelJudgePrefix = "model:"
 
-// total returns the largest number of a model, or the sum of the rules if it is larger. A model reads the same sessions
-// as the rules, so the numbers are not added.
+// total returns the number of sessions that support a lesson: the sum of the rules, or the largest number of a model if
+// it is larger. A model reads the same sessions as the rules, so the numbers are not added.
 func (s support) total() int {
 	rules, judged := 0, 0
 	for key, n := range s {
@@ -119,7 +120,7 @@ func slugSimilarity(a, b string) float64 {
 	return float64(both) / float64(len(x)+len(y)-both)
 }
 
-// triggerOverlap divides the common phrases by the phrases in the smaller set.
+// triggerOverlap returns the number of common phrases divided by the number of phrases in the smaller set.
 func triggerOverlap(a, b *lesson.Trigger) float64 {
 	x, y := phrasesOf(a), phrasesOf(b)
 	if len(x) == 0 || len(y) == 0 {

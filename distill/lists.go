@@ -42,7 +42,7 @@ var lists = sync.OnceValue(func() map[string]wordSet {
 
 func wordList(name string) wordSet { return lists()[name] }
 
-// containedIn also finds an entry inside a word.
+// containedIn reports whether the text contains an entry of the list, even inside a word.
 func (w wordSet) containedIn(text string) bool {
 	for part := range w {
 		if strings.Contains(text, part) {
@@ -61,7 +61,7 @@ func (w wordSet) containsAllWords(text string) bool {
 	return true
 }
 
-// sameFamily reads the lists "family NAME" of lists.txt.
+// sameFamily reports whether one of the lists "family NAME" of lists.txt has both words.
 func sameFamily(a, b string) bool {
 	for name, family := range lists() {
 		if strings.HasPrefix(name, "family ") && family[a] && family[b] {

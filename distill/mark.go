@@ -20,14 +20,14 @@ type judgeMark struct {
 
 func (m *judgeMark) hasFailed() bool { return m.Tries > 0 || m.Hash == "" && m.Row != "" }
 
-// needsRetry reports whether to ask again, although the content has not changed.
+// needsRetry reports whether the judge must be asked again, although the content has not changed.
 func (m *judgeMark) needsRetry() bool { return m.Hash == "" || m.hasFailed() && !m.isSetAside() }
 
 func (m *judgeMark) isSetAside() bool { return m.Tries >= maxUnusable }
 
 const maxAdded = 128
 
-// addOnce returns false if the mark already has the key, or is full.
+// addOnce adds a key to the mark. It returns false if the mark already has the key or is full.
 func (m *judgeMark) addOnce(key string) bool {
 	sum := shortKey(key)
 	if slices.Contains(m.Counted, sum) || len(m.Counted) >= maxAdded {

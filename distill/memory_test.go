@@ -17,7 +17,8 @@ import (
 	"precept/internal/session"
 )
 
-// Each method first calls beforeStep with the name of the step, and fails with its error.
+// memoryStore is a store in memory. Each method first calls beforeStep with the name of the step, and fails with the
+// error of beforeStep.
 type memoryStore struct {
 	beforeStep func(step string) error
 

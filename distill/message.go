@@ -16,8 +16,8 @@ type stableMessage struct {
 	words  int    // number of words in phrase
 }
 
-// stableMessageOf reads a failed result. The words in public, such as the tool's name, extend the vocabulary. The words
-// in sent, which the call sent, are private.
+// stableMessageOf returns the stable part of the message in a failed result. The words in public, such as the tool's
+// name, extend the vocabulary. The words in sent, which the call sent, are private.
 func stableMessageOf(text string, public, sent map[string]bool) stableMessage {
 	return stableLine(detect.Headline(text), &messageScanner{public: public, sent: sent})
 }
@@ -50,7 +50,7 @@ func stableLine(headline string, rules *messageScanner) (best stableMessage) {
 	return best
 }
 
-// stablePart returns true if the line names an error.
+// stablePart returns the stable part of a line. The result is true if the line names an error.
 func stablePart(line string, rules *messageScanner) (stableMessage, bool) {
 	l := *rules
 	l.line, l.runStart = line, -1
@@ -109,7 +109,7 @@ func (s *messageScanner) endRun() {
 	s.runStart, s.words = -1, 0
 }
 
-// classify counts quoted words, words that the call sent, and names of persons as private.
+// classify returns the kind of a word. Quoted words, words that the call sent, and names of persons are private.
 func (s *messageScanner) classify(word string, quoted bool) wordKind {
 	kind, low := classifyWord(word, s.public), strings.ToLower(word)
 	if kind == privateWord && s.scope > scopePublic && (s.scope == scopeNames || isTerm(word)) && isShareableWord(word) {
@@ -140,7 +140,7 @@ func (s *messageScanner) readWord(at, next int) {
 		if n := len(s.displayWords); n == 0 || s.displayWords[n-1] != "…" {
 			s.displayWords = append(s.displayWords, "…")
 		}
-	case kind == genericWord && s.words == 0: // "Error:" says nothing at the start
+	case kind == genericWord && s.words == 0: // the word "Error:" at the start says nothing
 		s.displayWords = append(s.displayWords, shown)
 	default:
 		s.hasErrorName = s.hasErrorName || kind == errorName
@@ -149,7 +149,7 @@ func (s *messageScanner) readWord(at, next int) {
 			s.runStart = lo
 		}
 		s.runEnd = hi
-		if kind != genericWord || s.words > 1 { // "CMake Error" says only the program
+		if kind != genericWord || s.words > 1 { // a phrase such as "CMake Error" names only the program
 			s.words++
 		}
 		if !s.public[strings.ToLower(word)] {
@@ -165,8 +165,8 @@ func (s *messageScanner) readWord(at, next int) {
 	}
 }
 
-// displayText ends the message after the phrase if several parts of the rest are private, or if a private part is near
-// the end.
+// displayText returns the message to show. It ends the message after the phrase if several parts of the rest are
+// private, or if a private part is near the end.
 func displayText(tokens []string, phrase string) string {
 	text, cut := strings.Join(tokens, " "), ""
 	folded := strings.Join(strings.Fields(phrase), " ")
@@ -183,7 +183,7 @@ func displayText(tokens []string, phrase string) string {
 	return strings.TrimLeft(text, " …") + cut
 }
 
-// tokenLength counts text in quotes or brackets as one word.
+// tokenLength returns the length of the first word. A text in quotes or brackets is one word.
 func tokenLength(s string) int {
 	pairs := map[byte]byte{'\'': '\'', '"': '"', '`': '`', '[': ']', '<': '>', '{': '}'}
 	if c, ok := pairs[s[0]]; ok {
@@ -221,7 +221,7 @@ const (
 	errorName                   // the name of a kind of error
 )
 
-// classifyWord ignores the context. The words in public are never private.
+// classifyWord returns the kind of a word without its context. The words in public are never private.
 func classifyWord(token string, public map[string]bool) wordKind {
 	low := strings.ToLower(token)
 	switch {
@@ -298,11 +298,12 @@ func isErrorName(t string) bool {
 	return false
 }
 
-// valueWords returns short values in the arguments, and their words. They are private even if an error repeats them.
+// valueWords returns short values in the arguments, and the words of these values. All of them are private even if an
+// error repeats them.
 func valueWords(a *arguments) map[string]bool {
 	out := map[string]bool{}
 	values := a.distinctiveValues()
-	for _, v := range a.object { // texts of less than four bytes are missing so far
+	for _, v := range a.object { // distinctiveValues omits texts of less than four bytes
 		if t, ok := v.(string); ok {
 			values = append(values, t)
 		}
@@ -320,7 +321,8 @@ func valueWords(a *arguments) map[string]bool {
 	return out
 }
 
-// publicWords returns names of the tool, of its parameters and of programs, which do not belong to the session.
+// publicWords returns the names of the tool, of its parameters and of programs. These names do not belong to the
+// session.
 func publicWords(s *step) map[string]bool {
 	out := map[string]bool{}
 	add := func(n string) {

@@ -185,7 +185,8 @@ func oneLine(s string, n int) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// distinctPhrases drops phrases of up to two bytes and cuts the others to 120 bytes.
+// distinctPhrases returns at most n different phrases. Phrases of up to two bytes are dropped, and the others are cut
+// to 120 bytes.
 func distinctPhrases(list []string, n int) []string {
 	var out []string
 	for _, p := range list {
@@ -210,7 +211,7 @@ func usefulTriggers(list []string) (out []string) {
 	return out
 }
 
-// isSessionSpecific finds the name of a person, a host, an absolute path or an id.
+// isSessionSpecific reports whether a phrase has the name of a person, a host, an absolute path or an id.
 func isSessionSpecific(phrase string) bool {
 	plain := lesson.NormalizeLookalikes(phrase)
 	return len(personsIn(phrase, false)) > 0 || addressReason(plain) != "" || slices.ContainsFunc(strings.Fields(plain), func(w string) bool {

@@ -75,7 +75,7 @@ const (
 	noLessons  = `{"lessons":[]}`
 )
 
-// The three answers are the effect of the received lessons, the outcome, and new lessons.
+// validJudge answers three questions: the effect of the received lessons, the outcome, and new lessons.
 func validJudge(outcome, lessons string) func(a judgeRequest) string {
 	return func(a judgeRequest) string {
 		switch {
@@ -89,7 +89,7 @@ func validJudge(outcome, lessons string) func(a judgeRequest) string {
 	}
 }
 
-// The durations are the waits before retries.
+// runJudge runs the distiller with a judge. The durations are the waits before retries.
 func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distill.Options)) (distill.Summary, []time.Duration, error) {
 	t.Helper()
 	server := httptest.NewServer(s)
@@ -109,7 +109,7 @@ func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distil
 	return sum, waits, err
 }
 
-// The block is an inserted block of precept.
+// storeSessionWithBlock stores a session whose system prompt and messages contain a block that precept inserted.
 func storeSessionWithBlock(f *fixture) {
 	f.addSession("one", event{message: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 }
@@ -231,7 +231,7 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	}
 }
 
-// writeLesson adds a lesson file as a user would.
+// writeLesson adds a lesson file, as a user would do.
 func writeLesson(t *testing.T, f *fixture, slug string) {
 	t.Helper()
 	text := "---\nschema: learning/v1\nslug: " + slug + "\ntitle: Do the old thing.\ntrigger:\n  description: d\n  metadata: {precept: {keywords: [some old thing]}}\noutcome: success\n" +
@@ -245,7 +245,7 @@ func writeLesson(t *testing.T, f *fixture, slug string) {
 	}
 }
 
-// A successful retry counts. Every proposed lesson is quarantined.
+// If a retry gets a valid answer, the session is judged. Every proposed lesson is quarantined.
 func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
 	good := validJudge("failure", goodLesson)
 	lessons := func(text string) func(int, judgeRequest) (int, map[string]string, string) {
@@ -346,7 +346,7 @@ func TestInvalidAnswersFailSessionAndHarmfulDraftsAreRefused(t *testing.T) {
 					t.Errorf("lesson %s: state = %s, title = %q, want quarantined and a title of one line", l.Slug, l.State, l.Title)
 				}
 			}
-			if tc.failed > 0 { // the next run judges it again
+			if tc.failed > 0 { // the next run judges the session again
 				s.answer = func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, good(a) }
 				second, _, err := runJudge(t, f, s)
 				checkEqual(t, "second run: Proposed and err", []any{second.Proposed, err}, []any{1, nil})
@@ -372,7 +372,7 @@ func TestRunStopsAtBudgetAndNextRunContinues(t *testing.T) {
 	}
 }
 
-// The judge returns two drafts. An unresolved session keeps one, and an impossible or skipped session none.
+// The judge returns two drafts. An unresolved session keeps one draft. An impossible or skipped session keeps none.
 func TestOutcomeLimitsNumberOfLessons(t *testing.T) {
 	two := strings.Replace(goodLesson, `]}]}`, `]},{"title":"Never measure on a busy machine.","applies_when":"b","advice":["c"],"error_patterns":[],"keywords":["busy machine"]}]}`, 1)
 	for outcome, want := range map[string]int{"unresolved": 1, "impossible": 0, "skip": 0, "failure": 2, "success": 2} {
@@ -417,8 +417,8 @@ func TestJudgeFailureOnOneSessionDoesNotStopRun(t *testing.T) {
 	}
 }
 
-// The judge fails for three sessions of the first tenant and one of the second. Later runs ask about them last. Three
-// failing tenants in a row end the run.
+// The judge fails for three sessions of the first tenant and one session of the second. Later runs ask about these
+// sessions last. Three failing tenants in a row end the run.
 func TestJudgeFailureForOneTenantDoesNotStopOtherTenants(t *testing.T) {
 	f := newFixture(t)
 	for i, text := range []string{"POISON 1", "POISON 2", "POISON 3", "A task of blue"} {
@@ -478,7 +478,8 @@ func TestForbiddenSessionDoesNotStopRun(t *testing.T) {
 	}
 }
 
-// Three unusable answers set a session aside, until Selection.IncludeSetAside.
+// Three unusable answers set a session aside (the judge is not asked about it), until a run has
+// Selection.IncludeSetAside.
 func TestSetAsideSessionsAreJudgedAgainOnRequest(t *testing.T) {
 	f := newFixture(t)
 	storeSessionWithBlock(f)
@@ -502,7 +503,8 @@ func TestSetAsideSessionsAreJudgedAgainOnRequest(t *testing.T) {
 	}
 }
 
-// A third draft with a similar title is merged into the lesson with its trigger.
+// Two lessons with similar titles stay separate. A third draft with a similar title is merged into the lesson that has
+// its trigger.
 func TestSimilarTitlesWithDifferentTriggersAreNotMerged(t *testing.T) {
 	f := newFixture(t)
 	titles := []string{"Warm the disk cache before you measure.", "Warm the query cache before you measure.", "Warm the query cache before you measure it."}
@@ -522,7 +524,7 @@ func TestSimilarTitlesWithDifferentTriggersAreNotMerged(t *testing.T) {
 	}
 }
 
-// A missing file keeps the default.
+// If a prompt file is missing, the default prompt is used.
 func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prompts")
 	if _, err := distill.LoadPrompts(dir); err == nil || !strings.Contains(err.Error(), "--print-prompts") {
@@ -561,7 +563,7 @@ func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 	}
 }
 
-// Trouble is a failure or a correction.
+// A troubled session has a failure or a correction.
 func TestTriageJudgesOnlyTroubledSessions(t *testing.T) {
 	f := newFixture(t)
 	calm := call("bash", `{"command":"make bench"}`, "ok 12ms")
@@ -583,7 +585,7 @@ func TestTriageJudgesOnlyTroubledSessions(t *testing.T) {
 	}
 }
 
-// The beginning, the end and the parts around failures remain.
+// The beginning, the end and the parts around failures remain in the prompt.
 func TestPromptShortensLongSession(t *testing.T) {
 	events := []event{user("FIRST")}
 	for i := range 200 {

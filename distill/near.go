@@ -62,8 +62,8 @@ func (w *tenantDistiller) similarLessons(s *Session) []*lesson.Lesson {
 
 const minCommon = 2
 
-// capturedSession holds the user's words and the errors of a stored session. The triggers of a model are tested on
-// them.
+// capturedSession holds the user's words and the errors of a stored session. The distiller tests the triggers of a
+// model on these texts.
 type capturedSession struct {
 	id     session.ID
 	user   []string
@@ -128,7 +128,8 @@ func (w *tenantDistiller) countMatches(trigger lesson.Trigger) (n int) {
 	return n
 }
 
-// dropBroadTriggers returns the reason to refuse a draft without a remaining trigger, "" for none.
+// dropBroadTriggers removes triggers that are too broad. It returns the reason to refuse a draft without a remaining
+// trigger, or "".
 func (w *tenantDistiller) dropBroadTriggers(d *Draft) (why string) {
 	if len(w.capturedSessions) < minCapturedSessions {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// opinionKeyPrefix begins the keys of the notes with the sums of opinions, one per text of a lesson. A report reads the
-// sums, because the marks of a million sessions would take too long.
+// opinionKeyPrefix begins the keys of the notes with the sums of opinions, one note per text of a lesson. A report
+// reads the sums, because reading the marks of a million sessions would take too long.
 const opinionKeyPrefix = "opinion|"
 
 // textNames holds the texts that a session got (report.TextKey), by slug. An edit makes a new text of a lesson.
@@ -53,7 +53,8 @@ type opinionSums struct {
 	changed map[string]bool // texts whose sums are not written yet
 }
 
-// recount replaces the opinions of the last mark by those of the next, so that a session that continues counts once.
+// recount replaces the opinions of the last mark by the opinions of the next mark, so that a session that continues
+// counts once.
 func (s *opinionSums) recount(last, next *judgeMark) {
 	s.count(last, -1)
 	s.count(next, 1)
@@ -63,7 +64,7 @@ func (s *opinionSums) recount(last, next *judgeMark) {
 func (s *opinionSums) count(m *judgeMark, n int64) {
 	for slug, opinion := range m.Opinions {
 		text := m.Texts[slug]
-		if text == "" { // never summed
+		if text == "" { // the opinion was never counted
 			continue
 		}
 		o := s.all[text]

@@ -105,7 +105,7 @@ func TestLessonsOmitSecretsAndPersonalData(t *testing.T) {
 	}
 }
 
-// Such a word may be the name of a customer.
+// A word that occurs in only one session may be the name of a customer.
 func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
 	for _, tc := range []struct {
 		systems []string

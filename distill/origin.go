@@ -11,7 +11,7 @@ import (
 )
 
 // A tool's output dictates advice if several foreign words of one sentence occur close together in the output. Foreign
-// words are those that neither the agent nor the user used before. A single word does not count, because a long file
+// words are words that neither the agent nor the user used before. A single word does not count, because a long file
 // contains most words of the language.
 
 const (
@@ -88,7 +88,7 @@ type contentWord struct {
 	isOrder bool   // addresses the reader: always, must, please
 }
 
-// contentWords counts each pair of successive letters as a word in a script without blanks.
+// contentWords returns the words of a text. In a script without blanks, each pair of successive letters is a word.
 func contentWords(text string) (out []contentWord) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' }) {
 		letters := []rune(w)
@@ -107,7 +107,7 @@ func contentWords(text string) (out []contentWord) {
 	return out
 }
 
-// wordKey returns the same key for letters that look alike.
+// wordKey returns the key of a word. Letters that look alike give the same key.
 func wordKey(w string) string {
 	if key := lesson.Skeleton(w); key != "" {
 		w = key
@@ -119,7 +119,7 @@ func wordKey(w string) string {
 	return string(letters[:min(len(letters), keyLetters)])
 }
 
-// namesIn returns words with a digit or punctuation inside.
+// namesIn returns the words that have a digit or punctuation inside.
 func namesIn(text string) (out []string) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”‘’()[]{}<>,;!?|=*", r)
@@ -133,7 +133,8 @@ func namesIn(text string) (out []string) {
 	return out
 }
 
-// dictatesAny ignores the words in own, which the agent or the user used before.
+// dictatesAny reports whether the output dictates one of the sentences. It ignores the words in own, which the agent or
+// the user used before.
 func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 	for i := range all {
 		if slices.ContainsFunc(all[i].names, func(n string) bool { return !own[n] && strings.Contains(output, n) }) {
@@ -149,7 +150,7 @@ func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 	return false
 }
 
-// occursIn moves a window of foreignWordWindow words over the text.
+// occursIn reports whether enough foreign words of the sentence occur within foreignWordWindow words of the text.
 func (s *sentence) occursIn(words []contentWord, own map[string]bool) bool {
 	if len(s.keys) == 0 {
 		return false

@@ -66,7 +66,7 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 	checkEqual(t, "summary of the parallel run", four, one)
 }
 
-// Answers to requests that are open at the budget are kept.
+// When the budget ends, the answers to open requests are kept.
 func TestParallelRunStopsAtBudgetOr401(t *testing.T) {
 	f := newFixture(t)
 	for i := range 20 {

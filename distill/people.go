@@ -14,8 +14,8 @@ const (
 	fixOption    = "option"    // the user named an option
 )
 
-// userOccurrences returns rejections and corrections. Their lessons name only commands, because the user's words are
-// private.
+// userOccurrences returns the user's rejections and corrections. The lessons of these name only commands, because the
+// user's words are private.
 func (ps *parsedSession) userOccurrences() []*occurrence {
 	var out []*occurrence
 	add := func(c Case, f Fix) {
@@ -46,7 +46,8 @@ func (ps *parsedSession) userOccurrences() []*occurrence {
 	return out
 }
 
-// forcingOption returns an option such as --force, which skips a check and is the most likely reason for a rejection.
+// forcingOption returns an option such as --force, which skips a check. Such an option is the most likely reason for a
+// rejection.
 func (c *command) forcingOption() string {
 	for _, f := range c.args {
 		if wordList("forcing options")[f] {
@@ -56,7 +57,7 @@ func (c *command) forcingOption() string {
 	return ""
 }
 
-// nameWithForce matches "rm -f".
+// nameWithForce returns the name of the command with its forcing option, such as "rm -f".
 func (c *command) nameWithForce() string {
 	if flag := c.forcingOption(); flag != "" {
 		return c.name() + " " + flag
@@ -78,7 +79,8 @@ func (ps *parsedSession) acceptedCommand(i int, refused string) string {
 	return ""
 }
 
-// readCorrection compares the commands before and after the message. ok is false if they show no correction.
+// readCorrection compares the commands before and after a message of the user. ok is false if the commands show no
+// correction.
 func (ps *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
 	for i := range words {
@@ -144,7 +146,8 @@ func (c *command) runsTask() bool {
 		slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, c.program) && c.subcommand() == "run"
 }
 
-// isRequested matches "please use make test". Both commands must have the same first argument.
+// isRequested reports whether the user asked for the command, as in "please use make test". Both commands must have the
+// same first argument.
 func (c *command) isRequested(previous *command, words []string) bool {
 	if len(c.args) == 0 || len(previous.args) == 0 || c.args[0] != previous.args[0] || !isSubcommand(c.args[0]) {
 		return false
@@ -170,14 +173,14 @@ func (c *command) requestedOption(words []string, previous *command) string {
 	return requested
 }
 
-// takesValue reports whether a new word follows the option. The value is private, and the option makes no sense without
-// it.
+// takesValue reports whether a new word follows the option. The word is the value of the option. The value is private,
+// and the option makes no sense without the value.
 func (c *command) takesValue(flag string, previous *command) bool {
 	at := slices.Index(c.args, flag)
 	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(previous.args, c.args[at+1])
 }
 
-// option keeps a short number, true or false as the value. Other values may be private.
+// option returns an option with its value if the value is a short number, true or false. Other values may be private.
 func (c *command) option(flag string) string {
 	for _, a := range c.args {
 		if v, ok := strings.CutPrefix(a, flag+"="); ok && (isNumber(v) && len(v) < 5 || v == "true" || v == "false") {
@@ -187,7 +190,7 @@ func (c *command) option(flag string) string {
 	return flag
 }
 
-// command returns nil if a lesson may not name the command.
+// command returns the command of a call, or nil if a lesson may not name the command.
 func (s *step) command() *command {
 	if s.shell == nil {
 		return nil
@@ -206,8 +209,8 @@ func commandTriggers(c *command) []string {
 	return []string{c.program}
 }
 
-// optionTriggers uses no name of a program with subcommands, which is too common. A subcommand is enough only if the
-// user named it.
+// optionTriggers returns the triggers of a lesson about an option. The name of a program with subcommands is too common
+// to be a trigger. A subcommand is enough only if the user named it.
 func (ps *parsedSession) optionTriggers(c *command) []string {
 	sub := c.subcommand()
 	if sub == "" || slices.Contains([]string{"add", "build", "check", "create", "exec", "get", "install", "list", "new", "run", "start", "test", "up", "update"}, sub) {

@@ -6,7 +6,7 @@ func rejectedCommand(command string) event {
 	return call("bash", `{"command":"`+command+`"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected.")
 }
 
-// Programs, targets and values of the project are private.
+// The names of programs, targets and values of the project are private.
 func TestUserRejectionsAndCorrectionsGiveLessons(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a correction from npm to pnpm", "use-pnpm-instead-of-npm", []event{

@@ -45,7 +45,8 @@ func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesso
 	return slices.Compact(out), used, nil
 }
 
-// phraseQuestion redacts the question, because older versions stored lessons and sentences with less redaction.
+// phraseQuestion returns the question for more phrases. It redacts the question, because older versions stored lessons
+// and sentences with less redaction.
 func phraseQuestion(l *lesson.Lesson, sentences []string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "<lesson>\n%s\n%s\n", l.Headline(), oneLine(l.Trigger.Description, 600))

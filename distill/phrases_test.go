@@ -34,7 +34,7 @@ func phrasesReply(phrases ...string) reply {
 	return reply{200, "", string(body)}
 }
 
-// Such a phrase is known, too short, too long or too common, or contains a path or an address.
+// A phrase is unusable if it is known, too short, too long or too common, or contains a path or an address.
 func TestAskPhrasesDropsUnusablePhrases(t *testing.T) {
 	s := &fakeTransport{replies: []reply{phrasesReply(
 		"Call the endpoint purchases", "rename the endpoint", "endpoint", "error", "move /srv/app/routes now", "mail ann@example.org about endpoints",

@@ -61,13 +61,14 @@ func isShareableWord(word string) bool {
 	return !isHost(low, false) && !isRandom(word)
 }
 
-// isShareableName accepts a program, package or script, and digits at the end: relctl2.
+// isShareableName reports whether a lesson may name a program, package or script. Digits at the end are allowed, as in
+// relctl2.
 func isShareableName(name string) bool {
 	base := strings.TrimPrefix(strings.TrimRight(name, digits), "./")
 	return len(name)-len(base) <= 4 && isShareableWord(base) && !wordList("given names")[strings.ToLower(base)]
 }
 
-// isRandom finds seven consonants in a row, or too many changes from lower case to capitals.
+// isRandom reports whether a word has seven consonants in a row, or too many changes from lower case to capitals.
 func isRandom(word string) bool {
 	const maxRun, minLettersPerChange = 6, 3
 	consonants, caseChanges, letters := 0, 0, 0
@@ -144,7 +145,7 @@ func personsIn(text string, strict bool) map[string]bool {
 
 type rawWords []string
 
-// plain returns word i without punctuation, "" if i is out of range.
+// plain returns word i without punctuation, or "" if i is out of range.
 func (w rawWords) plain(i int) string {
 	if i < 0 || i >= len(w) {
 		return ""
@@ -193,7 +194,7 @@ func (w rawWords) mayBePerson(i int) bool {
 	return isPair || isObject || wordList("before logins")[last] || wordList("before secrets")[last]
 }
 
-// persons reads fields of calls and results, and headers of commits.
+// persons returns the persons that are named in fields of calls and results, and in headers of commits.
 func (s *Session) persons() map[string]bool {
 	out := map[string]bool{}
 	add := func(value string) {
@@ -243,8 +244,8 @@ func eachPersonField(v any, depth int, do func(value string)) {
 	}
 }
 
-// sessionSpecificReason finds persons, ids, commits, paths of one machine and private hosts. riskReason leaves other
-// hosts and URLs to an operator.
+// sessionSpecificReason returns the reason to refuse a draft with persons, ids, commits, paths of one machine or
+// private hosts. For other hosts and URLs, riskReason leaves the decision to an operator.
 func (d *Draft) sessionSpecificReason(s *Session) string {
 	list := slices.Concat([]string{d.Title, d.Applies, d.CounterExample}, d.Advice, d.Keywords, d.Errors)
 	persons := s.persons()

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// draftReasons returns the reasons for which drafts with the advice are refused, "" for none. The sessions name
-// persons.
+// draftReasons returns the reason for which the draft with each advice is refused, or "" if it is not refused. The
+// sessions name persons.
 func draftReasons(t *testing.T, advice []string) []string {
 	t.Helper()
 	f := newFixture(t)

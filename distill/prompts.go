@@ -24,8 +24,8 @@ func (p *Prompts) files() map[string]*string {
 
 const maxPrompt = 64 << 10
 
-// LoadPrompts reads the prompts from a directory. The default prompt replaces a missing file, or all files if dir is
-// empty.
+// LoadPrompts reads the prompts from a directory. A default prompt replaces a missing file. If dir is empty, all
+// prompts are defaults.
 func LoadPrompts(dir string) (Prompts, error) {
 	var p Prompts
 	for name, prompt := range p.files() {

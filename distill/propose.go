@@ -12,7 +12,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// shortKey is short, because a note holds up to a hundred keys.
+// shortKey returns a short hash of a key, because a note holds up to a hundred keys.
 func shortKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:5])
@@ -45,8 +45,9 @@ const (
 	maxOtherErrors = 3
 )
 
-// testTrigger tests a trigger on the errors of this run. hit is true if it matches an error of the draft's cases, or if
-// they have no errors. broad is true if it matches too many others. own holds the keys of the draft's cases.
+// testTrigger tests a trigger on the errors of this run. hit is true if the trigger matches an error of the draft's
+// cases, or if these cases have no errors. broad is true if the trigger matches too many other errors. own holds the
+// keys of the draft's cases.
 func (w *tenantDistiller) testTrigger(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, broad bool) {
 	trigger.Tools = d.Tools
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}
@@ -150,7 +151,7 @@ func (w *tenantDistiller) addEvidence(ctx context.Context, d *Draft, old *lesson
 	if w.Distiller.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
 		return nil
 	}
-	var sightings []Ref // the draft's sessions if the draft has the lesson's advice and not only a similar slug
+	var sightings []Ref // the draft's sessions, if the draft has the lesson's advice and not only a similar slug
 	if d.repeatsAdvice(old) {
 		sightings = d.Refs
 	}
@@ -167,7 +168,7 @@ func (w *tenantDistiller) addEvidence(ctx context.Context, d *Draft, old *lesson
 		l, err = w.Distiller.o.Bank.Cite(ctx, old.Slug, fresh, count, "distill:"+w.judgeName())
 	}
 	switch {
-	case errors.Is(err, bank.ErrNoLesson): // removed meanwhile
+	case errors.Is(err, bank.ErrNoLesson): // the lesson was removed in the meantime
 		return nil
 	case err != nil:
 		return err
@@ -187,8 +188,9 @@ func (w *tenantDistiller) putInBook(l *lesson.Lesson) {
 	w.book = w.book.WithLessons(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
 }
 
-// addSightings returns all sightings of a lesson. Their note holds the run and the callers of each session, which show
-// whether two sessions are independent. The file of the lesson holds only ids.
+// addSightings adds refs to the sightings of a lesson (sessions that support the lesson), and returns all sightings.
+// The note holds the run and the callers of each session, which show whether two sessions are independent. The file of
+// the lesson holds only ids.
 func (w *tenantDistiller) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
 	key := "refs|" + slug
 	var list []Ref
@@ -208,8 +210,8 @@ func (w *tenantDistiller) addSightings(ctx context.Context, slug string, refs []
 	return list, w.Distiller.o.Notes.WriteNotes(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
-// compareWith stores a decision that the lessons are separate, so that a later change of the wording does not merge
-// them.
+// compareWith compares a draft with an existing lesson. It stores the decision that the lessons are separate, so that a
+// later change of the wording does not merge them.
 func (w *tenantDistiller) compareWith(ctx context.Context, l, old *lesson.Lesson) (relation, error) {
 	kind := compareLessons(l, old)
 	if kind == unrelated || l.Slug == old.Slug {

@@ -66,7 +66,7 @@ func TestDraftIsMergedOnlyIfSlugAndTriggersAreSimilar(t *testing.T) {
 	}
 }
 
-// A lesson counts each session once, and lists at most 50, with the rules and with a model.
+// A lesson counts each session once, and lists at most 50 sessions. This is tested with the rules and with a model.
 func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 	for name, judge := range map[string]distill.Judge{"rules": nil, "model": constantJudge{newDraft("warm-the-cache", "cold cache")}} {
 		f := newFixture(t)

@@ -100,7 +100,8 @@ func (ps *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
 	return Fix{Kind: fixPriorCall, Other: between[0], Variant: unlinked}, true
 }
 
-// fixOfChangedCall compares the calls in steps i and j. lookups holds the indices of the lookups between them.
+// fixOfChangedCall returns the fix that the calls in steps i and j show. lookups holds the indices of the lookups
+// between the two steps.
 func (ps *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
 	if s.args.object == nil || t.args.object == nil {
 		return Fix{}, false
@@ -119,7 +120,7 @@ func (ps *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (
 	if slices.ContainsFunc(slices.Concat(d.added, d.removed), isRiskyOption) {
 		return Fix{}, false
 	}
-	blamed := d.changed // if several parameters changed, only those that the error names
+	blamed := d.changed // if several parameters changed, the parameters that the error names
 	if len(blamed) > 1 {
 		blamed = slices.DeleteFunc(slices.Clone(blamed), func(k string) bool { return !namesParameter(errorText, k) })
 	}
@@ -167,8 +168,8 @@ func asksForBoth(errorText, a, b string) bool {
 		(strings.Contains(errorText, "required") || strings.Contains(errorText, "missing")) && (namesParameter(errorText, a) || namesParameter(errorText, b))
 }
 
-// fixOfChangedParameter explains why the call failed with one value and worked with the accepted value. The result is
-// false if the change explains nothing.
+// fixOfChangedParameter returns the fix of a call that failed with one value and worked with the accepted value. The
+// result is false if the change explains nothing.
 func (ps *parsedSession) fixOfChangedParameter(s *step, param string, failed, accepted any, lookups []int, i, j int) (Fix, bool) {
 	a, b := plainText(failed), plainText(accepted)
 	if form := formOf(failed, accepted); form != "" {
@@ -196,7 +197,7 @@ func (ps *parsedSession) fixOfChangedParameter(s *step, param string, failed, ac
 	return Fix{Kind: fixDescribedValue}, namesParameter(body, strings.ToLower(param)) && describesValue(ps.showableWords(s))
 }
 
-// showableWords reduces the error to the words that a lesson may show.
+// showableWords returns the words of the error that a lesson may show.
 func (ps *parsedSession) showableWords(s *step) string {
 	if ps.orgWords {
 		return organisationMessage(s.text, publicWords(s), s.callWords(), scopeTerms).show
@@ -204,7 +205,7 @@ func (ps *parsedSession) showableWords(s *step) string {
 	return stableMessageOf(s.text, publicWords(s), s.callWords()).show
 }
 
-// describesValue is false for an omitted word (…), which makes the description useless.
+// describesValue reports whether an error describes a value. An omitted word (…) makes the description useless.
 func describesValue(show string) bool {
 	low := strings.ToLower(show)
 	for _, w := range []string{"must be ", "must include ", "must contain ", "must start ", "must end ", "must have ", "must match ", "must use ", "should be ", "has to be ", "needs to be ", "expected ", "requires ", "use the "} {
@@ -222,7 +223,7 @@ func withoutSentValue(body, sent string) string {
 	return strings.Replace(body, sent, "", 1)
 }
 
-// lookupFix looks for the new value, or for every new word of it, in the result of a lookup.
+// lookupFix returns the fix if the new value, or every new word of it, is in the result of a lookup.
 func (ps *parsedSession) lookupFix(param string, old, value any, lookups []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {
@@ -253,7 +254,8 @@ func isCode(v string) bool {
 	return len(v) >= 2 && consistsOf(v, upper+digits) && !consistsOf(v, digits)
 }
 
-// containsValue needs a short code as a separate word, because three letters occur in other words by chance.
+// containsValue reports whether a text contains a value. A short code must be a separate word, because three letters
+// occur in other words by chance.
 func containsValue(text, v string) bool {
 	if len(v) >= 4 {
 		return strings.Contains(text, v)
@@ -264,7 +266,7 @@ func containsValue(text, v string) bool {
 // maxLookedUp bounds the text that is searched for single words. A longer text contains many words by chance.
 const maxLookedUp = 4 << 10
 
-// addedWords returns nil if a new word is too short to be specific.
+// addedWords returns the new words of a value, or nil if a new word is too short to be specific.
 func addedWords(old, value string) []string {
 	var out []string
 	for _, p := range strings.FieldsFunc(value, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' }) {
@@ -283,8 +285,8 @@ func namesParameter(errorText, name string) bool {
 	return containsPhrase(errorText, strings.ToLower(name), true)
 }
 
-// containsPhrase needs a word boundary before the phrase, so "corporate limit" does not contain "rate limit". With
-// whole, the phrase must also end at one.
+// containsPhrase reports whether a text contains a phrase. The phrase must begin at a word boundary, so "corporate
+// limit" does not contain "rate limit". With whole, the phrase must also end at a word boundary.
 func containsPhrase(text, phrase string, whole bool) bool {
 	for from := 0; from < len(text); from++ { // ends for an empty phrase, too, because a parameter may have any name
 		at := strings.Index(text[from:], phrase)

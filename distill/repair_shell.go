@@ -54,8 +54,8 @@ func (c *command) wraps(inner *command) (by string, ok bool) {
 	return "", false
 }
 
-// fixOfSameCommand returns an install command (installed), a command that the error names (hint), or an environment
-// variable.
+// fixOfSameCommand returns the fix of a command that failed and then worked unchanged. The fix is an install command
+// (installed), a command that the error names (hint), or an environment variable.
 func fixOfSameCommand(failed, working *command, installed, hint string) (f Fix, ok bool) {
 	switch {
 	case hint != "":
@@ -68,7 +68,7 @@ func fixOfSameCommand(failed, working *command, installed, hint string) (f Fix, 
 	return Fix{}, false
 }
 
-// demandedWords returns the program and the subcommands if the error names them, else "".
+// demandedWords returns the program and the subcommands if the error names them, or else "".
 func (c *command) demandedWords(text string) string {
 	words := append([]string{c.program}, c.args[:min(len(c.args), 3)]...)
 	runner := ""
@@ -107,8 +107,8 @@ func (s *step) blamedCommand() *command {
 }
 
 // optionFix returns the one option in which two commands differ. newWords is the number of other new words. The value
-// of a short option is private, and the option makes no sense without it. An option replaces a different one only if
-// the error names that one.
+// of a short option is private, and the option makes no sense without the value. An option replaces a different option
+// only if the error names the replaced one.
 func optionFix(failed, working *command, oldOptions, newOptions []string, newWords int, text string) (Fix, bool) {
 	added := slices.DeleteFunc(slices.Clone(newOptions), func(f string) bool { return slices.Contains(oldOptions, f) })
 	removed := slices.DeleteFunc(slices.Clone(oldOptions), func(f string) bool { return slices.Contains(newOptions, f) })

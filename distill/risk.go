@@ -13,9 +13,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// riskReason returns why an operator must read the advice first, "" for none. A reason is a URL, a host, encoded text,
-// or a verb of fetching, installing, deleting, publishing, changing permissions or turning a check off. Negated verbs
-// count, too, because a list of verbs cannot show a negation.
+// riskReason returns the reason why an operator must read the advice first, or "" if there is none. A reason is a URL,
+// a host, encoded text, or a verb of fetching, installing, deleting, publishing, changing permissions or turning a
+// check off. Negated verbs also count, because a list of verbs cannot show a negation.
 func riskReason(advice string) string {
 	text := lesson.NormalizeLookalikes(advice)
 	if what := addressReason(text); what != "" {
@@ -57,8 +57,8 @@ func commandWords(sentence string) (out []string) {
 	return out
 }
 
-// occursIn accepts words and phrases as entries, and with a star the start of a word. Letters that look alike are
-// equal.
+// occursIn reports whether an entry of the list occurs in the words of a text. An entry is a word or a phrase, or with
+// a star the start of a word. Letters that look alike are equal.
 func (w wordSet) occursIn(tokens []string) bool {
 	var letters []string
 	for _, t := range tokens {
@@ -79,7 +79,7 @@ func (w wordSet) occursIn(tokens []string) bool {
 	return false
 }
 
-// addressReason reports a URL or a host.
+// addressReason returns a reason if the text has a URL or a host.
 func addressReason(text string) string {
 	text = bracketedDot().ReplaceAllString(text, ".")
 	text = spacedDot().ReplaceAllString(text, ".$1")
@@ -100,9 +100,9 @@ func addressReason(text string) string {
 	return ""
 }
 
-// isHost recognises a domain with a known or reserved top level, an IP address, a name with a port, and a name after an
-// @, but not a known file or a call with parentheses. dotAsWord means that the text has "dot" in place of the
-// character.
+// isHost reports whether a word is a domain with a known or reserved top level, an IP address, a name with a port, or a
+// name after an @. A known file or a call with parentheses is not a host. dotAsWord means that the text has "dot" in
+// place of the character.
 func isHost(word string, dotAsWord bool) bool {
 	word = strings.TrimRight(strings.TrimLeft(word, "("), ".:)")
 	if strings.HasPrefix(word, "www.") || strings.Contains(word, "xn--") || strings.Contains(word, "localhost") {
@@ -138,8 +138,8 @@ func isHost(word string, dotAsWord bool) bool {
 
 func isFile(word string) bool { return wordList("known files")[word] }
 
-// isEncoded finds escapes, spaced letters, and runs of base64 or hexadecimal characters, which the search for verbs
-// cannot read.
+// isEncoded reports whether a text has escapes, spaced letters, or runs of base64 or hexadecimal characters. The search
+// for verbs cannot read such text.
 func isEncoded(text string) bool {
 	return spacedLetters().MatchString(text) || escapes().MatchString(text) || slices.ContainsFunc(encodedRuns().FindAllString(text, -1), func(run string) bool {
 		return strings.ContainsAny(run, digits) && !strings.ContainsAny(run, "_-") || len(run) >= 40

@@ -275,7 +275,7 @@ func firstTool(events []event) string {
 	return ""
 }
 
-// The text does not change, so that an approval stays valid.
+// The text of the lesson does not change, so that an approval stays valid.
 func TestSameErrorInManySessionsGivesOneLesson(t *testing.T) {
 	f := newFixture(t)
 	var hash string

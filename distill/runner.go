@@ -64,7 +64,7 @@ type Selection struct {
 	Tenants         []string // used if Tenant is empty; nil means all
 	Since           time.Time
 	ClosedOnly      bool
-	IncludeSetAside bool // ask again about sessions that are set aside
+	IncludeSetAside bool // ask again about sessions that the judge refused, or gave unusable answers about
 	Triage          bool // ask only about sessions with trouble (hasTrouble) or injected lessons
 }
 
@@ -85,8 +85,8 @@ func New(o Options) *Distiller {
 }
 
 // RunOnce reads the new sessions of every selected tenant and proposes lessons. An error of one session, or of the
-// judge for one tenant, does not stop the run. Other errors stop it and are returned. The tenants share the budget, so
-// that one tenant cannot use up a run.
+// judge for one tenant, does not stop the run. Any other error stops the run and is returned. The tenants share the
+// budget, so that one tenant cannot use up a run.
 func (d *Distiller) RunOnce(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants, err := d.o.Source.Tenants(ctx)
@@ -142,7 +142,7 @@ func (d *Distiller) RunOnce(ctx context.Context) (Summary, error) {
 	return sum, failures.result(&sum)
 }
 
-// judgeFailures counts consecutive tenants.
+// judgeFailures counts consecutive tenants for which the judge failed.
 type judgeFailures struct {
 	tenants int
 	ended   error // newest error that ended the work for a tenant
@@ -169,7 +169,7 @@ func (f *judgeFailures) add(err, last error, answered bool) error {
 	return nil
 }
 
-// result returns the error of the run, nil if only single questions failed.
+// result returns the error of the run, or nil if only single questions failed.
 func (f *judgeFailures) result(s *Summary) error {
 	switch {
 	case f.ended != nil:
@@ -183,7 +183,8 @@ func (f *judgeFailures) result(s *Summary) error {
 // stoppedByBank is the Summary.Stopped of a bank at its limit.
 const stoppedByBank = "the bank accepts no more lessons for now; the rest is read next time"
 
-// distillTenant does nothing if a different process holds the claim on the tenant.
+// distillTenant does the work of a run for one tenant. It does nothing if a different process holds the claim on the
+// tenant.
 func (w *tenantDistiller) distillTenant(ctx context.Context) (err error) {
 	d := w.Distiller
 	w.claim = "distill:" + w.tenant
@@ -227,5 +228,5 @@ func (w *tenantDistiller) distillTenant(ctx context.Context) (err error) {
 	return w.proposeChangedCases(ctx)
 }
 
-// errStopWalk ends a walk early: the budget is spent, the bank is full, or enough sessions are read.
+// errStopWalk ends a walk early, because the budget is spent, the bank is full, or enough sessions are read.
 var errStopWalk = errors.New("no further session is read")

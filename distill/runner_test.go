@@ -32,8 +32,8 @@ func unhex(s string) (out []byte) {
 	return out
 }
 
-// Options limit a run to sessions after a time or to closed sessions. The progress counts sessions without content, and
-// Read does not.
+// The options limit a run to sessions after a time or to closed sessions. The progress counts sessions without content,
+// but Read does not count them.
 func TestRunJudgesOnlyChangedSessions(t *testing.T) {
 	f := newFixture(t)
 	writeLesson(t, f, "old-advice")
@@ -152,7 +152,7 @@ func (b panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Resul
 	return b.Bank.Propose(ctx, p)
 }
 
-// The run ends when the judge fails on three sessions in a row, or on all.
+// The run ends when the judge fails on three sessions in a row, or on all sessions.
 func TestFailureOfOneSessionDoesNotStopRun(t *testing.T) {
 	f := newFixture(t)
 	judge := judgeByText{"Task 1": {Drafts: []distill.Draft{newDraft("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}}}

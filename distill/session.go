@@ -19,8 +19,8 @@ type Ref struct {
 	Callers []string `json:"callers,omitempty"` // digests of the credentials in accepted requests (sample.Exchange)
 }
 
-// independentOf requires different runs and credentials. A caller can choose names, words and times, but not the
-// credential of a different caller.
+// independentOf reports whether two sessions have different runs and credentials. A caller can choose names, words and
+// times, but not the credential of a different caller.
 func (r Ref) independentOf(o Ref) bool {
 	if r.Session == o.Session || r.Run != "" && r.Run == o.Run || len(r.Callers) == 0 || len(o.Callers) == 0 {
 		return false
@@ -47,7 +47,8 @@ func (s *Session) runName() string {
 // maxCallers bounds the callers in the Ref of a session.
 const maxCallers = 4
 
-// callers counts only requests that the upstream accepted, because anyone can send an invented credential.
+// callers returns the digests of the callers' credentials. It reads only requests that the upstream accepted, because
+// anyone can send an invented credential.
 func (s *Session) callers() (out []string) {
 	for i := range s.Content.Exchanges {
 		x := &s.Content.Exchanges[i]
@@ -58,7 +59,7 @@ func (s *Session) callers() (out []string) {
 	return out
 }
 
-// hash changes with a new turn or rating.
+// hash returns a hash of the content, which changes with a new turn or rating.
 func (s *Session) hash() string {
 	h := sha256.New()
 	for i := range s.Content.Exchanges {
@@ -98,7 +99,7 @@ type parsedSession struct {
 	orgWords bool // lessons may use the words of the organisation
 }
 
-// parseSession omits calls without a result.
+// parseSession returns the steps of a session. It omits calls without a result.
 func parseSession(s *Session, orgWords bool) *parsedSession {
 	r := &parsedSession{orgWords: orgWords, ref: Ref{Session: s.ID, Run: s.runName(), Callers: s.callers()}}
 	previous := ""

@@ -20,7 +20,7 @@ type command struct {
 // maxLine bounds the parsed lines, because a longer line most likely contains a file.
 const maxLine = 2000
 
-// parseShellCall returns nil if the call runs no command.
+// parseShellCall returns the parsed command line, or nil if the call runs no command.
 func parseShellCall(s *step, orgWords bool) *shellCall {
 	argument := s.args.object["command"]
 	if argument == nil {
@@ -55,7 +55,7 @@ func parseShellCall(s *step, orgWords bool) *shellCall {
 	return c
 }
 
-// parseShell omits commands in substitutions.
+// parseShell parses a command line. It omits commands in substitutions.
 func parseShell(line string) *shellCall {
 	c := &shellCall{}
 	for _, parsed := range shell.Parse(line).Commands {
@@ -66,7 +66,7 @@ func parseShell(line string) *shellCall {
 	return c
 }
 
-// commandOf removes wrappers such as sudo and env. ok is false if nothing is left.
+// commandOf returns a command without wrappers such as sudo and env. ok is false if nothing is left.
 func commandOf(parsed shell.Command) (c command, ok bool) {
 	c, words := command{env: parsed.Env}, parsed.Words
 	for len(words) > 0 {
@@ -102,7 +102,8 @@ func (c *command) mayNameVariable(variable string) bool {
 	return wordList("variables")[variable] || c.orgWords && consistsOf(variable, letters+"_") && strings.ToUpper(variable) == variable && !isRiskyOption(variable)
 }
 
-// packages returns the packages of an install command, each after a blank, "" if one of them is private.
+// packages returns the packages of an install command, each after a blank. The result is "" if one of the packages is
+// private.
 func (c *command) packages(args []string) string {
 	var out strings.Builder
 	for _, a := range args {
@@ -117,7 +118,7 @@ func (c *command) packages(args []string) string {
 	return out.String()
 }
 
-// installCommand includes the packages if none is private.
+// installCommand returns the install command, with its packages if none of them is private.
 func (c *command) installCommand() (install string, ok bool) {
 	if len(c.args) == 0 {
 		return "", false
@@ -140,7 +141,7 @@ func (c *command) installCommand() (install string, ok bool) {
 	return "", false
 }
 
-// subcommand matches commit in "git commit -m x".
+// subcommand returns the subcommand, such as commit in "git commit -m x".
 func (c *command) subcommand() string {
 	if len(c.args) == 0 {
 		return ""
@@ -176,7 +177,7 @@ func (c *command) flags() (flags, rest []string) {
 	return flags, rest
 }
 
-// mainCommand returns the first command that does more than print or change the directory, or else the last.
+// mainCommand returns the first command that does more than print or change the directory, or else the last command.
 func (s *shellCall) mainCommand() *command {
 	for i := range s.commands {
 		c := &s.commands[i]
@@ -187,7 +188,7 @@ func (s *shellCall) mainCommand() *command {
 	return &s.commands[len(s.commands)-1]
 }
 
-// optionValues returns private values. Other words often belong to the program.
+// optionValues returns the values of options, which are private. Other words often belong to the program.
 func (s *shellCall) optionValues() map[string]bool {
 	out := map[string]bool{}
 	for i := range s.commands {

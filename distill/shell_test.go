@@ -10,13 +10,13 @@ import (
 	"precept/inject/lesson"
 )
 
-// The arguments are a list.
+// argvCall returns a call of a command whose arguments are a list.
 func argvCall(output string, code int, words ...string) event {
 	args, _ := json.Marshal(map[string]any{"command": words})
 	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
 
-// Wrappers, redirections and changes of directory are removed.
+// Wrappers, redirections and changes of directory are not part of the command in a lesson.
 func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a further option", "run-cargo-build-with-offline", []event{bashCall("cargo build", "error: network access failed for the registry index", 101), bashCall("cargo build --offline", "ok", 0)}},
@@ -45,7 +45,7 @@ func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
 	})
 }
 
-// Installers and redirections do not change the lesson either, and private options are left out.
+// Installers and redirections also do not change the lesson. Private options are omitted.
 func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	const layout = ": the layout engine is missing, nothing was written"
 	notFound := func(object string) string { return "error: the " + object + " was not found for this command" }

@@ -77,8 +77,8 @@ func (s *Summary) addDraft(d Draft) {
 	}
 }
 
-// redactedCopy removes secrets and personal data that a model may repeat from a session. A value that is a secret in
-// one text is replaced in all. kinds are the kinds of the replaced values.
+// redactedCopy returns a copy of the draft without secrets and personal data, which a model may repeat from a session.
+// A value that is a secret in one text is replaced in all texts. kinds are the kinds of the replaced values.
 func (d *Draft) redactedCopy() (shown Draft, kinds []string) {
 	r := redact.New(true)
 	shown = *d
@@ -129,7 +129,7 @@ func replacements(text, clean string) (pairs []string) {
 
 func redactText(text string) string { return redact.New(true).Text(text) }
 
-// judgeError may quote a judge's answer, so the method Error redacts it.
+// judgeError is an error that may quote a judge's answer, so the method Error redacts the text.
 type judgeError struct{ err error }
 
 func (e *judgeError) Error() string { return redactText(e.err.Error()) }
@@ -145,7 +145,7 @@ func (s *Summary) addWaiting(slug, why string) {
 	}
 }
 
-// removeWaiting is called when the trial of the lesson has started.
+// removeWaiting removes a lesson from Waiting, because its trial has started.
 func (s *Summary) removeWaiting(slug string) {
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
 }

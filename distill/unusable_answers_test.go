@@ -8,7 +8,8 @@ import (
 	"precept/distill"
 )
 
-// The counts are the requests about sessions with the word nonsense, and about all others.
+// judgeWithoutAnswer returns a judge, and two counts of its requests: about sessions with the word nonsense, and about
+// all others.
 func judgeWithoutAnswer() (s *scriptedJudge, unusable, usable *int) {
 	unusable, usable = new(int), new(int)
 	valid := validJudge("success", goodLesson)
@@ -22,8 +23,8 @@ func judgeWithoutAnswer() (s *scriptedJudge, unusable, usable *int) {
 	}}, unusable, usable
 }
 
-// Twelve unusable answers use up the first budget, so the second run asks about five others first. Three unusable
-// answers set a session aside until it continues.
+// Twelve unusable answers use up the first budget, so the second run asks about five other sessions first. Three
+// unusable answers set a session aside (the judge is not asked about it) until the session continues.
 func TestSessionsWithoutUsableAnswerAreJudgedLastAndThenSetAside(t *testing.T) {
 	f := newFixture(t)
 	for i := range 12 {
@@ -58,7 +59,7 @@ func TestSessionsWithoutUsableAnswerAreJudgedLastAndThenSetAside(t *testing.T) {
 	checkEqual(t, "Failed and SetAside after a new turn of one session", []int{sum.Failed, sum.SetAside}, []int{1, 11})
 }
 
-// A second tenant is read in the same run, and the first tenant then gets the rest.
+// The run also asks about the sessions of two other tenants. The first tenant then gets the rest of the budget.
 func TestTenantsShareTheBudgetOfARun(t *testing.T) {
 	f := newFixture(t)
 	for i := range 30 {

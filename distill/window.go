@@ -15,7 +15,8 @@ type part struct {
 	trouble bool // failed call, refusal or correction
 }
 
-// hasTrouble finds a failed or refused call, a correction, a bad rating, or an unfinished reply.
+// hasTrouble reports whether the session has a failed or refused call, a correction, a bad rating, or an unfinished
+// reply.
 func (s *Session) hasTrouble() bool {
 	if slices.ContainsFunc(s.parts(), func(p part) bool { return p.trouble }) {
 		return true
@@ -29,7 +30,7 @@ func (s *Session) hasTrouble() bool {
 // goodRating is the lowest score without trouble.
 const goodRating = 0.5
 
-// parts removes inserted blocks and the middle of a long text.
+// parts returns the parts of a session, without inserted blocks and without the middle of a long text.
 func (s *Session) parts() (out []part) {
 	previous := ""
 	for _, e := range s.Content.Events() {
@@ -58,7 +59,8 @@ func (s *Session) parts() (out []part) {
 	return out
 }
 
-// formatSession reduces a long session to its ends and the parts around trouble.
+// formatSession returns the text of a session for a judge. A long session is reduced to its ends and the parts around
+// trouble.
 func formatSession(s *Session) string {
 	parts := s.parts()
 	if len(s.Content.Ratings) > 0 {

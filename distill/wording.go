@@ -41,7 +41,7 @@ type wording struct{ Title, Advice, Slug string }
 //go:embed drafts.json
 var draftsText []byte
 
-// A key "kind: variant" has only the templates that differ.
+// A key "kind: variant" has only the templates that differ from those of the kind.
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var wordings = sync.OnceValue(func() map[string]wording { return decodeEmbedded[map[string]wording](draftsText) })
@@ -53,7 +53,7 @@ func decodeEmbedded[T any](text []byte) (v T) {
 	return v
 }
 
-// variant returns a key of drafts.json.
+// variant returns the key of the group's wording in drafts.json.
 func (g *group) variant() string {
 	f, show := &g.fix, strings.ToLower(g.cases[0].Show)
 	switch {
@@ -73,7 +73,7 @@ func (g *group) variant() string {
 	return ""
 }
 
-// draft returns false if the draft is not usable.
+// draft returns the draft of a group. The result is false if the draft is not usable.
 func (g *group) draft() (Draft, bool) {
 	f, c := &g.fix, g.cases[0]
 	errorQuotes, tools := g.quotedErrors(), g.tools()
@@ -112,8 +112,8 @@ func (g *group) draft() (Draft, bool) {
 // maxPatterns bounds the triggers of one lesson.
 const maxPatterns = 12
 
-// addTriggers uses no common words for a command, whose lesson has no tool as a further condition. It returns false for
-// an unusable draft.
+// addTriggers adds the triggers of the cases to a draft. For a command, common words are no triggers, because the
+// lesson has no tool as a further condition. The result is false for an unusable draft.
 func (g *group) addTriggers(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixShorterQuery, fixUserValue, fixLookupOnly}, g.fix.Kind) {
@@ -132,7 +132,7 @@ func (g *group) addTriggers(d Draft) (Draft, bool) {
 	return d, len(d.Title) <= 200 && d.Slug != ""
 }
 
-// slugOf cuts the slug at a word to at most 72 bytes.
+// slugOf returns a slug of at most 72 bytes, cut at a word.
 func slugOf(text string) string {
 	const maxLen, minLen = 72, 8
 	s := lesson.Slugify(text, len(text))

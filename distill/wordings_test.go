@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// PRECEPT_GOLDEN=1 writes testdata/wordings.txt.
+// The test writes testdata/wordings.txt if PRECEPT_GOLDEN is 1.
 func TestLessonTextsMatchGoldenFile(t *testing.T) {
 	const layout = "the layout engine is missing, nothing was written"
 	f := newFixture(t)

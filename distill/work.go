@@ -12,25 +12,25 @@ import (
 	"precept/internal/session"
 )
 
-// tenantDistiller is the state of one run for one tenant. The notes are read at the start, and flush writes changed
-// notes.
+// tenantDistiller is the state of one run for one tenant. The run reads the notes at the start, and flush writes the
+// changed notes.
 type tenantDistiller struct {
 	Distiller        *Distiller
 	tenant, claim    string
 	orgWords         bool // the store has only one tenant, whose words lessons may use
 	summary          *Summary
 	book             *lesson.Book
-	archived         []*lesson.Lesson // archived and rejected: never proposed again
+	archived         []*lesson.Lesson // archived and rejected lessons, which are never proposed again
 	cases            map[string]*Case
 	changedCases     map[string]*Case       // cases that changed since the last write, by key; nil for a removed case
 	lastSession      int64                  // newest session whose failures are counted (Case.Last)
 	errorsByCase     map[string][]seenError // errors by the key of their case, for testing the triggers of drafts
-	marks            map[session.ID][]byte  // not written yet
+	marks            map[session.ID][]byte  // marks that are not written yet
 	opinionSums      opinionSums
 	support          map[string]support // support that changed since the last write, by the slug of the lesson
 	budget           Budget
 	skipFailed       bool                // leave hasFailed sessions to the next round
-	reached          map[session.ID]bool // true if the judge was asked
+	reached          map[session.ID]bool // sessions about which the judge was asked
 	judging          judging
 	capturedSessions []capturedSession // captured sessions, for testing the triggers of a model
 }
@@ -75,7 +75,8 @@ func (w *tenantDistiller) readNotes(ctx context.Context) error {
 	})
 }
 
-// flush also renews the claim on the tenant, and fails if a different distiller has the claim.
+// flush writes the changed notes. It also renews the claim on the tenant, and fails if a different distiller has the
+// claim.
 func (w *tenantDistiller) flush(ctx context.Context) error {
 	if w.Distiller.o.DryRun {
 		w.marks = map[session.ID][]byte{}

@@ -89,7 +89,6 @@ func assertNear(t *rapid.T, subject string, got, want float64) {
 	}
 }
 
-// The test counts session by session.
 func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawSessions(t)
@@ -195,7 +194,7 @@ func assertDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats)
 	}
 }
 
-// The comparison covers the sessions with a match. The test counts session by session.
+// The comparison covers the sessions with a match.
 func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawSessions(t)

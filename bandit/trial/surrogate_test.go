@@ -72,7 +72,6 @@ func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 	}
 }
 
-// The test computes the formulas from the single sessions.
 func TestEstimateFromAllSessionsMatchesFormula(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
