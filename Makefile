@@ -100,7 +100,7 @@ image: ## Build the container image precept with the version of the commit (VERS
 release: ## Build archives for six targets, checksums and bills of materials in dist; one target twice
 	GO="$(GO)" tools/release.sh
 
-real: build ## Compare true and measured effects with a real model of 270M parameters (15 minutes, 330 MB)
+real: build ## Compare true and measured effects with a real model of 270M parameters (20 minutes, 330 MB)
 	bash tools/real/setup.sh
 	cd .cache/real && node run.mjs model.gguf "$(CURDIR)/bin/precept" "$(CURDIR)/tools/real/lessons"
 

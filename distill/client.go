@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// ClientOptions configure a client of the judge's API. URL, Model, HTTP, Now and Wait are required.
+// ClientOptions configure a client of the judge's API. All fields but Key and OnWait are required.
 type ClientOptions struct {
 	URL   string // base URL, in the form of OPENAI_BASE_URL
 	Model string
@@ -24,6 +24,8 @@ type ClientOptions struct {
 	HTTP  *http.Client // copied, with a Timeout of two minutes if Timeout is 0
 	Now   func() time.Time
 	Wait  func(ctx context.Context, d time.Duration) error // sleeps until d has passed or ctx ends
+	// OnWait is called with the error of an attempt before the wait of length d; may be nil. Calls can be concurrent.
+	OnWait func(err error, d time.Duration)
 }
 
 type client struct {
@@ -88,7 +90,11 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 	noFormat, noTemperature, noCache := c.noFormat.Load(), c.noTemperature.Load(), c.noCache.Load()
 	for try := range maxTries {
 		if try > 0 {
-			if err := c.o.Wait(ctx, c.withJitter(pause)); err != nil {
+			wait := c.withJitter(pause)
+			if wait > 0 && c.o.OnWait != nil {
+				c.o.OnWait(last, wait)
+			}
+			if err := c.o.Wait(ctx, wait); err != nil {
 				return used, err
 			}
 			pause = max(firstPause, min(2*pause, time.Minute))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,21 @@ func (ft *fakeTransport) judgeEmptySession(ctx context.Context, t *testing.T, ch
 }
 
 var skipReply = reply{200, "", chatCompletion(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
+
+func TestWaitsForTheJudgeAreReported(t *testing.T) {
+	var reports []string
+	ft := &fakeTransport{replies: []reply{{429, "Retry-After: 7", "slow down"}, {500, "", "away"}, skipReply}}
+	_, waits, err := ft.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) {
+		o.OnWait = func(err error, d time.Duration) { reports = append(reports, fmt.Sprint(d, " ", err)) }
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{waits[0].String() + " the judge answers 429: slow down", waits[1].String() + " the judge answers 500: away"}
+	if !slices.Equal(reports, want) {
+		t.Errorf("reports of waits: got %q, want %q", reports, want)
+	}
+}
 
 // The server asks the client to wait, within limits. A permanent error is returned at once.
 func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -73,6 +74,7 @@ func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, fi
 		return writeJSONResult(inv.stdout, answer, answer.OK)
 	}
 	fmt.Fprintf(inv.stdout, "configuration %s: ok (%s)\n", answer.Config, cmp.Or(report.Printable(file), "no file"))
+	fmt.Fprintf(inv.stdout, "upstream: %s\n", strings.Join(upstreamURLs(cfg), " and "))
 	if answer.LessonsError != "" {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -244,6 +245,22 @@ func printDistill(out io.Writer, s *distill.Summary, f *distillFlags) error {
 		)
 	}
 	return nil
+}
+
+// judgeWaitReport returns a function that prints the waits for the judge. Of concurrent waits it prints the first.
+func judgeWaitReport(console io.Writer, now func() time.Time) func(error, time.Duration) {
+	var mu sync.Mutex
+	var end time.Time // end of the printed wait
+	return func(err error, d time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		at := now()
+		if at.Before(end) {
+			return
+		}
+		end = at.Add(d)
+		fmt.Fprintf(console, "precept: %s; the next attempt is in %.1f s\n", report.Printable(err.Error()), d.Seconds())
+	}
 }
 
 func signalContext(ctx context.Context) (context.Context, context.CancelFunc) {

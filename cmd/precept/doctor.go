@@ -219,9 +219,12 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 		printWrapped(out, columns, "server: %s: %s", d.Ready.URL, d.Ready.Message)
 	}
 	if d.Running != nil {
+		note := ""
+		if d.Ready == nil || !d.Ready.hasAnswer {
+			note = " (outdated if the server crashed)"
+		}
 		printWrapped(
-			out, columns, "run file: pid %d, data %s, admin %s (outdated if the server crashed)", d.Running.PID,
-			d.Running.DataURL, d.Running.AdminURL,
+			out, columns, "run file: pid %d, data %s, admin %s%s", d.Running.PID, d.Running.DataURL, d.Running.AdminURL, note,
 		)
 	}
 	return nil

@@ -129,7 +129,7 @@ func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *ex
 	if err != nil {
 		return err
 	}
-	explainNoPairs(inv.stderr, job, f)
+	explainEmptyExport(inv.stderr, job, f)
 	if f.output == "" || !f.asJSON {
 		return nil
 	}
@@ -223,9 +223,13 @@ func writeExport(ctx context.Context, console io.Writer, tools server.Tools, job
 	return job.Write(ctx, f.format)
 }
 
-// explainNoPairs prints why an export of pairs has no pair.
-func explainNoPairs(console io.Writer, job *server.ExportJob, f *exportFlags) {
-	if f.format != "preference" || f.stats || job.Records > 0 {
+// explainEmptyExport prints why an export without a record is empty.
+func explainEmptyExport(console io.Writer, job *server.ExportJob, f *exportFlags) {
+	if f.stats || job.Records > 0 {
+		return
+	}
+	if f.format != "preference" {
+		fmt.Fprintln(console, "precept: the export is empty: no stored data matches the flags; `precept export --help` lists the flags, and `precept doctor` counts the stored samples and sessions")
 		return
 	}
 	fmt.Fprintf(

@@ -71,6 +71,7 @@ func run() int {
 			)
 		}),
 	}}
+	inv.tools.OnJudgeWait = judgeWaitReport(inv.stderr, time.Now)
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
 		inv.envNames = append(inv.envNames, name)

@@ -236,6 +236,13 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 		return result
 	}
 	outcome := map[bool]string{true: "passed", false: "failed"}[v.ExitCode == 0]
+	if answer.Status == "parked" {
+		fmt.Fprintf(
+			inv.stderr, "precept: the verifier %s, and its result waits (parked), because no request of %s %s is stored; if the agent does not read "+
+				"OPENAI_BASE_URL or ANTHROPIC_BASE_URL, set its base URL to %s (docs/AGENTS.md)\n", outcome, subject, name, l.dataURL,
+		)
+		return result
+	}
 	fmt.Fprintf(inv.stderr, "precept: the verifier %s; %s %s (%s)\n", outcome, subject, name, answer.Status)
 	return result
 }

@@ -206,6 +206,9 @@ func (k *kubernetes) container() *kubeContainer {
 	return &k.statefulSet.Spec.Template.Spec.Containers[0]
 }
 
+// kubeToken replaces the placeholder in secret.example.yaml.
+const kubeToken = "0123456789abcdef0123456789abcdef"
+
 func (k *kubernetes) env(t *testing.T) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
@@ -213,6 +216,9 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 		if ref := e.ValueFrom.SecretKeyRef; ref.Key != "" {
 			if e.Value = k.secret.StringData[ref.Key]; ref.Name != k.secret.Metadata.Name || e.Value == "" {
 				t.Errorf("%s refers to secret %s/%s, which secret.example.yaml does not define", e.Name, ref.Name, ref.Key)
+			}
+			if ref.Key == "admin-token" {
+				e.Value = kubeToken
 			}
 		}
 		env[e.Name] = e.Value
@@ -316,6 +322,19 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	}
 }
 
+// The placeholder in the repository is public, so precept must not accept it as a token.
+func TestPlaceholderOfTheKubernetesSecretIsRefused(t *testing.T) {
+	t.Parallel()
+	k := readKubernetes(t)
+	env := k.env(t)
+	env["PRECEPT_ADMIN_TOKEN"] = k.secret.StringData["admin-token"]
+	c := exec.CommandContext(t.Context(), "precept", "check")
+	c.Dir, c.Env = t.TempDir(), append(environ(env), "PATH="+os.Getenv("PATH"))
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "is short for a listener that can be reached from outside") {
+		t.Errorf("precept check with the placeholder as the token: got error %v, output %s, want a fault of the token", err, out)
+	}
+}
+
 func TestKubernetesConfigMapRuns(t *testing.T) {
 	t.Parallel()
 	k := readKubernetes(t)
@@ -331,7 +350,7 @@ func TestKubernetesConfigMapRuns(t *testing.T) {
 			t.Errorf("probe %+v: got status %d, want 200", probe, code)
 		}
 	}
-	if code := statusAs(t, p.AdminURL+"/metrics", "precept-admin", k.secret.StringData["admin-token"]); code != 200 {
+	if code := statusAs(t, p.AdminURL+"/metrics", "precept-admin", kubeToken); code != 200 {
 		t.Errorf("/metrics with Host precept-admin: got status %d, want 200", code)
 	}
 	k.mount(t, config, "..2", func(s string) string { return strings.Replace(s, "epsilon: 0.2", "epsilon: 0.3", 1) })

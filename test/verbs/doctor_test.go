@@ -210,6 +210,9 @@ func TestDoctorReportsConfigurationFaults(t *testing.T) {
 		if code != tc.code || strings.Contains(out, "exchanges admitted") != tc.account {
 			t.Errorf("%s: got exit code %d, output %s, standard error %s, want %d, and counts of exchanges: %v", tc.name, code, out, stderr, tc.code, tc.account)
 		}
+		if strings.Contains(all, "outdated") {
+			t.Errorf("%s: got %s, want no doubt about the run file, because the server answers", tc.name, all)
+		}
 		for _, want := range tc.want {
 			if !strings.Contains(all, want) {
 				t.Errorf("%s: got %s, want %q", tc.name, all, want)

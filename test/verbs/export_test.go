@@ -219,6 +219,16 @@ func TestExportExplainsMissingPairs(t *testing.T) {
 	}
 }
 
+func TestEmptyExportIsExplained(t *testing.T) {
+	dir := storeFourSessions(t)
+	for _, format := range []string{"mplp", "openai", "experiment"} {
+		out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", format, "--session", "no-such-session")
+		if code != harness.ExitOK || out != "" || !strings.Contains(stderr, "precept: the export is empty: no stored data matches the flags;") {
+			t.Errorf("export of an unknown session as %s: got exit code %d, output %q, standard error %q, want 0, no output, and the reason", format, code, out, stderr)
+		}
+	}
+}
+
 func TestExportCountsRecords(t *testing.T) {
 	dir, file := storeFourSessions(t), filepath.Join(t.TempDir(), "out")
 	for format, want := range map[string]int{"mplp": 4, "openai": 4, "preference": 0, "experiment": 2, "parquet": 4} {

@@ -93,7 +93,7 @@ func (s *Server) access(cfg *configs.Config) admin.Access {
 	return a
 }
 
-// figures returns the lines about a failed reload, a pending restart, the lessons and the store.
+// figures returns the lines about a failed reload, a pending restart, the lessons, the distiller and the store.
 func (s *Server) figures(context.Context) (out []admin.Figure) {
 	if fault := s.reload.lastError.get(); fault != "" {
 		out = append(out, admin.Figure{Name: "Configuration", Value: "the previous one stays in effect: " + fault, Bad: true})
@@ -113,6 +113,11 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 		out = append(out, admin.Figure{
 			Name: "Unsupported API", Value: report.Grouped(n) + " POST requests were forwarded without lessons and samples", Help: "AGENTS#known-limits",
 		})
+	}
+	if v.distiller != nil {
+		if fault := v.distiller.lastError.get(); fault != "" {
+			out = append(out, admin.Figure{Name: "Distiller", Value: "the last run failed: " + fault, Bad: true})
+		}
 	}
 	if v.memoryReason != "" {
 		out = append(out, admin.Figure{Name: "Store", Value: "none: " + v.memoryReason, Bad: true})

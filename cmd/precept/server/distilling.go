@@ -59,7 +59,8 @@ type Distiller struct {
 	// changed returns the tenants with sessions that were closed since the last call. complete is false if tenants may
 	// be missing. If changed is nil, every run reads all tenants.
 	changed     func() (tenants []string, complete bool)
-	nextFullRun time.Time // next run that reads all tenants
+	nextFullRun time.Time    // next run that reads all tenants
+	lastError   atomicString // error of the last run; "" if the run succeeded
 }
 
 // fullRunInterval is the time between two runs that read all tenants, and find sessions that another replica closed
@@ -79,9 +80,14 @@ func (d *Distiller) selectTenants() {
 	d.Options.Select.Tenants = append([]string{}, names...)
 }
 
-// noteResult makes the next run read all tenants if this run is incomplete: changed returns a tenant only once, and the
-// remaining sessions would wait for up to fullRunInterval.
+// noteResult keeps the error of the run for the dashboard. The next run reads all tenants if this run is incomplete:
+// changed returns a tenant only once, and the remaining sessions would wait for up to fullRunInterval.
 func (d *Distiller) noteResult(s distill.Summary, err error) {
+	text := ""
+	if err != nil && !errors.Is(err, context.Canceled) {
+		text = err.Error()
+	}
+	d.lastError.set(text)
 	if err != nil || s.Stopped != "" || len(s.Refused)+len(s.Busy) > 0 {
 		d.nextFullRun = time.Time{}
 	}
@@ -205,7 +211,7 @@ func (t *Tools) judgeClient(cfg *configs.Config) distill.ClientOptions {
 	return distill.ClientOptions{
 		URL: cfg.Distill.Judge, Model: cfg.Distill.Model, Key: cfg.Distill.APIKey.Reveal(),
 		HTTP: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment}},
-		Now:  t.Now, Wait: Sleep,
+		Now:  t.Now, Wait: Sleep, OnWait: t.OnJudgeWait,
 	}
 }
 

@@ -9,6 +9,47 @@ import (
 	"testing"
 )
 
+// The judge refuses the key, so that no session can be judged.
+func TestOverviewReportsAFailedDistiller(t *testing.T) {
+	const token = "0123456789abcdef"
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err != nil || bytes.Contains(body, []byte(`"model":"judge"`)) {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"done"}}]}`)
+	}))
+	defer model.Close()
+	s := startServer(t, flagSource(t, map[string]string{
+		"upstream": model.URL + "/v1", "admin.tokens": token, "reward.close_after": "1s",
+		"distill.enabled": "true", "distill.every": "1s", "distill.judge": model.URL + "/v1", "distill.model": "judge",
+	}))
+	res, err := http.Post(s.dataURL+"/v1/chat/completions", "application/json", //nolint:noctx // a test's only request
+		strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Mend the build, please."}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.adminURL+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	eventually(t, "the failure on the overview", func() bool {
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		page, err := io.ReadAll(res.Body)
+		return err == nil && bytes.Contains(page, []byte("Distiller: the last run failed: distill: the judge: the judge answers 401"))
+	})
+	if err := s.stopAndWait(); err != nil {
+		t.Error(err)
+	}
+}
+
 // The judge, a model that reads sessions, replies with no judgement.
 func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

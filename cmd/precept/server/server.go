@@ -30,12 +30,14 @@ const CutWait = 2 * time.Second
 
 const idleConnTimeout = 120 * time.Second
 
-// Tools holds the clock, the random source, and the report of damaged sessions.
+// Tools holds the clock, the random source, and the reports of damaged sessions and of waits for the judge.
 type Tools struct {
 	Now    func() time.Time
 	Random io.Reader // safe for concurrent use
 	// OnDamaged is called for a session with a damaged exchange, whose content is left out; may be nil.
 	OnDamaged func(ref session.Ref, err error)
+	// OnJudgeWait is called before the judge is asked again after a failed attempt (distill.ClientOptions); may be nil.
+	OnJudgeWait func(err error, d time.Duration)
 }
 
 // Options configure a server.

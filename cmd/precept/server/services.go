@@ -48,6 +48,7 @@ type services struct {
 	lessons         *library
 	sections        *sections
 	likeness        *likenessWorker
+	distiller       *Distiller // nil without distill.enabled
 	proxy           *proxy.Proxy
 	nearestCache    nearestCache
 	openings        learn.OpeningIndex

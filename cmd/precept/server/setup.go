@@ -231,8 +231,9 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	s.addWorker("history of the lessons", lessons.historyWorker(learner, s.proxy))
 
 	// Create the distiller, and the gate that ends the trials of its proposals.
+	var distiller *Distiller
 	if opened.durable != nil && cfg.Distill.Enabled {
-		distiller, err := tools.NewDistiller(cfg, cachedSource{opened.durable, st}, st.OptOut, lessons.storage) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
+		distiller, err = tools.NewDistiller(cfg, cachedSource{opened.durable, st}, st.OptOut, lessons.storage) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
 		if err != nil {
 			return err
 		}
@@ -243,7 +244,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	// Create the services, which answer the pages of the admin server.
 	s.services = &services{
 		tools: tools, failures: failures, backend: backend, durable: opened.durable, reader: evidence, store: st, archive: st.Archive(rewardDefinition(cfg)),
-		learner: learner, lessons: lessons, sections: sectionsWorker, likeness: likeWorker, proxy: s.proxy, memoryReason: opened.notice, learningEnabled: cfg.Learning.Enabled,
+		learner: learner, lessons: lessons, sections: sectionsWorker, likeness: likeWorker, distiller: distiller, proxy: s.proxy, memoryReason: opened.notice, learningEnabled: cfg.Learning.Enabled,
 	}
 	return s.openAdmin(registry, dataListener, adminListener)
 }
