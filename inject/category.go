@@ -9,7 +9,7 @@ import (
 )
 
 // sessionCategory returns "agent|model family|length class of the first message". A baseline reward is estimated for
-// each category. Its parts are known before the first random decision, so no lesson can affect them.
+// each category. The parts of a category are known before the first random decision, so no lesson can affect them.
 func sessionCategory(rec *session.Record, req *wire.Request) string {
 	size := 0
 	for _, w := range req.NewUserTexts() {
@@ -18,7 +18,8 @@ func sessionCategory(rec *session.Record, req *wire.Request) string {
 	return trial.Category(shorten(rec.Identity.Agent), shorten(modelFamily(req.Model)), lengthClass(size))
 }
 
-// Typical messages are a question (s), a task (m), a specification (l) and a document (xl).
+// lengthClass returns the class of a message by its length. Typical messages are a question (s), a task (m), a
+// specification (l) and a document (xl).
 func lengthClass(size int) string {
 	switch {
 	case size < 100:

@@ -27,13 +27,13 @@ const (
 type Config struct {
 	Style              Style     // "" is Advice
 	Placement          Placement // "" is InMessage
-	BudgetBytes        int       // maximum of one block; a session gets at most twice as many. 0 means 2 KiB.
+	BudgetBytes        int       // maximum size of one block; a session gets at most twice this size. 0 means 2 KiB.
 	NoLoopDetection    bool
-	NoCautions         bool           // the results of a lesson never turn it into a caution
+	NoCautions         bool           // a lesson's results never turn it into a caution (an approach to avoid)
 	AdvertiseCommands  bool           // inform agents about /lesson commands
 	Tags               *lesson.Tagger // derives tags from the text of a turn; may be nil
-	InjectByLikeness   bool           // insert lessons with like: true that match by likeness; false only suggests
-	SystemPromptAgents []string       // name patterns of agents with the task in the system prompt
+	InjectByLikeness   bool           // inject lessons with like: true that match by likeness (similar words)
+	SystemPromptAgents []string       // name patterns of agents that put the task into the system prompt
 	Bandit             bandit.Config
 }
 

@@ -60,7 +60,8 @@ func (w *work) insertWarnings() {
 	}
 }
 
-// A delta request does not contain the history, so the detector then uses its state from the previous turn.
+// detectLoops returns the loops. A delta request contains only new items, so the detector continues from its state
+// after the previous turn.
 func (w *work) detectLoops(state *session.LoopState) []detect.Loop {
 	if !w.input.Request.Delta {
 		state.DeltaState = nil

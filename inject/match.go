@@ -83,7 +83,7 @@ func (w *work) insertLessons() {
 	w.recordMatches(matches, picks)
 }
 
-// meaningKey is the key for lessons that match by meaning. No call has this id.
+// meaningKey is the key for lessons that match by meaning, in place of the id of a call.
 const meaningKey = "\x00meaning"
 
 // matchByMeaning returns the lessons that match earlier words of the session by meaning. Their spot, before the user's
@@ -147,7 +147,8 @@ func otherPreceptSlugs(req *wire.Request) map[string]bool {
 	return slugs
 }
 
-// buildQuery also returns the spots for blocks by the id of the tool call. Matches in the user's words have the key "".
+// buildQuery returns the query of the new content, and the spots for blocks by the id of the tool call. The spot for
+// matches in the user's words has the key "".
 func (w *work) buildQuery() (lesson.Query, map[string]spot) {
 	claim := &w.input.Claim
 	q := lesson.Query{
@@ -190,7 +191,8 @@ func (w *work) buildQuery() (lesson.Query, map[string]spot) {
 	return q, spots
 }
 
-// A delta request contains only results, so the call may come from an earlier reply.
+// callByID returns the call with an id. A delta request contains only new items, so the call may be in an earlier
+// reply.
 func (w *work) callByID(id string) wire.Call {
 	if c, ok := w.input.Request.CallOf(id); ok {
 		return c
@@ -236,8 +238,8 @@ func (w *work) availableBytes(matches []matchedLesson) int {
 	return remaining
 }
 
-// totalFrameBytes returns the size of the blocks without their lessons. There is a block for each spot, and at most one
-// for each pick.
+// totalFrameBytes returns the maximum size of the blocks without their lessons. Each spot has at most one block, and
+// there are at most as many blocks as picks.
 func (w *work) totalFrameBytes(matches []matchedLesson) int {
 	spots := make(map[spot]bool, 1)
 	for i := range matches {
@@ -246,8 +248,8 @@ func (w *work) totalFrameBytes(matches []matchedLesson) int {
 	return min(len(spots), w.in.cfg.Bandit.K) * w.in.cfg.Style.frameBytes()
 }
 
-// decide chooses lessons, makes their random decisions, stores both in the session's unit, and returns the picks of the
-// turn. A session also gets the matching picks of the unit's other sessions.
+// decide chooses lessons, and decides at random which of them are withheld. It stores these picks in the session's
+// unit, and returns the picks of the turn. A session also gets those picks of the unit's other sessions that match.
 func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	w.rec.State.Dirty = true
 	cfg := w.in.cfg.Bandit

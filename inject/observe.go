@@ -76,7 +76,7 @@ func (w *work) countCorrections() (n int64) {
 	return n
 }
 
-// recurredSlugs returns the lessons about one of the errors, which they did not prevent.
+// recurredSlugs returns those lessons of slugs that are about one of the errors, and did not prevent it.
 func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out []string) {
 	if len(toolErrors) == 0 || w.input.Book == nil {
 		return nil
@@ -115,7 +115,8 @@ func (w *work) startMeasuring(u *session.Record, picks []trial.Pick) {
 	}
 }
 
-// outcomes includes trial.Recurrence (an error occurred again) only for lessons about an error.
+// outcomes returns the outcomes to measure for a lesson. trial.Recurrence (an error occurred again) is included only
+// for lessons about an error.
 func (w *work) outcomes(slug string) trial.OutcomeSet {
 	set := trial.NewOutcomeSet(trial.Errors, trial.Corrections, trial.Turns, trial.Tokens, trial.Seconds)
 	if !w.in.cfg.NoLoopDetection {

@@ -82,7 +82,7 @@ type Input struct {
 	Book           *lesson.Book
 	Beliefs        Beliefs
 	Results        *detect.Results      // cached classifications of tool results; may be nil
-	Unit           *session.Record      // run of the session; nil or the session itself without a run
+	Unit           *session.Record      // record of the session's run; without a run nil or the session's own record
 	MeaningMatches []lesson.Resemblance // matches by meaning with earlier words of the session
 	Rules          *rules.Registry      // sections under measurement; may be nil
 	Now            time.Time
@@ -234,7 +234,7 @@ func (w *work) setSkipReason() {
 	}
 }
 
-// skipReason takes the unit's record.
+// skipReason returns why the plan has no insertions. u is the record of the unit.
 func (w *work) skipReason(u *session.Record) string {
 	a := &u.Assignment
 	if a.Control && a.Decided {

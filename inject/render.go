@@ -40,7 +40,7 @@ func (s Style) frameBytes() int {
 	return len(adviceHead) + len(cautionsHead) + len(adviceEnd)
 }
 
-// size returns the size of the lesson in a block, with limit bytes of advice.
+// size returns the size of the lesson in a block, if the advice has at most limit bytes.
 func (l *line) size(limit int) int {
 	n := len("- [] \n") + len(l.text.Slug) + len(l.text.Title)
 	for _, part := range l.text.Lines(limit) {
@@ -49,7 +49,8 @@ func (l *line) size(limit int) int {
 	return n
 }
 
-// adviceLimitFor returns how much advice fits if the lesson has size bytes; negative if not even the title fits.
+// adviceLimitFor returns the maximum size of the advice if the lesson has size bytes. The result is negative if not
+// even the title fits.
 func (l *line) adviceLimitFor(size int) int {
 	return sort.Search(maxAdvice+1, func(n int) bool { return l.size(n) > size }) - 1
 }

@@ -46,9 +46,9 @@ func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 	return p
 }
 
-// needsInsertion reports whether this request lacks the block. With a delta request, the provider has the history with
-// its blocks, so only a repetition of the block's first request lacks the block. Instructions are not stored, so a
-// block in the instructions is always due.
+// needsInsertion reports whether this request lacks the block. A delta request contains only new items, and the
+// provider has the history with its blocks, so the block is missing only if its first request is repeated. Instructions
+// are not stored, so a block in the instructions is always due.
 func (w *work) needsInsertion(b *session.Block) bool {
 	if !w.input.Request.Delta || b.Anchor.IsInstructions() {
 		return true
@@ -107,8 +107,8 @@ func (w *work) setAnchorRemoved(b *session.Block, removed bool) {
 // maxReinserted limits the blocks that reinsertCompacted inserts in one session.
 const maxReinserted = 16
 
-// reinsertCompacted inserts blocks that a compaction removed, before the newest user message. An edited lesson keeps
-// its original text, because the edited lesson is a different arm.
+// reinsertCompacted inserts the blocks that a compaction removed, before the newest user message. The block of a lesson
+// that was edited since keeps its old text, because the new text is a different arm (treatment).
 func (w *work) reinsertCompacted() {
 	if w.input.Request.Delta {
 		return

@@ -69,7 +69,8 @@ func (w *work) removableSections(registry *rules.Registry) (found []headSection)
 	return found
 }
 
-// mayFlipSections returns false for a unit in the comparison of control and treatment, which keeps all sections.
+// mayFlipSections reports whether the unit may make random decisions about sections. A unit in the comparison of
+// control and treatment keeps all sections.
 func mayFlipSections(a *trial.Assignment) bool { return !a.Decided || a.HasMeasuredRules && !a.Control }
 
 // dropEmptyingSections drops a passage's sections from found if their removal could leave an empty part. Some APIs

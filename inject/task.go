@@ -42,7 +42,7 @@ func (w *work) noneFromUser(words []string) bool {
 	return !slices.ContainsFunc(words, isFromUser)
 }
 
-// An agent writes some messages with the role user itself.
+// isFromUser reports whether a person wrote a user message. An agent itself writes some messages with the role user.
 func isFromUser(words string) bool {
 	_, synthetic := detect.SyntheticRule(words)
 	return words != "" && !synthetic

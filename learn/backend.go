@@ -105,9 +105,9 @@ type Fleet interface {
 	// on an open session. Positions also returns every other tenant that has changed since the last call, without a
 	// position. The first call returns all positions.
 	Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
-	// Changes returns the deltas missing in memory: settlements of other replicas between the previous call of Counters
-	// or Changes and the last call of Positions, and own settlements whose response was lost. ok is false if they are
-	// incomplete. The caller never calls Changes during Settle.
+	// Changes returns the deltas (counter changes) missing in memory: settlements of other replicas between the
+	// previous call of Counters or Changes and the last call of Positions, and own settlements whose response was lost.
+	// ok is false if they are incomplete. The caller never calls Changes during Settle.
 	Changes(tenant string) (deltas []trial.Delta, ok bool)
 	// RatedOpenSessions returns at most limit open sessions with all their feedback, ordered by newest feedback,
 	// starting after a position. last is the position for the next call.

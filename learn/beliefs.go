@@ -103,9 +103,9 @@ func (b *beliefs) updateCounters(ctx context.Context, step func() (sessions []se
 	return nil
 }
 
-// addSettled adds settled deltas and publishes maxima and priors. Counters that are not in memory are read from the
-// backend, which has the deltas already; with many tenants in memory, they are read at the next use. The caller holds
-// b.mu.
+// addSettled adds settled deltas (counter changes), and publishes maxima and priors. Counters that are not in memory
+// are read from the backend, which has the deltas already; with many tenants in memory, they are read at the next use.
+// The caller holds b.mu.
 func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.Delta) {
 	if t, read := b.get(name); read {
 		t.counters.Add(deltas)

@@ -20,7 +20,7 @@ import (
 const (
 	// countInterval is the minimum time between two counts of unsampled exchanges, which read all tenants.
 	countInterval = 5 * time.Second
-	// unitGracePeriod is the maximum time that a due unit waits for data of its members. Without it, an active member
+	// unitGracePeriod is the maximum time that a due unit waits for its members' data. Otherwise, an active member
 	// could delay the closing forever.
 	unitGracePeriod = 5 * time.Second
 	// maxIntervals is how many closing intervals a replica leaves a due session to others.

@@ -2,8 +2,8 @@
 // moves the counters. It also holds the beliefs of the chooser, which selects lessons.
 //
 // Only Learner.Beliefs is on the path of a request; it never waits for the backend. A correction starts from the
-// assignment frozen at the closing, so that the counters do not depend on the order of the feedback. A failed step is
-// repeated; a panic affects only its session (internal/guard).
+// assignment frozen when the session closed, so that the counters do not depend on the order of the feedback. A failed
+// step is repeated; a panic affects only its session (internal/guard).
 //
 // A settlement stores the reward of a session and moves the counters. A touched session waits for a correction. A
 // provisional reward belongs to an open session; only the chooser uses it. A unit is a run, or a session with its

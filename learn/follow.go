@@ -49,7 +49,8 @@ func (f *follower) start(ctx context.Context) {
 	}
 }
 
-// refresh updates the tenants in memory whose counters have changed. The first call also reads others.
+// refresh updates the tenants in memory whose counters have changed. The first call also reads tenants that are not in
+// memory.
 func (f *follower) refresh(ctx context.Context) error {
 	if f.fleet == nil {
 		return nil

@@ -132,7 +132,7 @@ func (i *Importer) importRow(tenant, agent string, id session.ID, at time.Time, 
 	return rec.Row(func(text string) (string, bool) { return text, true })
 }
 
-// nameEchoes returns the echo keys of session names, as the proxy adds them for a live session.
+// nameEchoes returns the keys that identify a session by its names, as the proxy adds them for a live session.
 func nameEchoes(tenant string, id session.ID, at time.Time, names ...string) (list []session.Echo) {
 	for _, name := range slices.Compact(names) {
 		if name != "" {
@@ -164,8 +164,9 @@ func (i *Importer) storeOutcome(ctx context.Context, tenant string, id session.I
 	return err
 }
 
-// settle builds the samples of an imported session from all stored exchanges and feedback, and settles it, so later
-// data rebuilds them as for a live session. settle does nothing without new data. counts gets the numbers of samples.
+// settle builds the samples of an imported session from all stored exchanges and feedback, and settles the session, so
+// later data rebuilds the samples as for a live session. settle does nothing without new data. counts gets the numbers
+// of samples.
 func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCounts) error {
 	old, err := i.Sessions.SettledState(ctx, ref.Tenant, ref.ID)
 	if err != nil {

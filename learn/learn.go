@@ -44,7 +44,7 @@ type Metrics struct {
 	Samples   atomic.Int64
 	Closed    atomic.Int64
 	Rewarded  atomic.Int64
-	Unsampled atomic.Int64 // exchanges without a sample, of sessions settled or set aside
+	Unsampled atomic.Int64 // exchanges without a sample, of sessions that were settled or, after a failure, set aside
 }
 
 // Learner closes sessions and holds the beliefs of the chooser. Run and Follow each need a goroutine.

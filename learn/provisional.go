@@ -40,8 +40,8 @@ func (p *provisionalTracker) addSession(ctx context.Context, ref session.Ref) {
 	p.addRecord(ctx, rec)
 }
 
-// newestRecord returns the newer record: in memory or in the row. newestRecord returns nil if the row is damaged, which
-// the closing reports.
+// newestRecord returns the newer of two records: the record in memory and the record in the row. The result is nil if
+// the row is damaged, which the closing reports.
 func (p *provisionalTracker) newestRecord(row *session.Row) *session.Record {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
@@ -67,7 +67,7 @@ func (p *provisionalTracker) addRecord(ctx context.Context, rec *session.Record)
 }
 
 func (p *provisionalTracker) addReward(rec *session.Record, entries []feedback.Entry) {
-	if rec == nil || rec.Unit.ID != "" { // its unit counts the feedback
+	if rec == nil || rec.Unit.ID != "" { // the unit of a member counts the feedback
 		return
 	}
 	out := feedback.Reward(dropLateImplicit(entries, rec.Identity.Started, p.reward.CloseAfter), p.reward.Tiers)

@@ -82,9 +82,9 @@ const (
 	maxOpenRead    = 20_000
 )
 
-// CountOpen counts the open sessions of a tenant, or of all if tenant is "", and those with an inserted lesson and with
-// a match of each arm. CountOpen returns nil if no session is open. The count is a lower bound if CountOpen stopped
-// early.
+// CountOpen counts the open sessions of a tenant, or of all tenants if tenant is "", those with an inserted lesson, and
+// those with a match of each arm (treatment). CountOpen returns nil if no session is open. The count is a lower bound
+// if CountOpen stopped early.
 func CountOpen(ctx context.Context, backend interface {
 	DueSessions(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }, tenant string, closeAfter time.Duration, now time.Time,
@@ -170,7 +170,7 @@ func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *se
 	if err != nil {
 		return nil
 	}
-	if rec.Unit.ID != "" { // its unit counts the reward
+	if rec.Unit.ID != "" { // the unit of a member counts the reward
 		member := trial.MemberAssignment()
 		return member.ClosingDeltas()
 	}

@@ -26,7 +26,7 @@ func (p *pendingSettlement) ref() session.Ref {
 }
 
 // settle writes samples and then moves the counters. After a crash in between, the next start repeats both; a sample
-// replaces an earlier sample with its id.
+// replaces an earlier sample with the same id.
 func (c *closer) settle(ctx context.Context, work []*pendingSettlement) {
 	if len(work) == 0 {
 		return
@@ -98,7 +98,7 @@ func (c *closer) reportAndRetry(work []*pendingSettlement, err error) {
 	c.retryCorrections(work)
 }
 
-// retryCorrections schedules failed corrections. Open sessions are still due.
+// retryCorrections schedules failed corrections again. An open session needs no retry, because it is still due.
 func (c *closer) retryCorrections(work []*pendingSettlement) {
 	for _, st := range work {
 		if st.settlement.From > 0 {

@@ -1,5 +1,5 @@
 // Package backtest reports in which captured sessions a lesson would have matched, by which words, and the reward of
-// those sessions. The input is the matcher's: new words of the user and new tool errors.
+// those sessions. Like the live matcher, the package reads the user's new words and new tool errors.
 //
 // The contract: an Evaluator keeps counts and a few names, so that a million sessions fit into memory. The result
 // depends only on the lessons and the sessions.
@@ -23,10 +23,11 @@ type Session struct {
 	Tenant, Name string
 	Exchanges    []sample.Exchange // in order
 	Rewarded     bool
-	Reward       float64 // 0 to 1; only if Rewarded
+	Reward       float64 // 0 to 1; set only if Rewarded
 }
 
-// SessionCount is a trigger of a lesson, or in NearMissCounts a missing condition, with its number of sessions.
+// SessionCount is the number of sessions with one trigger of a lesson or, in NearMissCounts, with one missing
+// condition.
 type SessionCount struct {
 	Text     string `json:"word"`
 	Sessions int    `json:"sessions"`
@@ -88,7 +89,7 @@ type Evaluator struct {
 	tagger           *lesson.Tagger
 	counts           map[string]*lessonCount // by slug
 	keywords         []multiWordKeyword      // for near misses
-	sessionsByTenant map[string]sessionTally // by tenant; "" holds the sum
+	sessionsByTenant map[string]sessionTally // by tenant; the key "" holds the sum
 }
 
 type sessionTally struct {
@@ -118,7 +119,7 @@ type matchedSessions struct {
 	examples []string       // first sessions
 }
 
-// add ignores new words above the limit of different words.
+// add counts a session and its words. After limit different words, add ignores new words.
 func (m *matchedSessions) add(s *Session, words map[string]bool, limit int) {
 	m.sessions.add(s)
 	for w := range words {
@@ -132,7 +133,7 @@ func (m *matchedSessions) add(s *Session, words map[string]bool, limit int) {
 }
 
 type lessonCount struct {
-	lesson              *lesson.Lesson // as given to New; the book has a copy without roles (see withoutRoles)
+	lesson              *lesson.Lesson // as given to New; the book holds a copy without roles (see withoutRoles)
 	matches, nearMisses matchedSessions
 	likenessCounts      LikenessCounts
 }
@@ -239,8 +240,8 @@ func (r *Evaluator) Results() []Result {
 // Sessions returns the number of added sessions.
 func (r *Evaluator) Sessions() int { return r.sessionsByTenant[""].count }
 
-// Matches returns the numbers of sessions with a match, and of the lesson's tenant (without a tenant: of all tenants).
-// Matches implements lesson.Checker.Backtest.
+// Matches returns the number of sessions in which the lesson matched, and the number of all sessions of its tenant, or
+// of all tenants if the lesson has no tenant. Matches implements lesson.Checker.Backtest.
 func (r *Evaluator) Matches(l *lesson.Lesson) (matched, sessions int) {
 	o := r.ResultOf(l.Slug)
 	return o.Matched, o.Sessions

@@ -11,7 +11,7 @@ const maxSentenceBytes = 300
 
 // LikenessConfig configures matches by likeness in a Run.
 type LikenessConfig struct {
-	OtherLessons []*lesson.Lesson // of the bank; they compete, because a text matches only the most similar lesson
+	OtherLessons []*lesson.Lesson // other lessons of the bank; a text matches only the most similar lesson
 	Traffic      *lesson.Traffic
 	Rate         float64 // match.like_rate
 	Inject       bool    // match.like: lessons with like: true are injected
@@ -19,10 +19,10 @@ type LikenessConfig struct {
 
 type likenessState struct {
 	book     *lesson.Book // nil: matches by likeness are not counted
-	sessions int          // for the thresholds
+	sessions int          // number of sessions behind the thresholds
 }
 
-// EnableLikeness also counts matches by likeness in sessions that are added later, if there are enough captured
+// EnableLikeness makes r count matches by likeness, too, in sessions that are added later, if there are enough captured
 // sessions.
 func (r *Evaluator) EnableLikeness(config LikenessConfig) {
 	all := make([]*lesson.Lesson, 0, len(config.OtherLessons)+len(r.counts))
@@ -62,7 +62,7 @@ func (r *Evaluator) countLikenessMatches(queries []lesson.Query, fired map[strin
 	}
 }
 
-// add keeps the examples with the highest scores.
+// add adds an example, and keeps only the examples with the highest scores.
 func (l *LikenessCounts) add(s *Session, r *lesson.Resemblance) {
 	l.Sessions++
 	l.Examples = append(l.Examples, LikenessExample{s.Name, firstBytes(r.Window, maxSentenceBytes), r.Words, r.Score, r.Threshold})

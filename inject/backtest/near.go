@@ -12,7 +12,7 @@ import (
 // maxNearReasons limits a lesson's different reasons of near misses.
 const maxNearReasons = 20
 
-// multiWordKeyword is a keyword whose words may all occur without the phrase.
+// multiWordKeyword is a keyword of several words. A text may contain all these words without the phrase.
 type multiWordKeyword struct {
 	slug, phrase string
 	words        []string

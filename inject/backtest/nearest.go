@@ -28,7 +28,7 @@ type Reason struct {
 }
 
 // Nearest returns the lessons that came closest to a match in a session, each with the missing condition or the nearest
-// phrase. The lessons in matched come last, with their triggers, if they still match.
+// phrase. The lessons whose slugs are in matched come last, with their triggers, if they still match.
 //
 // Nearest reads only the newest queries, and no lessons of other tenants. When ctx ends, Nearest returns the lessons
 // found so far.
@@ -55,7 +55,7 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 			switch {
 			case isForeign(e.Lesson):
 			case slices.Contains(matched, e.Lesson.Slug):
-				if e.Matches { // the oldest query is the last, so the first match remains
+				if e.Matches { // the loop ends at the oldest query, so its match remains
 					triggers[e.Lesson.Slug] = lesson.CauseText(e.Causes)
 				}
 			case len(e.Obstacles) > 0:
@@ -99,7 +99,7 @@ func addPhraseReasons(l *lesson.Lesson, sorted []string, addReason func(slug, wh
 	}
 }
 
-// comparePhrase returns the share of a phrase's words in sorted, with a description.
+// comparePhrase returns the share of a phrase's words that sorted contains, and a description for users.
 func comparePhrase(phrase string, sorted []string) (why string, share float64) {
 	words := sortedWords(phrase)
 	var present []string

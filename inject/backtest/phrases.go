@@ -12,10 +12,10 @@ import (
 
 // Limits of proposed phrases.
 const (
-	nearShare      = 0.7 // likeness of a near miss, relative to the threshold of a match
+	nearShare      = 0.7 // minimum likeness of a near miss, relative to the threshold of a match
 	maxProposals   = 10
 	maxPhraseWords = 6
-	broadShare     = 0.1 // of the sessions, above which a phrase is too broad
+	broadShare     = 0.1 // share of the sessions above which a phrase is too broad
 	maxExcerpt     = 160 // bytes
 )
 
@@ -44,8 +44,8 @@ type CapturedSession struct {
 	Queries []lesson.Query
 }
 
-// NearMisses returns sentences that are similar to a lesson, from texts without a match, each once and the most similar
-// first. book contains the lesson and its threshold.
+// NearMisses returns the sentences that are similar to a lesson, without duplicates, the most similar first. Texts with
+// a match are skipped. book contains the lesson and its threshold.
 func NearMisses(book *lesson.Book, target *lesson.Lesson, sessions []CapturedSession) []lesson.Resemblance {
 	exact := lesson.NewBook([]*lesson.Lesson{withoutRoles(target)})
 	var out []lesson.Resemblance
@@ -95,7 +95,7 @@ func ProposePhrases(near []lesson.Resemblance, sessions []CapturedSession) []Phr
 	return out
 }
 
-// NewPhraseProposal returns the phrase of a judge or a person, with its sessions.
+// NewPhraseProposal returns a proposal for a phrase of a judge or a person, with the sessions that contain the phrase.
 func NewPhraseProposal(phrase, by string, sessions []CapturedSession) PhraseProposal {
 	p := PhraseProposal{Phrase: phrase, By: by, Words: []string{}}
 	p.countSessions(sessions)
@@ -122,8 +122,8 @@ func (p *PhraseProposal) countSessions(sessions []CapturedSession) {
 	}
 }
 
-// phraseBetween returns the words from the first to the last shared word, at most maxPhraseWords. A single shared word
-// needs a next word; otherwise the result is empty.
+// phraseBetween returns the words from the first to the last word in shared, at most maxPhraseWords. The phrase has at
+// least two words: a single shared word gets the next word, and without a next word the result is empty.
 func phraseBetween(sentence string, shared []string) string {
 	words := strings.FieldsFunc(sentence, unicode.IsSpace)
 	first, last := -1, -1
@@ -151,7 +151,7 @@ func phraseBetween(sentence string, shared []string) string {
 	return strings.ToLower(strings.Join(words[first:last+1], " "))
 }
 
-// excerpt returns text around the phrase, or else the start of the first text.
+// excerpt returns the text around the phrase or, if no text has the phrase, the start of the first text.
 func excerpt(q *lesson.Query, phrase string) string {
 	texts := slices.Clone(q.Words)
 	for i := range q.Errors {
@@ -168,7 +168,7 @@ func excerpt(q *lesson.Query, phrase string) string {
 	return firstBytes(texts[0], maxExcerpt)
 }
 
-// firstBytes leaves no incomplete character at the end.
+// firstBytes returns at most limit bytes of text, without an incomplete character at the end.
 func firstBytes(text string, limit int) string {
 	return strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), limit)], ""))
 }

@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// maxMessageBytes limits the searched bytes of a message. Of a longer message, half from each end is searched, as in a
-// live turn.
+// maxMessageBytes limits the searched bytes of a message. If a message is longer, half of the limit is searched at each
+// end, as in a live turn.
 const maxMessageBytes = 64 << 10
 
 // Queries returns the matcher's input of each turn, without tenant, role and skill.
@@ -34,7 +34,8 @@ func Queries(exchanges []sample.Exchange) []lesson.Query {
 	return out
 }
 
-// query returns ok = false for an unreadable exchange, or one without new words and tool errors.
+// query returns the matcher's input of one exchange. ok is false if the exchange is unreadable, or has neither new
+// words nor tool errors.
 func query(x *sample.Exchange, calls map[string]wire.Call) (q lesson.Query, ok bool) {
 	q = lesson.Query{Agent: x.Agent, Model: x.Model}
 	d := wire.DialectNamed(x.Dialect)

@@ -69,7 +69,7 @@ func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err 
 	return r, err
 }
 
-// supersedeEvents returns events for the lessons superseded by an active l.
+// supersedeEvents returns an event for each lesson that l supersedes if l is active.
 func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
 	if !l.State.IsActive() {
 		return nil
@@ -85,8 +85,8 @@ func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
 	return out
 }
 
-// Revise replaces the text of a program's lesson in the proposal's scope. The lesson is quarantined again, or with
-// p.ActivateNow active for its agent. Slug, number, source and time of creation stay.
+// Revise replaces the text of a lesson that a program wrote in the proposal's scope. The lesson is quarantined again
+// or, with p.ActivateNow, active for its agent. Its slug, number, source and time of creation stay.
 func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (c Change, err error) {
 		c, r, err = b.revise(ctx, s, slug, p)
@@ -165,7 +165,8 @@ func (b *Bank) Record(ctx context.Context, p Proposal) (r Result, outcome Record
 	return r, outcome, err
 }
 
-// getOwned returns a program's lesson of the scope, or ErrNoLesson: a tenant must learn nothing about other tenants.
+// getOwned returns a program's lesson of the scope. For every other lesson, it returns ErrNoLesson, because a tenant
+// must learn nothing about other tenants.
 func (s *snapshot) getOwned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
 	l, name, err := s.get(slug)
 	if err == nil && (l.Approval.Source == "" || l.Scope != scope) {
@@ -203,7 +204,7 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 		}
 		l, err = lesson.Edit(old, func(l *lesson.Lesson) {
 			l.Evidence = append(l.Evidence, added...)
-			l.EvidenceCount = 0 // Evidence names all
+			l.EvidenceCount = 0 // 0 means that Evidence names all sessions
 			if count != len(l.Evidence) {
 				l.EvidenceCount = count
 			}
@@ -250,7 +251,7 @@ func (s *snapshot) moveToArchive(name string, l *lesson.Lesson, e lesson.Event) 
 	return Change{Edits: []Edit{{Name: archiveName, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}, Log: []lesson.Event{s.event(l, e)}}, nil
 }
 
-// getArchived returns an archived lesson, with the Path after a restoration, and its name in the archive.
+// getArchived returns an archived lesson, with the Path that a restoration gives it, and its name in the archive.
 func (s *snapshot) getArchived(slug string) (*lesson.Lesson, string, error) {
 	for name, text := range s.texts {
 		back, archived := strings.CutPrefix(name, Archive)

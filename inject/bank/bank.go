@@ -63,14 +63,14 @@ type Bank struct {
 	options Options
 
 	queue   sync.Mutex      // guards waiting; no lock is taken while queue is held
-	waiting []*pendingWrite // for the next goroutine with the lock mu, which commits them in one step
+	waiting []*pendingWrite // writes that the next holder of mu commits in one step
 
 	mu            sync.Mutex    // serializes commits of this process; guards texts and archivedTexts
-	texts         *lesson.Texts // active, parsed
-	archivedTexts *lesson.Texts // parsed
+	texts         *lesson.Texts // parsed texts outside of the archive
+	archivedTexts *lesson.Texts // parsed texts of the archive
 }
 
-// New returns a bank, without access to the storage.
+// New returns a bank, and does not access the storage.
 func New(o Options) *Bank {
 	o.Limits = o.Limits.orDefaults()
 	var secrets []lesson.SecretFinder
@@ -123,12 +123,12 @@ func (b *Bank) Log(ctx context.Context, n int) ([]lesson.Event, error) {
 	return b.options.Storage.Tail(ctx, n)
 }
 
-// snapshot is the content of the bank during a commit, with the commit's earlier writes.
+// snapshot is the content of the bank during a commit, including the earlier writes of that commit.
 type snapshot struct {
 	bank        *Bank
 	now         time.Time
 	storageName string
-	texts       map[string][]byte // with archived texts
+	texts       map[string][]byte // including archived texts
 	book        *lesson.Book
 	problems    []lesson.Problem
 	version     string
@@ -152,7 +152,7 @@ func (s *snapshot) name(l *lesson.Lesson) string {
 	return strings.TrimPrefix(l.Path, s.storageName+"/")
 }
 
-// get also returns the lesson's name in the storage.
+// get returns a lesson and its name in the storage.
 func (s *snapshot) get(slug string) (*lesson.Lesson, string, error) {
 	l, ok := s.book.Get(slug)
 	if !ok {
@@ -168,14 +168,14 @@ func (s *snapshot) replace(old, l *lesson.Lesson, e lesson.Event) Change {
 	return Change{Edits: []Edit{{Name: name, Old: s.texts[name], New: []byte(l.Raw)}}, Log: []lesson.Event{s.event(l, e)}}
 }
 
-// event adds the fields of every event about l.
+// event returns e with the fields that every event about l has.
 func (s *snapshot) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
 	e.Time, e.Slug, e.Hash = s.now, l.Slug, l.ContentHash
 	e.Source, e.Tenant, e.Agent = l.Approval.Source, l.Scope.Tenant, l.Scope.Agent
 	return e
 }
 
-// index returns a function from the old index to the new index. Without Options.Counts, the old counts stay.
+// index returns a function that makes the new index from the old index. Without Options.Counts, the old counts stay.
 func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	book, _, _ := b.texts.Load(texts)
 	return func(old []byte) []byte {
@@ -198,7 +198,7 @@ func (b *Bank) Reindex(ctx context.Context) error {
 	return b.options.Storage.Commit(ctx, Change{Version: s.version, Index: b.index(s.texts)})
 }
 
-// isSlugUsed includes archived lessons.
+// isSlugUsed reports whether a lesson, active or archived, has the slug.
 func (s *snapshot) isSlugUsed(slug string) bool {
 	_, ok := s.book.Get(slug)
 	return ok || s.book.Archived(slug)

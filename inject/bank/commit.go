@@ -15,18 +15,18 @@ type pendingWrite struct {
 	ctx      context.Context //nolint:containedctx // context of the caller, who waits for the commit
 	change   func(*snapshot) (Change, error)
 	err      error // for the caller
-	panicked any   // from a panic in change
+	panicked any   // value of a panic in change
 	done     bool  // guarded by Bank.mu
 }
 
 const (
-	maxAttempts = 16  // of a commit, while different programs change the bank
+	maxAttempts = 16  // attempts of one commit, while other programs change the bank
 	maxWrites   = 512 // in one commit
 )
 
 // update commits the change that fn computes from a snapshot; fn may run several times. Calls during a commit share the
-// next commit, because three hundred lessons take hardly longer than a single lesson. Each call gets an error of its
-// own.
+// next commit, because committing 300 lessons takes hardly longer than committing one lesson. Each call returns its own
+// error.
 func (b *Bank) update(ctx context.Context, fn func(*snapshot) (Change, error)) error {
 	w := &pendingWrite{ctx: ctx, change: fn}
 	b.queue.Lock()
@@ -53,8 +53,8 @@ func (b *Bank) update(ctx context.Context, fn func(*snapshot) (Change, error)) e
 	return w.err
 }
 
-// commit commits the first n writes in one step, and returns n. A write of archived texts ends the commit, because only
-// a new snapshot has the archived slugs.
+// commit commits the first n writes in one step, and returns n. A write that changes the archive ends the commit,
+// because only a new snapshot has the archived slugs.
 func (b *Bank) commit(writes []*pendingWrite) (n int) {
 	ctx, cancel := joinContexts(writes)
 	defer cancel()
@@ -137,8 +137,8 @@ func (w *pendingWrite) run(s *snapshot) (c Change) {
 	return c
 }
 
-// applyChange lets the next write of the commit see a change, and reports whether the snapshot is complete. After many
-// texts, a removal or a change of the archive, the next write needs a new snapshot.
+// applyChange applies a change to the snapshot, for the next write of the commit. It returns false if the next write
+// needs a new snapshot: after many texts, a removal or a change of the archive.
 func (s *snapshot) applyChange(c Change) bool {
 	const maxEdits = 8
 	isComplete := len(c.Edits) <= maxEdits
@@ -168,7 +168,7 @@ func (s *snapshot) applyChange(c Change) bool {
 	return isComplete
 }
 
-// mergeEdits joins the edits of a name: the first old text, and the last new text.
+// mergeEdits merges the edits of each name into one, from the first old text to the last new text.
 func mergeEdits(edits []Edit) []Edit {
 	index := map[string]int{}
 	out := edits[:0:0]

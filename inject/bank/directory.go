@@ -60,7 +60,7 @@ func (d Directory) commit(c Change) error {
 		return fmt.Errorf("write the lessons: %w", err)
 	}
 	defer dir.Close() //nolint:errcheck // the file was only locked
-	// Concurrent writers wait until dir is closed. Without locks in the file system, the index may miss a concurrent
+	// Concurrent writers wait until dir is closed. If the file system has no locks, the index may miss a concurrent
 	// change.
 	_ = file.Lock(dir)
 	if now, err := lesson.DirVersion(string(d)); err != nil || now != c.Version {
@@ -98,7 +98,7 @@ func (d Directory) writeTexts(edits []Edit) error {
 	return group.Wait()
 }
 
-// writeLogAndIndex runs after the lessons are written.
+// writeLogAndIndex appends the events and rewrites the index, after the lessons are written.
 func (d Directory) writeLogAndIndex(c Change) error {
 	var err error
 	if len(c.Log) > 0 {
@@ -190,7 +190,7 @@ func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	}
 }
 
-// lastLines returns whole lines only.
+// lastLines returns the whole lines in the last length bytes of f.
 func lastLines(f io.ReaderAt, size, length int64) ([]byte, error) {
 	from := max(0, size-length)
 	raw := make([]byte, size-from)

@@ -12,19 +12,19 @@ const (
 	actionEdit   = "edit"
 	actionCreate = "create"
 	actionRemove = "remove"
-	actionCommit = "commit" // commit of a logged edit
+	actionCommit = "commit" // git commit of an edit that is already in the log
 )
 
 const (
 	maxHandEdits   = 64      // edits logged by a call of RecordEdits
-	maxUnlogged    = 500     // lessons without an event to log; a directory with more is a copy of a different bank
+	maxUnlogged    = 500     // maximum number of lessons without an event; a directory with more is a copy
 	maxCompleteLog = 2000    // a longer log may lack its oldest events
 	allEvents      = 1 << 20 // more than every log has
 )
 
 // RecordEdits appends an event for each lesson that a person changed without precept: its text or state differs from
-// the newest event. before is the book of the previous call, or nil. origin returns the time and author of a text,
-// which is nil for a removed lesson.
+// the newest event. before is the book of the previous call, or nil. origin returns the time and author of a text. The
+// text is nil for a removed lesson.
 //
 // The results are the current book, and the number of edits for a later call: edits without a git commit, and edits
 // beyond maxHandEdits.
@@ -83,13 +83,13 @@ func (o *Origin) detail() string {
 	return lesson.HandFile
 }
 
-// handEdit is a change without precept and without an event.
+// handEdit is a change that was made without precept and has no event yet.
 type handEdit struct {
 	action, slug, path, hash string
 	from, to                 lesson.State
 }
 
-// handEdits compares each lesson with its newest event.
+// handEdits returns the changes that were made without precept. It compares each lesson with its newest event.
 func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []handEdit, err error) {
 	events, err := s.bank.options.Storage.Tail(ctx, allEvents)
 	if err != nil {
@@ -171,7 +171,7 @@ type CautionChange struct {
 	MeanWithout                   float64 // mean reward without the lesson
 }
 
-// LoggedCautions returns the cautions of the audit log: content hashes by slug.
+// LoggedCautions returns the content hashes of the lessons that the audit log calls cautions, by slug.
 func (b *Bank) LoggedCautions(ctx context.Context) (map[string]string, error) {
 	events, err := b.options.Storage.Tail(ctx, allEvents)
 	return loggedCautions(events), err
@@ -190,7 +190,7 @@ func loggedCautions(events []lesson.Event) map[string]string {
 	return out
 }
 
-// RecordCautionChanges logs the changes without an event. Several replicas may report one change.
+// RecordCautionChanges logs each change that has no event yet, because several replicas may report the same change.
 func (b *Bank) RecordCautionChanges(ctx context.Context, changes []CautionChange) error {
 	return b.update(ctx, func(s *snapshot) (c Change, err error) {
 		events, err := s.bank.options.Storage.Tail(ctx, allEvents)

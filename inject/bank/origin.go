@@ -32,8 +32,8 @@ const (
 	maxCommitWait = 24 * time.Hour // age up to which a commit is expected
 )
 
-// FileOrigin returns author and time of the newest commit of a file, if the commit has this text; otherwise the
-// modification time without an author. text is nil for a removed file.
+// FileOrigin returns the author and time of the newest commit of a file, if the commit has this text. Otherwise, it
+// returns the modification time without an author. text is nil for a removed file.
 func FileOrigin(ctx context.Context, path string, text []byte, now time.Time) Origin {
 	o := Origin{Time: now}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -76,8 +76,8 @@ type commit struct {
 	blob         string // object id of the text
 }
 
-// lastCommit returns nil for a file without a commit. The options keep git from taking locks, and from running programs
-// configured by the repository.
+// lastCommit returns the newest commit of a file, or nil if no commit has the file. The options keep git from taking
+// locks, and from running programs configured by the repository.
 func lastCommit(ctx context.Context, path string) (*commit, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
@@ -137,7 +137,8 @@ func authorName(name string) string {
 	return string(letters[:min(len(letters), maxAuthor)])
 }
 
-// blobName returns git's object id of a text: a SHA-1, or a SHA-256 for 64 digits. A removed file has zeros.
+// blobName returns git's object id of a text: a SHA-1, or a SHA-256 for 64 digits. For a removed file, the result is
+// zeros.
 func blobName(text []byte, digits int) string {
 	if text == nil {
 		return strings.Repeat("0", digits)

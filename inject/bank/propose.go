@@ -15,7 +15,7 @@ import (
 type Proposal struct {
 	// State, counts, approval, scope and times of the lesson are ignored. An empty slug becomes Slug(title, scope).
 	Lesson *lesson.Lesson
-	Text   []byte // a LESSON.md, instead of Lesson
+	Text   []byte // a LESSON.md file, instead of Lesson
 	Source string // program: "distill", "api", "writ", "ledger" or "import"; required
 	By     string // author, for the audit log
 	Scope  lesson.Scope
@@ -34,7 +34,7 @@ type Result struct {
 // maxConfidence is the maximum confidence of a program's lesson.
 const maxConfidence = 0.5
 
-// Propose writes a program's lesson. The error is Result.Err, or from the storage.
+// Propose writes a program's lesson. The error is Result.Err or an error of the storage.
 func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	all, err := b.ProposeAll(ctx, []Proposal{p})
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	return all[0], all[0].Err
 }
 
-// ProposeAll writes several lessons in one commit, each with a result. After an error, which is from the storage,
+// ProposeAll writes several lessons in one commit, and returns a result for each. err is an error of the storage; then
 // nothing is written.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (all Change, err error) {
@@ -60,7 +60,7 @@ func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []
 	return results, err
 }
 
-// propose adds the lesson of a proposal to the snapshot. A refusal is in the result; the error is from the storage.
+// propose adds the lesson of a proposal to the snapshot. A refusal is in the result; err is an error of the storage.
 func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, r Result, err error) {
 	q, err := s.quota(ctx)
 	if err != nil {
@@ -79,7 +79,8 @@ func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, 
 	return c, r, nil
 }
 
-// proposalEvent leaves out the lesson of a refused proposal, because its text was not accepted.
+// proposalEvent returns the event of a proposal. The event of a refused proposal does not name the lesson, because its
+// text was not accepted.
 func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	e := lesson.Event{Time: s.now, Action: "propose", By: p.By, Source: p.Source, Tenant: p.Scope.Tenant, Agent: p.Scope.Agent}
 	if r.Err == nil {
@@ -98,7 +99,7 @@ func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	return e
 }
 
-// highestNumber includes archived lessons, so that no number is used twice.
+// highestNumber returns the highest number of a lesson in the scope, archived or not, so that no number is used twice.
 func (s *snapshot) highestNumber(scope lesson.Scope) int {
 	if s.numbers == nil {
 		s.numbers = map[lesson.Scope]int{}
@@ -110,7 +111,7 @@ func (s *snapshot) highestNumber(scope lesson.Scope) int {
 	return s.numbers[scope]
 }
 
-// add lets later proposals of the commit see the lesson.
+// add adds a lesson to the snapshot, for later proposals of the same commit.
 func (s *snapshot) add(l *lesson.Lesson) {
 	if s.numbers != nil {
 		s.numbers[l.Scope] = max(s.numbers[l.Scope], l.Number)
@@ -202,7 +203,7 @@ func formatAndParse(l *lesson.Lesson) (*lesson.Lesson, error) {
 	return out, nil
 }
 
-// asRefused converts only errors about the text.
+// asRefused returns an error about a text as a *Refused.
 func asRefused(err error) error {
 	if faults, ok := errors.AsType[lesson.ValidationErrors](err); ok {
 		return &Refused{faults}
@@ -210,8 +211,8 @@ func asRefused(err error) error {
 	return newRefused(lesson.CodeInvalid, "", "%v", err)
 }
 
-// checkLesson returns the findings, and a *Refused for an expired lesson or an error. If file is not nil, the lesson
-// was converted from file, and the findings name the fields of file.
+// checkLesson returns the findings, and a *Refused if the lesson is expired or a finding is an error. If file is not
+// nil, the lesson was converted from file, and the findings name the fields of file.
 func (b *Bank) checkLesson(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, error) {
 	findings := b.checks(s).CheckLesson(l, s.book)
 	if file != nil {

@@ -60,7 +60,7 @@ func (s *snapshot) recentEvents(ctx context.Context) ([]lesson.Event, error) {
 	}
 }
 
-// isWrite includes refused proposals.
+// isWrite reports whether an action counts as a write. A refused proposal counts, too.
 func isWrite(action string) bool {
 	return slices.Contains([]string{"propose", "refuse", "revise", "withdraw"}, action)
 }
@@ -82,7 +82,7 @@ func (q *quota) spend(s lesson.Scope) error {
 	return nil
 }
 
-// addLesson also counts a program's lesson that waits for approval.
+// addLesson counts a lesson of a tenant. A program's lesson also counts as waiting while it waits for approval.
 func (q *quota) addLesson(l *lesson.Lesson) {
 	q.lessonsByTenant[l.Scope.Tenant]++
 	if l.Approval.Source != "" && l.State == lesson.Quarantined {

@@ -10,7 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxLessons is also the limit of a directory.
+// maxLessons limits the lessons of a bank. A directory has the same limit.
 const maxLessons = 50_000
 
 // Replace replaces all lessons by texts, except archived lessons. The results are events of the changed lessons and
@@ -37,8 +37,8 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 	return changed, findings, err
 }
 
-// CopyIn adds the texts of a different bank, which has checked them, and replaces texts of equal names. n is the number
-// of texts outside of the archive.
+// CopyIn adds the texts of a different bank, which has checked them, and replaces texts with the same names. n is the
+// number of texts outside of the archive.
 func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
 	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		next := *s
@@ -62,7 +62,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 	return n, nil
 }
 
-// withArchive keeps the archive, because lessons may refer to archived lessons.
+// withArchive returns texts together with the archived texts in all, because lessons may refer to archived lessons.
 func withArchive(texts, all map[string][]byte) map[string][]byte {
 	out := maps.Clone(texts)
 	for name, text := range all {

@@ -30,7 +30,7 @@ const Archive = lesson.ArchiveDir + "/"
 type Reading struct {
 	Texts    map[string][]byte
 	Problems []lesson.Problem // of unreadable texts, which are not in Texts
-	Version  string           // changes with every text outside of the archive
+	Version  string           // changes whenever a text outside of the archive changes
 }
 
 // Change is one change of a storage.
@@ -41,7 +41,7 @@ type Change struct {
 	Log     []lesson.Event          // to append
 }
 
-// Edit replaces a text. Old is nil for a new name, New for a removal.
+// Edit replaces a text. Old is nil for a new name, and New is nil for a removal.
 type Edit struct {
 	Name     string
 	Old, New []byte

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Lines of rustc, clippy and cargo test.
+// Patterns of lines of rustc, clippy and cargo test.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -49,7 +49,7 @@ func rustFailure(file, code, message string) Failure {
 	return Failure{Tool: "cargo check", Type: TypeAnalysis, File: file, Subject: code, Error: withSubject(code, message)}
 }
 
-// readCargoTest reads a test's output from its header, line i.
+// readCargoTest reads a test's output. Line i is its header.
 func (r *failureReader) readCargoTest(i int, name string) {
 	file, message := "", ""
 	for n, text := range r.lines[i+1:] {

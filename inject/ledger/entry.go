@@ -76,7 +76,7 @@ func Decode(r io.Reader) (Entry, error) {
 			faults = append(faults, fmt.Errorf("%s appears twice; remove one", m.key))
 		case json.Unmarshal(m.value, text) != nil || m.value[0] != '"':
 			faults = append(faults, fmt.Errorf("%s is not a string; put it in quotes", m.key))
-			*text = string(m.value) // Validate then does not report the field as missing
+			*text = string(m.value) // so that Validate does not report the field as missing
 		}
 	}
 	return e, errors.Join(append(faults, e.Validate())...)
@@ -87,7 +87,7 @@ type member struct {
 	value json.RawMessage
 }
 
-// members keeps duplicate keys, unlike a struct or a map.
+// members returns the members of a JSON object. It keeps duplicate keys, unlike a struct or a map.
 func members(raw []byte) ([]member, error) {
 	wrapErr := func(err error) error { return fmt.Errorf("the entry is not one JSON object: %w", err) }
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -123,7 +123,7 @@ type field struct {
 	text        *string
 }
 
-// fields keeps the order of the contract.
+// fields returns the fields in the order of the contract.
 func (e *Entry) fields() []field {
 	return []field{
 		{"intent_id", "Intent ID", maxIntent, &e.IntentID},
@@ -175,7 +175,7 @@ func (e *Entry) sanitize() Entry {
 // Summary returns an error on one line of at most 500 characters.
 func Summary(text string) string { return truncate(singleLine(text), MaxSummary) }
 
-// truncate marks a longer text with three dots.
+// truncate cuts a text after n characters, and marks the cut with three dots.
 func truncate(s string, n int) string {
 	if short := clip(s, n); short != s {
 		return short + "..."
@@ -194,7 +194,7 @@ func (e *Entry) signature() string {
 // labelType follows the time in the first line of an entry.
 const labelType = "Failure Type"
 
-// render gives equal bytes for equal entries at equal times.
+// render returns the text of the entry. Equal entries at equal times give equal bytes.
 func (e *Entry) render(at time.Time, eol string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- [%s] **%s:** %s%s", at.UTC().Format(time.RFC3339), labelType, e.Type, eol)
@@ -220,7 +220,7 @@ func (e *Entry) key(eol string) string {
 	return f[2].bullet(eol) + f[3].bullet(eol)
 }
 
-// codeSpan fences a path with more backticks than it has in a row.
+// codeSpan encloses a path in more backticks than the path has in a row.
 func codeSpan(s string) string {
 	fence := "`"
 	for strings.Contains(s, fence) {

@@ -24,12 +24,12 @@ type Failure struct {
 type Output struct {
 	Text    string
 	Command []string // program and arguments
-	Dir     string   // absolute; paths below become relative
-	Module  string   // Go module in Dir, because go test prints packages; "" without one
+	Dir     string   // absolute path; paths below it become relative
+	Module  string   // Go module in Dir, because go test prints packages instead of folders; "" if none
 }
 
-// Failures returns the distinct failures in order. The form of the output decides about the tool, because `make check`
-// or `npm test` may run every tool. For tools without a reader here, the command decides.
+// Failures returns the distinct failures in order. The form of the output tells which tool ran, because `make check` or
+// `npm test` may run every tool. The command tells it only if the tool has no reader in this package.
 func Failures(o Output) []Failure {
 	r := &failureReader{out: o, lines: strings.Split(strings.ReplaceAll(stripEscapes(o.Text), "\r\n", "\n"), "\n")}
 	r.readGoTest()
@@ -82,7 +82,7 @@ func (r *failureReader) distinctFailures() []Failure {
 	return out
 }
 
-// relative returns a path with slashes; below the command's folder, a relative path.
+// relative returns a path with slashes. A path below the command's folder becomes relative.
 func (r *failureReader) relative(path string) string {
 	path = strings.TrimSpace(path)
 	if rel, err := filepath.Rel(r.out.Dir, path); err == nil && !strings.HasPrefix(rel, "..") {
@@ -120,7 +120,7 @@ func withSubject(subject, message string) string {
 	return subject + ": " + message
 }
 
-// Entry returns an unresolved entry for a command's failure. The rule is to run the command.
+// Entry returns an unresolved entry for a command's failure. Its rule is to run the command.
 func (f *Failure) Entry(intent string, command []string) Entry {
 	quoted := codeSpan(singleLine(truncate(shell.Quote(command...), 200)))
 	cause := fmt.Sprintf("Found by %s (%s).", quoted, f.Tool)
@@ -145,14 +145,14 @@ func (f *Failure) Entry(intent string, command []string) Entry {
 	}
 }
 
-// DidNotRun reports whether make has no such target or npm has no such script, so the command did not do its task.
+// DidNotRun reports whether a command did nothing, because make has no such target or npm has no such script.
 func DidNotRun(text string) bool {
 	return strings.Contains(text, "*** No rule to make target '") && strings.Contains(text, "'.  Stop.") && !strings.Contains(text, "needed by '") ||
 		strings.Contains(text, " Missing script: ") || strings.Contains(text, "ERR_PNPM_NO_SCRIPT")
 }
 
-// UnrecognizedFailure returns the failure of a command whose output Failures does not recognize: the last lines of the
-// output.
+// UnrecognizedFailure returns a failure for a command whose output Failures does not recognize. Its error is the last
+// lines of the output.
 func UnrecognizedFailure(command []string, code int, text string) Failure {
 	lines := strings.Split(stripEscapes(text), "\n")
 	var lastLines []string
@@ -177,7 +177,7 @@ func UnrecognizedFailure(command []string, code int, text string) Failure {
 	return f
 }
 
-// unresolved stays until a person or agent writes a resolution.
+// unresolved is the resolution until a person or an agent writes one.
 const unresolved = "None yet: it was recorded when it failed."
 
 func lintFailure(tool, file, rule, message string) Failure {

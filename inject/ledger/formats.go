@@ -9,11 +9,11 @@ import (
 	"github.com/reviewdog/errorformat/fmts"
 )
 
-// maxFormatLine keeps the library's scanner from stopping without an error at a line of 64 KB.
+// maxFormatLine limits the length of a line, because the library's scanner stops without an error at a line of 64 KB.
 const maxFormatLine = 4 << 10
 
-// readKnownFormat reads formats of the library errorformat, such as rubocop, phpstan or dotnet. The command decides,
-// because a line may fit several formats.
+// readKnownFormat reads the formats of the library errorformat, such as rubocop, phpstan or dotnet. The command selects
+// the format, because a line may fit several formats.
 func (r *failureReader) readKnownFormat() {
 	name := formatOf(r.out.Command)
 	if name == "" {
@@ -50,8 +50,8 @@ func (r *failureReader) readKnownFormat() {
 	}
 }
 
-// formatOf returns the first program of a command that the library knows, as in bundle exec rubocop, vendor/bin/phpstan
-// and dotnet build.
+// formatOf returns the name of the first program in a command that the library knows, as in bundle exec rubocop,
+// vendor/bin/phpstan and dotnet build.
 func formatOf(command []string) string {
 	known := fmts.DefinedFmts()
 	for _, word := range command {

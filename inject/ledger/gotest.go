@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Lines of go test.
+// Patterns of lines of go test.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -38,7 +38,7 @@ func (r *failureReader) readGoTest() {
 			continue
 		}
 		r.lines[i] = strings.TrimRight(e.Output, "\n")
-		if e.Action != "output" { // for the other readers; "build-output", for example, comes from a compiler
+		if e.Action != "output" { // left for the other readers; "build-output", for example, comes from a compiler
 			continue
 		}
 		p := packages[e.Package]
@@ -58,13 +58,13 @@ func (r *failureReader) readGoTest() {
 // goPackage is the state of reading one package.
 type goPackage struct {
 	r           *failureReader
-	test        string         // printed the current lines
-	failedOrder []string       // in the order of their lines
+	test        string         // test that printed the current lines
+	failedOrder []string       // failed tests in the order of their lines
 	failed      map[string]int // line by test
 	messages    map[string]goMessage
-	panicText   string // of the panic that ended the process
+	panicText   string // text of the panic that ended the process
 	panicFile   string // first file of the project in the panic's stack
-	lastLine    string // not blank
+	lastLine    string // last line that is not blank
 }
 
 const noMessage = "the test failed without a message"
@@ -112,8 +112,8 @@ func (p *goPackage) readLine(at int, text string) {
 	}
 }
 
-// readBelow reads the rest of a message, as from assertion libraries: "Error: Not equal:", then the expected and the
-// actual value.
+// readBelow reads the lines below the start of a message. Assertion libraries print "Error: Not equal:", then the
+// expected and the actual value.
 func (p *goPackage) readBelow(text string) {
 	output, ok := p.messages[p.test]
 	switch {
@@ -127,7 +127,7 @@ func (p *goPackage) readBelow(text string) {
 	p.messages[p.test] = output
 }
 
-// addFailures also resets the state.
+// addFailures adds the package's failures, and resets the state for the next package.
 func (p *goPackage) addFailures(at int, name, outcome string) {
 	dir := p.r.folder(name)
 	for _, test := range p.failedOrder {
@@ -156,7 +156,7 @@ func (p *goPackage) hasFailedSubtest(test string) bool {
 	return slices.ContainsFunc(p.failedOrder, func(other string) bool { return strings.HasPrefix(other, test+"/") })
 }
 
-// folder returns the import path for a package outside of the module.
+// folder returns the folder of a package, or the import path of a package outside of the module.
 func (r *failureReader) folder(pkg string) string {
 	if pkg == r.out.Module {
 		return ""

@@ -44,13 +44,13 @@ type Result struct {
 
 // Ledger is an AGENT.md file, which goroutines and processes may use concurrently.
 type Ledger struct {
-	Path string // may be absent
+	Path string // the file may be missing
 	Now  func() time.Time
 }
 
-// Record appends the new entries in one step, with an outcome for each. err reports an invalid entry. A write failure
-// is not an error, because callers first report the original failure: the results are Failed, and the trace has the
-// entries. traceErr means that the trace cannot be written.
+// Record appends the new entries in one step, and returns an outcome for each entry. err reports an invalid entry. A
+// write failure is not an error, because callers first report the original failure: the results are Failed, and the
+// trace has the entries. traceErr means that the trace cannot be written.
 func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result, traceErr error, err error) {
 	for i := range entries {
 		if err := entries[i].Validate(); err != nil {
@@ -80,7 +80,7 @@ func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result
 	return results, l.trace(results), nil
 }
 
-// append sets the status of each result.
+// append writes the new entries to the file, and sets the status of each result.
 func (l *Ledger) append(ctx context.Context, results []Result) error {
 	path, err := resolveTarget(l.Path)
 	if err != nil {
@@ -117,7 +117,7 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 	return writeFile(path, text[:pos], []byte(insert), text[pos:])
 }
 
-// containsEntry accepts both kinds of line endings.
+// containsEntry reports whether a section contains an entry, with either kind of line ending.
 func containsEntry(sectionText []byte, e *Entry) bool {
 	return bytes.Contains(sectionText, []byte(e.key("\n"))) || bytes.Contains(sectionText, []byte(e.key("\r\n")))
 }
@@ -140,7 +140,7 @@ func resolveTarget(path string) (string, error) {
 	return resolveTarget(resolved)
 }
 
-// writeFile keeps the mode. A reader sees the old or the new bytes, never a mixture.
+// writeFile replaces a file, and keeps its mode. A reader sees the old or the new bytes, never a mixture.
 func writeFile(path string, parts ...[]byte) error {
 	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(path); err == nil {

@@ -20,9 +20,9 @@ const (
 	slugDigits     = 8   // of the signature
 )
 
-// Lessons returns a lesson for each entry, the newest first. Its triggers are the file's path in the user's words, and
-// the stable part of the error in tool errors. The lessons have no approval. Entries with equal failure and rule have
-// equal slugs, in every version of the file.
+// Lessons returns a lesson for each entry, the newest first. The file's path in the user's words, or the stable part of
+// the error in a tool error, triggers the lesson. The lessons have no approval. Entries with the same failure and rule
+// have the same slug, in every version of the file.
 func Lessons(text []byte) []*lesson.Lesson {
 	entries := Entries(text)
 	out := make([]*lesson.Lesson, 0, len(entries))
@@ -73,8 +73,8 @@ func clip(s string, n int) string {
 	return s
 }
 
-// pathPhrase returns a path as a keyword. A long path, one without an extension, or a name that every project has, such
-// as main.go, gives "".
+// pathPhrase returns a path as a keyword. The result is "" for a long path, for a path without an extension, and for a
+// name that every project has, such as main.go.
 func pathPhrase(file string) string {
 	base := path.Base(file)
 	stem := strings.TrimSuffix(base, path.Ext(base))
@@ -93,7 +93,7 @@ func pathPhrase(file string) string {
 // ruleCode matches codes such as TS2322 and F401. Other words with digits differ from error to error.
 var ruleCode = regexp.MustCompile(`^[(\[]?[A-Z]{1,5}\d{2,5}[)\]]?:?$`) //nolint:gochecknoglobals // immutable
 
-// errorPhrase returns the longest words in a row without volatile words, or "" if they are too short.
+// errorPhrase returns the longest sequence of words without a volatile word, or "" if the sequence is too short.
 func errorPhrase(text string) string {
 	var run []string
 	best, quoted := "", false
@@ -121,7 +121,7 @@ func errorPhrase(text string) string {
 	return phrase
 }
 
-// isVolatile recognises numbers, paths and quotations.
+// isVolatile reports whether a word is a number, a path or a quotation.
 func isVolatile(word string) bool {
 	return !ruleCode.MatchString(word) && strings.ContainsAny(word, "0123456789/\\`'\"*<>{}$=|")
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Lines of eslint, jest and vitest.
+// Patterns of lines of eslint, jest and vitest.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -18,8 +18,8 @@ var (
 	vitestFail = regexp.MustCompile(`^ ?(?:❯|×)? ?FAIL  (?:\|[^|]+\| )?(\S+\.[cm]?[jt]sx?)(?: > (.+)| \[ .+ \])$`)
 )
 
-// readESLint reads the default and the JSON output. Messages follow the line with their file. Warnings count only
-// without errors, because --max-warnings then failed the command.
+// readESLint reads the default and the JSON output. Messages follow the line with their file. Warnings count only if
+// there are no errors: then the command failed because of --max-warnings.
 func (r *failureReader) readESLint() {
 	found := map[string][]locatedFailure{}
 	file := ""
@@ -45,7 +45,7 @@ func (r *failureReader) readESLint() {
 	}
 }
 
-// readESLintJSON omits warnings.
+// readESLintJSON reads the errors in JSON output, without the warnings.
 func (r *failureReader) readESLintJSON(at int, text string) {
 	var files []struct {
 		FilePath string
@@ -98,7 +98,7 @@ func (r *failureReader) jestMessage(from int) string {
 	return message
 }
 
-// readVitest reads the FAIL lines before an error, which all have this error.
+// readVitest reads failed tests. All FAIL lines before an error have this error.
 func (r *failureReader) readVitest() {
 	var waiting []locatedFailure
 	for i, text := range r.lines {

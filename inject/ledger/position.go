@@ -45,7 +45,7 @@ func (r *failureReader) readPositions() {
 	}
 }
 
-// lineFailure returns false for a message that is not a failure.
+// lineFailure returns the failure in a message, or false if the message is not a failure.
 func (r *failureReader) lineFailure(i int, file, ext, message string, hasColumn bool) (Failure, bool) {
 	switch ext {
 	case "go":
@@ -71,8 +71,8 @@ func (r *failureReader) lineFailure(i int, file, ext, message string, hasColumn 
 	return Failure{}, false
 }
 
-// goLineFailure reads a linter's message, which ends with the linter's name, or one of the compiler or vet. Without a
-// column, it is a log line or a stack.
+// goLineFailure reads a message of a linter, which ends with the linter's name, or of the compiler or vet. A message
+// without a column is a log line or belongs to a stack.
 func goLineFailure(file, message string, hasColumn bool) (Failure, bool) {
 	if m := goLinter.FindStringSubmatch(message); m != nil {
 		return lintFailure("golangci-lint", file, m[2], m[1]), true
@@ -80,7 +80,7 @@ func goLineFailure(file, message string, hasColumn bool) (Failure, bool) {
 	return Failure{Tool: "go vet", Type: TypeAnalysis, File: file, Error: message}, hasColumn
 }
 
-// pyLineFailure reads pylint, ruff and mypy.
+// pyLineFailure reads a message of pylint, ruff or mypy.
 func (r *failureReader) pyLineFailure(i int, file, message string) (f Failure, ok bool) {
 	if m := pyRule.FindStringSubmatch(message); m != nil {
 		if n := pyNamed.FindStringSubmatch(m[2]); n != nil && strings.HasPrefix(message, m[1]+": ") {

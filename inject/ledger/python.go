@@ -49,7 +49,7 @@ func (r *failureReader) readPytest() {
 		for n := range sections {
 			s := &sections[n]
 			if s.name == key || strings.HasSuffix(s.name, " of "+key) {
-				message, s.name = s.message, "" // a later line with this name is from another file
+				message, s.name = s.message, "" // a later line with this name belongs to a different file
 				break
 			}
 		}
@@ -99,7 +99,7 @@ func (r *failureReader) pySections() []pySection {
 	return slices.DeleteFunc(out, func(s pySection) bool { return s.name == "" || s.message == "" })
 }
 
-// Patterns of ruff's full output: a line with the rule, then one with the location.
+// Patterns of ruff's full output: a line with the rule, then a line with the location.
 //
 //nolint:gochecknoglobals // immutable
 var (

@@ -21,7 +21,7 @@ type section struct {
 	endsInList bool   // the last line is in a list, so an entry needs no blank line before it
 }
 
-// findSection ignores headings in code fences and comments.
+// findSection returns the position of the entries. Headings in code fences and comments do not count.
 func findSection(text []byte) section {
 	s := section{start: len(text), end: len(text), lastEnd: len(text)}
 	closer := "" // closes the open fence or comment
@@ -109,11 +109,10 @@ func (s *section) insertion(text []byte, bullets, eol string) (at int, insert st
 // DatedEntry is an entry of a ledger with its time.
 type DatedEntry struct {
 	Entry Entry
-	At    time.Time // zero without a valid time
+	At    time.Time // zero if the entry has no valid time
 }
 
-// Entries returns the entries, the oldest first, without further text, and without entries that lack file, error or
-// rule.
+// Entries returns the entries, the oldest first. It skips other text, and entries that lack file, error or rule.
 func Entries(text []byte) []DatedEntry {
 	s := findSection(text)
 	var out []DatedEntry

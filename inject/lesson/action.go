@@ -17,7 +17,7 @@ type Action string
 const (
 	Approve    Action = "approve" // activate the current text
 	Reject     Action = "reject"  // keep inactive
-	StartTrial Action = "trial"   // activate and measure; by default, half of the picks are withheld
+	StartTrial Action = "trial"   // activate and measure; by default, half of the picks (uses) are withheld
 	Pause      Action = "pause"   // deactivate until a resume
 	Resume     Action = "resume"  // undo a pause
 	Retire     Action = "retire"  // deactivate and archive; measured results stay
@@ -134,7 +134,8 @@ func ApplyAction(l *Lesson, a Action, plan TrialPlan, actor string, now time.Tim
 	})
 }
 
-// deactivate stores the previous state for resume and restore. A paused lesson that is retired has two such states.
+// deactivate sets an inactive state, and keeps the previous state for resume and restore. A paused lesson that is
+// retired keeps two previous states.
 func (l *Lesson) deactivate(state State) {
 	if l.State == state {
 		return

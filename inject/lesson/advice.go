@@ -9,7 +9,7 @@ import (
 // MaxAdvice limits a lesson's advice in a block, in bytes.
 const MaxAdvice = 600
 
-// maxRaw limits how many bytes of a title or section are rendered or scanned. A section may have a megabyte.
+// maxRaw limits how many bytes of a title or section are rendered or scanned. A section may be a megabyte long.
 const maxRaw = 16 << 10
 
 // Text is a lesson as a model sees it: without hidden characters, role marks (such as "system:") and block delimiters.
@@ -37,8 +37,8 @@ func SanitizeLine(text string) string {
 	return ""
 }
 
-// Headline returns the title as one safe line, or a title made from the slug if nothing usable remains. In a block, it
-// follows "- [slug] ".
+// Headline returns the title as one safe line, or a title made from the slug if nothing usable remains. In a block, the
+// headline follows "- [slug] ".
 func (l *Lesson) Headline() string {
 	h := oneLine(l.Title)
 	if h == "" || hasDelimiter(h) {
@@ -54,7 +54,7 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(strings.Join(cleanLines(strings.Join(strings.Fields(clipBytes(s, maxRaw)), " ")), " ")), " ")
 }
 
-// Lines returns the advice without blank lines and code fences, in at most maxBytes bytes with line feeds. Longer
+// Lines returns the advice without blank lines and code fences, in at most maxBytes bytes including line feeds. Longer
 // advice is cut after a sentence or list item, or after a word if no sentence fits.
 func (t *Text) Lines(maxBytes int) []string {
 	lines, ends := t.lines, t.ends
@@ -126,7 +126,8 @@ func cutSentence(s string, limit int) string {
 
 func isFullWidthStop(r rune) bool { return r == '。' || r == '！' || r == '？' }
 
-// endsSentence does not count the full stop of an abbreviation or a list number.
+// endsSentence reports whether s ends with a sentence. The full stop of an abbreviation or a list number does not
+// count.
 func endsSentence(s string) bool {
 	s = strings.TrimRight(s, " \"'`)]”’")
 	r, size := utf8.DecodeLastRuneInString(s)
@@ -146,7 +147,7 @@ func endsSentence(s string) bool {
 	}
 }
 
-// hardCut cuts after a word, and appends " ...".
+// hardCut cuts the lines after a word, and appends " ...".
 func hardCut(lines []string, maxBytes int) []string {
 	const ellipsis = " ..."
 	out := []string{}
@@ -172,7 +173,7 @@ func hardCut(lines []string, maxBytes int) []string {
 	return out
 }
 
-// clipBytes cuts between characters.
+// clipBytes returns at most n bytes of s, cut between two characters.
 func clipBytes(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -98,7 +98,7 @@ func (r *reader) target(field string, n *node) (t Target) {
 	return t
 }
 
-// evidence reports a fault for an empty list.
+// evidence reads a list of references, and reports a fault if the list is empty.
 func (r *reader) evidence(n *node) []Evidence {
 	v, ok := n.get("evidence")
 	items := r.items("", n, "evidence", 0)
@@ -140,7 +140,7 @@ func (r *reader) preceptMapping(prefix string, n *node) *node {
 	return nil
 }
 
-// state returns "" for a missing key.
+// state returns the state under a key, or "" if the key is missing.
 func (r *reader) state(prefix string, n *node, key string) State {
 	s := State(r.text(prefix, n, key, false, 0, math.MaxInt))
 	if s != "" && !s.Valid() {

@@ -29,7 +29,7 @@ type word struct {
 	id   int32
 }
 
-// newAutomaton takes non-empty words. At least the root gets a full row.
+// newAutomaton returns an automaton for non-empty words. At least the root gets a full row.
 func newAutomaton(words []word, fullRows int) *automaton {
 	slices.SortFunc(words, func(x, y word) int {
 		return cmp.Or(slices.Compare(x.text, y.text), cmp.Compare(x.id, y.id))

@@ -66,8 +66,8 @@ func NewBook(lessons []*Lesson) *Book {
 	return b
 }
 
-// WithLessons returns a book of other lessons with the archived slugs of b. The book is not compiled: it serves checks,
-// and cannot match.
+// WithLessons returns a book of other lessons with the archived slugs of b. The book is not compiled: it is for checks
+// only, and cannot match.
 func (b *Book) WithLessons(lessons []*Lesson) *Book {
 	next := newBook(lessons)
 	next.archived = b.archived
@@ -139,8 +139,8 @@ func (b *Book) compile() {
 	}}
 }
 
-// Prepare builds the automaton, so that the first match does not wait. NewBook does not, because many books are only
-// checked.
+// Prepare builds the automaton, so that the first match does not wait. NewBook does not build it, because many books
+// are only checked.
 func (b *Book) Prepare() { b.automaton() }
 
 // addPhrases adds a lesson's phrases. numbers maps known phrases to their index in b.phrases.

@@ -40,8 +40,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: %s: %s%s", f.File, f.Severity, f.Code, field, f.Message)
 }
 
-// Codes that AIP-11 does not define. The findings are warnings, except an unknown kind in a lesson that a program
-// wrote.
+// Codes that AIP-11 does not define. The findings are warnings. Only an unknown kind in a lesson that a program wrote
+// is an error.
 const (
 	codeContradiction Code = "contradiction"
 	codeDeadKeyword   Code = "dead_keyword"
@@ -63,16 +63,16 @@ type Checker struct {
 	Now      time.Time                           // for the expiry date; zero skips this check
 	Resolve  func(Evidence) bool                 // whether a reference leads to a known object; nil skips the check
 	Secrets  func(text string) []string          // kinds of secrets and personal data in a text; nil skips the check
-	Backtest func(*Lesson) (fired, sessions int) // captured sessions: with a match, all; nil skips the check
+	Backtest func(*Lesson) (fired, sessions int) // numbers of captured sessions: with a match, and all; may be nil
 }
 
 const (
-	broadShare             = 0.6  // matches a larger share of the sessions
+	broadShare             = 0.6  // a trigger that matches a larger share of the sessions is broad
 	broadSessions          = 20   // no trigger is broad with fewer sessions
 	minDeadTriggerSessions = 1000 // sessions after which a trigger without a match is dead
 )
 
-// CheckBook checks every lesson of a book, also against the others. The findings are in the order of the slugs.
+// CheckBook checks every lesson of a book, alone and against the others. The findings are in the order of the slugs.
 func (c Checker) CheckBook(b *Book) []Finding {
 	var out []Finding
 	idx := b.overlaps()
@@ -122,7 +122,7 @@ func newFinding(l *Lesson, s Severity, code Code, field, format string, args ...
 	}
 }
 
-// severityFor returns a milder severity for a person's lesson.
+// severityFor returns Warning for a person's lesson, and Error for a program's lesson.
 func severityFor(l *Lesson) Severity {
 	if l.Approval.Source == "" {
 		return Warning
@@ -130,7 +130,7 @@ func severityFor(l *Lesson) Severity {
 	return Error
 }
 
-// checkAlone returns all findings but contradictions to other lessons.
+// checkAlone returns all findings except contradictions with other lessons.
 func (c Checker) checkAlone(l *Lesson, b *Book) []Finding {
 	out := append(unreadKeyFindings(l), overbroadFindings(l)...)
 	out = append(out, unknownKindFindings(l)...)
@@ -185,7 +185,7 @@ func unknownKindFindings(l *Lesson) []Finding {
 	return out
 }
 
-// isSyllable reports whether a character is a syllable or word. Two of them can be a phrase.
+// isSyllable reports whether a character is a syllable or a word, so that two characters can be a phrase.
 func isSyllable(r rune) bool { return runeKindOf(r) == loneKind || scriptOf(r) == hangul }
 
 type fieldPhrase struct{ field, text string }
@@ -257,7 +257,7 @@ func supersessionFindings(l *Lesson, b *Book) []Finding {
 	return out
 }
 
-// fileFindings checks file name, title of a caution, and advice.
+// fileFindings checks the file name, the title of a caution, and the advice.
 func fileFindings(l *Lesson) []Finding {
 	var out []Finding
 	base := strings.TrimSuffix(path.Base(strings.ReplaceAll(l.Path, "\\", "/")), ".md")
@@ -281,7 +281,7 @@ func fileFindings(l *Lesson) []Finding {
 	return out
 }
 
-// startsWithInstruction finds instructions such as "Look at the head of the file".
+// startsWithInstruction reports whether a text starts with an instruction, such as "Look at the head of the file".
 func startsWithInstruction(text string) bool {
 	first, _, _ := strings.Cut(strings.TrimLeft(NormalizeLookalikes(text), "-*•> \t\n0123456789."), ".")
 	_, forbids := stanceOf(first)
@@ -292,7 +292,7 @@ func startsWithInstruction(text string) bool {
 	), strings.Trim(firstWord(first), ",;:"))
 }
 
-// namesApproachToAvoid finds titles such as "Avoid retrying", "Never retry" or "Retrying a 403".
+// namesApproachToAvoid reports whether a title is like "Avoid retrying", "Never retry" or "Retrying a 403".
 func namesApproachToAvoid(title string) bool {
 	_, forbids := stanceOf(title)
 	return forbids || strings.HasSuffix(strings.ToLower(firstWord(title)), "ing")

@@ -76,7 +76,8 @@ func (o overlaps) contradicting(l *Lesson) []*Lesson {
 }
 
 // contradicts reports whether two lessons claim opposite outcomes, or one recommends an action that the other forbids.
-// Both must be active or undecided, and visible to one agent. A lesson does not contradict a lesson that it supersedes.
+// Both must be active or undecided, and visible to the same agent. A lesson does not contradict a lesson that it
+// supersedes.
 func (c *claim) contradicts(other *claim) bool {
 	a, b := c.lesson, other.lesson
 	return (opposedOutcomes(a, b) || c.hasOppositeAdvice(other)) && a.State.isActiveOrWaiting() && b.State.isActiveOrWaiting() &&

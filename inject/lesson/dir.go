@@ -93,14 +93,14 @@ type listing struct {
 	digest   hash.Hash // of the names, sizes, times and modes
 	row      []byte    // one file's part of the digest
 	problems []Problem // unreadable folders and links
-	folders  []string  // walked
-	roots    []root    // directory, and symbolic links in it
+	folders  []string  // folders of the walk
+	roots    []root    // the directory, and symbolic links in it
 }
 
-// listDir calls visit for each lesson file. A missing directory has none.
+// listDir calls visit for each lesson file. A missing directory has no files.
 func listDir(dir string, visit func(*listing, string, fs.FileInfo)) (*listing, error) {
 	l := &listing{dir: dir, visit: visit, digest: sha256.New()}
-	info, _ := os.Stat(dir) // walk returns the error
+	info, _ := os.Stat(dir) // walk reports the error
 	l.roots = []root{{dir, info}}
 	if err := l.walk("", nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the lessons: %w", err)
@@ -136,8 +136,8 @@ func (l *listing) addFile(name string, info fs.FileInfo) {
 
 func (l *listing) version() string { return hex.EncodeToString(l.digest.Sum(nil)) }
 
-// walk lists a folder with its subfolders. Links are followed, because the files of a Kubernetes volume are links,
-// except a link to one of the parents. The error is about the folder itself, or errTooManyFiles.
+// walk lists a folder with its subfolders. It follows links, because the files of a Kubernetes volume are links, but no
+// link to one of the parents. The error is about the folder itself, or errTooManyFiles.
 func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 	items, err := os.ReadDir(l.path(folder))
 	if err != nil {
@@ -190,7 +190,7 @@ func (l *listing) walkInto(name string, info fs.FileInfo, parents []fs.FileInfo)
 	}
 }
 
-// isSkipped finds the files of precept ("_"), and the files of editors and git (".").
+// isSkipped reports whether a name belongs to a file of precept ("_"), or of an editor or git (".").
 func isSkipped(name string) bool { return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") }
 
 func isLessonName(name string) bool {

@@ -142,7 +142,7 @@ func (ed *editor) onlyAppends(old, v *node, line int) bool {
 	return first > line && strings.HasPrefix(strings.TrimLeft(ed.lines[first-1], " "), "- ") && equalNode(old, &head)
 }
 
-// remove removes the field, and mappings that become empty.
+// remove removes the lines of the field, and of mappings that become empty.
 func (ed *editor) remove(m *node, path []string, stop int) {
 	i := indexKey(m, path[0])
 	if i < 0 {
@@ -169,7 +169,7 @@ func isOnlyPath(m *node, path []string) bool {
 	return len(path) == 1 || isOnlyPath(&m.keys[0].val, path[1:])
 }
 
-// removePath removes the field, and mappings that become empty.
+// removePath removes the field below m, and mappings that become empty.
 func removePath(m *node, path []string) {
 	i := indexKey(m, path[0])
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxIdlePolls is the number of polls after which a walk looks for changes that the kernel missed.
+// maxIdlePolls is the number of polls after which the watcher walks the directory for changes that the kernel missed.
 const maxIdlePolls = 30
 
 // errNoEvents means that the kernel may not report every change, as on a network mount to which other machines write.
@@ -22,7 +22,7 @@ var errNoEvents = errors.New("the file system does not report changes")
 // events receives the kernel's reports of changes, and decides which polls walk the directory. Walking 10,000 lessons
 // each second would take 5 % of a core.
 //
-// With the zero value, every poll walks.
+// With the zero value, every poll walks the directory.
 type events struct {
 	kernel    *fsnotify.Watcher // nil means no events
 	folders   map[string]bool   // watched by the kernel
@@ -56,7 +56,7 @@ func (e *events) close() {
 	*e = events{}
 }
 
-// channels returns nil channels without kernel events.
+// channels returns the kernel's channels, or nil channels without kernel events.
 func (e *events) channels() (chan fsnotify.Event, chan error) {
 	if e.kernel == nil {
 		return nil, nil
@@ -64,8 +64,8 @@ func (e *events) channels() (chan fsnotify.Event, chan error) {
 	return e.kernel.Events, e.kernel.Errors
 }
 
-// record makes the next poll walk, unless a walk skips the file. A removed or renamed folder is no longer watched,
-// because a new folder may take its name.
+// record makes the next poll walk, except after an event of a file that a walk skips. A removed or renamed folder is no
+// longer watched, because a new folder may take its name.
 func (e *events) record(event fsnotify.Event) {
 	if event.Has(fsnotify.Remove|fsnotify.Rename) && e.folders[event.Name] {
 		e.unwatch(event.Name)
@@ -105,7 +105,8 @@ func (e *events) watchFolders(l *listing) error {
 	for _, folder := range l.folders {
 		walked[folder] = true
 	}
-	// Remove old watches first: the kernel has one watch per folder, under both names of a renamed folder.
+	// Remove old watches first. The kernel has one watch per folder: if a folder was renamed, both of its names share
+	// the watch.
 	for folder := range e.folders {
 		if !walked[folder] {
 			e.unwatch(folder)
@@ -127,7 +128,7 @@ func (e *events) watchFolders(l *listing) error {
 			e.folders[folder] = true
 		}
 	}
-	if len(l.folders) == 0 { // missing directory
+	if len(l.folders) == 0 { // the directory is missing
 		e.dirty = true
 	}
 	return nil

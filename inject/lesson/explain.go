@@ -207,7 +207,7 @@ func targetsText(targets []Target) string {
 	return strings.Join(all, ", or ")
 }
 
-// FiredTriggers returns the triggers in the query, except tools, as spelled in the file.
+// FiredTriggers returns the lesson's triggers that occur in the query, except tools, as spelled in the file.
 func (l *Lesson) FiredTriggers(q *Query) []string {
 	var out []string
 	e := Explanation{Lesson: l}

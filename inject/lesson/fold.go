@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// fold makes runes equal that differ only in case (σ, ς and Σ). Turkish dotless and dotted i, the variants of an Arabic
-// letter, and digits of all scripts become equal, too.
+// fold maps runes that differ only in case (σ, ς and Σ) to one rune. The same applies to Turkish dotless and dotted i,
+// to the variants of an Arabic letter, and to the digits of all scripts.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		return rune(lowerASCII(byte(r))) //nolint:gosec // r is ASCII
@@ -36,7 +36,7 @@ func fold(r rune) rune {
 	return unicode.ToLower(smallest)
 }
 
-// asciiDigit relies on Unicode, where the ten digits of a script are consecutive.
+// asciiDigit returns the ASCII digit of a digit in any script. In Unicode, the ten digits of a script are consecutive.
 func asciiDigit(r rune) rune {
 	for _, t := range unicode.Nd.R16 {
 		if lo, hi := rune(t.Lo), rune(t.Hi); lo <= r && r <= hi {
@@ -168,8 +168,8 @@ func isWordBoundary(text []byte, at int) bool {
 	return (last >= utf8.RuneSelf || next >= utf8.RuneSelf) && !unicode.IsMark(next) && scriptOf(last) != scriptOf(next)
 }
 
-// isInvisible reports whether a word looks the same without the rune. Vowel signs of Arabic and Hebrew count, because
-// people usually omit them.
+// isInvisible reports whether a word looks the same without the rune. Vowel signs of Arabic and Hebrew count as
+// invisible, because people usually omit them.
 func isInvisible(r rune) bool {
 	switch {
 	case r == 0x0640, r >= 0x064B && r <= 0x0652, r == 0x0670: // Arabic elongation and vowel signs

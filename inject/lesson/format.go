@@ -241,7 +241,7 @@ func listNode[T any](list []T, entry func(T) node) *node {
 	return n
 }
 
-// optionalMap takes keys and values in turn, and omits keys with an empty value.
+// optionalMap returns a mapping of alternating keys and values, without the keys whose value is empty.
 func optionalMap(kv ...string) node {
 	n := node{kind: kindMap}
 	for i := 0; i+1 < len(kv); i += 2 {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// matchesGlob ignores case. A * matches any text and a ? any character; all other characters match themselves. A match
-// takes at most len(pattern) * len(name) steps.
+// matchesGlob reports whether a name matches a pattern, regardless of case. A * matches any text and a ? any character;
+// all other characters match themselves. A match takes at most len(pattern) * len(name) steps.
 func matchesGlob(pattern, name string) bool {
 	p, n := []rune(strings.ToLower(pattern)), []rune(strings.ToLower(name))
 	i, j, starAt, resume := 0, 0, -1, 0

@@ -53,7 +53,7 @@ func gptmeFields() []string {
 	}
 }
 
-// field returns the name in the form f of an AIP-11 field.
+// field returns the name that an AIP-11 field has in the form f.
 func (f Form) field(name string) string {
 	if f != FormGptme {
 		return name
@@ -82,8 +82,8 @@ func (f Form) narrowingRemedy() string {
 	return "narrow the keywords, or add not_keywords"
 }
 
-// unreadKeyFindings reports the keys under match that precept does not read. In gptme, they decide when a lesson is
-// shown.
+// unreadKeyFindings reports the keys under match that precept does not read. In gptme, these keys decide when a lesson
+// is shown.
 func unreadKeyFindings(l *Lesson) (out []Finding) {
 	front, _, _ := splitFrontmatter(l.Raw)
 	if l.Form != FormGptme || front == "" {
@@ -160,7 +160,7 @@ func GptmeText(l *Lesson) ([]byte, error) {
 	return out, nil
 }
 
-// status defaults to Active.
+// status returns the lesson's state, which is Active unless the file says otherwise.
 func (r *reader) status(n *node) State {
 	v, ok := n.get("status")
 	if !ok {

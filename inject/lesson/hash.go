@@ -35,7 +35,7 @@ func (l *Lesson) Hash() string {
 	if l.Scope != (Scope{}) { // an approval for one agent does not approve the lesson for all
 		hashList(h, []string{"tenant " + l.Scope.Tenant, "agent " + l.Scope.Agent})
 	}
-	if t.ByLikeness { // then more texts match than the approved phrases
+	if t.ByLikeness { // likeness lets more texts match than the approved phrases
 		hashList(h, []string{"like"})
 	}
 	return hex.EncodeToString(h.Sum(nil))

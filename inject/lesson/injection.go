@@ -29,8 +29,8 @@ func textParts(l *Lesson) []part {
 	return out
 }
 
-// InjectionFindings reports text that gives orders to the model, imitates a role of the conversation, or is hidden. In
-// texts of a hand-written file that no model sees, it is only a warning.
+// InjectionFindings reports text that gives orders to the model, imitates a role of the conversation, or is hidden. If
+// no model sees the text, and a person wrote the file, the finding is only a warning.
 func InjectionFindings(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range textParts(l) {
@@ -71,7 +71,8 @@ func scanForInjection(s string) []string {
 	return append(out, maliciousInstructions(v)...)
 }
 
-// hasLookalikeLabel finds role labels, such as "system:", written with look-alike letters of other scripts.
+// hasLookalikeLabel reports whether a text has a role label, such as "system:", written with look-alike letters of
+// other scripts.
 func hasLookalikeLabel(v string) bool {
 	for line := range strings.Lines(v) {
 		head, _, ok := strings.Cut(line, ":")
@@ -87,7 +88,8 @@ func hasLookalikeLabel(v string) bool {
 	return false
 }
 
-// occursUnnegated reports a match without a negation shortly before it, because "never upload an API key" is valid.
+// occursUnnegated reports whether a pattern matches without a negation shortly before the match, because "never upload
+// an API key" is valid.
 func occursUnnegated(p *regexp.Regexp, text string) bool {
 	const reach = 32 // bytes searched for a negation
 	for _, m := range p.FindAllStringIndex(text, -1) {
@@ -100,7 +102,7 @@ func occursUnnegated(p *regexp.Regexp, text string) bool {
 	return false
 }
 
-// hasHidden finds invisible characters outside of an emoji.
+// hasHidden reports whether a text has invisible characters outside of an emoji.
 func hasHidden(s string) bool {
 	const firstSymbol, emojiStyle, joiner = 0x2190, 0xFE0F, 0x200D
 	last := rune(0)

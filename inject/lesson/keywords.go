@@ -33,7 +33,7 @@ func deadPhraseFindings(l *Lesson) []Finding {
 	return out
 }
 
-// isFilePattern recognises file patterns with a literal * at one end: "*.proto", "locales/*".
+// isFilePattern reports whether a text is a file pattern with a literal * at one end: "*.proto", "locales/*".
 func isFilePattern(text string) bool {
 	const separators = "./-_"
 	name := strings.Trim(text, "*")
@@ -49,7 +49,8 @@ func hasBlob(s string) bool {
 	return slices.ContainsFunc(runs, isBlob)
 }
 
-// selfMatchFindings reports keywords that occur in the lesson's own text. A quotation of the lesson would trigger it.
+// selfMatchFindings reports keywords that occur in the lesson's own text. A quotation of the lesson would trigger the
+// lesson.
 func selfMatchFindings(l *Lesson) []Finding {
 	shown := l.Text()
 	ownText := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")

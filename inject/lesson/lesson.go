@@ -31,8 +31,8 @@ func (s State) Valid() bool {
 	return s.IsActive() || slices.Contains([]State{Candidate, Quarantined, Paused, Superseded, Expired, Archived, Rejected}, s)
 }
 
-// IsActive reports whether a lesson in this state may match. A benched lesson may, because its effect is still measured
-// now and then.
+// IsActive reports whether a lesson in this state may match. A benched lesson may match, because its effect is still
+// measured now and then.
 func (s State) IsActive() bool { return slices.Contains([]State{Trial, Active, Caution, Benched}, s) }
 
 // Form is the file format a lesson was read from.
@@ -44,8 +44,8 @@ const (
 	FormGptme Form = "gptme" // match.keywords and status
 )
 
-// Target restricts a lesson to some agents. All non-empty fields, which are globs, must match. One matching target
-// suffices.
+// Target restricts a lesson to some agents. All non-empty fields, which are globs, must match. One matching target of a
+// lesson suffices.
 type Target struct{ Operator, Role, Skill string }
 
 // Trigger holds the conditions under which a lesson applies.
@@ -102,11 +102,11 @@ type Lesson struct {
 	Confidence                 float64
 	SuccessCount, FailureCount int // claims of the author, not used for decisions
 	Supersedes                 []string
-	Prevents                   []string  // further error kinds and phrases that count as a recurrence
+	Prevents                   []string  // further kinds and phrases that count as a recurrence of the error
 	ExpiresAt                  time.Time // zero means never
 	State                      State     // Active unless the file names a different state
-	FormerState                State     // before the pause or retirement; otherwise empty
-	StateBeforePause           State     // before the pause, if then retired
+	FormerState                State     // state before the pause or retirement; otherwise empty
+	StateBeforePause           State     // state before the pause of a lesson that was retired while it was paused
 	Approval                   Approval
 	Scope                      Scope
 	Number                     int       // sequence number among an agent's lessons, from 1; 0 without an agent
@@ -133,8 +133,8 @@ func (l *Lesson) Support() int { return max(l.EvidenceCount, len(l.Evidence)) }
 // Book.StateAt.
 func (l *Lesson) IsActiveAt(now time.Time) bool { return l.State.IsActive() && !l.ExpiredAt(now) }
 
-// ArmHash returns the part of the content hash in the name of the lesson's arm. An edited lesson is therefore a new
-// arm.
+// ArmHash returns the part of the content hash that the name of the lesson's arm (treatment) contains. An edited lesson
+// is therefore a new arm.
 func (l *Lesson) ArmHash() string {
 	return l.ContentHash[:min(armDigits, len(l.ContentHash))]
 }

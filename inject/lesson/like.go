@@ -28,7 +28,7 @@ const (
 	minLike         = 0.55 // minimum score, before the corrections by likeBounds
 	rareInformation = 4.3  // sum of the shared weights at which rareDiscount applies
 	rarePhrase      = 4.5  // minimum weight of a phrase for relatedPhrase: in 1% of the sessions
-	freeWindows     = 4    // windows of a text without perDoubling
+	freeWindows     = 4    // number of windows in a text above which perDoubling applies
 )
 
 // likeBounds holds the limits for one kind of text: minimum sums of shared weights, and corrections of minLike.
@@ -61,7 +61,7 @@ const (
 // compared with one kind of text.
 type likePart struct {
 	lesson      int32              // index in likeIndex.lessons
-	textKinds   [numTextKinds]bool // compared with the part
+	textKinds   [numTextKinds]bool // kinds of text that are compared with the part
 	weight      float32            // relative to a phrase; 0 for a total part
 	totalWeight float32            // sum over the stems
 }
@@ -74,7 +74,7 @@ type likeTerm struct {
 	topicOf []int32 // lessons with this main topic
 }
 
-// likeIndex finds lessons that share stems with a window, and scores them. All but its pool is immutable.
+// likeIndex finds lessons that share stems with a window, and scores them. Everything except its pool is immutable.
 type likeIndex struct {
 	traffic       *Traffic
 	terms         map[string]*likeTerm
@@ -89,7 +89,7 @@ type likeIndex struct {
 	scratch       sync.Pool                // of *likeScratch
 }
 
-// newLikeIndex leaves the thresholds empty.
+// newLikeIndex returns an index without thresholds.
 func newLikeIndex(lessons []*Lesson, traffic *Traffic) *likeIndex {
 	x := &likeIndex{traffic: traffic, terms: map[string]*likeTerm{}, lessons: lessons, byErrorKind: map[detect.Kind][]int32{}, topicStems: map[int32][]string{}, byRequestKind: map[request.Kind][]int32{}}
 	x.groups = make([][]*likeTerm, related().groupCount)
@@ -135,7 +135,7 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 		about = inErrors
 	}
 	for _, s := range sortedSet(slices.Concat(add(titleWeight, l.Title, about), add(descriptionWeight, l.Trigger.Description, about))) {
-		if phraseCounts[s] > 0 { // confirmed by title or description
+		if phraseCounts[s] > 0 { // title or description confirms the stem
 			phraseCounts[s] += 2
 		}
 	}
@@ -191,8 +191,8 @@ type Resemblance struct {
 	index int32 // in likeIndex.lessons
 }
 
-// bestMatches returns at most one lesson for each text: a lesson with the kind of the error or request or, without one,
-// the best score.
+// bestMatches returns at most one lesson for each text: a lesson with the kind of the error or request or, if there is
+// none, the lesson with the best score.
 func (x *likeIndex) bestMatches(q *Query) []Resemblance {
 	s, _ := x.scratch.Get().(*likeScratch)
 	defer x.scratch.Put(s)
@@ -216,14 +216,14 @@ func (x *likeIndex) bestMatches(q *Query) []Resemblance {
 	return out
 }
 
-// shouldCompare returns false for an error with a known kind and a lesson with error kinds, because the exact match
-// compares the kinds.
+// shouldCompare reports whether a text is compared with a lesson. An error with a known kind is not compared with a
+// lesson with error kinds, because the exact match compares the kinds.
 func (x *likeIndex) shouldCompare(t *likeText, lesson int32) bool {
 	return len(t.kinds) == 0 || len(x.lessons[lesson].Trigger.ErrorKinds) == 0
 }
 
-// matchWindows returns the lesson that is most similar to a text, relative to its minimum score. Each window has one
-// candidate, the lesson with the highest score.
+// matchWindows returns the lesson that is most similar to a text, relative to the lesson's minimum score. Each window
+// has one candidate, the lesson with the highest score.
 func (x *likeIndex) matchWindows(s *likeScratch, t likeText) (Resemblance, bool) {
 	var best likeScore
 	var bestWindow window

@@ -98,7 +98,7 @@ func (b *Book) Likeness(q *Query, slug string, minShare float64) []Resemblance {
 }
 
 // MatchByMeaning returns a hit for a lesson that matches earlier words of a session by meaning. ok is false if a
-// condition, such as not_keywords, does not hold.
+// condition of the lesson, such as not_keywords, does not hold.
 func (b *Book) MatchByMeaning(q *Query, r Resemblance) (hit Hit, ok bool) {
 	i := slices.IndexFunc(b.active, func(c compiledLesson) bool { return c.lesson.Slug == r.Lesson.Slug })
 	if i < 0 || b.active[i].lesson.ContentHash != r.Lesson.ContentHash || !b.active[i].admits(q) || !b.active[i].isOffered(&matchState{}, q, "") || b.vetoes(int32(i), q) { //nolint:gosec // the number of lessons fits in an int32
@@ -139,7 +139,7 @@ func (l *Lesson) aboutErrors() bool {
 	return len(l.Trigger.Keywords)+len(l.Trigger.RequestKinds) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0
 }
 
-// Sentences returns the sentences and lines of a text, except those of function words only.
+// Sentences returns the sentences and lines of a text, except those that consist of function words.
 func Sentences(text string) (out []string) {
 	for w := range windowsOf(text) {
 		if s := strings.TrimSpace(w.text); len(out) == 0 || out[len(out)-1] != s {

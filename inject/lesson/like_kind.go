@@ -21,7 +21,8 @@ func patternKinds(l *Lesson) (kinds []detect.Kind) {
 	return kinds
 }
 
-// phraseKinds returns each request kind of at least half of the keywords, unless the lesson names kinds itself.
+// phraseKinds returns the request kinds that occur in at least half of the keywords, unless the lesson names kinds
+// itself.
 func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	if len(l.Trigger.RequestKinds) > 0 {
 		return nil
@@ -37,11 +38,11 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	return kinds
 }
 
-// maxKindShare is the share of captured sessions above which a kind says too little.
+// maxKindShare is the share of captured sessions above which a kind is too common to match a lesson.
 const maxKindShare = 0.05
 
-// matchErrorKind returns the lesson with an error pattern of the error's kind. The lesson must also share a word with
-// the error; the most shared words win.
+// matchErrorKind returns a lesson that has an error pattern of the error's kind and shares a word with the error. If
+// there are several, it returns the lesson with the most shared words.
 func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 	for _, k := range t.kinds {
 		if float64(x.traffic.sessionsByErrorKind[k]) > maxKindShare*float64(x.traffic.sessions) {
@@ -67,8 +68,9 @@ func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 	return best, found
 }
 
-// matchRequestKind returns the lesson whose keywords have the request's kind. The sentence must also share an equal or
-// related stem; the largest shared weight wins.
+// matchRequestKind returns a lesson whose keywords are requests of the same kind as the user's sentence. The lesson
+// must also have a stem that is equal or related to a stem of the sentence. If there are several, matchRequestKind
+// returns the lesson with the largest shared weight.
 func (x *likeIndex) matchRequestKind(s *likeScratch, t likeText) (best Resemblance, found bool) {
 	if t.from != fromWords || len(x.byRequestKind) == 0 {
 		return best, false

@@ -64,7 +64,8 @@ func (t *relatedTable) addTerm(term string) string {
 	return likeStem(term)
 }
 
-// isStem distinguishes stems from phrases and shapes (names in braces, endings of file names).
+// isStem reports whether a token is a stem, and not a phrase or a shape (a name in braces, or the ending of a file
+// name).
 func isStem(token string) bool {
 	return token == "" || token[0] != '{' && token[0] != '.' && !isPhrase(token)
 }
@@ -98,8 +99,8 @@ func (r *recentWords) add(word string) {
 	r.count = min(r.count+1, maxPhraseWords)
 }
 
-// stems yields the stem of the last word, of a synonym for the last two words (refund for "money back"), and the
-// phrases that end here.
+// stems yields the stem of the last word, the stem of a synonym for the last two words (refund for "money back"), and
+// the phrases that end with the last word.
 func (r *recentWords) stems(yield func(stem string) bool) {
 	if synonym := wordPairs[r.words[maxPhraseWords-2]+" "+r.words[maxPhraseWords-1]]; synonym != "" && !yield(canonical(englishStem(synonym))) {
 		return

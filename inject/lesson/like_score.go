@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// maxLikeWork limits the comparisons of one turn: visited parts of lessons plus bytes of text. So many steps take a
+// maxLikeWork limits the comparisons of one turn: visited parts of lessons plus bytes of text. This many steps take a
 // few milliseconds.
 const maxLikeWork = 1 << 17
 
@@ -40,8 +40,8 @@ type likeScore struct {
 	from         textKind
 }
 
-// score compares the distinct stems of a window with the lessons, and returns those that share enough. The result is
-// valid until the next call with s.
+// score compares the distinct stems of a window with the lessons, and returns the lessons that share enough stems. The
+// result is valid until the next call with s.
 func (x *likeIndex) score(s *likeScratch, stems []string, from textKind) []likeScore {
 	s.parts, s.lessons, s.scores = s.parts[:0], s.lessons[:0], s.scores[:0]
 	windowWeight := x.creditStems(s, stems, from)
@@ -67,7 +67,7 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from textKind) []likeS
 	return s.scores
 }
 
-// lessonsSharing yields the lessons that share stems with a user's window, with the shared weight.
+// lessonsSharing yields the lessons that share stems with a window of the user's text, each with the shared weight.
 func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int32, float32] {
 	return func(yield func(int32, float32) bool) {
 		s.parts = s.parts[:0]
@@ -118,7 +118,8 @@ func (x *likeIndex) creditStems(s *likeScratch, stems []string, from textKind) (
 	return windowWeight
 }
 
-// creditRelated stops after half of maxLikeWork, so that the other half remains for equal stems.
+// creditRelated credits a stem to related terms. It stops after half of maxLikeWork, so that the other half remains for
+// equal stems.
 func (x *likeIndex) creditRelated(s *likeScratch, stem string, c likeCredit) {
 	for _, g := range related().groups[stem] {
 		for _, t := range x.groups[g] {
@@ -145,7 +146,7 @@ func (x *likeIndex) weight(stem string) float32 {
 	return x.traffic.information(stem)
 }
 
-// likeCredit is a stem of a window for the tallies.
+// likeCredit is a stem of a window that is added to the tallies.
 type likeCredit struct {
 	from     textKind
 	stem     int // index in the window
@@ -155,7 +156,7 @@ type likeCredit struct {
 }
 
 // credit adds a window's stem to the parts with the equal or related term t. A total part counts each stem once. Other
-// parts count each term once, and a stem without an equal term only for one related term.
+// parts count each term once, and count a stem without an equal term only for one related term.
 func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 	if s.budget -= len(t.parts); s.budget < 0 {
 		return

@@ -12,7 +12,7 @@ import (
 
 // Limits of a text that is compared by likeness.
 const (
-	maxLikeText    = 16 << 10 // bytes; of a longer text, the first and last 8 KiB
+	maxLikeText    = 16 << 10 // bytes; only the first and last 8 KiB of a longer text are compared
 	maxLikeWindows = 256      // later windows are ignored
 	maxWindowStems = 48       // longer sentences are split
 )
@@ -40,13 +40,13 @@ func windowsOf(text string) iter.Seq[window] {
 	}
 }
 
-// isMarkup recognises a line with one XML tag, such as <uploaded_files>.
+// isMarkup reports whether a line is one XML tag, such as <uploaded_files>.
 func isMarkup(line string) bool {
 	line = strings.TrimSpace(line)
 	return strings.HasPrefix(line, "<") && strings.HasSuffix(line, ">") && !strings.ContainsAny(line, " \t")
 }
 
-// isProhibition recognises sentences such as "Please do not install packages."
+// isProhibition reports whether a sentence forbids something, such as "Please do not install packages."
 func isProhibition(sentence string) bool {
 	words := strings.FieldsFunc(strings.ToLower(sentence[:min(len(sentence), 64)]), func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' && r != '’' })
 	for len(words) > 0 && (words[0] == "please" || words[0] == "but" || words[0] == "and" || words[0] == "just" || words[0] == "you") {
@@ -61,7 +61,7 @@ func isProhibition(sentence string) bool {
 	return len(words) > 1 && words[1] == "not" && (words[0] == "do" || words[0] == "must" || words[0] == "should" || words[0] == "need")
 }
 
-// sortedSet works in place.
+// sortedSet sorts the stems in place, and removes duplicates.
 func sortedSet(stems []string) []string {
 	slices.Sort(stems)
 	return slices.Compact(stems)
@@ -153,7 +153,7 @@ func fileName(field string) string {
 	return strings.ToLower(field)
 }
 
-// maxStemmedBytes excludes hashes and encoded data.
+// maxStemmedBytes limits the length of a stemmed word. Longer words are hashes and encoded data.
 const maxStemmedBytes = 32
 
 // likeStem returns the stem of a word or of its synonyms, or "" for function words, numbers and single letters.
@@ -228,7 +228,7 @@ func englishStem(w string) string {
 	return normalizeEnding(w)
 }
 
-// stemPlural also handles verbs in the third person.
+// stemPlural removes the ending of a plural, or of a verb in the third person.
 func stemPlural(w string) string {
 	switch {
 	case strings.HasSuffix(w, "sses"), strings.HasSuffix(w, "shes"), strings.HasSuffix(w, "ches"), strings.HasSuffix(w, "xes"), strings.HasSuffix(w, "zes"):

@@ -26,7 +26,7 @@ const (
 // thresholds are computed. Concurrent readers may share it while no goroutine calls Add.
 type Traffic struct {
 	sessions              int
-	windowCount           int                                     // with repeated windows
+	windowCount           int                                     // including repeated windows
 	sessionsByStem        map[string]int                          // sessions with the stem
 	sessionsByErrorKind   map[detect.Kind]int                     // sessions with the kind
 	sessionsByRequestKind map[request.Kind]int                    // sessions with the kind
@@ -35,7 +35,7 @@ type Traffic struct {
 
 // trafficWindow represents all windows with the same stems.
 type trafficWindow struct {
-	text  string // of the first
+	text  string // text of the first window
 	count int
 }
 
@@ -120,7 +120,7 @@ type likeText struct {
 	kinds        []detect.Kind // of an error, the most specific first; nil also for a general kind such as build-failed
 }
 
-// windows skips single markup tags, and sentences of the user that forbid something.
+// windows yields the text's windows, except single markup tags and the user's sentences that forbid something.
 func (t *likeText) windows(yield func(window) bool) {
 	for w := range windowsOf(t.text) {
 		if isMarkup(w.text) || t.from == fromWords && isProhibition(w.text) {
@@ -212,7 +212,7 @@ func byScore(a, b scoreCount) int {
 	return 0
 }
 
-// keepBest appends r, and at twice the length drops all but the highest limit+1 scores.
+// keepBest appends r. When the list is twice as long as necessary, keepBest drops all but the highest limit+1 scores.
 func keepBest(list []scoreCount, r scoreCount, limit int) []scoreCount {
 	list = append(list, r)
 	if len(list) < 2*(limit+1) {

@@ -6,7 +6,7 @@ import (
 )
 
 // isFunctionWord reports whether a word has no meaning of its own, such as an article or a courtesy. Words such as
-// "again" and "every" do have one in a request.
+// "again" and "every" do have a meaning in a request.
 func isFunctionWord(w string) bool { return functionWords()[w] }
 
 //nolint:gochecknoglobals // immutable, made at first use

@@ -167,14 +167,14 @@ func (b *Book) scan(s *scratch, q *Query, text string, textID int32) {
 	})
 }
 
-// Limits of the tool names in a request. More are not compared.
+// Limits of the tool names in a request. Further names are not compared.
 const (
 	maxTools    = 1024
 	maxToolName = 256 // bytes
 )
 
-// isOffered reports whether the lesson has no tools, or one of them is offered by the request or is failedTool, which
-// is "" for the user's words. m caches the comparison with the request.
+// isOffered reports whether the lesson has no tools, or the request offers one of its tools, or one of them is
+// failedTool, which is "" for the user's words. m caches the comparison with the request.
 func (c *compiledLesson) isOffered(m *matchState, q *Query, failedTool string) bool {
 	tools := c.lesson.Trigger.Tools
 	if len(tools) == 0 || failedTool != "" && anyTool(tools, []string{failedTool}) {
@@ -186,8 +186,8 @@ func (c *compiledLesson) isOffered(m *matchState, q *Query, failedTool string) b
 	return m.toolOffered
 }
 
-// firesOnErrorOf reports whether an error kind from failedTool triggers the lesson. All tools can have errors of a
-// kind, so a lesson with tools needs an error of one of them.
+// firesOnErrorOf reports whether an error kind from failedTool triggers the lesson. Every tool can have errors of a
+// kind, so an error triggers a lesson with tools only if one of these tools failed.
 func (c *compiledLesson) firesOnErrorOf(m *matchState, q *Query, failedTool string) bool {
 	if failedTool == "" {
 		return c.isOffered(m, q, "")
@@ -200,13 +200,14 @@ func anyTool(patterns, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return len(n) <= maxToolName && anyGlob(patterns, n) })
 }
 
-// isExpiredOrSuperseded counts only superseding lessons whose scope admits the query.
+// isExpiredOrSuperseded reports whether the lesson is expired or superseded. A superseding lesson counts only if its
+// scope admits the query.
 func (c *compiledLesson) isExpiredOrSuperseded(q *Query) bool {
 	return c.lesson.ExpiredAt(q.Now) ||
 		slices.ContainsFunc(c.superseders, func(l *Lesson) bool { return l.IsActiveAt(q.Now) && l.Scope.admits(q) })
 }
 
-// admits checks all conditions but triggers and tools.
+// admits checks all conditions except triggers and tools.
 func (c *compiledLesson) admits(q *Query) bool {
 	return !c.isExpiredOrSuperseded(q) && c.lesson.Scope.admits(q) && c.lesson.Trigger.admitsModelAndAgent(q)
 }

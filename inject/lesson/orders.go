@@ -55,7 +55,7 @@ var injectionRules = sync.OnceValue(func() *instructionRules {
 	return &book
 })
 
-// readInstructionRule parses a section, and replaces <name> in a pattern by the part's alternatives.
+// readInstructionRule parses a section, and replaces <name> in a pattern by the alternatives of that part.
 func readInstructionRule(ruleName string, options []string, lines string, parts map[string][]string) instructionRule {
 	o := instructionRule{name: ruleName, forms: options, skipsNegated: slices.Contains(options, "avoided"), bySentence: slices.Contains(options, "by sentence")}
 	transform := norm.NFD.String // as in texts without accents; no change for English
@@ -90,7 +90,7 @@ func confusableSkeletons(words string) string {
 	return strings.Join(list, "|")
 }
 
-// mayContain is a cheap test that saves most matches of the regular expression.
+// mayContain reports whether a text may match. This cheap test saves most matches of the regular expression.
 func (o *instructionRule) mayContain(text string) bool {
 	return o.matchesNonASCII && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) ||
 		slices.ContainsFunc(o.words, func(w string) bool { return strings.Contains(text, w) })
@@ -143,7 +143,7 @@ func lowerCompatible(s string) string {
 	return strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(s))), " ")
 }
 
-// unaccented also replaces underscores by blanks.
+// unaccented removes accents, and replaces underscores by blanks.
 func unaccented(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -156,7 +156,7 @@ func unaccented(s string) string {
 	}, norm.NFD.String(s))
 }
 
-// sendsInOtherLanguage finds an address near a verb of sending and a word for a secret.
+// sendsInOtherLanguage reports whether a text has an address near a verb of sending and a word for a secret.
 func (b *instructionRules) sendsInOtherLanguage(bare string) bool {
 	const reach = 160 // bytes before and after the address
 	if !strings.Contains(bare, "http") && !strings.Contains(bare, "@") {

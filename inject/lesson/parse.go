@@ -20,7 +20,7 @@ func Parse(path string, raw []byte) (*Lesson, error) {
 	return l, nil
 }
 
-// parse keeps Body and Advice as substrings of raw where possible, to save memory.
+// parse parses a file. To save memory, Body and Advice are substrings of raw where possible.
 func parse(file, raw string) (*Lesson, ValidationErrors) {
 	lineFault := func(line int, format string, args ...any) (*Lesson, ValidationErrors) {
 		return nil, ValidationErrors{{Code: CodeInvalid, Line: line, Message: fmt.Sprintf(format, args...)}}
@@ -53,7 +53,7 @@ func parse(file, raw string) (*Lesson, ValidationErrors) {
 	gptme := isGptme(&root)
 	switch {
 	case root.kind == kindMap && !gptme && isOtherKindOfFile(&root):
-		// Checked first, because faults of a file that is not a lesson are useless.
+		// Checked first, because the faults of a file that is not a lesson are useless.
 		return fileFault("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", schemaID)
 	case len(faults) > 0:
 		return nil, faults
@@ -87,7 +87,7 @@ func invalidUTF8(text string) int {
 	return -1
 }
 
-// lineAt counts from 1.
+// lineAt returns the line at an offset, counted from 1.
 func lineAt(text string, offset int) int { return 1 + strings.Count(text[:offset], "\n") }
 
 // computeDerived computes the content hash, and quarantines a lesson that lacks an approval.
@@ -108,7 +108,7 @@ func (l *Lesson) needsReview() bool {
 }
 
 // lacksApproval reports whether the current text needs an approval. The approval of a different text does not count,
-// because an author could change an approved lesson. A program's lesson always needs one.
+// because an author could change an approved lesson. A program's lesson always needs an approval.
 func (l *Lesson) lacksApproval() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
 		return false // hand-written
@@ -137,7 +137,8 @@ func splitFrontmatter(raw string) (front, body string, ok bool) {
 	return "", "", false
 }
 
-// replaceLatin replaces letters such as ß and ø. unaccented cannot, because they are no ASCII letter with an accent.
+// replaceLatin replaces letters such as ß and ø. unaccented keeps them, because they are not ASCII letters with an
+// accent.
 func replaceLatin(text string) string {
 	return strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th", "ı", "i").Replace(text)
 }

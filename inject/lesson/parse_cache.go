@@ -25,8 +25,8 @@ func (p *ParseCache) get(e *entry) *entry {
 	return nil
 }
 
-// put replaces the cache by the entries without faults. A faulty entry depends on the earlier versions that its reader
-// has seen.
+// put replaces the cached entries by the entries without faults. A faulty entry is not shared, because it depends on
+// the earlier versions that its reader has seen.
 func (p *ParseCache) put(entries map[string]*entry) {
 	if p == nil {
 		return

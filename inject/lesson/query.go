@@ -10,8 +10,8 @@ import (
 // Query is the input of a match: new content of a turn, and properties of the request. The texts must not contain an
 // agent's reminders and environment blocks, or precept's blocks.
 type Query struct {
-	Words              []string    // new, of the user
-	Errors             []ErrorText // new, the newest last
+	Words              []string    // the user's new words
+	Errors             []ErrorText // new errors, the newest last
 	Tenant             string
 	Agent, Role, Skill string
 	Tags               []string

@@ -65,7 +65,7 @@ func scalars(items []node) []string {
 	return parts
 }
 
-// scalar also renders an empty list or mapping.
+// scalar renders a scalar, or an empty list or mapping.
 func scalar(v *node) string {
 	switch v.kind {
 	case kindMap:
@@ -86,8 +86,8 @@ func scalar(v *node) string {
 	}
 }
 
-// quoteYAML uses double quotes unless every YAML parser reads the plain string as a string. Go's escapes are valid in
-// YAML.
+// quoteYAML returns a string in double quotes, unless every YAML parser reads the plain string as a string. Go's
+// escapes are valid in YAML.
 func quoteYAML(s string) string {
 	if isPlain(s) {
 		return s
@@ -95,8 +95,8 @@ func quoteYAML(s string) string {
 	return strconv.Quote(strings.ToValidUTF8(s, "\ufffd"))
 }
 
-// isPlain is conservative: a letter first, then only letters, digits, single blanks and punctuation without a meaning
-// in YAML.
+// isPlain reports whether a string needs no quotes. The test is conservative: a letter first, then only letters,
+// digits, single blanks and punctuation without a meaning in YAML.
 func isPlain(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "true", "false", "null", "yes", "no", "on", "off", "y", "n", "inf", "nan":

@@ -16,7 +16,7 @@ type roleForm struct {
 	find         *regexp.Regexp // for texts from foldLookalikes
 	replacement  string         // $1 and $2 are groups of find, in the original characters
 	refused      bool           // refused by the injection scan, because no lesson needs it
-	needsCapital bool           // only with a capital, because "file system: ext4" is prose
+	needsCapital bool           // matches only with a capital, because "file system: ext4" is prose
 }
 
 // roleForms lists chat templates of known models, tags of tool calls, and plain labels and headings that start a turn.
@@ -64,7 +64,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 	}
 })
 
-// speaksAsRole reports whether the injection scan refuses a form in the text.
+// speaksAsRole reports whether a text has a form that the injection scan refuses.
 func speaksAsRole(s string) bool {
 	text, _ := foldLookalikes(s)
 	for _, f := range roleForms() {
@@ -107,7 +107,7 @@ func rewrite(s string) string {
 	return s
 }
 
-// rewrite takes the results of foldLookalikes for s.
+// rewrite replaces the form in s. text and offsets are the results of foldLookalikes for s.
 func (f *roleForm) rewrite(s, text string, offsets []int) string {
 	found := f.find.FindAllStringSubmatchIndex(text, -1)
 	if len(found) == 0 {

@@ -27,10 +27,10 @@ const (
 // reader reads a lesson from YAML, and collects the faults of the file.
 type reader struct{ errs ValidationErrors }
 
-// addError takes a line of the frontmatter, or 0.
+// addError records a fault in a line of the frontmatter; 0 means that the line is unknown.
 func (r *reader) addError(code Code, field string, line int, format string, args ...any) {
 	if line > 0 {
-		line++ // the opening --- line
+		line++ // for the opening --- line
 	}
 	r.errs = append(r.errs, ValidationError{Code: code, Field: field, Line: line, Message: fmt.Sprintf(format, args...)})
 }
@@ -53,7 +53,7 @@ func preceptTriggerKeys() []string {
 	return []string{"keywords", "not_keywords", "tools", "error_patterns", "error_kinds", "request_kinds", "models", "like"}
 }
 
-// remedyOf suggests to move, correct or remove an unknown key.
+// remedyOf returns advice to move, correct or remove an unknown key.
 func remedyOf(prefix, key string, known []string) string {
 	if (prefix == "" || prefix == "trigger") && slices.Contains(preceptTriggerKeys(), key) {
 		return "move it to trigger.metadata.precept." + key
@@ -89,7 +89,7 @@ func (r *reader) mapping(prefix string, n *node, key string, required bool) *nod
 	return v
 }
 
-// text returns the string under key, or "". A string without lo to hi characters is recorded as an error.
+// text returns the string under key, or "". If the string does not have lo to hi characters, an error is recorded.
 func (r *reader) text(prefix string, n *node, key string, required bool, lo, hi int) string {
 	v, ok := n.get(key)
 	field := join(prefix, key)

@@ -25,13 +25,13 @@ func cleanLines(s string) []string {
 	return kept
 }
 
-// SanitizeExcerpt returns an untrusted text that is safe inside a line of a block: cleaned, joined to one line, with
-// round brackets. Beyond maxBytes it is cut and ends with "...".
+// SanitizeExcerpt makes an untrusted text safe inside a line of a block: it cleans the text, joins its lines, and makes
+// its brackets round. A text of more than maxBytes is cut and ends with "...".
 func SanitizeExcerpt(s string, maxBytes int) string {
 	const read = 16 // bytes to read per byte of the result; cleaning may remove some
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
 	s = round(stripANSI(strings.ToValidUTF8(s[:min(len(s), read*maxBytes)], "")))
-	s = round(strings.Join(cleanLines(s), " ")) // cleaning may make a square bracket of an unusual one
+	s = round(strings.Join(cleanLines(s), " ")) // cleaning may turn an unusual bracket into a square bracket
 	if short := clipBytes(s, maxBytes); short != s {
 		return short + "..."
 	}
@@ -47,7 +47,7 @@ func stripANSI(s string) string {
 }
 
 // keepVisible drops control, format, tag and private-use characters. Line separators become line feeds, other white
-// space a space, and full-width characters normal ones.
+// space becomes a space, and full-width characters become normal characters.
 func keepVisible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -73,7 +73,7 @@ func isHidden(r rune) bool {
 	return isInvisible(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs, unicode.Noncharacter_Code_Point)
 }
 
-// stripComments repeats its search, because a removal may join the halves of another comment.
+// stripComments removes HTML comments. It repeats its search, because a removal may join the halves of another comment.
 func stripComments(s string) string {
 	for {
 		start := strings.Index(s, "<!--")

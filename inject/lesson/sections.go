@@ -41,7 +41,7 @@ type heading struct {
 	text              string
 }
 
-// headings skips code fences.
+// headings yields the headings outside of code fences.
 func headings(body string) iter.Seq[heading] {
 	return func(yield func(heading) bool) {
 		at, fence := 0, ""
@@ -95,7 +95,7 @@ func ParseHeading(line string) (level int, text string) {
 	return level, text
 }
 
-// isHeading ignores case and a final colon.
+// isHeading returns a function that recognizes a heading, regardless of case and a final colon.
 func isHeading(want string) func(string) bool {
 	return func(s string) bool { return strings.EqualFold(strings.TrimRight(s, ":"), want) }
 }

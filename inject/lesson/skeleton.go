@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// hasDelimiter also finds texts that look like a delimiter.
+// hasDelimiter reports whether a text contains a block delimiter, or a text that looks like one.
 func hasDelimiter(s string) bool {
 	k := confusableSkeleton(s)
 	return slices.ContainsFunc(delimiters(), func(d string) bool { return strings.Contains(k, d) })

@@ -6,7 +6,7 @@ import (
 )
 
 // supersedersBySlug returns for each slug the lessons that supersede it, directly or through others, even through
-// inactive ones. Lessons in a circle do not supersede each other.
+// inactive lessons. Lessons in a circle do not supersede each other.
 func supersedersBySlug(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Lesson {
 	direct := map[string][]string{}
 	for _, l := range lessons {
@@ -31,7 +31,7 @@ func supersedersBySlug(lessons []*Lesson, bySlug map[string]*Lesson) map[string]
 	return superseding
 }
 
-// reachable returns the sorted nodes that start leads to. start itself is included only on a circle.
+// reachable returns the sorted nodes that start leads to. start itself is included only if it is on a circle.
 func reachable(start string, edges map[string][]string) []string {
 	seen := map[string]bool{}
 	stack := slices.Clone(edges[start])

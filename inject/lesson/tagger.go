@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Tagger adds a tag to a query if one of the tag's phrases matches, like a keyword. The configuration key tags sets
-// them.
+// Tagger adds a tag to a query if one of the tag's phrases matches like a keyword. The configuration key tags sets tags
+// and phrases.
 type Tagger struct{ book *Book }
 
 // NewTagger returns a Tagger. rules holds phrases by tag.

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of the searched part of a text: only start and end of a long one, because people paste logs of megabytes, with
-// their own words before or after.
+// Limits of the searched part of a text: only the start and the end of a long text are searched, because people paste
+// logs of megabytes before or after their own words.
 const (
 	maxText  = 64 << 10    // bytes that are searched as a whole
 	halfText = maxText / 2 // bytes at the start and at the end of a longer text

@@ -120,7 +120,7 @@ func (t *Texts) parseAll(entries []*entry) {
 	wg.Wait()
 }
 
-// parse records faults and keeps the old lesson if the text is invalid.
+// parse parses a text. If the text is invalid, parse records its faults and keeps the old lesson.
 func (t *Texts) parse(e *entry) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -200,8 +200,8 @@ func (t *Texts) assemble() {
 	t.problems = problems
 }
 
-// byPrecedence orders entries by their claim to a slug. A copy that waits for an approval must not displace the active
-// lesson.
+// byPrecedence returns the entries in the order of their claims to a slug. A copy that waits for an approval must not
+// displace the active lesson.
 func (t *Texts) byPrecedence() []*entry {
 	rank := func(e *entry) int {
 		if e.lesson != nil && e.lesson.State.IsActive() {

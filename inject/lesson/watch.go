@@ -18,12 +18,12 @@ const (
 // Watcher reloads a directory of lessons when it changes. Only Run starts goroutines, and waits for them. Set the
 // fields before Run.
 //
-// Each poll walks the directory, unless the kernel reports changes and has reported none. A walk finds every change on
-// every file system, including swapped links, as in a Kubernetes volume. A walk cannot distinguish two changes within
-// one tick of the file system's clock, so the polls after a change also read the texts.
+// Each poll walks the directory, unless the kernel reports changes and has reported no change. A walk finds every
+// change on every file system, including swapped links, as in a Kubernetes volume. A walk cannot distinguish two
+// changes within one tick of the file system's clock, so the polls after a change also read the texts.
 type Watcher struct {
-	Poll     time.Duration // between polls; NewWatcher sets 1 s
-	Debounce time.Duration // without a change before a read; NewWatcher sets 100 ms
+	Poll     time.Duration // time between polls; NewWatcher sets 1 s
+	Debounce time.Duration // time without a change before a read; NewWatcher sets 100 ms
 	// Events asks the kernel for changes. Keep Events false in a bubble of testing/synctest, which cannot wait for the
 	// kernel.
 	Events bool
@@ -62,8 +62,8 @@ func (w *Watcher) Load() (*Book, []Problem, error) {
 	return book, problems, nil
 }
 
-// Run loads the directory and calls onBook, again after every change, until ctx ends. An unreadable directory does not
-// end Run, because it may be readable a second later.
+// Run loads the directory and calls onBook, and does so again after every change, until ctx ends. An unreadable
+// directory does not end Run, because it may be readable a second later.
 func (w *Watcher) Run(ctx context.Context) error {
 	ticker := time.NewTicker(w.Poll)
 	defer ticker.Stop()
@@ -141,8 +141,8 @@ func (w *Watcher) reload(ctx context.Context) {
 	}
 }
 
-// waitUnchanged waits for the debounce time without a change, at most maxSettle. Otherwise, a file could be read
-// between its truncation and its write. The result is false when ctx ends.
+// waitUnchanged waits until the directory has not changed for the debounce time, at most maxSettle. Otherwise, a file
+// could be read between its truncation and its write. The result is false when ctx ends.
 func (w *Watcher) waitUnchanged(ctx context.Context, version string) bool {
 	for waited := time.Duration(0); waited < maxSettle; waited += w.Debounce {
 		select {

@@ -92,7 +92,8 @@ func readYAML(src string) (root node, faults ValidationErrors) {
 	return root, c.errs
 }
 
-// exceedsYAMLLimits counts characters in quotes, too: no lesson comes close to the limits.
+// exceedsYAMLLimits reports whether a frontmatter exceeds the limits. Characters in quotes count, too: no lesson comes
+// close to the limits.
 func exceedsYAMLLimits(src string) bool {
 	openBrackets := 0
 	for line := range strings.Lines(src) {
@@ -132,7 +133,7 @@ func yamlError(src string, err error) ValidationError {
 	return f
 }
 
-// isIndentedByTab numbers lines from 1.
+// isIndentedByTab reports whether a line is indented by a tab. Lines count from 1.
 func isIndentedByTab(src string, line int) bool {
 	n := 0
 	for text := range strings.Lines(src) {
@@ -159,7 +160,7 @@ func lineOf(n ast.Node) int {
 	return 0
 }
 
-// node records a fault for values that lessons do not use.
+// node converts a value, and records a fault for values that lessons do not use.
 func (c *converter) node(n ast.Node, depth int) node {
 	out := node{line: lineOf(n)}
 	if depth > maxDepth {
@@ -205,7 +206,7 @@ func (c *converter) node(n ast.Node, depth int) node {
 	return out
 }
 
-// pairs records a fault for a repeated key.
+// pairs converts the pairs of a mapping, and records a fault for a repeated key.
 func (c *converter) pairs(values []*ast.MappingValueNode, depth int) []pair {
 	pairs := make([]pair, 0, len(values))
 	seen := make(map[string]bool, len(values))

@@ -215,7 +215,7 @@ func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	return minCosine
 }
 
-// compare stores the lesson that exceeds its threshold most.
+// compare stores, for the session, the lesson that exceeds its threshold most.
 func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 	if len(m.index.lessons) == 0 {
 		return nil

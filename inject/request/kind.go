@@ -19,7 +19,7 @@ type KindInfo struct {
 	Meaning string // description for the documentation
 }
 
-// KindMatch is a kind with the first sentence that has it.
+// KindMatch is a kind with the first sentence of this kind.
 type KindMatch struct {
 	Kind     Kind
 	Sentence string
@@ -97,7 +97,7 @@ var kindTable = sync.OnceValue(func() *table {
 	return t
 })
 
-// readTable leaves the index of the table empty.
+// readTable reads a table, and leaves its index empty.
 func readTable(text string) (*table, []row, error) {
 	t := &table{classes: map[string][]string{}, vocabulary: vocabulary{words: map[string]int{}, prefixes: map[string]int{}}}
 	numbers := map[string]int{}

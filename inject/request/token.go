@@ -70,7 +70,7 @@ func (s *search) tokenize(sentence string) {
 	}
 }
 
-// addToken returns false if the sentence has too many tokens.
+// addToken adds a token, or returns false if the sentence has too many tokens.
 func (s *search) addToken(word string, clause bool) bool {
 	if len(s.tokens) == maxTokens {
 		return false
@@ -278,7 +278,7 @@ func sentenceEnd(line string) int {
 	return len(line)
 }
 
-// unquotedLines skips code blocks, HTML comments and quotations.
+// unquotedLines yields the lines outside of code blocks, HTML comments and quotations.
 func unquotedLines(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		code, comment := false, false

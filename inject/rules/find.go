@@ -11,23 +11,23 @@ import (
 // File is a rules file inside of a text.
 type File struct {
 	Name         string // path as the agent wrote it, or the agent's usual name
-	Agent        string // owner of the marker
+	Agent        string // agent that writes the marker
 	Start, End   int    // offsets of the content
 	Unterminated bool   // no marker ends the content, so the user's text may follow
 }
 
-// Base splits at slashes and backslashes.
+// Base returns the last element of a path with slashes or backslashes.
 func Base(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "/")) }
 
 // marker is the frame that an agent writes around a rules file.
 type marker struct {
 	agent          string
 	open           *regexp.Regexp // groups: path; folder (of an AGENTS.md); tag or fence, closed after the content
-	closers        []string       // end the content; otherwise the next opening or the end of the text does
-	name           string         // if open has no group path
-	mustClose      bool           // an opening without a closer is no frame
+	closers        []string       // texts that end the content; if none, the next opening or the end of the text
+	name           string         // name of the file if open has no group path
+	mustClose      bool           // an opening without a closer does not count
 	acceptsAnyPath bool           // the frame contains only rules files
-	hint           string         // in every text with this frame; much faster to search than open
+	hint           string         // occurs in every text with this frame; much faster to search than open
 }
 
 // markers come from the packages of the agents and from recorded requests.
@@ -65,7 +65,7 @@ var markers = []marker{ //nolint:gochecknoglobals // an immutable list
 	{agent: "", hint: `="`, open: regexp.MustCompile(`<(?P<tag>[A-Za-z_][\w-]*)(?: [^>\n]*?)? (?:path|name|filePath|file|source)="(?P<path>[^"\n]*)"[^>\n]*>`)},
 }
 
-// knownNames are in lower case.
+// knownNames holds the usual names of rules files, in lower case.
 var knownNames = []string{ //nolint:gochecknoglobals // an immutable list
 	"claude.md", "claude.local.md", "agents.md", "agent.md", "agents.override.md", "gemini.md", "qwen.md", "codex.md", "crush.md", "warp.md",
 	"conventions.md", "copilot-instructions.md", "context.md", "rules.md", "opencode.md", "replit.md", "guidelines.md", "instructions.md",
@@ -186,7 +186,7 @@ func (f *File) parts(text string) []File {
 	return files
 }
 
-// group returns "" for a group that open does not have.
+// group returns the text of a named group in a match of m.open, or "" if there is no such group.
 func (m *marker) group(text string, at []int, name string) string {
 	i := m.open.SubexpIndex(name)
 	if i < 0 || at[2*i] < 0 {

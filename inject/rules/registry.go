@@ -16,7 +16,7 @@ import (
 	"precept/internal/file"
 )
 
-// RegistryName is a file in the folder of the lessons.
+// RegistryName is the name of the registry in the folder of the lessons.
 const RegistryName = "_rules.json"
 
 // State is the state of a section's measurement.
@@ -50,7 +50,7 @@ type RegisteredSection struct {
 	Ended   time.Time `json:"ended,omitzero"`
 }
 
-// ArmPrefix starts the arm of every section.
+// ArmPrefix starts the arm (treatment name) of every section.
 const ArmPrefix = trial.RulePrefix
 
 // Slug returns the arm's name: rule:FILE#section.
@@ -107,8 +107,8 @@ func Parse(name string, raw []byte) (*Registry, error) {
 }
 
 // SetStarts sets the start of each measurement for this process, and returns r. before is the previous registry, read
-// by this process; now is when it read r. A new measurement starts at now or later, because the model may have seen the
-// section in earlier sessions.
+// by this process; now is when the process read r. A new measurement starts at now or later, because the model may have
+// seen the section in earlier sessions.
 func (r *Registry) SetStarts(before *Registry, now time.Time) *Registry {
 	for i := range r.Sections {
 		s := &r.Sections[i]

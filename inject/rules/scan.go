@@ -120,7 +120,7 @@ func seenSection(content string, sections []Section, i int) SeenSection {
 	return out
 }
 
-// Files returns the most expensive files first.
+// Files returns the files, the most expensive first.
 func (s *Scan) Files() []SeenFile {
 	out := make([]SeenFile, 0, len(s.order))
 	for _, f := range s.order {

@@ -21,7 +21,7 @@ type Section struct {
 	Repeated   bool   // its text occurs more than once in the file
 }
 
-// maxName is in runes.
+// maxName limits a name, in runes.
 const maxName = 60
 
 var (
@@ -156,7 +156,7 @@ func (s *splitter) walk(from, to, parent int) {
 	}
 }
 
-// addBullets adds bullets and, with intro, the text before the first.
+// addBullets adds the bullets and, if intro is true, the text before the first bullet.
 func (s *splitter) addBullets(from, to, parent int, intro bool) {
 	i := from
 	for i < to && (s.lines[i].isCode || !bullet.MatchString(s.lines[i].text)) {
@@ -177,7 +177,7 @@ func (s *splitter) addBullets(from, to, parent int, intro bool) {
 	}
 }
 
-// bulletEnd returns the line of the next bullet, or of text at the left margin after a blank line.
+// bulletEnd returns the line after a bullet: the next bullet, or text at the left margin after a blank line.
 func (s *splitter) bulletEnd(i, to int) int {
 	for n := i + 1; n < to; n++ {
 		l := &s.lines[n]
@@ -198,7 +198,7 @@ func (s *splitter) isBlank(from, to int) bool {
 	return true
 }
 
-// add drops blank lines at the end, and returns the section's index.
+// add adds a section without the blank lines at its end, and returns the section's index.
 func (s *splitter) add(sec Section, from, to int) int {
 	for to > from && s.lines[to-1].text == "" {
 		to--

@@ -28,7 +28,7 @@ func Lines(text string) []string {
 // Normalize joins the result of Lines by line feeds.
 func Normalize(text string) string { return strings.Join(Lines(text), "\n") }
 
-// hashLength is the number of hex digits, as in the arms of lessons.
+// hashLength is the number of hex digits in a hash, as in the arms of lessons.
 const hashLength = 12
 
 // Hash returns a hash of the normalized text, which identifies a section.
@@ -67,7 +67,7 @@ func Locate(text string, lines []string, boundaries ...int) []Span {
 	return out
 }
 
-// startsLine is also true after a tag.
+// startsLine reports whether a line, or the text after a tag, starts at an offset.
 func startsLine(text string, at int, boundaries []int) bool {
 	return at == 0 || text[at-1] == '\n' || text[at-1] == '>' || isBoundary(boundaries, at)
 }
