@@ -175,7 +175,7 @@ func (a *agent) messages() []obj {
 		if i == len(list)-1 {
 			parts[len(parts)-1]["cache_control"] = obj{"type": "ephemeral"}
 		} else if len(parts) == 1 && parts[0]["type"] == "text" {
-			m["content"] = parts[0]["text"] // sent as parts once, as a string ever after
+			m["content"] = parts[0]["text"] // the agent sends parts once, and a string in all later requests
 		}
 	}
 	return list
@@ -202,8 +202,8 @@ func (a *agent) responsesItems() []obj {
 	return list
 }
 
-// cachedMessages returns the messages as a prefix cache compares them: text parts joined, cache_control and reminders
-// left out.
+// cachedMessages returns the messages as a prefix cache compares them: with joined text parts, without cache_control
+// and reminders.
 func cachedMessages(t tb, body []byte) []string {
 	t.Helper()
 	var b struct {
@@ -246,7 +246,8 @@ func flatten(m obj) obj {
 	return out
 }
 
-// joinText returns the text parts without reminders as one string, after any other parts.
+// joinText returns the joined text parts, without reminders, as a string. If the list has other parts, joinText returns
+// these parts, then the string.
 func joinText(list []any) any {
 	var s strings.Builder
 	var others []any
@@ -290,7 +291,8 @@ func newTestSession(t tb, form wireForm, cfg Config, book *lesson.Book, name str
 	}
 }
 
-// send sends the history as the next turn, and checks that the previous request's messages are a prefix.
+// send sends the history as the next turn, and checks that the previous request's messages are a prefix of the new
+// messages.
 func (s *testSession) send() Plan {
 	s.t.Helper()
 	p := s.sendBody(s.agent.body())

@@ -12,7 +12,7 @@ import (
 
 const loopMark = "[LOOP DETECTED]"
 
-// The warnings follow the second equal failure, and two failures later.
+// The first warning follows the second equal failure, and the second warning follows two failures later.
 func TestLoopCountsOnceAndWarnsTwice(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {

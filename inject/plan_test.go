@@ -424,8 +424,8 @@ func TestMainAgentKeepsItsBlockAfterSubAgentWithSameName(t *testing.T) {
 	}
 }
 
-// The provider keeps the history, so a block is sent only in the delta request of its turn. A request with the full
-// list gets all blocks.
+// A delta request contains only new items, because the provider keeps the history. A block is therefore sent only in
+// the request of its turn. A request with the full list gets all blocks.
 func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 	cfg := injectAll()
 	s := newTestSession(t, responses, cfg, newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")

@@ -104,7 +104,7 @@ func TestCautionStartsANewArm(t *testing.T) {
 	l := activeLesson("a", "deploy", "x")
 	text := l.Text()
 	advice := Config{}.Present(l, &text, c)
-	for i := range 300 { // fails with the lesson, succeeds without it
+	for i := range 300 { // each session fails with the lesson, and succeeds without it
 		a := trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: "a", Arm: advice.Arm, Eps: 0.2, Injected: i%5 > 0, Centre: 0.5, Offset: 0.7}}}
 		y := 0.0
 		if !a.Picks[0].Injected {

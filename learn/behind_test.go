@@ -38,7 +38,7 @@ func TestSessionAfterFailingBatchCloses(t *testing.T) {
 	f.beginSession(tenantA, "last", newAssignment(true))
 	f.advancePastClose()
 	assertEqual(t, "version of the last session", f.applied(last).Version, 1)
-	assertEqual(t, "closed sessions in the tally", f.Learner.Metrics.Closed.Load(), 1)
+	assertEqual(t, "closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 1)
 	assertEqual(t, "sessions set aside", f.Store.Metrics.SetAside.Load(), learn.CloseBatch)
 }
 
@@ -69,7 +69,8 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	}
 }
 
-// A reward that the learner first reads at close counts toward this number.
+// A reward that the learner first reads when a session closes counts toward the rewards after which the learner fits
+// the priors again.
 func TestRewardReadAtCloseCountsTowardRefit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -38,13 +38,13 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 	assertEqual(t, "version of the unrewarded session", f.applied(unrewarded).Version, 1)
 	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 2)
 	assertEqual(t, "rewarded sessions in the counters", f.counter("", "told"), 1)
-	assertEqual(t, "closed sessions in the tally", f.Learner.Metrics.Closed.Load(), 2)
-	assertEqual(t, "rewarded sessions in the tally", f.Learner.Metrics.Rewarded.Load(), 1)
+	assertEqual(t, "closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 2)
+	assertEqual(t, "rewarded sessions in the metrics", f.Learner.Metrics.Rewarded.Load(), 1)
 	if a := f.applied(unrewarded); a.Rewarded || a.Reward != 0 {
 		t.Errorf("applied state of the unrewarded session = %+v, want no reward", a)
 	}
 	f.closeDue(f.ctx())
-	assertEqual(t, "closed sessions in the tally after a second pass", f.Learner.Metrics.Closed.Load(), 2)
+	assertEqual(t, "closed sessions in the metrics after a second pass", f.Learner.Metrics.Closed.Load(), 2)
 }
 
 func TestManySessionsCloseInOnePass(t *testing.T) {
@@ -57,7 +57,7 @@ func TestManySessionsCloseInOnePass(t *testing.T) {
 	f.deliverAndCorrect()
 	f.advancePastClose()
 	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), float64(n))
-	assertEqual(t, "closed sessions in the tally", f.Learner.Metrics.Closed.Load(), int64(n))
+	assertEqual(t, "closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), int64(n))
 }
 
 func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
@@ -69,7 +69,7 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	f.backend.failNext("samples", 1, errDown)
 	f.advancePastClose()
 	if calls := f.backend.takeCalls(); slices.Contains(calls, "settle") {
-		t.Errorf("calls after samples could not be written = %v, want no settle", calls)
+		t.Errorf("calls after a failed write of samples = %v, want no settle", calls)
 	}
 	assertEqual(t, "counters after a failed write of samples", f.counters(tenantA), noCounters)
 	assertEqualList(t, "failures", f.takeFailures(), []string{"samples"})
@@ -172,7 +172,7 @@ func TestLateFeedbackCorrectsCounters(t *testing.T) {
 				assertEqual(t, "reward", a.Reward, tc.reward)
 				assertEqual(t, "tier", a.Tier, tc.tier)
 				assertEqual(t, "rewarded sessions in the counters", f.counter("", "told"), 1)
-				assertEqual(t, "rewarded sessions in the tally", f.Learner.Metrics.Rewarded.Load(), 1)
+				assertEqual(t, "rewarded sessions in the metrics", f.Learner.Metrics.Rewarded.Load(), 1)
 				assertEqual(t, "rewarded sessions in memory", f.Beliefs(tenantA).TrialCounters().Global().All.Rewarded, 1)
 			}
 		})
@@ -385,7 +385,7 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	assertEqual(t, "reward after the second restart and a pass", f.applied(id).Reward, .75)
 	unsettled, err := f.backend.UnsettledSessions(f.ctx(), 10)
 	if err != nil || len(unsettled) > 0 {
-		t.Errorf("Unsettled = %v, %v, want no sessions and no error", unsettled, err)
+		t.Errorf("UnsettledSessions = %v, %v, want no sessions and no error", unsettled, err)
 	}
 	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
@@ -409,7 +409,7 @@ func TestFailedListingOfUnsettledSessionsIsRetried(t *testing.T) {
 	f.closeDue(f.ctx())
 	for _, op := range f.backend.takeCalls() {
 		if op == "unsettled" {
-			t.Error("closeDue called Unsettled again after a successful listing")
+			t.Error("closeDue called UnsettledSessions again after a successful listing")
 		}
 	}
 }
@@ -448,7 +448,7 @@ func TestMetricsCountMembersButNotTheRun(t *testing.T) {
 		}
 		assertEqual(t, name+": version of the run is above 0", f.applied(id).Version > 0, true)
 		assertEqual(t, name+": run is rewarded", f.applied(id).Rewarded, true)
-		assertEqual(t, name+": closed sessions in the tally", f.Learner.Metrics.Closed.Load(), 2)
-		assertEqual(t, name+": rewarded sessions in the tally", f.Learner.Metrics.Rewarded.Load(), 2)
+		assertEqual(t, name+": closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 2)
+		assertEqual(t, name+": rewarded sessions in the metrics", f.Learner.Metrics.Rewarded.Load(), 2)
 	}
 }

@@ -196,7 +196,7 @@ func (e *dayEvent) names() (tenant, name string) {
 	return fmt.Sprint("tenant-", e.tenant), fmt.Sprint("s", e.session)
 }
 
-// assignment depends only on i.
+// assignment returns the assignment of session i, which depends only on i.
 func (d *daySimulation) assignment(i int) trial.Assignment {
 	arm := trial.Arm(fmt.Sprintf("lesson-%04d@0123456789ab", i*7919%dayLessons))
 	a := trial.Assignment{

@@ -74,7 +74,7 @@ func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *optio
 
 type panickingRedis struct {
 	remoteBackend
-	moved    atomic.Bool            // Moved panics
+	moved    atomic.Bool            // Positions panics
 	counters atomic.Pointer[string] // Counters panics for this tenant
 }
 
@@ -141,7 +141,7 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	addRewarded(tenantA, "good", 1)
 	waitForRise("the reward of the good session", tenantA, prior)
 	assertEqual(t, "panics", sessionPanic.panics.Load(), 1)
-	assertEqual(t, "Tally.SetAside", follower.Store.Metrics.SetAside.Load(), 1)
+	assertEqual(t, "sessions set aside", follower.Store.Metrics.SetAside.Load(), 1)
 	follower.Guard().StorePending(follower.ctx(), follower.backend)
 	letters, _, err := backendPanic.redis.DeadLetters(t.Context(), 10)
 	if err != nil || len(letters) != 1 || letters[0].ID != bad || letters[0].Step != "follow" {

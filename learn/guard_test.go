@@ -144,7 +144,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != tc.exchange || m[0].Step != string(tc.step) || m[0].Why != "poison [REDACTED:email:1]" {
 					t.Errorf("dead letters = %+v, want one for session %v, step %q and exchange %q, with redacted text", m, bad, tc.step, tc.exchange)
 				}
-				assertEqual(t, "Tally.SetAside", f.Store.Metrics.SetAside.Load(), 1)
+				assertEqual(t, "sessions set aside", f.Store.Metrics.SetAside.Load(), 1)
 				if tc.closed != (f.applied(bad).Version > 0) && tc.step != "encode" {
 					t.Errorf("bad session is closed: got %v, want %v", f.applied(bad).Version > 0, tc.closed)
 				}
@@ -177,7 +177,7 @@ func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 				t.Errorf("good session: applied state = %+v, %d samples, want a reward and one sample", f.applied(good), len(f.storedSamples(good)))
 			}
 			if ids, late := f.FindByEchoes(f.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
-				t.Errorf("Echoes for the good session = %v, timed out = %v, want one session and false", ids, late)
+				t.Errorf("FindByEchoes for the good session = %v, timed out = %v, want one session and false", ids, late)
 			}
 			if operation == "exchange" {
 				assertEqual(t, "dropped exchanges", f.Store.Metrics.DroppedBad.Load(), 1)

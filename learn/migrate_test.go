@@ -81,26 +81,26 @@ func TestReportDuringAMigration(t *testing.T) {
 	}
 	reference := storetest.StartRedis(t)
 	send(reference.URL(), 0, sessions/2, 0, func() {})
-	halfReport, halfNumbers := mustReportAndCounts(t, openStore(t, reference.URL()))
+	halfReport, halfCounts := readReportAndCounts(t, openStore(t, reference.URL()))
 	send(reference.URL(), sessions/2, sessions, 0, func() {})
-	wantReport, wantNumbers := mustReportAndCounts(t, openStore(t, reference.URL()))
+	wantReport, wantCounts := readReportAndCounts(t, openStore(t, reference.URL()))
 
 	server := storetest.StartRedis(t)
 	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // layout of a release without shards
-	checkReport := func(when, wantReport, wantNumbers string) {
+	checkReport := func(when, wantReport, wantCounts string) {
 		t.Helper()
-		report, numbers := mustReportAndCounts(t, openStore(t, server.URL()))
-		if numbers != wantNumbers {
-			t.Errorf("%s: numbers of stored values: got %s, want %s", when, numbers, wantNumbers)
+		report, counts := readReportAndCounts(t, openStore(t, server.URL()))
+		if counts != wantCounts {
+			t.Errorf("%s: counts of stored values: got %s, want %s", when, counts, wantCounts)
 		}
 		if report != wantReport {
 			t.Errorf("%s: report:\n%s\nwant\n%s", when, report, wantReport)
 		}
 	}
 	send(server.URL(), 0, sessions/2, 0, func() {})
-	checkReport("before the migration", halfReport, halfNumbers)
+	checkReport("before the migration", halfReport, halfCounts)
 	runKilledMigration(t, server.URL(), 5, func() bool { return true })
-	checkReport("after a killed copy", halfReport, halfNumbers)
+	checkReport("after a killed copy", halfReport, halfCounts)
 	endLease := func() { server.MustDo(t, "DEL", "precept:{precept}:lock:claim:migrate") }
 	endLease()
 	batches.Store(0)
@@ -128,5 +128,5 @@ func TestReportDuringAMigration(t *testing.T) {
 	if n := fmt.Sprint(server.MustDo(t, "GET", "precept:{precept}:shards")); n != "256" {
 		t.Errorf("number of shards = %s, want 256", n)
 	}
-	checkReport("after the migration", wantReport, wantNumbers)
+	checkReport("after the migration", wantReport, wantCounts)
 }

@@ -48,14 +48,14 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 		}
 	}
 	assertEqual(t, "version after a pass of corrections", replica.applied(id).Version, version)
-	otherReplica.postFeedback(tenantA, id, score("late", 0)) // replica finds it by its search for unsettled sessions
+	otherReplica.postFeedback(tenantA, id, score("late", 0)) // replica finds the feedback by its search for unsettled sessions
 	replica.clock.add(time.Hour)
 	replica.closeDue(t.Context())
 	replica.recomputeRewards(t.Context())
 	assertEqual(t, "version after late feedback", replica.applied(id).Version, version+1)
 }
 
-// If that replica has stopped, another one closes the session a few intervals later.
+// If the replica with the session has stopped, a different replica closes the session a few intervals later.
 func TestOnlyReplicaWithSessionInMemoryClosesSession(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

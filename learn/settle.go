@@ -16,8 +16,8 @@ type pendingSettlement struct {
 	rewardName string // reward definition of the deltas
 	entries    []feedback.Entry
 	hadReward  bool // an earlier settlement had a reward
-	isRun      bool // the record of a run, which the tally omits
-	isImport   bool // an imported conversation, which the tally omits
+	isRun      bool // the record of a run, which the metrics omit
+	isImport   bool // an imported conversation, which the metrics omit
 	stored     int  // exchanges of a closing session in the backend; 0: unknown
 }
 

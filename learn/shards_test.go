@@ -100,9 +100,9 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// mustReportAndCounts returns the report and the numbers of stored values. mustReportAndCounts fails the test if a
-// sample is stored twice.
-func mustReportAndCounts(t *testing.T, s *redis.Store) (report, numbers string) {
+// readReportAndCounts returns the report, and the counts of the stored values as text. The test fails if a sample is
+// stored twice.
+func readReportAndCounts(t *testing.T, s *redis.Store) (report, counts string) {
 	t.Helper()
 	now := func() time.Time { return trafficStart().Add(time.Hour) }
 	learner, err := learn.Open(t.Context(), learn.Options{
@@ -147,7 +147,7 @@ func TestClusterReportEqualsReportOfOneServer(t *testing.T) {
 	text := fmt.Sprintf("%02000d", 7)
 	single := openStore(t, storetest.StartRedis(t).URL())
 	shardedTraffic{t: t, end: sessions, text: text}.send(single)
-	wantReport, wantNumbers := mustReportAndCounts(t, single)
+	wantReport, wantCounts := readReportAndCounts(t, single)
 	if len(wantReport) < 5000 {
 		t.Fatalf("report of the server has %d bytes, want at least 5000: %s", len(wantReport), wantReport)
 	}
@@ -181,9 +181,9 @@ func TestClusterReportEqualsReportOfOneServer(t *testing.T) {
 				}
 			}}.send(s)
 			faults.Wait()
-			gotReport, gotNumbers := mustReportAndCounts(t, s)
-			if gotNumbers != wantNumbers {
-				t.Errorf("numbers of stored values: got %s, want %s", gotNumbers, wantNumbers)
+			gotReport, gotCounts := readReportAndCounts(t, s)
+			if gotCounts != wantCounts {
+				t.Errorf("counts of stored values: got %s, want %s", gotCounts, wantCounts)
 			}
 			if gotReport != wantReport {
 				t.Errorf("report of the cluster:\n%s\nwant\n%s", gotReport, wantReport)

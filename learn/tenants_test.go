@@ -77,7 +77,7 @@ func TestIdleTenantIsEvicted(t *testing.T) {
 	assertEqual(t, "open sessions with a reward", f.CountProvisional(), 0)
 }
 
-// Tidy runs 20 times a second, so one call must not visit all tenants.
+// LoadAndEvict runs 20 times a second, so one call must not visit all tenants.
 func TestTenantIsCheckedOncePerIdleTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -96,7 +96,7 @@ func TestTenantIsCheckedOncePerIdleTime(t *testing.T) {
 		f.LoadAndEvict(f.ctx())
 		f.recomputeRewards(f.ctx())
 	}
-	assertEqual(t, "tenants checked by 100 calls of Tidy", f.CheckedSince(begin), 0)
+	assertEqual(t, "tenants checked by 100 calls of LoadAndEvict", f.CheckedSince(begin), 0)
 	assertEqualList(t, "backend calls", f.backend.takeCalls(), nil)
 	f.Beliefs("tenant0")
 	f.clock.add(learn.TenantIdle - 3*time.Second)

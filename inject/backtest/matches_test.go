@@ -69,7 +69,7 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	cut := userExchange("chat", "load more")
 	cut.New = append([]json.RawMessage{json.RawMessage(`{"role":"user","content":"was c`)}, cut.New...)
 	if qs := backtest.Queries([]sample.Exchange{cut}); len(qs) != 1 || !slices.Equal(qs[0].Words, []string{"load more"}) {
-		t.Errorf("queries beside a truncated item = %+v, want one with the words \"load more\"", qs)
+		t.Errorf("queries of an exchange with a truncated item = %+v, want one with the words \"load more\"", qs)
 	}
 	unknown := userExchange("telnet", "load more")
 	if qs := backtest.Queries([]sample.Exchange{unknown}); len(qs) != 0 {
@@ -77,7 +77,8 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	}
 }
 
-// The tool definitions of a request are not stored, so a call of the tool counts, before or after the phrase.
+// The tool definitions of a request are not stored, so a session counts if it calls the tool, before or after the
+// phrase.
 func TestLessonThatNeedsAToolMatchesSessionsThatCalledIt(t *testing.T) {
 	l := lessonWithKeywords("a-b", "load more")
 	l.Trigger.Tools = []string{"browser_*"}
@@ -136,7 +137,7 @@ func TestTagsMatchByConfiguredPhrases(t *testing.T) {
 	}
 }
 
-// Letter case, order and distance do not matter.
+// The case, order and distance of the words do not matter.
 func TestScatteredWordsOfAPhraseAreANearMiss(t *testing.T) {
 	for _, tc := range []struct {
 		keyword, words string
@@ -180,7 +181,7 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 			t.Errorf("Matches(%s) = %d, %d, want %d, %[4]d", list[i].Slug, fired, sessions, want)
 		}
 		if w := list[i].Rewards; *w.MeanMatched != 0.5 || w.RewardedMatched != 2 || w.MeanUnmatched != nil || w.RewardedUnmatched != 0 {
-			t.Errorf("%s: mean rewards = %+v, want 0.5 over 2 matches, and no mean of the rest", list[i].Slug, w)
+			t.Errorf("%s: mean rewards = %+v, want 0.5 over 2 matches, and no mean over the others", list[i].Slug, w)
 		}
 	}
 }

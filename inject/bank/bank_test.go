@@ -158,7 +158,7 @@ func TestUnchangedLessonWritesNothing(t *testing.T) {
 		t.Errorf("Cite with known evidence: err = %v, want nil and an unchanged text", err)
 	}
 	if changed, _, err := b.Replace(t.Context(), map[string][]byte{"one.md": lessonText(t, "one")}, "me"); err != nil || len(changed) > 0 {
-		t.Errorf("Replace with equal texts: changed = %v, err = %v, want none", changed, err)
+		t.Errorf("Replace with equal texts: changed = %v, err = %v, want no change and no error", changed, err)
 	}
 	if n, err := b.CopyIn(t.Context(), map[string][]byte{"one.md": lessonText(t, "one")}, "me"); err != nil || n != 1 {
 		t.Errorf("CopyIn with one equal text = %d, %v, want 1, nil", n, err)

@@ -168,7 +168,7 @@ func (s *snapshot) applyChange(c Change) bool {
 	return isComplete
 }
 
-// mergeEdits merges the edits of each name into one, from the first old text to the last new text.
+// mergeEdits merges the edits of each name into one edit, from the first old text to the last new text.
 func mergeEdits(edits []Edit) []Edit {
 	index := map[string]int{}
 	out := edits[:0:0]

@@ -13,7 +13,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// newBankWithScan also returns a function that calls RecordEdits once and returns the logged events.
+// newBankWithScan returns a bank, its directory, and a function that calls RecordEdits once and returns the logged
+// events.
 func newBankWithScan(t *testing.T) (b *bank.Bank, dir string, scan func() []lesson.Event) {
 	t.Helper()
 	now := time.Now()
@@ -43,7 +44,7 @@ func newBankWithScan(t *testing.T) (b *bank.Bank, dir string, scan func() []less
 	}
 }
 
-// This applies outside of a git repository.
+// Outside of a git repository, no commit has the time of an edit.
 func TestManualEditUsesFileModTime(t *testing.T) {
 	_, dir, scan := newBankWithScan(t)
 	path, at := filepath.Join(dir, "one.md"), time.Date(2030, 5, 6, 7, 8, 9, 0, time.UTC)
@@ -136,7 +137,7 @@ func TestManualEditUsesCommitAuthor(t *testing.T) {
 	}
 }
 
-// Several replicas report one change.
+// Several replicas report the same change.
 func TestCautionChangesAreLoggedOnce(t *testing.T) {
 	b, _, _ := newBankWithScan(t)
 	if _, err := b.Put(t.Context(), "one.md", lessonText(t, "one"), "ann"); err != nil {

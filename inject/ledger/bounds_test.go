@@ -13,7 +13,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// Each problem has one line, and a longer field is refused.
+// The error has a line for each problem. A longer field is refused.
 func TestDecodeAcceptsFieldsOfMaximumLength(t *testing.T) {
 	for body, wantProblems := range map[string]int{
 		`{"intent_id":"I","type":7,"file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:    2,
@@ -45,8 +45,8 @@ func TestDecodeAcceptsFieldsOfMaximumLength(t *testing.T) {
 	}
 }
 
-// A field has no control characters, or characters that terminals and browsers hide. Error patterns are parts of the
-// error.
+// A field has no control characters, or characters that terminals and browsers hide. The error pattern of the lesson is
+// a part of the error.
 func TestEntryFieldIsWrittenAsOneCleanLine(t *testing.T) {
 	pieces := []string{"the sum", " of all ", "\n", "\r\n## Next\n", "\x00", "\x07", "\u200b", "\u202e", "\ufffd", "\xff", "\x1b[31m", "\x1b]8;;x\x07", "<!--", "-->", "```", "`a b`", `"`, " 17 ", "*", "- [x] ", "**File:** ", "E0308", "cannot be found in that place"}
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func TestEntryFieldIsWrittenAsOneCleanLine(t *testing.T) {
 	})
 }
 
-// The trace has a line for both calls, without the entry.
+// The trace has a line for each of the two calls, without the entry.
 func TestRecordingKnownEntryDoesNotWriteFile(t *testing.T) {
 	l := newLedger(t, "# Agent\n")
 	record(t, l, newEntry(1))

@@ -144,7 +144,7 @@ func TestNewEntryFollowsListOrBlankLine(t *testing.T) {
 	}
 }
 
-// Without a cause or resolution, the advice has no such line.
+// The advice has no line for a missing cause or resolution.
 func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
 	fields := strings.Join(all[1:], "\n")
@@ -196,7 +196,7 @@ func TestManuallyEditedEntryNeedsFileErrorAndRule(t *testing.T) {
 	newer := strings.Replace(bullet, "the sum is 1", "the total is wrong again", 1)
 	list := ledger.Lessons([]byte("## Lessons Learned\n\n" + bullet + bullet + newer + bullet))
 	if len(list) != 2 || !strings.Contains(list[0].Trigger.Description, "the sum is 1") || !strings.Contains(list[1].Trigger.Description, "the total is wrong again") {
-		t.Errorf("got %d lessons of two failures, want one each, first the lesson of the last entry", len(list))
+		t.Errorf("got %d lessons of two failures, want two, the lesson of the last entry first", len(list))
 	}
 }
 

@@ -82,12 +82,12 @@ func TestFailuresIgnoreLineNumbersAndAddresses(t *testing.T) {
 	first := ledger.Failures(ledger.Output{Text: "store.py:8:1: F401 `os` imported but unused\nE: at 0x7f32a38ff710\n"})
 	second := ledger.Failures(ledger.Output{Text: "store.py:80:7: F401 `os` imported but unused\n"})
 	if len(first) != 1 || len(second) != 1 || first[0] != second[0] {
-		t.Fatalf("different line numbers: failures = %+v and %+v, want one failure each, equal", first, second)
+		t.Fatalf("different line numbers: failures = %+v and %+v, want one failure in each output, and equal failures", first, second)
 	}
 	a := ledger.Failures(ledger.Output{Text: "a.go:8:1: bad pointer 0xc000012345 (vet)\n"})
 	b := ledger.Failures(ledger.Output{Text: "a.go:8:1: bad pointer 0xc000099999 (vet)\n"})
 	if len(a) != 1 || len(b) != 1 || a[0] != b[0] {
-		t.Fatalf("different addresses: failures = %+v and %+v, want one failure each, equal", a, b)
+		t.Fatalf("different addresses: failures = %+v and %+v, want one failure in each output, and equal failures", a, b)
 	}
 }
 

@@ -21,7 +21,7 @@ func threadCPU(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Four times the file may take 8 times the CPU time, plus 5 ms.
+// A file four times as large may take 8 times the CPU time, plus 5 ms.
 func TestRecordCostIsLinearInFileSize(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures CPU time with a file of 5 MB")

@@ -2,7 +2,7 @@ package lesson
 
 import "testing"
 
-// The keyword does not match a different word that begins or ends with it.
+// The keyword does not match a different word that begins or ends with the keyword.
 func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, tc := range []struct {
 		language, phrase string

@@ -134,7 +134,7 @@ func TestSectionsAndHeadingsAreParsed(t *testing.T) {
 	}
 	for _, no := range []string{"#hash", "    # code", "####### seven", "text # x"} {
 		if level, _ := ParseHeading(no); level != 0 {
-			t.Errorf("Heading(%q) has level %d, want 0", no, level)
+			t.Errorf("ParseHeading(%q) has level %d, want 0", no, level)
 		}
 	}
 	for body, want := range map[string]string{
@@ -146,7 +146,7 @@ func TestSectionsAndHeadingsAreParsed(t *testing.T) {
 	}
 	for line, want := range map[string]string{"# Use C#": "Use C#", "## Rule ##": "Rule", "###": ""} {
 		if _, text := ParseHeading(line); text != want {
-			t.Errorf("Heading(%q) has text %q, want %q", line, text, want)
+			t.Errorf("ParseHeading(%q) has text %q, want %q", line, text, want)
 		}
 	}
 }

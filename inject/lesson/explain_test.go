@@ -119,7 +119,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 		q.Now = explainNow()
 		all := lesson.NewBook(tc.lessons).Explain(&q)
 		if len(all) != 1 || all[0].Lesson.Slug != "one" || all[0].Matches != tc.fires {
-			t.Errorf(`%s: Explain = %+v, want only the lesson one with Fires = %v`, tc.name, all, tc.fires)
+			t.Errorf(`%s: Explain = %+v, want only the lesson one with Matches = %v`, tc.name, all, tc.fires)
 			continue
 		}
 		var by []string
@@ -171,10 +171,10 @@ func TestExplainAgreesWithMatch(t *testing.T) {
 		}
 		for _, e := range book.Explain(q) {
 			if e.Matches != slices.Contains(fired, e.Lesson.Slug) {
-				t.Fatalf("Explain of %s: Fires = %v, want the result of Match, which returned %v", e.Lesson.Slug, e.Matches, fired)
+				t.Fatalf("Explain of %s: Matches = %v, want the result of Match, which returned %v", e.Lesson.Slug, e.Matches, fired)
 			}
 			if e.Matches && (len(e.Causes) == 0 || len(e.Obstacles) > 0 && !strings.Contains(e.Obstacles[0], "occurs in the user's message")) || !e.Matches && len(e.Obstacles) == 0 {
-				t.Fatalf("%s: Fires = %v, causes = %v, obstacles = %q, want a cause if the lesson fires, and an obstacle if not",
+				t.Fatalf("%s: Matches = %v, causes = %v, obstacles = %q, want a cause if the lesson matches, and an obstacle if not",
 					e.Lesson.Slug, e.Matches, e.Causes, e.Obstacles)
 			}
 			fired = slices.DeleteFunc(fired, func(s string) bool { return s == e.Lesson.Slug })

@@ -30,7 +30,7 @@ func findingsAbout(t *testing.T, c lesson.Checker, file string, others ...string
 	return out
 }
 
-// The lesson miss is on the other side of the check's limit.
+// The lesson miss is just on the other side of the check's limit.
 func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -44,7 +44,7 @@ func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 		name                  string
 		want                  string         // finding
 		hit, miss             string         // lesson with and without the finding
-		hitChecks, missChecks lesson.Checker // hitChecks apply to both if missChecks has no Backtest
+		hitChecks, missChecks lesson.Checker // hitChecks apply to both lessons if missChecks has no Backtest
 		others                []string
 	}{
 		{name: "stop word", want: "trigger_overbroad keywords[0]", hit: keywords("please"), miss: keywords("please sir")},

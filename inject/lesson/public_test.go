@@ -15,7 +15,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Other lines have level 0.
+// A line that is not a heading has level 0.
 func TestHeadingReturnsLevelAndText(t *testing.T) {
 	for line, want := range map[string]string{
 		"# A": "1 A", "###### A": "6 A", "####### A": "0 ", "   ## A": "2 A", "    ## A": "0 ", "#A": "0 ", "#\tA": "1 A", "##": "2 ", "## ": "2 ",
@@ -23,7 +23,7 @@ func TestHeadingReturnsLevelAndText(t *testing.T) {
 	} {
 		level, text := lesson.ParseHeading(line)
 		if got := fmt.Sprint(level, " ", text); got != want {
-			t.Errorf("Heading(%q) = %q, want %q", line, got, want)
+			t.Errorf("ParseHeading(%q) = %q, want %q", line, got, want)
 		}
 	}
 }
@@ -140,10 +140,10 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 		}
 	}
 	if got := lesson.SanitizeLine("End of lessons."); got != "" {
-		t.Errorf("Line of the closing line of a block = %q, want no text", got)
+		t.Errorf("SanitizeLine of the closing line of a block = %q, want no text", got)
 	}
 	if got := lesson.SanitizeLine("one\n two"); got != "one two" {
-		t.Errorf("Line of two lines = %q, want \"one two\"", got)
+		t.Errorf("SanitizeLine of two lines = %q, want \"one two\"", got)
 	}
 }
 
@@ -378,7 +378,7 @@ func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 	}
 }
 
-// Picks ends a trial after so many uses. The plan must give at least 20 injected and 20 withheld picks.
+// A trial ends after Picks uses. The plan must give at least 20 injected and 20 withheld picks.
 func TestValidateLimitsPicksOfTrialPlan(t *testing.T) {
 	for _, tc := range []struct {
 		plan lesson.TrialPlan

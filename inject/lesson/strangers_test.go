@@ -126,7 +126,7 @@ func TestLessonsInUnusualFoldersLoadOnce(t *testing.T) {
 	writeFile(t, in("1", "2", "3", "4", "5", "6", "deep.md"), lessonFile("deep"))
 	writeFile(t, in("1", "2", "3", "4", "5", "6", "7", "deeper.md"), lessonFile("deeper"))
 	writeFile(t, in(".hidden", "x.md"), lessonFile("hidden"))
-	for i := range 20 { // each to a folder that contains all links
+	for i := range 20 { // each link leads to a folder that contains all links
 		makeSymlink(t, "..", in("sub", fmt.Sprintf("back-%d", i)))
 	}
 	makeSymlink(t, dir, in("all"))

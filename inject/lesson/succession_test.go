@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// A superseding lesson must be active, directly or through others. A cycle does not count.
+// Only an active lesson supersedes another, directly or through others. Lessons in a cycle do not supersede each other.
 func TestSupersededLessonDoesNotMatch(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -64,7 +64,7 @@ func waitForUpdate(t *testing.T, updates <-chan update, want ...string) update {
 	}
 }
 
-// assertNoUpdate waits a minute.
+// assertNoUpdate checks that no update arrives within a minute, which is 60 polls.
 func assertNoUpdate(t *testing.T, updates <-chan update) {
 	t.Helper()
 	select {

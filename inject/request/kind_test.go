@@ -54,8 +54,8 @@ func TestReadTableReportsFaults(t *testing.T) {
 
 type sentence struct{ set, kinds, text string }
 
-// The sentences of the set "dev" were known when kinds.tsv was written. Those of "held" were not; 56 of 70 were found
-// at their first measurement.
+// The sentences of the set "dev" were known when kinds.tsv was written. The sentences of "held" were not; 56 of 70 had
+// their kind at their first measurement.
 func readSentences(t *testing.T) (out []sentence) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/requests.tsv")

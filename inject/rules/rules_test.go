@@ -102,8 +102,8 @@ func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 	}
 }
 
-// readCaptured returns the part with the rules files of a recorded request. The agent had several, in the home folder
-// and in the project.
+// readCaptured returns the part with the rules files of a recorded request. The agent had several files, in the home
+// folder and in the project.
 func readCaptured(t *testing.T, agent string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "frames", agent+".txt"))
@@ -155,7 +155,7 @@ func TestFindIgnoresOtherText(t *testing.T) {
 	}
 }
 
-// sectionNames puts one > before a name for each enclosing section.
+// sectionNames returns the names of the sections, with one > for each enclosing section.
 func sectionNames(file string) (out []string) {
 	sections := rules.Split(file)
 	for i := range sections {

@@ -6,7 +6,7 @@ import (
 )
 
 // Honest returns lessons as engineers write them, many about prompts, messages, markup and secrets. The checks must
-// accept all.
+// accept all of them.
 func Honest() []Attack {
 	var out []Attack
 	for i, line := range strings.Split(strings.TrimSpace(honestLines), "\n") {

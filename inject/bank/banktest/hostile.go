@@ -13,7 +13,7 @@ import (
 type Attack struct {
 	Kind, Name string
 	Text       []byte // a LESSON.md
-	Harmless   bool   // accepted, because honest lessons have similar texts or the bank drops the claim
+	Harmless   bool   // the bank accepts it, because honest lessons have similar texts or the bank drops the claim
 }
 
 func lessonText(slug, title, advice string) []byte {
@@ -199,7 +199,7 @@ func (l *attackList) addMarkup() {
 	}
 }
 
-// addOrders uses several languages and spellings.
+// addOrders adds orders in several languages and spellings.
 func (l *attackList) addOrders() {
 	for line := range strings.SplitSeq(strings.TrimSpace(injectionLines), "\n") {
 		l.add("order", line, "Load the fixture first.", line)

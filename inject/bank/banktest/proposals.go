@@ -57,7 +57,8 @@ func testProposal(t *testing.T, f *fixture) {
 	}
 }
 
-// testGptmeForm tests a * between blanks: it matches a word in gptme, so the lesson stays in the gptme form.
+// testGptmeForm tests a keyword with a * between blanks. Only in the gptme form does the * match a word, so the lesson
+// keeps that form.
 func testGptmeForm(t *testing.T, f *fixture) {
 	t.Helper()
 	for slug, keyword := range map[string]string{"word-kept": "killed at * seconds", "words-written": "killed at once"} {
@@ -129,7 +130,7 @@ func mustParse(t *testing.T, text string) *lesson.Lesson {
 	return l
 }
 
-// testRefusals also tests a suspicious file, which is approved only with Force.
+// testRefusals tests refusals, and a suspicious file that is approved only with Force.
 func testRefusals(t *testing.T, f *fixture) {
 	t.Helper()
 	f.propose(t, bank.Proposal{Lesson: draft("taken"), Source: "api"})
