@@ -89,7 +89,7 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 		switch {
 		case i%4 == 0 && err != nil, i%4 == 1 && !hasCode(err, lesson.CodeConfidence), i%4 == 2 && !hasCode(err, lesson.CodeCollision),
 			i%4 == 3 && !errors.Is(err, context.Canceled):
-			t.Errorf("write %d: err = %v; want by i%%4: 0: nil, 1: confidence code, 2: collision code, 3: canceled", i, err)
+			t.Errorf("write %d: err = %v; want nil, a confidence fault, a collision or a cancellation for i%%4 = 0, 1, 2 or 3", i, err)
 		}
 	}
 	if book, _, err := b.List(t.Context()); err != nil || book.Len() != n/4 || len(m.commits) != 2 {

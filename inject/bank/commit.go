@@ -14,7 +14,7 @@ import (
 type pendingWrite struct {
 	ctx      context.Context //nolint:containedctx // context of the caller, who waits for the commit
 	change   func(*snapshot) (Change, error)
-	err      error // for the caller
+	err      error // returned to the caller
 	panicked any   // value of a panic in change
 	done     bool  // guarded by Bank.mu
 }

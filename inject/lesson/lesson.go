@@ -70,7 +70,7 @@ type Evidence struct{ Kind, Ref, Note string }
 
 // Approval records who approved which text. After a change of the text, the lesson is quarantined again.
 type Approval struct {
-	ContentHash string // of the approved text; empty without an approval
+	ContentHash string // hash of the approved text; empty without an approval
 	By          string
 	At          time.Time // zero if unknown
 	Source      string    // program that wrote the lesson: "distill", "api", "writ", ...; "" for a person
@@ -88,7 +88,7 @@ type TrialPlan struct {
 	Epsilon float64   // probability of withholding; 0 means 0.5
 	Until   float64   // half-width of the effect's interval at which the trial ends; 0 means that an operator ends it
 	Picks   int64     // rewarded picks after which a planned trial is evaluated; 0 means not planned
-	Started time.Time // of a planned trial; distinguishes a lesson's trials
+	Started time.Time // start of a planned trial, which distinguishes a lesson's trials
 	Outcome string    // the trial.Outcome that a planned trial measures; empty means the reward
 }
 
@@ -98,7 +98,7 @@ type Lesson struct {
 	Trigger                    Trigger
 	Outcome                    string // success | failure | mixed
 	Evidence                   []Evidence
-	EvidenceCount              int // all supporting sessions; 0 means that Evidence names all
+	EvidenceCount              int // number of supporting sessions; 0 means that Evidence names all sessions
 	Confidence                 float64
 	SuccessCount, FailureCount int // claims of the author, not used for decisions
 	Supersedes                 []string

@@ -20,9 +20,9 @@ const (
 	titleWeight       = 0.85 // relative to a phrase
 	descriptionWeight = 0.75 // relative to a phrase
 	singleWeight      = 0.6  // factor for a part with one stem
-	coverWeight       = 0.6  // of the first share, for the part with the largest share
-	explainedWeight   = 0.4  // of the second share
-	relatedWeight     = 0.65 // of a related stem, relative to an equal stem
+	coverWeight       = 0.6  // weight of the first share, for the part with the largest share
+	explainedWeight   = 0.4  // weight of the second share
+	relatedWeight     = 0.65 // weight of a related stem, relative to an equal stem
 	commonWeight      = 2.31 // maximum weight of a common stem, whose related stems are ignored
 
 	minLike         = 0.55 // minimum score, before the corrections by likeBounds
@@ -63,7 +63,7 @@ type likePart struct {
 	lesson      int32              // index in likeIndex.lessons
 	textKinds   [numTextKinds]bool // kinds of text that are compared with the part
 	weight      float32            // relative to a phrase; 0 for a total part
-	totalWeight float32            // sum over the stems
+	totalWeight float32            // sum of the weights of the stems
 }
 
 // likeTerm is a stem, phrase or shape (see relatedTable) in a lesson.

@@ -17,8 +17,8 @@ const maxPhraseWords = 4
 type relatedTable struct {
 	groups     map[string][]uint16 // numbers of groups, by token (a stem, phrase or shape)
 	phrases    map[string]string   // token by phrase: money_back for "money back"
-	lastWords  map[string]bool     // of the phrases
-	stems      map[string][]string // of a phrase's words, by its token
+	lastWords  map[string]bool     // last words of the phrases
+	stems      map[string][]string // stems of a phrase's words, by the phrase's token
 	groupCount int
 }
 

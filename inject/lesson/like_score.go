@@ -12,10 +12,10 @@ const maxLikeWork = 1 << 17
 
 // likeTally sums up the stems that a window shares with a part of a lesson.
 type likeTally struct {
-	sharedWeight     float32 // of the shared stems
-	sharedStems      uint8   // number in the window
-	hasRelatedPhrase bool    // the window has a rare phrase that is related to a term of the part
-	stemBits         uint64  // bit i: stem i of the window is in the tally
+	sharedWeight     float32
+	sharedStems      uint8  // number of shared stems in the window
+	hasRelatedPhrase bool   // the window has a rare phrase that is related to a term of the part
+	stemBits         uint64 // bit i: stem i of the window is in the tally
 }
 
 type likeScratch struct {
@@ -24,8 +24,8 @@ type likeScratch struct {
 	counted []bool      // by term number, whether the tallies contain it
 	terms   []int32     // numbers of counted terms
 	cover   []float32   // by lesson: the largest product of a part's weight and its share of stems in the window
-	parts   []int32     // with a shared stem
-	lessons []int32     // with a shared stem
+	parts   []int32     // parts with a shared stem
+	lessons []int32     // lessons with a shared stem
 	scores  []likeScore
 }
 
@@ -36,7 +36,7 @@ func (x *likeIndex) newScratch() *likeScratch {
 type likeScore struct {
 	lesson       int32
 	score        float32
-	sharedWeight float32 // of the shared stems
+	sharedWeight float32
 	from         textKind
 }
 
@@ -151,7 +151,7 @@ type likeCredit struct {
 	from     textKind
 	stem     int // index in the window
 	weight   float32
-	isEqual  bool // equal, not only related
+	isEqual  bool
 	isPhrase bool // has several words
 }
 

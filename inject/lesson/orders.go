@@ -24,8 +24,8 @@ type instructionRule struct {
 	forms           []string // searched forms of the text: "plain", "bare" (without accents) or "squeezed" (skeleton)
 	skipsNegated    bool     // allowed after a negation
 	bySentence      bool     // matched against each sentence
-	words           []string // one of them must occur, except as in matchesNonASCII
-	matchesNonASCII bool     // a letter beyond ASCII is enough
+	words           []string // the text must have one of these words, except as in matchesNonASCII
+	matchesNonASCII bool     // a letter beyond ASCII replaces the word
 	pattern         *regexp.Regexp
 }
 

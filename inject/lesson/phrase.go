@@ -16,8 +16,8 @@ type phrase struct {
 	key                    string   // with starByte for each wildcard; phrases with equal keys are equivalent
 	pieces                 [][]byte // between the wildcards
 	longest                int      // piece for which the automaton searches
-	atWordStart, atWordEnd bool     // must start or end a word
-	letters                int      // in the first word
+	atWordStart, atWordEnd bool     // the phrase must start or end a word
+	letters                int      // number of letters in the first word
 }
 
 // Parts of the keys. 0xFE and 0xFF occur in no UTF-8 text.

@@ -31,8 +31,8 @@ type entry struct {
 	name, path  string
 	raw         string
 	lesson      *Lesson
-	errs        ValidationErrors // of the newest version; lesson is then the last valid version, or nil
-	secretKinds []string         // for which the lesson is quarantined
+	errs        ValidationErrors // faults of the newest version; lesson is then the last valid version, or nil
+	secretKinds []string         // kinds of secrets for which the lesson is quarantined
 }
 
 // NewTexts returns an empty bank. from precedes the names in messages.

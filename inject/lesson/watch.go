@@ -35,9 +35,9 @@ type Watcher struct {
 	dir         string
 	onBook      func(*Book, []Problem)
 	texts       *Texts
-	version     string // of the directory at the last read; "" before the first
-	rereadsLeft int    // next polls that read the texts even if the version is unchanged
-	lastError   string // of the last read; "" if it succeeded
+	version     string // version of the directory at the last read; "" before the first read
+	rereadsLeft int    // number of next polls that read the texts even if the version is unchanged
+	lastError   string // error of the last read; "" if the read succeeded
 	events      events
 }
 

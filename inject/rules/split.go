@@ -14,10 +14,10 @@ type Section struct {
 	Name       string // heading, or first words of a bullet; unique in the file
 	Level      int    // of a heading; otherwise 0
 	Start, End int    // offsets without blank lines at the end
-	Body       int    // start of the content after the heading; without one, Start
+	Body       int    // start of the content after the heading, or Start without a heading
 	Parent     int    // index of the enclosing section; -1 if none
 	Empty      bool   // a heading without content
-	WholeFile  bool   // has all content of the file but headings
+	WholeFile  bool   // has all content of the file except headings
 	Repeated   bool   // its text occurs more than once in the file
 }
 
@@ -36,9 +36,9 @@ var (
 type line struct {
 	start, end  int // offsets; end includes the line ending
 	text        string
-	level       int // of the heading that begins here; 0 if none
+	level       int // level of the heading that begins here; 0 if none
 	title       string
-	isUnderline bool // of a heading on the line before
+	isUnderline bool // underlines a heading on the line before
 	isCode      bool // in a code block, or one of its fences
 }
 
