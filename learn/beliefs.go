@@ -252,7 +252,7 @@ func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tena
 	}
 	delete(b.positions, name) // changes returns deltas only once, so a failure must lead to a full read
 	deltas, closed := selectDefinition(b.rewardName, deltas)
-	if len(closed) > 0 { // another replica uses another reward definition
+	if len(closed) > 0 { // another replica uses a different reward definition
 		return false, nil
 	}
 	t.counters.AdvanceTo(b.tools.now())

@@ -48,8 +48,8 @@ const (
 
 // The same sessions of one day run on ten replicas with Redis and on one process with SQLite. At the end, their
 // counters agree. Sessions continue at other replicas, rewards arrive late or change, replicas restart, and one replica
-// loses Redis for an hour. Of the requests of a session, only the first and the one at another replica are stored as
-// exchanges.
+// loses Redis for an hour. Of the requests of a session, only the first request and the request at another replica are
+// stored as exchanges.
 func TestADayOfAFleet(t *testing.T) {
 	server := storetest.StartRedis(t, strings.Fields(*daySettings)...)
 	d := &daySimulation{

@@ -23,7 +23,7 @@ func withCache(t testing.TB, size int64) func(o *options) {
 	return func(o *options) { o.Exchanges = cache }
 }
 
-// offerTurns writes turns of three sessions to the backend, including the last one.
+// offerTurns writes the turns between from and to, both included, of three sessions to the backend.
 func (f *fixture) offerTurns(from, to int) {
 	f.t.Helper()
 	const last = 6

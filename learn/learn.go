@@ -94,7 +94,7 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	return l, l.beliefs.loadFirstTenants(ctx)
 }
 
-// OnlyTenant returns the tenant if the store and this process have seen exactly one, else "".
+// OnlyTenant returns the tenant if the store and this process have seen exactly one tenant, else "".
 func (l *Learner) OnlyTenant() string { return l.beliefs.onlyTenant() }
 
 // ChangedTenants returns the tenants with sessions settled since the last call. ok is false if some are missing.

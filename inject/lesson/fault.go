@@ -46,7 +46,7 @@ type ValidationErrors []ValidationError
 
 const maxFaultsInText = 20
 
-// Error lists the faults, a line each.
+// Error lists the faults, one per line.
 func (fs ValidationErrors) Error() string {
 	lines := make([]string, 0, len(fs))
 	for i, f := range fs {
