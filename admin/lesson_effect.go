@@ -60,7 +60,7 @@ func lessonStats(f frame, r *report.Row, trueEffect *float64) []stat {
 		statOf("matched", countText(r.Matched), countText(r.Picked)+" picked", "").withLink(f.sessionsInWindow("lesson", r.Slug, "arm", store.FateMatched)),
 	}
 	if e != nil {
-		out = append(out, statOf("p-helps", chanceText(r.PHelps), "a prediction, no proof", ""))
+		out = append(out, statOf("p-helps", chanceText(r.PHelps), "a prediction, not a proof", ""))
 	}
 	if trueEffect != nil {
 		out = append(out, statOf("truth", points(trueEffect), "this is the demo", ""))
