@@ -2,7 +2,9 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -72,6 +74,21 @@ func TestAcquireReportsUnavailableBackend(t *testing.T) {
 	checkList(t, "failed steps", f.takeFailures(), []string{"lookup", "lookup", "lookup", "decode"})
 	if m, late := f.store.FindByEchoes(t.Context(), tenantA, nil); m != nil || late {
 		t.Errorf("Echoes without keys = %v, late %v, want nil, late false", m, late)
+	}
+}
+
+func TestLateLookupNamesTheLimit(t *testing.T) {
+	t.Parallel()
+	var failures []error
+	f := newFixture(t, func(o *store.Options) {
+		o.Hooks.OnFailure = func(_ label.Step, err error) { failures = append(failures, err) }
+	})
+	f.backend.failNext("session", 1, fmt.Errorf("%w: %w", errDown, context.DeadlineExceeded))
+	if ses, late := f.store.Acquire(t.Context(), tenantA, sessionID("s")); ses != nil || !late {
+		t.Errorf("Acquire with a slow backend = %v, late %v, want nil, late true", ses, late)
+	}
+	if len(failures) != 1 || !strings.Contains(failures[0].Error(), "limits.lookup_timeout (5s)") || errors.Is(failures[0], session.ErrUnavailable) {
+		t.Errorf("failures = %v, want one that names limits.lookup_timeout (5s), and not session.ErrUnavailable", failures)
 	}
 }
 

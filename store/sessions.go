@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -58,13 +59,22 @@ func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (s
 	return ses, ses == nil // memory is full: the session exists, but cannot be pinned
 }
 
+// reportLookup reports a failed look-up. The error of a timeout does not wrap session.ErrUnavailable: the backend may
+// work, and only be slower than the limit.
+func (s *sessions) reportLookup(err error) {
+	if isTimeout(err) {
+		err = fmt.Errorf("the store did not answer within limits.lookup_timeout (%v); if it answers other calls, raise this limit: %v", s.lookupTimeout, err) //nolint:errorlint // see above
+	}
+	s.onFailure(label.StepLookup, err)
+}
+
 // fetchRecord reads a session's record from the backend, within lookupTimeout. rec is nil if there is none.
 func (s *sessions) fetchRecord(ctx context.Context, tenant string, id session.ID) (rec *session.Record, closed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookupTimeout)
 	defer cancel()
 	row, ok, err := s.backend.Session(ctx, tenant, id)
 	if err != nil {
-		s.onFailure(label.StepLookup, err)
+		s.reportLookup(err)
 		return nil, false, err
 	}
 	if !ok {
@@ -97,7 +107,7 @@ func (s *sessions) findByEchoes(ctx context.Context, tenant string, keys []sessi
 	defer cancel()
 	found, err := s.backend.FindEcho(ctx, tenant, keys)
 	if err != nil {
-		s.onFailure(label.StepLookup, err)
+		s.reportLookup(err)
 		return nil, true
 	}
 	for k, ids := range found {
@@ -211,7 +221,7 @@ func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items i
 	m, ok, err := s.sharedMarks.OptOutMark(ctx, rec.Identity.ID)
 	switch {
 	case err != nil:
-		s.onFailure(label.StepLookup, err)
+		s.reportLookup(err)
 		rec.Hide(assumed)
 	case ok:
 		rec.Hide(m)
@@ -230,7 +240,7 @@ func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	}
 	m, ok, err := s.sharedMarks.OptOutMark(ctx, ses.Record.Identity.ID)
 	if err != nil {
-		s.onFailure(label.StepLookup, err)
+		s.reportLookup(err)
 		return
 	}
 	if ok {

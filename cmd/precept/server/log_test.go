@@ -47,13 +47,14 @@ func TestFailuresAreCountedAndLoggedAtLimitedRate(t *testing.T) {
 			f.report("close", errors.New("odd"))
 			f.report("write", unavailable)
 			f.report("samples", unavailable)
+			f.report("lookup", unavailable)
 			f.report("spool", errors.New("no room"))
 			f.report("samples", fmt.Errorf("read: %w", context.Canceled))
 			f.reportPanic("encode", store.RequestPanic{Request: "req-1", Value: "a secret"})
 			time.Sleep(5 * time.Second)
 		}
 		for text, want := range map[string]int{
-			"step=close": 10, "exchanges wait in the outbox": 2, "no room": 2, "canceled": 0, "step=encode": 10, "request=req-1": 10, "a secret": 0,
+			"step=close": 10, "exchanges wait in the outbox": 2, "no room": 2, "step=lookup": 2, "canceled": 0, "step=encode": 10, "request=req-1": 10, "a secret": 0,
 		} {
 			if n := strings.Count(output.String(), text); n != want {
 				t.Errorf("%q: got %d log lines, want %d", text, n, want)
@@ -80,7 +81,7 @@ func TestFailuresAreCountedAndLoggedAtLimitedRate(t *testing.T) {
 				}
 			}
 		}
-		if want := (map[string]float64{"close": 20, "write": 23, "samples": 20, "spool": 20, "encode": 20}); !maps.Equal(counted, want) {
+		if want := (map[string]float64{"close": 20, "write": 23, "samples": 20, "lookup": 20, "spool": 20, "encode": 20}); !maps.Equal(counted, want) {
 			t.Errorf("precept_fail_open_total by step: got %v, want %v", counted, want)
 		}
 	})
