@@ -132,7 +132,7 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	checkList(t, "stored turns of the other session", f.storedTurns("madagascar"), []string{"1 complete"})
 }
 
-// The crash is before the recorder handles the end of the turn; the next start erases the stub.
+// The crash comes before the recorder handles the end of the turn. The next start erases the stub.
 func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -186,7 +186,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkAccount(t, "account", accountText(f.balancedAccount(false)), fmt.Sprintf("%d = %d + 0 + 0 + %d bad", workers*turns, kept.Load(), bad.Load()))
-		checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), kept.Load())
+		checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), kept.Load())
 		stored := 0
 		for w := range workers {
 			stored += f.exchangeCount(sessionID(fmt.Sprint("s", w)))

@@ -109,17 +109,17 @@ func TestBrowseReadsLimitedNumberOfSessions(t *testing.T) {
 	f.writeSessions(scan+500, nil)
 	list := f.browse(store.SessionQuery{Agent: "nobody"})
 	if len(list.Sessions) != 0 || list.Next == "" || list.RowsRead < scan || list.RowsRead > scan+store.MaxRows || list.OldestStart == nil {
-		t.Fatalf("Browse without a match: %d sessions, Read = %d, Next = %q, OldestStart = %v, want 0 sessions, Read = %d to %d, and Next and OldestStart set",
+		t.Fatalf("Browse without a match: %d sessions, RowsRead = %d, Next = %q, OldestStart = %v, want 0 sessions, RowsRead = %d to %d, and Next and OldestStart set",
 			len(list.Sessions), list.RowsRead, list.Next, list.OldestStart, scan, scan+store.MaxRows)
 	}
 	checkEqual(t, "start of the newest session that was read", list.NewestStart.Sub(f.clock.now()), (scan+499)*time.Second)
 	list = f.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
 	if list.Next != "" || list.RowsRead == 0 {
-		t.Errorf("last page without a match: Read = %d, Next = %q, want Read > 0 and no Next", list.RowsRead, list.Next)
+		t.Errorf("last page without a match: RowsRead = %d, Next = %q, want RowsRead > 0 and no Next", list.RowsRead, list.Next)
 	}
 	list = f.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
 	if list.Next == "" || list.RowsRead > search+store.DefaultRows {
-		t.Errorf("text search without a match: Read = %d, Next = %q, want Read <= %d and Next set", list.RowsRead, list.Next, search+store.DefaultRows)
+		t.Errorf("text search without a match: RowsRead = %d, Next = %q, want RowsRead <= %d and Next set", list.RowsRead, list.Next, search+store.DefaultRows)
 	}
 }
 
@@ -195,7 +195,7 @@ func (c *conversation) removeTurnBlocks() {
 
 func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	t.Parallel()
-	const maxTextBytes = 32 << 10 // of one text
+	const maxTextBytes = 32 << 10 // shown bytes of one text
 	f := newFixture(t, nil)
 	c := f.playMixedSession("story")
 	c.sendTurn(3, func(x *sample.Exchange) {
@@ -229,10 +229,10 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 		t.Errorf("entry of the loop warning = %+v, want Loop = true and a redacted text", loop)
 	}
 	withheld := tr.TurnItems[0].Entries[2]
-	checkEqual(t, "slugs, chance and reason of the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Propensity, withheld.Why), "[kept-back] 0.7withheld")
+	checkEqual(t, "slugs, propensity and reason of the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Propensity, withheld.Why), "[kept-back] 0.7withheld")
 	last := tr.TurnItems[2].Entries[1]
 	if last.Text == "" || len(last.Text) > maxTextBytes || last.CutBytes != 2*maxTextBytes-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
-		t.Errorf("text of %d bytes: len(Text) = %d, Cut = %d, valid = %v, want Text of 1 to %d bytes that is not cut inside a character, and the number of omitted bytes in Cut",
+		t.Errorf("text of %d bytes: len(Text) = %d, CutBytes = %d, valid = %v, want Text of 1 to %d bytes that is not cut inside a character, and the number of omitted bytes in CutBytes",
 			2*maxTextBytes, len(last.Text), last.CutBytes, json.Valid([]byte(`"`+last.Text+`"`)), maxTextBytes)
 	}
 	checkEqual(t, "reward", *tr.Rewarded.Value, 0.1) // the latest score of the rater

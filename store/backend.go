@@ -31,7 +31,7 @@ type recordingBackend interface {
 	parkingStore
 }
 
-// Fleet is the part of a backend only for replicas, which announce deleted and opted-out sessions, and detect a loss of
+// Fleet is the part of a shared backend by which replicas announce deleted and opted-out sessions, and detect a loss of
 // data.
 type Fleet interface {
 	epochReader

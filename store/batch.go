@@ -15,7 +15,8 @@ import (
 	"precept/store/outbox"
 )
 
-// batch is the content of one delivery: one or more flushes, or rows that were read back from the outbox.
+// batch is the content of one delivery: the changes of one or more flushes (runs of the recorder), or rows that were
+// read back from the outbox.
 type batch struct {
 	rows      []session.Row
 	echoes    []session.Echo
@@ -23,10 +24,10 @@ type batch struct {
 	signals   []signal
 
 	// The next four fields are for the outbox only.
-	stubs    []outbox.Stub
+	stubs    []outbox.Stub    // turns in progress, without their content
 	endedIDs []string         // ids of ended turns that have a stub in the outbox
 	dropped  map[string]int64 // dropped exchanges by reason
-	scrub    bool             // also remove the deleted stub of an opted-out turn from the file
+	scrub    bool             // the file must not keep the deleted stub of an opted-out turn
 
 	// The next four fields are set only if the rows were read back from the outbox.
 	interruptedTurns     []sample.Exchange // turns in progress when the program ended
@@ -35,8 +36,8 @@ type batch struct {
 	damagedCount         int64             // exchanges that do not decode
 
 	heldBytes    int64 // bytes of exchanges in memory
-	lastSequence int64 // last row in the outbox
-	flushNumber  int64 // last flush; 0 means read back from the outbox
+	lastSequence int64 // sequence number of the last row in the outbox
+	flushNumber  int64 // number of the last flush; 0 if the rows were read back from the outbox
 }
 
 func (b *batch) isEmpty() bool {
@@ -130,8 +131,8 @@ func sessionRef(x *sample.Exchange) session.Ref {
 	return session.Ref{Tenant: x.Tenant, ID: id}
 }
 
-// sessionParts holds the indices of the parts of a batch that belong to one session, and become one document, the
-// content of an outbox row.
+// sessionParts holds the indices of those parts of a batch that belong to one session. Together they become one
+// document, the content of an outbox row.
 type sessionParts struct {
 	exchanges []int
 	rows      []int
@@ -225,8 +226,8 @@ func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 	return buf
 }
 
-// addRow decodes a row of the outbox into the batch. damagedCount counts exchanges of a row that does not decode, and
-// undecodableStubCount its stubs.
+// addRow decodes a row of the outbox into the batch. If the row does not decode, addRow counts its exchanges in
+// damagedCount, and its stubs in undecodableStubCount.
 func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 	b.lastSequence = r.Sequence
 	var row batch

@@ -110,7 +110,7 @@ func BenchmarkNewText(b *testing.B) {
 		f.deliver()
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/(float64(size)/1024), "us/KB")
-	checkEqual(b, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), int64(b.N))
+	checkEqual(b, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), int64(b.N))
 }
 
 // readSources returns tool results with source files of at least size bytes.

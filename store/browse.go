@@ -18,7 +18,7 @@ const (
 	MaxRows             = 200
 	maxRowsRead         = 5_000                  // sessions whose rows are read
 	maxSessionsSearched = 1_000                  // sessions whose exchanges are read
-	searchTimeLimit     = 750 * time.Millisecond // no page is read after this time: an answer takes less than a second
+	searchTimeLimit     = 750 * time.Millisecond // no page is read later, so that an answer takes less than a second
 )
 
 // SessionQuery selects sessions, newest first. An empty field selects all.
@@ -31,8 +31,8 @@ type SessionQuery struct {
 	Session      string // name or id of a session, or id of a request or response; other fields except Tenant are ignored
 
 	Agent, Model string   // whole name, compared without case
-	Lesson       string   // slug of a matched lesson; with Fate, of a lesson with this fate
-	Fate         string   // one of Fates; without Lesson, the fate of some lesson
+	Lesson       string   // slug of a lesson that matched or, with Fate, that has this fate
+	Fate         string   // one of Fates; without Lesson, any lesson may have the fate
 	Run          string   // name of the run or of the parent session
 	ToolName     string   // whole name of a called tool
 	ErrorKind    string   // kind of a failed tool result
@@ -115,7 +115,7 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 		if err != nil {
 			return b.out, err
 		}
-		if surplus > 0 { // only the last session of a page has a position, so read a shorter page
+		if surplus > 0 { // a later query can continue only after a whole page, so read a shorter page
 			within.Limit = len(page.List) - surplus
 			page, err = a.backend.ListSessions(ctx, q.Tenant, within)
 			b.out.Next = page.Next
@@ -151,7 +151,8 @@ func (b *listBuilder) pageSize() int {
 	}
 }
 
-// add adds the selected sessions of a page, until the list is full. unexamined is the number of sessions after that.
+// add adds the selected sessions of a page, until the list is full. unexamined is the number of sessions that remain in
+// the page.
 func (b *listBuilder) add(ctx context.Context, list []session.ListedSession) (unexamined int, err error) {
 	for i := range list {
 		l := &list[i]
@@ -247,14 +248,14 @@ func (a *Archive) BrowseOrdered(ctx context.Context, recent *Recent, q *SessionQ
 		if err != nil {
 			return out, err
 		}
-		if ok { // else deleted since recent was read
+		if ok { // otherwise the session was deleted after recent was read
 			out.Sessions = append(out.Sessions, item)
 		}
 	}
 	return out, nil
 }
 
-// orderedPrefix begins the position of a page in an ordered list; the number of sessions before the page follows.
+// orderedPrefix is the start of a position in an ordered list. The number of sessions before the page follows.
 const orderedPrefix = "n"
 
 func (q *SessionQuery) hasFilters() bool {
@@ -265,7 +266,7 @@ func (q *SessionQuery) hasFilters() bool {
 // SearchesText reports whether the query needs the exchanges of sessions.
 func (q *SessionQuery) SearchesText() bool { return q.Text.Words+q.Text.Tool+q.Text.Error != "" }
 
-// Selects reports whether the row of a session satisfies the query, without the field Text.
+// Selects reports whether the row of a session satisfies the query. Selects ignores the field Text.
 func (q *SessionQuery) Selects(x *SessionItem) bool {
 	withoutText := *q
 	withoutText.Text = TextQuery{}

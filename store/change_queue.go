@@ -8,8 +8,8 @@ import (
 	"precept/internal/session"
 )
 
-// maxEchoes limits each list of echo keys, which grow while the backend is unavailable. Further keys are dropped, and
-// feedback with these keys does not find its session.
+// maxEchoes limits the length of a list of echo keys (see changeQueue). The lists grow while the backend is
+// unavailable. Keys beyond the limit are dropped, and feedback with these keys does not find its session.
 const maxEchoes = 200_000
 
 // delayedPause is the pause between two writes of rows in which only counts or times changed.
@@ -39,7 +39,7 @@ const (
 	DecisionsChanged        // a random decision or an inserted block, which the next flush must contain
 )
 
-// Release ends the pin of a session, and queues its row as the change requires.
+// Release ends the pin that keeps a session in memory, and queues the session's row as the change requires.
 func (q *changeQueue) Release(ses *Session, c Change) {
 	q.mu.Lock()
 	if ses.forgotten.Load() {
@@ -119,7 +119,7 @@ func (q *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]
 	return dirty, echoes
 }
 
-// find returns the session of an undelivered key: of a held key first, then of the key that was added last.
+// find returns the session of an undelivered key. Held keys come first, then the key that was added last.
 func (q *changeQueue) find(key session.EchoKey) (session.ID, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"precept/store"
 )
 
-// Crashes are before every backend call and after every delivery. The next start stores every turn that the account had
-// counted, once.
+// The test simulates a crash before every backend call and after every delivery. The next start stores every turn that
+// the account had counted, exactly once.
 func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -116,11 +116,11 @@ type modelTurn struct {
 	exchange       *sample.Exchange
 	start          *store.TurnStart
 	state          turnState
-	deliveredSince bool // a delivery since the last change of state
+	deliveredSince bool // a delivery has run since the last change of state
 }
 
-// Events occur in any order. The backend has each written turn once and complete, each turn with a stub at a crash once
-// as a stub, and no opted-out turn, and the counts of the account match.
+// Events occur in any order. At the end, the backend has each written turn once and complete. It has a stub, once, for
+// each turn that had a stub at a crash, and it has no opted-out turn. The counts of the account match.
 func TestAccountMatchesTheStore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

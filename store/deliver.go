@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	epochEvery       = time.Second            // between two checks of the backend's epoch
-	syncEvery        = 5 * time.Second        // between two syncs of the backend
-	releaseEvery     = time.Second            // between two deletions of safe rows
+	epochEvery       = time.Second            // pause between two checks of the backend's epoch
+	syncEvery        = 5 * time.Second        // pause between two syncs of the backend
+	releaseEvery     = time.Second            // pause between two deletions of safe rows
 	startLimit       = 20 * time.Millisecond  // longest wait for the rows of the previous run
-	roundLimit       = 150 * time.Millisecond // longest read of rows in one round
+	roundLimit       = 150 * time.Millisecond // longest time to read rows in one round
 	stopLimit        = 3 * time.Second        // longest delivery at a stop; the rest stays in the outbox
 	deliverNowBytes  = 2 << 20                // undelivered bytes for a delivery without a pause
 	readBytes        = 4 << 20                // most bytes read back for one delivery
-	minReadBytes     = 1 << 12                // readBytes after deliveries that took too long
-	startBytes       = 1 << 17                // readBytes during a start
-	otherTenantBytes = 1 << 20                // read by one call of deliverOtherTenants
-	growAfter        = 8                      // deliveries in time after which readBytes grows again
-	otherTenantRows  = 10_000                 // examined by one call of deliverOtherTenants
+	minReadBytes     = 1 << 12                // smallest limit of bytes, after deliveries that took too long
+	startBytes       = 1 << 17                // limit of bytes during a start
+	otherTenantBytes = 1 << 20                // bytes that one call of deliverOtherTenants reads
+	growAfter        = 8                      // number of deliveries in time after which the limit of bytes grows again
+	otherTenantRows  = 10_000                 // rows that one call of deliverOtherTenants examines
 	// safeAge is the age at which delivered rows are deleted from the outbox. A backend server that dies may lose the
 	// writes of its last seconds.
 	safeAge = 15 * time.Second
@@ -54,7 +54,7 @@ type deliverer struct {
 	deliveryMu sync.Mutex
 
 	undelivered      batch // rows from the handoff
-	err              error // of the last delivery
+	err              error // error of the last delivery
 	readReductions   int   // how often readBytes is divided by 4
 	deliveriesInTime int   // since the last change of readReductions
 	deliveredAhead   int64 // last row that deliverOtherTenants has read; its rows are later delivered again in order
@@ -64,7 +64,7 @@ type deliverer struct {
 }
 
 type delivererLimits struct {
-	maxBytes        int64         // size of the exchanges in memory
+	maxBytes        int64         // largest size of the exchanges in memory
 	deliverInterval time.Duration // longest pause between deliveries (QueueOptions.DeliverEvery)
 }
 
@@ -212,8 +212,9 @@ func (s *deliverer) catchUp(ctx context.Context, now time.Time) (done bool, err 
 	}
 }
 
-// deliverOtherTenants delivers rows of other tenants before those of tenants with a large backlog, which would delay
-// all by half a minute for 900 MB. catchUp later delivers these rows again, without effect, and counts their exchanges.
+// deliverOtherTenants delivers the rows of other tenants before the rows of tenants with a large backlog. Otherwise a
+// backlog of 900 MB would delay all tenants by half a minute. catchUp later delivers these rows again, without effect,
+// and counts their exchanges.
 func (s *deliverer) deliverOtherTenants(ctx context.Context, until int64) error {
 	crowdingTenants := s.handoff.outbox.LargestTenants(readBytes)
 	if len(crowdingTenants) == 0 {
@@ -239,7 +240,7 @@ func (s *deliverer) deliverOtherTenants(ctx context.Context, until int64) error 
 }
 
 // makeRoom frees memory after a failed delivery. With an outbox, rows leave memory if they are too large or their
-// delivery took too long; without one, the older rows of each session and the oldest echo keys are dropped.
+// delivery took too long; without an outbox, the older rows of each session and the oldest echo keys are dropped.
 func (s *deliverer) makeRoom(err error) {
 	if s.handoff.outbox == nil {
 		s.undelivered.rows = newestRows(s.undelivered.rows)
@@ -253,8 +254,8 @@ func (s *deliverer) makeRoom(err error) {
 	}
 }
 
-// maxRead returns the most bytes to read back for one delivery, fewer after deliveries that took too long: the same
-// batch would take too long again.
+// maxRead returns the largest number of bytes to read back for one delivery. After deliveries that took too long the
+// number is smaller, because the same batch would take too long again.
 func (s *deliverer) maxRead() int64 { return max(minReadBytes, int64(readBytes)>>(2*s.readReductions)) }
 
 func (s *deliverer) adjustMaxRead(err error) {
@@ -299,7 +300,7 @@ func (s *deliverer) writeBatch(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// countDelivered counts a delivered batch, and returns the exchanges that were not stored, by reason.
+// countDelivered counts a delivered batch, and returns the number of exchanges that were not stored, by reason.
 func (s *deliverer) countDelivered(b *batch) (refused map[string]int64) {
 	refused = map[string]int64{}
 	if b.damagedCount > 0 {

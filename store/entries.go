@@ -69,8 +69,9 @@ func entryOf(x *sample.Message) Entry {
 	return e
 }
 
-// withInsertions returns the entries of a request, with inserted blocks and withheld lessons. Each of these is where
-// the model read it, or would have read it: before the user's text, before a tool's result, or after the system prompt.
+// withInsertions returns the entries of a request, with inserted blocks and withheld lessons. A block or a withheld
+// lesson stands where the model read it, or would have read it: before the user's text, before a tool's result, or
+// after the system prompt.
 func withInsertions(request []sample.Message, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
 	list := entriesOf(request)
 	newestUser := -1 // -1 means no text of the user
@@ -105,7 +106,7 @@ func withInsertions(request []sample.Message, blocks []session.Block, e *sample.
 	return out
 }
 
-// insertionIndex returns the index of the entry before which a block was inserted; -1 means before all.
+// insertionIndex returns the index of the entry before which a block was inserted; -1 means before all entries.
 func insertionIndex(b *session.Block, list []Entry, newestUser int) int {
 	switch {
 	case b.Anchor.CallID != "":

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	maxPurgePause   = 10 * time.Minute       // between two deletions by age
+	maxPurgePause   = 10 * time.Minute       // longest pause between two deletions by age
 	purgeStep       = 250 * time.Millisecond // longest deletion by age, because deliveries wait meanwhile
 	parkedAge       = 7 * 24 * time.Hour     // feedback without a known session is deleted at this age
-	erasuresEvery   = time.Second            // between two reads of the erasures of other replicas
+	erasuresEvery   = time.Second            // pause between two reads of the erasures (deletions) by other replicas
 	completeErasure = time.Minute            // age at which an erasure is complete in the backend
-	erasureLimit    = writeLimit / 2         // longest repetition of an erasure; deliveries wait meanwhile
-	erasureRetry    = 10 * time.Second       // before a failed erasure of another replica is tried again
+	erasureLimit    = writeLimit / 2         // longest time to repeat an erasure; deliveries wait meanwhile
+	erasureRetry    = 10 * time.Second       // pause before a failed erasure of another replica is tried again
 )
 
 // errUnwritten is the error for a deletion while some rows are not in the backend. Their later delivery would store the
@@ -68,10 +68,10 @@ type sessionDeleter struct {
 
 type erasureCursor struct {
 	nextRead     time.Time
-	lastPosition string   // of the last applied erasure
+	lastPosition string   // position of the last applied erasure
 	ownPositions []string // erasures of this replica since lastPosition
 
-	failed    []session.Erasure // of other replicas; tried again at nextRetry
+	failed    []session.Erasure // failed erasures of other replicas, to be tried again at nextRetry
 	nextRetry time.Time
 }
 
@@ -182,7 +182,8 @@ func (d *sessionDeleter) runDeletion(ctx context.Context, c deletion) {
 }
 
 // deleteLocal removes deleted sessions from the memory and the outbox of this process, and adds tombstones, which
-// reject later content. found has the ids that were in memory (not for a tenant), and n is their number.
+// reject later content. found has the ids of the sessions that were in memory (no ids for a tenant), and n is the
+// number of these sessions.
 func (d *sessionDeleter) deleteLocal(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	ids := make(map[session.ID]bool, len(e.IDs))
 	for _, id := range e.IDs {
@@ -263,8 +264,8 @@ func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error 
 }
 
 // followReplicas repeats the new erasures of other replicas before each delivery: the outbox may contain a session that
-// was deleted while this replica was down. A failed erasure does not stop deliveries, because tombstones keep its
-// sessions out of them.
+// was deleted while this replica was down. A failed erasure does not stop deliveries, because tombstones keep the
+// deleted sessions out of deliveries.
 func (d *sessionDeleter) followReplicas(ctx context.Context, now time.Time) error {
 	clockSetBack := d.erasures.nextRead.Sub(now) > erasuresEvery
 	if d.announcer == nil || now.Before(d.erasures.nextRead) && !clockSetBack {
@@ -304,7 +305,7 @@ func (d *sessionDeleter) retryErasures(ctx context.Context, now time.Time) {
 }
 
 func (d *sessionDeleter) tryErasure(ctx context.Context, e *session.Erasure, now time.Time) {
-	d.tombstones.add(e) // first, so that a failed erasure lets no deleted session into a delivery
+	d.tombstones.add(e) // before the erasure: if the erasure fails, no delivery contains a deleted session
 	defer d.tombstones.finish(e)
 	erasureCtx, cancel := context.WithTimeout(ctx, erasureLimit)
 	defer cancel()
@@ -317,8 +318,8 @@ func (d *sessionDeleter) tryErasure(ctx context.Context, e *session.Erasure, now
 	d.options.Hooks.OnFailure(label.StepErase, err)
 }
 
-// repeatErasure repeats the erasure of another replica in memory and in the outbox, and a recent one (completeErasure)
-// also in the backend, to which this replica may have written the session since.
+// repeatErasure repeats an erasure of another replica in memory and in the outbox. A recent erasure (see
+// completeErasure) is also repeated in the backend, because this replica may have written the session there since.
 func (d *sessionDeleter) repeatErasure(ctx context.Context, e *session.Erasure, now time.Time) error {
 	defer d.clearCaches()
 	if _, _, err := d.deleteLocal(ctx, e); err != nil {

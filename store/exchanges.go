@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	maxTTL        = 10 * time.Minute // longest: content that the backend deletes by age must also leave memory
-	sharedTTL     = 10 * time.Second // longest if other replicas write to the backend
-	writtenShards = 4096             // write counters; the sessions of a shard share one
+	maxTTL        = 10 * time.Minute // longest lifetime: content that the backend deletes by age must also leave memory
+	sharedTTL     = 10 * time.Second // longest lifetime if other replicas write to the backend
+	writtenShards = 4096             // number of write counters; the sessions of a shard share a counter
 	exchangeCost  = 1024             // approximate size of an exchange in memory, without its texts
 )
 
@@ -116,7 +116,7 @@ func (c *ExchangeCache) invalidateWritten(exchanges []sample.Exchange, stored bo
 	}
 }
 
-// readForClose returns the exchanges of a closing session, without a call of the backend if openDocs has as many
+// readForClose returns the exchanges of a closing session, without a call to the backend if openDocs has as many
 // exchanges as the backend. The caller holds deliverer.deliveryMu.
 func (c *ExchangeCache) readForClose(ctx context.Context, backend exchangeReader, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	if c == nil || c.openDocs == nil {
@@ -179,8 +179,8 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 	return s.options.Exchanges.read(ctx, s.options.Backend, tenant, id)
 }
 
-// ExchangesAtClose returns the exchanges of a closing session, oldest first, from memory if memory has as many as the
-// backend (stored). Call it inside of WithDeliveryPaused.
+// ExchangesAtClose returns the exchanges of a closing session, oldest first. If memory has as many exchanges as the
+// backend (stored), they come from memory. Call ExchangesAtClose inside of WithDeliveryPaused.
 func (s *Store) ExchangesAtClose(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	return s.options.Exchanges.readForClose(ctx, s.options.Backend, ref, stored)
 }

@@ -13,12 +13,12 @@ import (
 // Recent holds the newest sessions of a time range. Recent.Facets counts their facets.
 type Recent struct {
 	Sessions    []SessionItem
-	OldestStart time.Time // of the oldest session that was read
+	OldestStart time.Time // start of the oldest session that was read
 	Complete    bool      // the range has no older session
 }
 
-// Facets are the values in the selected sessions, each with its number of sessions. The counts of a facet ignore the
-// query's condition on this facet, so that a page can offer the other values.
+// Facets are the values that occur in the selected sessions, with the number of sessions for each value. The counts of
+// a facet ignore the query's condition on this facet, so that a page can offer the other values.
 type Facets struct {
 	Selected    int           `json:"counted"` // number of read sessions that the query selects
 	RowsRead    int           `json:"read"`    // number of sessions whose rows were read
@@ -122,7 +122,7 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 	}
 }
 
-// Total returns the number of selected sessions, without the field Text.
+// Total returns the number of sessions that the query selects. Total ignores the field Text.
 func (r *Recent) Total(q *SessionQuery) Total {
 	t := Total{InRange: len(r.Sessions), Exact: r.Complete}
 	for i := range r.Sessions {
@@ -133,7 +133,7 @@ func (r *Recent) Total(q *SessionQuery) Total {
 	return t
 }
 
-// Facets counts the values that occur in the selected sessions, without the field Text.
+// Facets counts the values that occur in the sessions that the query selects. Facets ignores the field Text.
 func (r *Recent) Facets(q *SessionQuery) Facets {
 	f := Facets{RowsRead: len(r.Sessions), OldestStart: r.OldestStart, Complete: r.Complete}
 	withoutText := *q

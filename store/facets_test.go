@@ -35,7 +35,7 @@ func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 	for _, q := range []store.SessionQuery{{}, {Agent: "coder"}, {ErrorKind: "connection-refused"}, {Lesson: "a", Fate: store.FateWithheld}} {
 		q.Tenant, q.Limit = tenantA, store.MaxRows
 		facets := recent.Facets(&q)
-		checkEqual(t, "Facets.Counted", facets.Selected, len(f.browse(q).Sessions))
+		checkEqual(t, "Facets.Selected", facets.Selected, len(f.browse(q).Sessions))
 		for _, v := range facets.Agents {
 			filtered := q
 			filtered.Agent = v.Value
@@ -124,7 +124,7 @@ func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 	}
 	list := f.browse(store.SessionQuery{Run: "nightly"})
 	checkEqual(t, "sessions of the run", len(list.Sessions), 3)
-	checkEqual(t, "SessionList.Read, which does not count the run", list.RowsRead, 3)
+	checkEqual(t, "SessionList.RowsRead, which does not count the run", list.RowsRead, 3)
 	for _, x := range list.Sessions {
 		checkEqual(t, "injected and withheld lessons of a session", fmt.Sprint(x.Injected, x.Withheld), "[a] []")
 		checkEqual(t, "verdict of a session", x.Verdict, sample.Poor)

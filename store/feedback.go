@@ -89,8 +89,8 @@ func (f *feedbackWriter) countRejected(err error) error {
 	return err
 }
 
-// addForUnits copies the feedback of each session to its unit, in entries. If the look-up of a unit fails, the unit
-// gets the feedback when the session closes.
+// addForUnits copies the feedback of each session, within entries, to the session's unit (its run or parent session).
+// If the look-up of a unit fails, the unit gets the feedback when the session closes.
 func (f *feedbackWriter) addForUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
 		member, ok, err := f.sessions.member(ctx, tenant, id)
@@ -139,7 +139,8 @@ func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []si
 			continue
 		}
 		e := feedback.NewImplicit(x.Session, x.Turn, sg.Tier, feedbackType(sg.Feeling), sg.Rule, x.At)
-		out = slices.DeleteFunc(out, func(g signal) bool { return g.entry.ID == e.ID }) // of several signals of a rule in a turn, the last counts
+		// The last of several signals of a rule in a turn counts.
+		out = slices.DeleteFunc(out, func(g signal) bool { return g.entry.ID == e.ID })
 		out = append(out, signal{session.Ref{Tenant: x.Tenant, ID: id}, e})
 	}
 	return out
@@ -195,8 +196,8 @@ func (f *feedbackWriter) addSignalsBySession(ctx context.Context, tenant string,
 	return nil
 }
 
-// unpark moves parked feedback to the sessions of new echo keys. It asks the backend for every batch, because another
-// replica, or this process before a restart, may have parked some.
+// unpark moves parked feedback, which waits for an unknown session, to the sessions of new echo keys. unpark asks the
+// backend for every batch, because another replica, or this process before a restart, may have parked feedback.
 func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) error {
 	byTenant := map[string]map[session.EchoKey]session.ID{}
 	for i := range echoes {

@@ -38,7 +38,7 @@ func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	}
 	checkEqual(t, "error of PostFeedback with two entries above the limit", f.store.PostFeedback(f.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
 	checkEqual(t, "sessions touched by new feedback", len(f.store.TakeTouched()), 1)
-	checkEqual(t, "Tally.FeedbackFull", f.store.Metrics.FeedbackFull.Load(), 2)
+	checkEqual(t, "Metrics.FeedbackFull", f.store.Metrics.FeedbackFull.Load(), 2)
 	if _, err := f.store.Post(f.t.Context(), tenantA, nil, replyKey, newScore("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
 		t.Errorf("Post on a full session: err = %v, want session.FeedbackFull", err)
 	}

@@ -96,11 +96,11 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 		a.store.Release(ses, store.DecisionsChanged)
 		remote, late := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil || late || len(remote.Record.Assignment.Picks) != 1 {
-			t.Fatalf("Acquire on the other replica = %+v, late %v, want a session with one pick, late false", remote, late)
+			t.Fatalf("Acquire on the other replica = %+v, uncertain = %v, want a session with one pick, uncertain = false", remote, late)
 		}
 		b.store.Release(remote, store.Unchanged)
 		checkList(t, "sessions of the reply on the other replica", b.sessionsByKey(replyKey), []session.ID{id})
-		checkEqual(t, "Shared of both replicas", a.store.IsShared() && b.store.IsShared(), true)
+		checkEqual(t, "IsShared of both replicas", a.store.IsShared() && b.store.IsShared(), true)
 	})
 }
 
@@ -149,7 +149,7 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		remote, late := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil || late || remote.Record.Thread.Turns != 2 {
-			t.Fatalf("Acquire on the other replica = %+v, late %v, want a session with two turns, late false", remote, late)
+			t.Fatalf("Acquire on the other replica = %+v, uncertain = %v, want a session with two turns, uncertain = false", remote, late)
 		}
 		b.store.Release(remote, store.Unchanged)
 	})
@@ -286,7 +286,7 @@ func TestUndeliveredSessionsHaveUndeliveredExchanges(t *testing.T) {
 	checkEqual(t, "undelivered sessions and ok after the delivery", fmt.Sprint(n, ok), "0 true")
 }
 
-func TestCleanseRedactsImportsAndOmitsOptedOut(t *testing.T) {
+func TestRedactImportedOmitsOptedOut(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
 	kept, out, answers := newExchange(tenantA, "kept", 1, startTime), newExchange(tenantA, "out", 1, startTime), newExchange(tenantA, "answers", 1, startTime)
@@ -294,9 +294,9 @@ func TestCleanseRedactsImportsAndOmitsOptedOut(t *testing.T) {
 	readEnvFile(out)
 	list := f.store.RedactImported([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})
 	if len(list) != 1 || list[0].SessionName != "kept" || list[0].Reply.Text != "ask [REDACTED:email:1]" {
-		t.Errorf(`Cleanse = %+v, want only the exchange of session kept, with the reply "ask [REDACTED:email:1]"`, list)
+		t.Errorf(`RedactImported = %+v, want only the exchange of session kept, with the reply "ask [REDACTED:email:1]"`, list)
 	}
-	checkEqual(t, "Tally.OptedOut", f.store.Metrics.OptedOut.Load(), 2)
+	checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 2)
 }
 
 // The erased run has more sessions than an SQL statement may have parameters.

@@ -95,7 +95,7 @@ func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 			t.Error("the request in progress stored a row of the forgotten session")
 		}
 		checkEqual(t, "exchanges of the forgotten session", f.exchangeCount(id), 0)
-		checkEqual(t, "Tally.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
+		checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
 		f.beginSession(tenantA, "busy", newAssignment(true))
 		f.offer("busy", 1)
 		f.deliver()
@@ -330,7 +330,7 @@ func (f *fixture) damageOutboxFiles(text string) {
 	}
 }
 
-// The keys of the sessions are deleted too, and old feedback whose key matched no session.
+// The store also deletes the keys of the sessions, and old feedback whose key matched no session.
 func TestRetentionDeletesOldSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -350,7 +350,7 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 		advance(11 * day)
 		checkEqual(t, "exchanges of the old session after the retention period", f.exchangeCount(old), 0)
 		checkEqual(t, "exchanges of the recent session", f.exchangeCount(recent), 1)
-		checkEqual(t, "Tally.Retired", f.store.Metrics.Expired.Load(), 1)
+		checkEqual(t, "Metrics.Expired", f.store.Metrics.Expired.Load(), 1)
 		keys := []session.EchoKey{session.EchoKeyOf(tenantA, "r:old")}
 		if got, err := f.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {
 			t.Errorf("FindEcho of the deleted session's key = %v, %v, want none", got, err)
@@ -433,6 +433,6 @@ func TestForgettingWithAFastClockDropsNoLaterTurns(t *testing.T) {
 		f.deliver()
 		checkEqual(t, "exchanges of the session after the clock was set back", f.exchangeCount(id), 1)
 		checkEqual(t, "exchanges from before the deletion", f.exchangeCount(sessionID("early")), 0)
-		checkEqual(t, "Tally.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
+		checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
 	})
 }

@@ -70,7 +70,7 @@ func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	}
 	f.deliverFor(durableAfter)
 	checkEqual(t, "Store.Healthy after the disk has space", f.store.Healthy(), true)
-	checkEqual(t, "Tally.DroppedFull", f.store.Metrics.DroppedFull.Load(), int64(o.refused))
+	checkEqual(t, "Metrics.DroppedFull", f.store.Metrics.DroppedFull.Load(), int64(o.refused))
 	f.checkMemoryIsFree()
 	f = f.restart(nil)
 	f.deliver()

@@ -14,7 +14,8 @@ import (
 
 // These tests run the store with its goroutines, mostly in synctest bubbles.
 
-// checkStored fails the test unless the backend has exactly these turns of a session, and a row only with turns.
+// checkStored fails the test unless the backend has exactly these turns of a session, and a row if and only if there
+// are turns.
 func (f *fixture) checkStored(name string, want ...string) {
 	f.t.Helper()
 	checkList(f.t, fmt.Sprintf("turns of %q", name), f.storedTurns(name), want)
@@ -40,7 +41,7 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 		checkAccount(t, "account", f.account(true), "1 = 1 + 0 + 0")
 		checkList(t, "sessions of the reply", f.sessionsByKey(replyKey), []session.ID{sessionID("s")})
 		if !f.store.Healthy() || f.store.Lag() != 0 || f.store.Metrics.Exchanges.Load() != 1 || f.store.Metrics.Pending.Load() != 0 {
-			t.Errorf("after the delivery: Healthy = %v, Lag = %v, Tally.Exchanges = %d, Tally.Pending = %d, want true, 0, 1, 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.Exchanges.Load(), f.store.Metrics.Pending.Load())
+			t.Errorf("after the delivery: Healthy = %v, Lag = %v, Metrics.Exchanges = %d, Metrics.Pending = %d, want true, 0, 1, 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.Exchanges.Load(), f.store.Metrics.Pending.Load())
 		}
 		list, err := f.archive.Browse(t.Context(), store.SessionQuery{Tenant: tenantA})
 		if err != nil || len(list.Sessions) != 1 || list.Sessions[0].Name != "s" {
@@ -66,7 +67,7 @@ func TestStopWritesEverything(t *testing.T) {
 		t.Error(err)
 	}
 	<-f.store.Done()
-	checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), 0)
+	checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), 0)
 	checkAccount(t, "account", accountText(f.balancedAccount(false)), "700 = 700 + 0 + 0")
 	f = f.restart(nil)
 	for i := range n {
@@ -165,7 +166,7 @@ func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 		f.checkStored("s")
 		checkAccount(t, "account", f.account(true), "3 = 0 + 3 + 0")
 		if f.store.Healthy() || f.store.Lag() < durableAfter || f.store.Metrics.WriteErrors.Load() == 0 {
-			t.Errorf("during the outage: Healthy = %v, Lag = %v, Tally.WriteErrors = %d, want false, >= %v, > 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.WriteErrors.Load(), durableAfter)
+			t.Errorf("during the outage: Healthy = %v, Lag = %v, Metrics.WriteErrors = %d, want false, >= %v, > 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.WriteErrors.Load(), durableAfter)
 		}
 		f.backend.allowWrites()
 		time.Sleep(durableAfter)

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	retryAfter  = time.Second  // after a failed append or delivery
+	retryAfter  = time.Second  // pause after a failed append or delivery
 	maxHeldRows = 10 * flushAt // number of session rows at which a batch leaves memory
 )
 
@@ -23,16 +23,16 @@ const (
 type handoff struct {
 	outbox   *outbox.Outbox // nil means rows wait only in memory
 	deps     deps
-	maxBytes int64 // size of the exchanges in memory
+	maxBytes int64 // largest size of the exchanges in memory
 
 	mu           sync.Mutex // guards the fields below and the recorder's lists
 	pending      batch
 	ready        batch
 	lastTaken    int64     // last row that was delivered, or is in the deliverer's memory
-	backlogEnd   int64     // last row before ready; rows after lastTaken are only in the outbox
+	backlogEnd   int64     // last row before ready; the rows between lastTaken and this row are only in the outbox
 	backlogFlush int64     // the flush that ends at backlogEnd
 	flushCount   int64     // number of the last flush
-	appendErr    error     // of the last append
+	appendErr    error     // error of the last append
 	nextAppend   time.Time // earliest time of the next append after a failure
 	releaseNow   bool      // safe rows must be deleted, because the outbox had no room
 	bypassing    int       // exchanges between takeForBypass and endBypass; appends pause meanwhile
@@ -40,7 +40,7 @@ type handoff struct {
 	documentBuffer []byte // reused by the next append
 }
 
-// maxDocumentBuffer is the capacity at which documentBuffer is not kept.
+// maxDocumentBuffer limits the capacity of a documentBuffer that is kept for the next append.
 const maxDocumentBuffer = 2 * pieceBytes
 
 // The caller holds mu.
@@ -76,8 +76,8 @@ func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	return stubsWritten
 }
 
-// appendToOutbox writes pending to the outbox. Content without room, and exchanges that cannot be encoded, are dropped
-// and counted. The caller holds mu.
+// appendToOutbox writes pending to the outbox. Content for which the outbox has no room, and exchanges that cannot be
+// encoded, are dropped and counted. The caller holds mu.
 func (h *handoff) appendToOutbox() error {
 	if h.outbox == nil {
 		return nil

@@ -378,7 +378,7 @@ func (f *fixture) sessionsByKey(key session.EchoKey) []session.ID {
 	f.t.Helper()
 	found, late := f.store.FindByEchoes(f.t.Context(), tenantA, []session.EchoKey{key})
 	if late {
-		f.t.Errorf("Echoes(%x): late = true, want false", key)
+		f.t.Errorf("FindByEchoes(%x): uncertain = true, want false", key)
 	}
 	return found[key]
 }
@@ -424,6 +424,7 @@ func readAccount(t testing.TB, path string, running bool) store.Account {
 	return b
 }
 
+// account returns the account as accountText does. running means that the store is open.
 func (f *fixture) account(running bool) string {
 	f.t.Helper()
 	if f.store != nil && f.cancel == nil {
@@ -444,7 +445,7 @@ func accountText(b store.Account) string {
 // checkMemoryIsFree fails the test if memory for exchanges is in use. The check itself fills the memory with a turn.
 func (f *fixture) checkMemoryIsFree() {
 	f.t.Helper()
-	checkEqual(f.t, "Tally.Pending", f.store.Metrics.Pending.Load(), 0)
+	checkEqual(f.t, "Metrics.Pending", f.store.Metrics.Pending.Load(), 0)
 	offer := func(size int64) bool {
 		return f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "room", 1, f.clock.now()), Size: size})
 	}
@@ -706,7 +707,7 @@ func (f *fixture) turnCount(id session.ID) int {
 	f.t.Helper()
 	ses, late := f.store.Acquire(f.t.Context(), tenantA, id)
 	if ses == nil || late {
-		f.t.Fatalf("Acquire = %v, late %v, want a session, late false", ses, late)
+		f.t.Fatalf("Acquire = %v, uncertain = %v, want a session, uncertain = false", ses, late)
 	}
 	defer f.store.Release(ses, store.Unchanged)
 	ses.Record.Mutex.Lock()

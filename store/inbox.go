@@ -22,7 +22,8 @@ type Turn struct {
 	Signals  []detect.Signal // implicit feedback in the new items of the request
 	Answered []string        // arguments of the calls that the new tool results answer
 	// Session and Unit are the session of the turn, and its run or parent session; nil means unknown. An accepted turn
-	// pins both until the recorder has decided whether it opted out: their rows depend on this.
+	// pins both sessions until the recorder has decided whether the turn opted out, because their rows depend on this
+	// decision.
 	Session, Unit *Session
 }
 
@@ -34,8 +35,8 @@ func (t *Turn) addPins(n int32) {
 	}
 }
 
-// TurnStart is a turn in progress. If the program dies before its end, a stub, the exchange without its content, is
-// stored.
+// TurnStart is a turn in progress. If the program dies before the turn ends, precept stores a stub, the exchange
+// without its content.
 type TurnStart struct {
 	exchange    *sample.Exchange
 	stubWritten bool        // the outbox has the stub, or gets it with the next append; only for the recorder
@@ -46,14 +47,14 @@ type TurnStart struct {
 type inbox struct {
 	metrics  *Metrics
 	state    *state
-	maxBytes int64         // size of the exchanges in memory
+	maxBytes int64         // largest size of the exchanges in memory
 	stubs    bool          // an outbox is open, so turns in progress are recorded as stubs
-	wake     chan struct{} // flushAt turns are queued
+	wake     chan struct{} // receives a value when flushAt turns are queued
 
 	mu           sync.Mutex
 	queue        []Turn
-	startedTurns []*TurnStart    // since the last flush
-	abandoned    []abandonedTurn // since the last flush
+	startedTurns []*TurnStart    // turns that started since the last flush
+	abandoned    []abandonedTurn // turns that were abandoned since the last flush
 }
 
 // BeginTurn registers a turn when its request is sent upstream. See Store.BeginTurn.

@@ -32,14 +32,14 @@ func TestFailedWriteIsRetried(t *testing.T) {
 				want += 2
 				f.deliver()
 				checkEqual(t, "Store.Healthy after a failed write", f.store.Healthy(), false)
-				checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), int64(want))
+				checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), int64(want))
 				f.deliver() // no write: the backoff has not ended
-				checkEqual(t, "Tally.WriteErrors during the backoff", f.store.Metrics.WriteErrors.Load(), int64(i+1))
+				checkEqual(t, "Metrics.WriteErrors during the backoff", f.store.Metrics.WriteErrors.Load(), int64(i+1))
 				f.clock.add(time.Second)
 			}
 			f.deliver()
 			checkEqual(t, "Store.Healthy after a successful write", f.store.Healthy(), true)
-			checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), int64(want))
+			checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), int64(want))
 			for i := range n {
 				name, key := fmt.Sprint("s", i), replyKey+session.EchoKey(i)
 				checkEqual(t, "stored exchanges of a session", f.exchangeCount(sessionID(name)), 2)
@@ -69,8 +69,8 @@ func TestOnlyInvalidExchangeOfABatchIsDropped(t *testing.T) {
 	f.offer("s", 3)
 	f.deliver()
 	checkEqual(t, "stored exchanges", f.exchangeCount(id), 2)
-	checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), 2)
-	checkEqual(t, "Tally.DroppedBad", f.store.Metrics.DroppedBad.Load(), 1)
+	checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), 2)
+	checkEqual(t, "Metrics.DroppedBad", f.store.Metrics.DroppedBad.Load(), 1)
 	_, ok := f.row(id)
 	checkEqual(t, "the backend has a row of the session", ok, true)
 	checkEqual(t, "number of sessions of the key", len(f.sessionsByKey(replyKey)), 1)
@@ -92,16 +92,16 @@ func TestFailureDuringSearchForInvalidExchangeLosesNothing(t *testing.T) {
 	})
 	f.deliver()
 	f.backend.onCall(nil)
-	checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), 3)
+	checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), 3)
 	f.deliverFor(time.Second)
 	checkEqual(t, "stored exchanges", f.exchangeCount(id), 2)
 	checkAccount(t, "account", f.account(true), "3 = 2 + 0 + 0 + 1 bad") // 2 stored, 1 invalid
-	checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), 2)
+	checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), 2)
 	f.checkMemoryIsFree()
 }
 
-// One batch has both. The account counts the exchange of the deleted session as stored, because its delivery is
-// complete.
+// One batch has an invalid exchange and an exchange of a deleted session. The account counts the latter as stored,
+// because its delivery is complete.
 func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	t.Parallel()
 	var backend *lossyBackend
@@ -115,8 +115,8 @@ func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	backend.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{deleted}, At: f.clock.now(), Position: "1"})
 	f.deliverFor(2 * time.Second)
 	checkEqual(t, "stored exchanges of the deleted session", f.exchangeCount(deleted), 0)
-	checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), 1)
-	checkEqual(t, "Tally.DroppedBad", f.store.Metrics.DroppedBad.Load(), 1)
+	checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), 1)
+	checkEqual(t, "Metrics.DroppedBad", f.store.Metrics.DroppedBad.Load(), 1)
 	checkAccount(t, "account", f.account(true), "3 = 2 + 0 + 0 + 1 bad")
 }
 
@@ -129,8 +129,8 @@ func TestStoreWithoutDataDirKeepsSessionsInMemory(t *testing.T) {
 		f.addKey(replyKey, id)
 		f.offer("s", 1, 2)
 		f.deliver()
-		checkEqual(t, "Tally.DroppedReadOnly", f.store.Metrics.DroppedReadOnly.Load(), 2)
-		checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), 0)
+		checkEqual(t, "Metrics.DroppedReadOnly", f.store.Metrics.DroppedReadOnly.Load(), 2)
+		checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), 0)
 		checkEqual(t, "Store.Healthy", f.store.Healthy(), false)
 		if _, err := f.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, newScore("a", 1, 1)); !errors.Is(err, store.ErrNullBackend) {
 			t.Errorf("Post on a session of a NullBackend: err = %v, want store.ErrNullBackend", err)

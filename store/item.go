@@ -48,7 +48,7 @@ type SessionItem struct {
 	Tags           []string `json:"tags"`           // tags that the client sent
 	Length         string   `json:"length"`         // class of the first task's length: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
 	Cost           *float64 `json:"cost"`           // cost at the price of the model (configuration key prices); null: the model has no price
-	CoversAllTurns bool     `json:"-"`              // Tools, Kinds and Tags cover all turns
+	CoversAllTurns bool     `json:"-"`              // Tools, ErrorKinds and Tags cover all turns
 
 	ExcludedFor trial.ExclusionReason `json:"excluded_for,omitempty"` // reason of the exclusion; empty: not excluded, or excluded by an older release
 }
@@ -199,8 +199,9 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession
 	return x, nil
 }
 
-// addBuiltIn adds the loop warning and the measured sections of rules files, which only the assignment names, to the
-// matched lessons. With a shared assignment, it adds only the loop warning, to a session with a loop.
+// addBuiltIn adds the loop warning and the measured sections of rules files to the matched lessons, because only the
+// assignment names them. If other sessions share the assignment, addBuiltIn adds only the loop warning, and only to a
+// session with a loop.
 func (s *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 	add := func(arm trial.Arm) {
 		slug := arm.Slug()
@@ -226,12 +227,13 @@ func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 		errors, output := f.Errors, f.Output
 		x.Errors, x.Output = &errors, &output
 	}
-	if ended.Before(x.Seen) && rec.Identity.Method != session.ByImport { // an import is seen at the time of the import
+	// The last use of an imported session is the time of the import.
+	if ended.Before(x.Seen) && rec.Identity.Method != session.ByImport {
 		ended = x.Seen
 	}
 	x.Seconds = max(ended.Sub(x.Started).Seconds(), 0)
-	// If the opt-out patterns changed since the first turn, a call of that turn, which the row does not have, may name
-	// an opted-out path. The task stays hidden.
+	// If the opt-out patterns changed since the first turn, a call of that turn may name an opted-out path. The row
+	// does not have the call, so the task stays hidden.
 	if o := a.optOut.Load(); o.PathHash() == "" || o.PathHash() == f.Paths && !o.NamesPath(f.Task) {
 		x.Task = f.Task
 	}

@@ -76,9 +76,9 @@ func (s *Store) countInMemory() int {
 	return n
 }
 
-// UndeliveredSessions returns the sessions with exchanges that the backend does not have; they must not close. ok is
-// false if they are unknown, because rows are only in the outbox or the backend accepts no writes. Call it inside of
-// WithDeliveryPaused.
+// UndeliveredSessions returns the sessions with exchanges that the backend does not have. These sessions must not
+// close. ok is false if the sessions are unknown, because rows are only in the outbox or the backend accepts no writes.
+// Call it inside of WithDeliveryPaused.
 func (s *Store) UndeliveredSessions() (refs map[session.Ref]bool, ok bool) {
 	if s.state.lagging.Load() || s.deliverer.err != nil {
 		return nil, false

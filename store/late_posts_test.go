@@ -29,7 +29,7 @@ func (f *faultyBackend) allowPosts() {
 	}
 }
 
-// postDuringOutage posts feedback while the backend is down, which the store must keep.
+// postDuringOutage posts feedback while the backend is down. The store must keep the feedback.
 func (f *fixture) postDuringOutage(p feedback.Post) {
 	f.t.Helper()
 	got, err := f.store.Rate(f.t.Context(), tenantA, p)
@@ -150,7 +150,7 @@ func TestRefusedPostsFromOutageAreCounted(t *testing.T) {
 	f.deliverFor(5 * time.Second)
 	checkEqual(t, "late posts", f.store.LatePosts(), 0)
 	dropped := &f.store.Metrics.Late
-	checkEqual(t, "Tally.Late.Full, Unknown and Bad", fmt.Sprint(dropped.Full.Load(), dropped.Unknown.Load(), dropped.Bad.Load()), "1 2 1")
+	checkEqual(t, "Metrics.Late.Full, Unknown and Bad", fmt.Sprint(dropped.Full.Load(), dropped.Unknown.Load(), dropped.Bad.Load()), "1 2 1")
 }
 
 func TestInvalidFeedbackIsNotKept(t *testing.T) {

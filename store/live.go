@@ -52,7 +52,7 @@ type Session struct {
 	dirty          atomic.Bool   // in changeQueue.dirty
 	delayed        atomic.Bool   // in changeQueue.delayed
 	rowFlush       atomic.Int64  // newest flush with the row of the session; 0 if none
-	unmarkedOptOut atomic.Bool   // all turns opted out, without a mark in the outbox
+	unmarkedOptOut atomic.Bool   // all turns opted out, but the outbox has no mark
 	forgotten      atomic.Bool   // the row must not be written again
 	// placeholderNumbers has the numbers in the placeholders of redacted texts; nil means none yet. Only the recorder
 	// uses it.
@@ -185,7 +185,7 @@ type progress struct {
 
 // evict evicts sessions beyond limit and sessions that were not used since idleSince, if set. It examines up to
 // maxExamined sessions, the least recently used first. Beyond the limit, pinned sessions move to the front of the
-// order: those of long streams would otherwise use up every call. The caller holds mu.
+// order. Otherwise every call would examine only the sessions of long streams. The caller holds mu.
 func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p progress) {
 	if l.storesNothing {
 		idleSince = time.Time{}
@@ -206,7 +206,7 @@ func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p prog
 }
 
 // evictStored removes an unpinned session if its row is stored; in a full memory, a row in the outbox suffices while
-// the backend is down. A session with unmarkedOptOut leaves only a full memory. The caller holds mu.
+// the backend is down. A session with unmarkedOptOut leaves memory only if memory is full. The caller holds mu.
 func (l *liveSessions) evictStored(s *Session, full bool, p progress) {
 	switch flush := s.rowFlush.Load(); {
 	case s.dirty.Load() || s.delayed.Load() || s.unmarkedOptOut.Load() && !full:

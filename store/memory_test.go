@@ -30,7 +30,7 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	f := newFixture(t, nil)
 	id := sessionID("s")
 	if ses, late := f.store.Acquire(t.Context(), tenantA, id); ses != nil || late {
-		t.Errorf("Acquire of an unknown session = %v, late %v, want nil, late false", ses, late)
+		t.Errorf("Acquire of an unknown session = %v, uncertain = %v, want nil, uncertain = false", ses, late)
 	}
 	if ses := f.store.AcquireInMemory(id); ses != nil {
 		t.Errorf("AcquireInMemory of an unknown session = %v, want nil", ses)
@@ -54,26 +54,26 @@ func TestAcquireReportsUnavailableBackend(t *testing.T) {
 	id := sessionID("s")
 	f.backend.failNext("session", 1, errDown)
 	if ses, late := f.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
-		t.Errorf("Acquire during an outage = %v, late %v, want nil, late true", ses, late)
+		t.Errorf("Acquire during an outage = %v, uncertain = %v, want nil, uncertain = true", ses, late)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if ses, late := f.store.Acquire(ended, tenantA, id); ses != nil || !late {
-		t.Errorf("Acquire with a canceled context = %v, late %v, want nil, late true", ses, late)
+		t.Errorf("Acquire with a canceled context = %v, uncertain = %v, want nil, uncertain = true", ses, late)
 	}
 	if m, late := f.store.FindByEchoes(ended, tenantA, []session.EchoKey{1}); m != nil || !late {
-		t.Errorf("Echoes with a canceled context = %v, late %v, want nil, late true", m, late)
+		t.Errorf("FindByEchoes with a canceled context = %v, uncertain = %v, want nil, uncertain = true", m, late)
 	}
 	row := session.Row{Tenant: tenantA, ID: id, Started: f.clock.now(), Data: []byte("{half")}
 	if err := f.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
 	if ses, late := f.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
-		t.Errorf("Acquire of a damaged row = %v, late %v, want nil, late true", ses, late)
+		t.Errorf("Acquire of a damaged row = %v, uncertain = %v, want nil, uncertain = true", ses, late)
 	}
 	checkList(t, "failed steps", f.takeFailures(), []string{"lookup", "lookup", "lookup", "decode"})
 	if m, late := f.store.FindByEchoes(t.Context(), tenantA, nil); m != nil || late {
-		t.Errorf("Echoes without keys = %v, late %v, want nil, late false", m, late)
+		t.Errorf("FindByEchoes without keys = %v, uncertain = %v, want nil, uncertain = false", m, late)
 	}
 }
 
@@ -199,12 +199,12 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 		}
 	}
 	if ses, late := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses != nil || !late {
-		t.Errorf("Acquire of a session that only the outbox has = %v, late %v, want nil, late true", ses, late)
+		t.Errorf("Acquire of a session that only the outbox has = %v, uncertain = %v, want nil, uncertain = true", ses, late)
 	}
 	f.backend.allowWrites()
 	f.deliverFor(2 * time.Second)
 	if ses, late := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses == nil || late {
-		t.Errorf("Acquire after the outage = %v, late %v, want a session, late false", ses, late)
+		t.Errorf("Acquire after the outage = %v, uncertain = %v, want a session, uncertain = false", ses, late)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestSessionStaysInMemoryUntilOptOutDecision(t *testing.T) {
 	checkEqual(t, "the session of the queued turn is in memory", f.inMemory(tenantA, sessionID("s")), true)
 	f.deliver()
 	fillMemory()
-	checkEqual(t, "the session of the judged turn is in memory", f.inMemory(tenantA, sessionID("s")), false)
+	checkEqual(t, "the session is in memory after the opt-out decision", f.inMemory(tenantA, sessionID("s")), false)
 }
 
 func TestLongRequestsDoNotBlockEviction(t *testing.T) {
@@ -366,7 +366,8 @@ func (f *fixture) playTurnOn(id session.ID, name string) *session.Record {
 	return ses.Record
 }
 
-// The replica never writes the temporary record over the stored one, which it uses when the backend answers.
+// The replica never writes the temporary record over the stored record. It uses the stored record when the backend
+// answers.
 func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -395,14 +396,14 @@ func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
 		hanging.hangs = true
 		for range 3 {
 			rec := other.playTurnOn(id, "s")
-			checkEqual(t, "Provisional and Excluded of the record", fmt.Sprint(rec.State.StartedOffline, rec.Assignment.Excluded), "true true")
+			checkEqual(t, "StartedOffline and Excluded of the record", fmt.Sprint(rec.State.StartedOffline, rec.Assignment.Excluded), "true true")
 			kept := storedRecord()
-			checkEqual(t, "Provisional, Excluded and number of picks of the stored record", fmt.Sprint(kept.State.StartedOffline, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
+			checkEqual(t, "StartedOffline, Excluded and number of picks of the stored record", fmt.Sprint(kept.State.StartedOffline, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
 		}
 		checkEqual(t, "turns in the first replica", home.playTurnOn(id, "s").Thread.Turns, 2)
 		hanging.hangs = false
 		rec := other.playTurnOn(id, "s")
-		checkEqual(t, "Provisional and number of picks of the adopted record", fmt.Sprint(rec.State.StartedOffline, len(rec.Assignment.Picks)), "false 1")
+		checkEqual(t, "StartedOffline and number of picks of the adopted record", fmt.Sprint(rec.State.StartedOffline, len(rec.Assignment.Picks)), "false 1")
 		checkEqual(t, "the adopted record is excluded from the experiment", fmt.Sprint(rec.Assignment.Excluded, " for ", rec.Assignment.ExcludedFor), "true for late")
 		checkEqual(t, "turns of the adopted record", rec.Thread.Turns, 3)
 		checkEqual(t, "turns in the stored row", storedRecord().Thread.Turns, 3)
@@ -410,7 +411,7 @@ func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
 		// If the backend has no record, the temporary one stays, and there is no further look-up.
 		hanging.hangs = true
 		newID := sessionID("new")
-		checkEqual(t, "the record is a stand-in", other.playTurnOn(newID, "new").State.StartedOffline, true)
+		checkEqual(t, "the record is temporary", other.playTurnOn(newID, "new").State.StartedOffline, true)
 		hanging.hangs = false
 		other.playTurnOn(newID, "new")
 		other.backend.takeCalls()
@@ -421,7 +422,7 @@ func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
 	})
 }
 
-// The run is excluded from the experiment, because the look-up was late.
+// The run is excluded from the experiment, because the look-up did not end in time.
 func TestOfflineRunIsReplacedByTheStoredRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -443,7 +444,7 @@ func TestOfflineRunIsReplacedByTheStoredRun(t *testing.T) {
 	}
 	f.store.RefreshUnit(t.Context(), unit)
 	got := unit.Record
-	checkEqual(t, "stand-in, picks, excluded and reason of the run", fmt.Sprint(got.State.StartedOffline, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
+	checkEqual(t, "StartedOffline, picks, excluded and reason of the run", fmt.Sprint(got.State.StartedOffline, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
 }
 
 // noCloseBackend is a backend that a different fixture closes.

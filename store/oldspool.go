@@ -55,10 +55,10 @@ type oldSpool struct {
 	box            *outbox.Outbox
 	guard          *guard.Guard
 	admittedBefore int64         // exchanges in the account of the outbox before the import
-	position       spoolPosition // after the last imported record
-	next           batch         // not in the outbox yet
+	position       spoolPosition // position after the last imported record
+	next           batch         // content that is not in the outbox yet
 	size           int           // bytes of next
-	lastSequence   int64         // of the last imported record that has one
+	lastSequence   int64         // sequence number of the last imported record with such a number
 	// noCheckpoint means that the checkpoint of the spool is missing or damaged. The exchanges before the first segment
 	// then count as stored.
 	noCheckpoint bool

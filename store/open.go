@@ -114,8 +114,8 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	return nil, nil //nolint:nilnil // see above
 }
 
-// openMarks reads the opt-out marks from the outbox. Without an outbox or stored exchanges it returns an empty list
-// that keeps nothing.
+// openMarks reads the opt-out marks from the outbox. Without an outbox, or if no exchanges are stored, openMarks
+// returns an empty list, which keeps no mark.
 func (s *Store) openMarks(box *outbox.Outbox) *optOutMarks {
 	if !s.options.Content.StoreContent {
 		box = nil

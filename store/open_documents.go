@@ -13,8 +13,8 @@ import (
 const documentCost = 160
 
 // openDocuments caches the encoded exchanges of open sessions, so that closing needs no read from the backend. It has
-// all exchanges of a session or none. A session whose next exchange does not fit is dropped, not the oldest sessions,
-// which close next. The holder of deliverer.deliveryMu uses it.
+// all exchanges of a session or none. If an exchange does not fit, its session is dropped. The oldest sessions stay,
+// because they close next. The holder of deliverer.deliveryMu uses openDocuments.
 type openDocuments struct {
 	bySession map[session.Ref]*sessionDocuments
 	size      int64 // of all sessions
@@ -62,8 +62,8 @@ func (o *openDocuments) add(list []sample.Exchange) {
 	}
 }
 
-// take removes a session and returns its exchanges, ordered by turn, then by arrival. ok is false if their number is
-// not stored, the number in the backend.
+// take removes a session and returns its exchanges, ordered by turn, then by arrival. ok is false if their number
+// differs from stored, the number in the backend.
 func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchange, ok bool) {
 	docs := o.bySession[ref]
 	if docs == nil {

@@ -69,11 +69,11 @@ func TestFeedbackKeepsTextIfAllTurnsPassedCurrentPatterns(t *testing.T) {
 		hidden []int
 		want   string
 	}{
-		"judged by current patterns": {session.Facts{Turns: 2, Paths: out.PathHash()}, nil, "on 2|on the session|of the run"},
-		"judged by other patterns":   {session.Facts{Turns: 2, Paths: "0123456789ab"}, nil, "||"},
-		"judged by several patterns": {session.Facts{Turns: 2, Paths: "mixed"}, nil, "||"},
-		"a row of an older release":  {session.Facts{}, nil, "||"},
-		"turn 2 opted out":           {session.Facts{Turns: 1, Paths: out.PathHash()}, []int{2}, "||"},
+		"checked by current patterns": {session.Facts{Turns: 2, Paths: out.PathHash()}, nil, "on 2|on the session|of the run"},
+		"checked by other patterns":   {session.Facts{Turns: 2, Paths: "0123456789ab"}, nil, "||"},
+		"checked by several patterns": {session.Facts{Turns: 2, Paths: "mixed"}, nil, "||"},
+		"a row of an older release":   {session.Facts{}, nil, "||"},
+		"turn 2 opted out":            {session.Facts{Turns: 1, Paths: out.PathHash()}, []int{2}, "||"},
 	} {
 		rec := &session.Record{Identity: session.Identity{ID: sessionID("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 2}, Facts: tc.facts}
 		rec.OptOut.Turns = tc.hidden
@@ -114,7 +114,7 @@ func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 	}
 }
 
-// The row lists the turns that opted out. Without it, every turn may have.
+// The row lists the turns that opted out. Without the row, every turn may have opted out.
 func TestLateOptOutOfUnreadableRowRemovesFeedbackText(t *testing.T) {
 	t.Parallel()
 	m := sample.Sample{Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}

@@ -21,7 +21,7 @@ import (
 // maxMarks is the largest number of marks; the oldest is deleted first.
 const maxMarks = 100_000
 
-// optOutKeeper stores marks in a shared backend for a limited time. Of two marks of a session, it keeps the one with
+// optOutKeeper stores marks in a shared backend for a limited time. Of two marks of a session, it keeps the mark with
 // more items.
 type optOutKeeper interface {
 	PutOptOutMarks(ctx context.Context, marks map[session.ID]session.OptOutMark) error

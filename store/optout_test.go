@@ -83,7 +83,7 @@ func (c *conversation) record() *session.Record {
 	return rec
 }
 
-// No text, hash or key stays, and no copy of the text in the request of the next turn.
+// No text, hash or key of the turn stays. The next request repeats the text of the turn, but no copy stays.
 func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -124,7 +124,7 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	if err != nil || len(found) != 2 || found[4002] != nil {
 		t.Errorf("FindEcho = %v, %v, want the keys 4001 and 4003", found, err)
 	}
-	checkEqual(t, "Tally.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
+	checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
 	for _, trace := range []string{".env", "reply 2", "ask 2"} {
 		checkList(t, "files that contain "+trace, filesWith(t, f.dir, trace), nil)
 	}
@@ -140,12 +140,12 @@ func TestRowWaitsForOptOutDecision(t *testing.T) {
 	})
 	c.deliverAll()
 	if row := c.row(); row != "" {
-		t.Errorf("row before the turn was judged = %s, want none", row)
+		t.Errorf("row before the opt-out decision = %s, want none", row)
 	}
 	f.store.OptedOut(newExchange(tenantA, "s", 1, f.clock.now()), nil) // as the proxy does for a turn that the full queue refused
 	c.deliverAll()
 	if rec := c.record(); rec == nil || rec.Thread.ListHash != 1001 {
-		t.Errorf("row after the turn was judged = %q, want ListHash = 1001", c.row())
+		t.Errorf("row after the opt-out decision = %q, want ListHash = 1001", c.row())
 	}
 }
 
@@ -180,7 +180,7 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 	})
 }
 
-// A mark has the counts of turns and items. With a different secret it is not found.
+// A mark has the counts of turns and items. With a different secret, the store does not find the mark.
 func TestOptOutMarkSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	withSecret := func(secret string) func(o *store.Options) {
@@ -229,7 +229,7 @@ func TestFeedbackWaitsForOptOutDecision(t *testing.T) {
 		}()
 		got, err := f.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, newScore("f", 1, 1))
 		if err != nil || got.Status != store.Ignored {
-			t.Errorf("Post before the turn was judged = %+v, %v, want status %q", got, err, store.Ignored)
+			t.Errorf("Post before the opt-out decision = %+v, %v, want status %q", got, err, store.Ignored)
 		}
 	})
 }

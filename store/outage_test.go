@@ -64,8 +64,8 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 				f.deliverFor(time.Second)
 			}
 			checkEqual(t, "Account.Spooled during the outage", f.balancedAccount(true).Spooled, 100)
-			checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), 100)
-			checkEqual(t, "Tally.DroppedFull", f.store.Metrics.DroppedFull.Load(), 0)
+			checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), 100)
+			checkEqual(t, "Metrics.DroppedFull", f.store.Metrics.DroppedFull.Load(), 0)
 			f.backend.allowWrites()
 			if crash {
 				f = f.restart(smallMemory)
@@ -105,21 +105,21 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	checkEqual(t, "turns in the stored row", f.storedTurnCount(id), 5)
 }
 
-func TestUndeliveredSessionIsLateAfterARestart(t *testing.T) {
+func TestUndeliveredSessionIsUncertainAfterARestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.backend.failWrites()
 	id := f.beginSession(tenantA, "s", newAssignment(true))
 	f.deliver()
 	_, late := f.store.Acquire(t.Context(), tenantA, session.ID{9})
-	checkEqual(t, "a session that does not exist is late", late, false)
+	checkEqual(t, "a session that does not exist is uncertain", late, false)
 	f = f.restart(func(o *store.Options) { o.Backend.(*faultyBackend).failNext("write", 1, errDown) })
 	_, late = f.store.Acquire(t.Context(), tenantA, id)
-	checkEqual(t, "the undelivered session is late after the restart", late, true)
+	checkEqual(t, "the undelivered session is uncertain after the restart", late, true)
 	f.deliverFor(time.Second)
 	ses, late := f.store.Acquire(t.Context(), tenantA, id)
 	if ses == nil || late {
-		t.Fatalf("Acquire of a delivered session = %v, late %v, want a session, late false", ses, late)
+		t.Fatalf("Acquire of a delivered session = %v, uncertain = %v, want a session, uncertain = false", ses, late)
 	}
 	f.store.Release(ses, store.Unchanged)
 }
@@ -210,7 +210,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// They are durable after a sync of a local database, or some seconds after a sync of a shared server.
+// Exchanges are durable after a sync of a local database, or some seconds after a sync of a shared server.
 func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{true, false} {
@@ -261,8 +261,8 @@ func TestOutboxAtItsLimitDropsTheNewestExchanges(t *testing.T) {
 	if dropped < turns/4 || dropped > turns-5 {
 		t.Fatalf("account at the limit: Dropped = %v, want %d to %d exchanges with the reason quota", account.Dropped, turns/4, turns-5)
 	}
-	checkEqual(t, "Tally.DroppedQuota", f.store.Metrics.DroppedQuota.Load(), dropped)
-	checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), account.Spooled)
+	checkEqual(t, "Metrics.DroppedQuota", f.store.Metrics.DroppedQuota.Load(), dropped)
+	checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), account.Spooled)
 	f.backend.allowWrites()
 	f.deliverFor(time.Minute)
 	f.offer("s", 100)
@@ -401,8 +401,8 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 type slowBackend struct {
 	*faultyBackend
 	limit   int
-	err     error // for a write above the limit
-	largest int   // of the successful writes
+	err     error // returned for a write above the limit
+	largest int   // bytes of the largest successful write
 }
 
 func (b *slowBackend) Write(ctx context.Context, batch session.Batch) error {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	postLimit = 5 * time.Second        // to store a post in the backend
+	postLimit = 5 * time.Second        // longest time to store a post in the backend
 	postRetry = 100 * time.Millisecond // pause while the backend is unavailable
 )
 
@@ -89,7 +89,7 @@ type subject struct {
 	// its time.
 	HasClientID bool `json:"keyed,omitempty"`
 
-	erasures uint64 // finished erasures before the session's look-up
+	erasures uint64 // number of erasures that had finished before the session's look-up
 }
 
 func (po *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
@@ -254,7 +254,7 @@ func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e fee
 // joinByKey adds feedback to the newest known session with the subject's echo key.
 func (po *poster) joinByKey(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, bool, error) {
 	var ids []session.ID
-	if id, ok := po.changes.find(s.Key); ok { // a key leaves memory after the backend has it
+	if id, ok := po.changes.find(s.Key); ok { // a key leaves memory only after the backend has the key
 		ids = []session.ID{id}
 	} else {
 		found, err := po.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
@@ -315,8 +315,8 @@ func (po *poster) parkedOriginal(ctx context.Context, tenant string, s *subject,
 	return originalEntry(e, parked, ok), err
 }
 
-// originalEntry returns the stored entry that e repeats, or e. A repeated post keeps the first time, and does not
-// replace later feedback of the same rater.
+// originalEntry returns the stored entry that e repeats, or e. A repeated post keeps the time of the first post, and
+// does not replace later feedback of the same rater.
 func originalEntry(e, stored feedback.Entry, ok bool) feedback.Entry {
 	if ok && e.Repeats(&stored) {
 		return stored

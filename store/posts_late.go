@@ -19,17 +19,17 @@ import (
 const (
 	outboxWriteLimit  = 5 * time.Second // longest write of a post to the outbox
 	knownSessionLimit = postRetry       // longest search for the session of a post
-	downLimit         = time.Second     // first attempt on a backend that is down
-	latePause         = time.Second     // after a failure of the backend
-	lateLimit         = time.Second     // one round of late posts
+	downLimit         = time.Second     // longest first attempt on a backend that is down
+	latePause         = time.Second     // pause after a backend failure
+	lateLimit         = time.Second     // longest round of late posts
 	lateBytes         = 1 << 20         // late posts read for one round
-	onePostBytes      = 1               // as a limit, outbox.Posts returns one post
+	onePostBytes      = 1               // limit with which outbox.Posts returns one post
 )
 
 // latePosts holds the posts that the backend failed to store. They wait in the outbox, so that a restart loses none.
 // The deliverer's goroutine delivers them.
 type latePosts struct {
-	outbox     *outbox.Outbox // nil means none; a client then gets the error of the backend
+	outbox     *outbox.Outbox // nil means no outbox; a client then gets the backend's error
 	now        func() time.Time
 	tombstones *tombstones
 
@@ -37,13 +37,13 @@ type latePosts struct {
 
 	mu      sync.Mutex // a leaf lock; guards queue and writing
 	queue   []*queuedPost
-	writing bool // writeQueue runs: at most one, even if the disk hangs
+	writing bool // a goroutine runs writeQueue; no other one starts, even if the disk hangs
 	writes  sync.WaitGroup
 
 	// Only the deliverer's goroutine uses the fields below.
 	nextDelivery time.Time
 	lastTried    int64     // number of the last tried post
-	oldest       time.Time // receipt of the oldest waiting post; zero means unknown, or none waits
+	oldest       time.Time // time at which precept received the oldest waiting post; zero if unknown, or if none waits
 }
 
 // LateMetrics counts late posts that were dropped, by reason.
@@ -51,7 +51,7 @@ type LateMetrics struct {
 	Unknown atomic.Int64 // no session was found
 	Full    atomic.Int64 // the session, or the tenant's parked feedback, was at its limit
 	Bad     atomic.Int64 // the post is invalid, its delivery panicked, or the data directory cannot be written
-	Expired atomic.Int64 // waited too long
+	Expired atomic.Int64 // the post waited too long
 }
 
 type latePost struct {
@@ -116,8 +116,8 @@ func (l *latePosts) dequeue(p *queuedPost) {
 	l.queue = slices.DeleteFunc(l.queue, func(q *queuedPost) bool { return q == p })
 }
 
-// writeQueue writes the queued posts until the queue is empty. They share a write, because each write waits for the
-// disk; if it fails, each post is written alone.
+// writeQueue writes the queued posts until the queue is empty. The queued posts share a write, because each write waits
+// for the disk. If a write fails, its posts are written one by one.
 func (po *poster) writeQueue() {
 	l := po.late
 	for {
@@ -267,8 +267,8 @@ func (po *poster) countLate(err error) {
 }
 
 // latePostNumbers returns the numbers of a tenant's late posts about matching sessions, or of all its late posts. A
-// post names its session directly, or by a reply, a request or a sample. Only posts after a number are read; last is
-// the highest.
+// post names its session directly, or by a reply, a request or a sample. Only posts with numbers above after are read;
+// last is the highest number.
 //
 // The caller is the deliverer's goroutine, without handoff.mu, because latePostNumbers calls the backend.
 func (po *poster) latePostNumbers(ctx context.Context, after int64, tenant string, all bool, match func(session.ID) bool) (numbers []int64, last int64, err error) {
@@ -304,7 +304,7 @@ func (po *poster) latePostNumbers(ctx context.Context, after int64, tenant strin
 }
 
 // ratedSession returns a list with the session of the reply, request or sample that a subject names. The list is empty
-// if it is unknown, and for a commit, which may be in several sessions.
+// if the session is unknown, and for a commit, which may be in several sessions.
 func (po *poster) ratedSession(ctx context.Context, tenant string, s *subject) ([]session.ID, error) {
 	if s.Sample != "" {
 		id, ok, err := po.backend.SampleSession(ctx, tenant, s.Sample)
@@ -321,5 +321,5 @@ func (po *poster) ratedSession(ctx context.Context, tenant string, s *subject) (
 	}
 	found, err := po.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
 	ids := found[s.Key]
-	return ids[:min(len(ids), 1)], err // the newest
+	return ids[:min(len(ids), 1)], err // only the newest session
 }

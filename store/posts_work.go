@@ -13,7 +13,7 @@ import (
 	"precept/internal/work"
 )
 
-// WorkError is the error for feedback on a commit, a branch or a pull request from which no session can be found.
+// WorkError is the error for feedback on a commit, a branch or a pull request for which no session can be found.
 type WorkError struct {
 	Status int    // HTTP status
 	Advice string // for the client
@@ -91,8 +91,8 @@ func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e f
 	return posted, nil
 }
 
-// sessionsOf returns the sessions whose tool results contain a reference, newest first, each replaced by its run or
-// parent if possible. The error is a *WorkError without a session, or if a short hash matches several commits.
+// sessionsOf returns the sessions whose tool results contain a reference, newest first. If possible, the run or parent
+// replaces its sessions. The error is a *WorkError if no session is found, or if a short hash matches several commits.
 func (po *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
 	for _, ref := range refs {
 		ids, err := po.sessionsWithEcho(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))
@@ -130,7 +130,8 @@ func (po *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref
 	return list, nil
 }
 
-// sessionsWithEcho returns the sessions with an echo key: of undelivered keys, then in the backend, both newest first.
+// sessionsWithEcho returns the sessions with an echo key. The sessions of undelivered keys come before those in the
+// backend. Both groups are newest first.
 func (po *poster) sessionsWithEcho(ctx context.Context, tenant string, key session.EchoKey) ([]session.ID, error) {
 	return appendStored(ctx, po.changes.findAll(key), po.backend, tenant, key)
 }

@@ -17,7 +17,7 @@ const (
 	waitLimit = 65 * time.Millisecond
 	// overdueLimit is the longest wait while writes of earlier requests exceed waitLimit.
 	overdueLimit = 3 * time.Millisecond
-	maxOverdue   = 256 // above which no new write starts
+	maxOverdue   = 256 // number of overdue writes above which no new write starts
 	maxUnawaited = 256 // concurrent writes of PublishCounts
 )
 
@@ -68,8 +68,8 @@ func (p *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 	})
 }
 
-// PublishCounts starts to write the row of a session after a turn without decisions. Without it, a replica that gets
-// the next turn before the recorder's row, up to a second later, would continue with old counts, and the backend would
+// PublishCounts starts to write the row of a session after a turn without decisions. The recorder writes the row up to
+// a second later. A replica that gets the next turn earlier would continue with old counts, and the backend would then
 // discard the recorder's row as older.
 func (p *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []string) {
 	if !p.canPublish() || p.unawaited.Load() >= maxUnawaited {

@@ -11,8 +11,8 @@ import (
 	"precept/store/outbox"
 )
 
-// recorder writes turns, the rows of changed sessions and new echo keys to the outbox, without opted-out content and
-// redacted. handoff.mu guards the fields from redactor on.
+// recorder writes turns, the rows of changed sessions and new echo keys to the outbox. It leaves out opted-out content,
+// and redacts the rest. handoff.mu guards the fields from redactor on.
 type recorder struct {
 	inbox      *inbox
 	changes    *changeQueue
@@ -33,15 +33,15 @@ type recorder struct {
 
 type turnsInProgress struct {
 	reusableTurns []*TurnStart // an empty list whose memory inbox.startedTurns uses next
-	turns         []*TurnStart // at the last flush
+	turns         []*TurnStart // turns in progress at the last flush
 	unwritten     []*TurnStart // their stub is in handoff.pending
 }
 
 // record writes new turns to the outbox, and rows of delayed sessions if all is true. A crash loses at most the turns
 // since the last call.
 //
-// record works in pieces: redaction, encoding and writing copy each exchange, and many turns may end at once, for
-// example when the network fails.
+// record works in pieces, because redaction, encoding and writing copy each exchange, and many turns may end at once,
+// for example when the network fails.
 func (r *recorder) record(now time.Time, all bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()
@@ -90,7 +90,7 @@ func (r *recorder) admit(t Turn) {
 		r.state.heldBytes.Add(-t.Size)
 		r.handoff.pending.endTurn(t.Start, reason)
 		if reason == droppedOptOut && t.Start != nil && t.Start.stubWritten {
-			r.handoff.pending.scrub = true // its stub must also leave the file of the outbox
+			r.handoff.pending.scrub = true // the file of the outbox must also lose the stub
 		}
 	}
 	defer func() {

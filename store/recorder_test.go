@@ -69,7 +69,7 @@ func TestMemoryForExchangesIsLimited(t *testing.T) {
 		checkEqual(t, fmt.Sprint("Offer of 100 bytes, turn ", i+1), offer(i+1, 100), want)
 	}
 	checkEqual(t, "Offer of the last 50 free bytes", offer(4, 50), true)
-	checkEqual(t, "Tally.DroppedFull", f.store.Metrics.DroppedFull.Load(), 1)
+	checkEqual(t, "Metrics.DroppedFull", f.store.Metrics.DroppedFull.Load(), 1)
 	f.backend.failNext("write", 1, errDown)
 	f.deliver()
 	checkEqual(t, "Offer of 1 byte after a failed write", offer(5, 1), false)
@@ -87,8 +87,8 @@ func TestQueueLengthIsLimited(t *testing.T) {
 	if n < 5000 || n == maxTurns {
 		t.Errorf("accepted turns: got %d, want 5000 to %d", n, maxTurns-1)
 	}
-	checkEqual(t, "Tally.DroppedFull", f.store.Metrics.DroppedFull.Load(), 1)
-	checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), int64(n))
+	checkEqual(t, "Metrics.DroppedFull", f.store.Metrics.DroppedFull.Load(), 1)
+	checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), int64(n))
 	f.deliverAll()
 	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), n)
 	checkAccount(t, "account", f.account(true), fmt.Sprintf("%d = %d + 0 + 0 + 1 full", n+1, n))
@@ -151,8 +151,8 @@ func TestIncompleteExchangesAreCounted(t *testing.T) {
 		f.store.Offer(store.Turn{Exchange: x, Size: 10})
 	}
 	f.deliver()
-	checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), 4)
-	checkEqual(t, "Tally.Incomplete", f.store.Metrics.Incomplete.Load(), 3)
+	checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), 4)
+	checkEqual(t, "Metrics.Incomplete", f.store.Metrics.Incomplete.Load(), 3)
 }
 
 // A second Run must not close the channel of Done again.
@@ -180,7 +180,7 @@ func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 	if err := f.drain(); !errors.Is(err, errDown) {
 		t.Errorf("Run at a stop = %v, want errDown", err)
 	}
-	checkEqual(t, "Tally.Pending", f.store.Metrics.Pending.Load(), 2)
+	checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), 2)
 	checkAccount(t, "account", accountText(f.balancedAccount(false)), "2 = 0 + 2 + 0")
 }
 
@@ -192,14 +192,14 @@ func TestPanicDropsOnlyTheTurnThatCausedIt(t *testing.T) {
 	f.offer("s", 2)
 	f.deliver()
 	checkList(t, "failed steps", f.takeFailures(), []string{"panic record"})
-	checkEqual(t, "Tally.DroppedBad", f.store.Metrics.DroppedBad.Load(), 1)
-	checkEqual(t, "Tally.Exchanges", f.store.Metrics.Exchanges.Load(), 2)
+	checkEqual(t, "Metrics.DroppedBad", f.store.Metrics.DroppedBad.Load(), 1)
+	checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), 2)
 	f.checkMemoryIsFree()
 }
 
 // panickingExchange panics before every step of one exchange.
 type panickingExchange struct {
-	exchange string // id
+	exchange string // id of the exchange
 	panics   atomic.Int64
 }
 

@@ -83,7 +83,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 		t.Error(`the stored text does not contain "Paint the shed", which is not secret`)
 	}
 	if f.store.Metrics.Redactions.Load() == 0 {
-		t.Error("Tally.Redactions: got 0, want > 0")
+		t.Error("Metrics.Redactions: got 0, want > 0")
 	}
 	f.kill()
 	check("after the kill", readAllFiles(t, f.dir))
@@ -207,7 +207,7 @@ func TestTurnWithOptedOutPathIsNotStored(t *testing.T) {
 				want, counted = 1, 0
 			}
 			checkEqual(t, "stored exchanges", f.exchangeCount(id), want)
-			checkEqual(t, "Tally.OptedOut", f.store.Metrics.OptedOut.Load(), counted)
+			checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), counted)
 			text := strings.ToLower(string(f.readBack(id)))
 			checkEqual(t, "the stored text contains zebra", strings.Contains(text, "zebra"), tc.kept)
 			if strings.Contains(text, ".env") {

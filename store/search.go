@@ -64,7 +64,7 @@ func newTextSearch(words, tool, failure string) textSearch {
 
 type searchedText struct {
 	lowerText string
-	found     *Found // nil means no hit so far
+	found     *Found // first hit; nil means no hit so far
 }
 
 func (t *searchedText) recordHit(turn int, role, text string) {

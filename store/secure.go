@@ -30,8 +30,8 @@ type syncPoint struct {
 }
 
 // syncAndRelease syncs the backend, and deletes safe rows from the outbox. After a failed delivery it syncs only if the
-// backend's disk is full (diskFull), and frees the disk space that the outbox reserves. The error is deliveryErr with
-// that of the sync or, without both, that of the deletion.
+// backend's disk is full (diskFull), and frees the disk space that the outbox reserves. The error joins deliveryErr and
+// the error of the sync. If both are nil, the error is that of the deletion.
 func (s *deliverer) syncAndRelease(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
 	firstErr := deliveryErr
 	box := s.handoff.outbox
@@ -92,8 +92,8 @@ func (s *deliverer) close() error {
 	return errors.Join(s.handoff.outbox.Release(s.tracker.lastSafe), s.handoff.outbox.Close())
 }
 
-// lagError returns the error because of which the backend lacks rows; nil means complete, or a backend that stores
-// nothing.
+// lagError returns the error because of which the backend lacks rows. The error is nil if the backend lacks no rows, or
+// stores nothing.
 func (s *deliverer) lagError() error {
 	lagging, appendErr := s.handoff.lagAndAppendError()
 	switch {

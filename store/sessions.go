@@ -17,7 +17,7 @@ const defaultLookupTimeout = 45 * time.Millisecond
 // maxCandidates is the largest number of sessions for one echo key.
 const maxCandidates = 4
 
-// ErrNoSession is the error for a name of no stored session, and for a session that opted out.
+// ErrNoSession is the error if no stored session has the requested name, and for a session that opted out.
 var ErrNoSession = errors.New("no data of this session is stored")
 
 type sessionFinder interface {
@@ -268,7 +268,7 @@ func (s *sessions) newestRecord(row *session.Row) *session.Record {
 		rec, err := session.Decode(row.ID, row.Data)
 		if err == nil {
 			stored = rec
-		} else { // otherwise the session would stay due forever, here without a contribution to the counters
+		} else { // without a record the session closes, and contributes nothing to the counters
 			s.onFailure(label.StepDecode, err)
 		}
 	}

@@ -25,15 +25,15 @@ type state struct {
 	lagging           atomic.Bool  // rows only in the outbox must be read back
 	lookupsMayMiss    atomic.Bool  // look-ups may miss sessions, whose rows are only in the outbox
 	heldBytes         atomic.Int64 // exchanges in the inbox and in batches
-	oldestUndelivered atomic.Int64 // end of the oldest exchange or post without delivery, in Unix microseconds; 0 means none
-	outboxBytes       atomic.Int64 // on the disk
+	oldestUndelivered atomic.Int64 // end of the oldest undelivered exchange or post, in Unix microseconds; 0 means none
+	outboxBytes       atomic.Int64 // size of the outbox on the disk
 	mustReread        atomic.Bool  // the outbox was damaged: read all undelivered rows again
 	backendDown       atomic.Bool  // the last write to the backend failed
 	outboxFailed      atomic.Bool  // the last write to the outbox failed
 	outboxFull        atomic.Bool  // the outbox had no room for the newest exchanges
 	storesNothing     bool         // set by Open
-	onRecovery        func()       // first successful write after a failed one; may be nil
-	onOutboxRecovery  func()       // the outbox accepts exchanges after a failure; may be nil
+	onRecovery        func()       // called at the first successful write after a failed one; may be nil
+	onOutboxRecovery  func()       // called when the outbox accepts exchanges after a failure; may be nil
 }
 
 func (s *state) recordWrite(ok bool) {
@@ -43,7 +43,7 @@ func (s *state) recordWrite(ok bool) {
 	}
 }
 
-// recordAppend records a successful write to the outbox; full means without some exchanges, for lack of room.
+// recordAppend records a successful write to the outbox. If full is true, the outbox had no room for some exchanges.
 func (s *state) recordAppend(full bool) {
 	failed := s.outboxFailed.Swap(false)
 	if wasFull := s.outboxFull.Swap(full); !full && (failed || wasFull) && s.onOutboxRecovery != nil {
@@ -74,10 +74,10 @@ func (d *doneSignal) close() { d.once.Do(func() { close(d.done) }) }
 type Metrics struct {
 	Exchanges       atomic.Int64  // written to the backend
 	Incomplete      atomic.Int64  // written although cut, aborted or failed
-	OptedOut        atomic.Int64  // exchanges
+	OptedOut        atomic.Int64  // exchanges that opted out
 	DroppedFull     atomic.Int64  // the queue or the memory for exchanges was full
 	CopiesCut       atomic.Int64  // copies of replies beyond limits.capture_total_bytes; their exchanges are kept
-	DroppedBad      atomic.Int64  // do not encode, or a step panicked
+	DroppedBad      atomic.Int64  // the exchange does not encode, or a step panicked
 	DroppedQuota    atomic.Int64  // the outbox was at limits.outbox_bytes
 	DroppedTenant   atomic.Int64  // the tenant had limits.tenant_bytes in the outbox
 	DroppedReadOnly atomic.Int64  // the data directory cannot be written
@@ -99,7 +99,7 @@ type SignalMetrics struct {
 
 // The reasons for dropped exchanges, in metrics and in the account.
 const (
-	droppedFull     = "full"      // the queue or the memory for exchanges
+	droppedFull     = "full"      // the queue or the memory for exchanges was full
 	droppedBad      = "bad"       // does not encode, or the backend refuses it for ever
 	droppedReadOnly = "read_only" // the data directory cannot be written
 	droppedQuota    = "quota"     // the outbox was at limits.outbox_bytes

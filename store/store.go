@@ -21,7 +21,7 @@ type Options struct {
 	Replica           string        // name of this process, different after each start
 	BackendAbsent     bool          // the backend did not answer at the start
 	LookupTimeout     time.Duration // longest wait of a request for the backend; 0 means 45 ms
-	MaxSessions       int           // in memory (limits.sessions); 0 means 20,000
+	MaxSessions       int           // sessions in memory (limits.sessions); 0 means 20,000
 	MaxTenantSessions int           // sessions of one tenant in memory (limits.tenant_sessions); 0 means no limit
 	Retention         time.Duration // sessions are deleted this long after their last use; 0 means never
 	Sentiment         bool          // the user's sentiment is implicit feedback
@@ -34,10 +34,10 @@ type Options struct {
 // QueueOptions bound the exchanges that wait for the backend.
 type QueueOptions struct {
 	Path           string        // file of the outbox; "" means exchanges wait only in memory
-	MaxBytes       int64         // rows in the outbox (limits.outbox_bytes)
-	MaxTenantBytes int64         // rows of one tenant in the outbox (limits.tenant_bytes); 0 means no limit
+	MaxBytes       int64         // size of the rows in the outbox (limits.outbox_bytes)
+	MaxTenantBytes int64         // size of the rows of one tenant in the outbox (limits.tenant_bytes); 0 means no limit
 	MultiTenant    bool          // a nearly full outbox first drops exchanges of the largest tenant
-	MaxMemoryBytes int64         // exchanges in memory (limits.capture_total_bytes)
+	MaxMemoryBytes int64         // size of the exchanges in memory (limits.capture_total_bytes)
 	DeliverEvery   time.Duration // longest pause between deliveries; 0 means none
 }
 
@@ -54,10 +54,10 @@ type ContentOptions struct {
 type Hooks struct {
 	OnFailure        func(step label.Step, err error)
 	OnPanic          func(step label.Step, value any)
-	OnRecovery       func()                   // first successful write after a failed one; may be nil
-	OnOutboxRecovery func()                   // the outbox accepts exchanges after a failure; may be nil
-	OnErasure        func()                   // sessions were deleted, on request or by age; may be nil
-	OnRecorded       func(x *sample.Exchange) // an exchange is kept and redacted; must not change x; may be nil
+	OnRecovery       func()                   // called at the first successful write after a failed one; may be nil
+	OnOutboxRecovery func()                   // called when the outbox accepts exchanges after a failure; may be nil
+	OnErasure        func()                   // called after sessions were deleted, on request or by age; may be nil
+	OnRecorded       func(x *sample.Exchange) // called with a kept, redacted exchange; must not change x; may be nil
 	// OnDamage is called when a list or an export leaves out a session with a damaged exchange; may be nil.
 	OnDamage func(ref session.Ref, err error)
 	// Before is called before each step on a session or an exchange; may be nil. Tests use it to make a step panic.
@@ -82,8 +82,8 @@ type Store struct {
 	rewardQueue *rewardQueue // sessions whose reward must be computed again
 	poster      *poster
 	publisher   *publisher // writes decisions that other replicas need at once
-	recorder    *recorder  // from inbox and changes to the outbox
-	deliverer   *deliverer // from the outbox to the backend
+	recorder    *recorder  // writes turns and changes to the outbox
+	deliverer   *deliverer // writes rows of the outbox to the backend
 	deleter     *sessionDeleter
 
 	done *doneSignal // closed at the end of Run
@@ -148,8 +148,8 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 // AcquireInMemory returns a session from memory, and pins the session; nil means not in memory.
 func (s *Store) AcquireInMemory(id session.ID) *Session { return s.sessions.acquireInMemory(id) }
 
-// FullReason returns the reason why no session of a tenant may begin, or "". Memory is full at limits.sessions, less a
-// reserved share, or for one tenant at limits.tenant_sessions, if no session can be evicted.
+// FullReason returns the reason why no session of a tenant may begin, or "". Memory is full if no session can be
+// evicted, and if limits.sessions (less a reserved share) or the tenant's limits.tenant_sessions is reached.
 func (s *Store) FullReason(tenant string) label.Reason {
 	return s.sessions.live.fullReason(tenant, s.state.progress())
 }
@@ -180,7 +180,7 @@ func (s *Store) RefreshUnit(ctx context.Context, unit *Session) { s.sessions.ref
 
 // ApplyOptOut hides the opted-out turns in the record of a new session, if another replica has stored an opt-out mark.
 // items is the number of items of earlier turns, which the client sends again. Without an answer of the backend, now or
-// earlier in this request (uncertain), all are hidden.
+// earlier in this request (uncertain), all earlier turns are hidden.
 func (s *Store) ApplyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool) {
 	s.sessions.applyOptOut(ctx, rec, items, uncertain)
 }
@@ -271,8 +271,8 @@ func (s *Store) RateWork(ctx context.Context, tenant string, groups [][]work.Ref
 	return s.poster.post(ctx, tenant, &subject{Works: groups}, e)
 }
 
-// Post stores one feedback entry on the first known session: of candidates, of the echo key, of fallbacks. If none is
-// known, the entry is parked: it waits until an exchange with the key arrives.
+// Post stores one feedback entry on the first known session. Post tries candidates, then the echo key, then fallbacks.
+// If no session is known, the entry is parked: it waits until an exchange with the key arrives.
 func (s *Store) Post(
 	ctx context.Context, tenant string, candidates []session.ID, key session.EchoKey, e feedback.Entry, fallbacks ...session.ID,
 ) (Posted, error) {

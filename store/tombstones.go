@@ -17,7 +17,7 @@ import (
 // session have ended by then.
 const tombstoneAge = 24 * time.Hour
 
-// futureAge is how far content must be ahead of the clock to count as content from before the clock was set back.
+// futureAge is a limit: content that is further ahead of the clock comes from before the clock was set back.
 const futureAge = time.Minute
 
 // tombstones hold the ids of deleted sessions and the names of deleted tenants, so that no content of a request in
@@ -26,13 +26,13 @@ type tombstones struct {
 	mu       sync.RWMutex
 	sessions map[session.ID]tombstone
 	tenants  map[string]tombstone
-	finished uint64    // finished erasures
+	finished uint64    // number of finished erasures
 	now      time.Time // time of the last correctClock
 }
 
 type tombstone struct {
 	at     time.Time // time of the deletion, not in the future (see correctClock)
-	until  time.Time // time of the deletion by the clock at that time
+	until  time.Time // original time of the deletion
 	number uint64    // number of the erasure, or runningErasure
 }
 
@@ -121,8 +121,8 @@ func (t *tombstones) coversTime(stone tombstone, at time.Time) bool {
 	return !at.After(stone.at) || fromFuture && !at.After(stone.until)
 }
 
-// correctClock moves deletions of the future to now. They come from a clock that was ahead, and would drop new content
-// until their time.
+// correctClock moves deletions of the future to now. Such deletions come from a clock that was ahead, and would drop
+// new content until the clock reaches their time.
 func (t *tombstones) correctClock(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,7 +16,7 @@ const (
 	// TurnsShown is the largest number of exchanges in one Transcript.
 	TurnsShown = 100
 
-	maxShownBytes = 2 << 20 // of text at which a Transcript ends
+	maxShownBytes = 2 << 20 // bytes of text at which a Transcript ends
 )
 
 // Transcript is a session with its exchanges, for a person to read. SessionItem is embedded, because the API returns
@@ -77,8 +77,9 @@ const (
 	NotMatched = "not_matched"
 )
 
-// fatesOf returns the fate of each lesson that matched in a session, then of the rest of the assignment. From a shared
-// assignment, only sections of rules files follow: the assignment does not say which sessions have a section.
+// fatesOf returns the fates of the lessons that matched in a session, then of the other lessons of its assignment. If
+// the assignment is shared, the other lessons are only sections of rules files, because the assignment does not say
+// which sessions have a section.
 func fatesOf(x *SessionItem, a *trial.Assignment, shared bool) []Fate {
 	out := []Fate{}
 	for _, slug := range x.Matched {
@@ -261,7 +262,7 @@ func (a *Archive) sharedRewardOf(ctx context.Context, applied session.SettledSta
 		return RewardDetail{}, err
 	}
 	copies := feedback.ForUnit(member.ID.String(), member.MemberNumber, entries)
-	all = append(all, feedback.Missing(copies, all)...) // as the session closes, the unit gets its feedback
+	all = append(all, feedback.Missing(copies, all)...) // when a session closes, its unit gets its feedback
 	out := a.rewardOf(applied, all)
 	decides := map[string]bool{}
 	for i := range out.Sources {

@@ -29,7 +29,8 @@ const refusedOutcome = "refused"
 // refusedOutcome.
 func (w *writer) write(ctx context.Context, b *batch) error {
 	remaining := w.tombstones.withoutDeleted(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
-	b.forgottenCount += int64(len(b.exchanges) - len(remaining.Exchanges)) // they stay in the account
+	// The exchanges of deleted sessions stay in the account.
+	b.forgottenCount += int64(len(b.exchanges) - len(remaining.Exchanges))
 	b.exchanges = remaining.Exchanges
 	if err := w.writeSessions(ctx, remaining); err != nil {
 		return &stepError{label.StepWrite, err}

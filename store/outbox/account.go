@@ -15,7 +15,7 @@ import (
 )
 
 // Account counts the exchanges of a data directory since its first use: Admitted = Stored + Spooled + Incomplete + the
-// sum of Dropped. An exchange is admitted with its document or its stub in the file, or as dropped.
+// sum of Dropped. An exchange is admitted when its document or its stub is in the file, or when it is dropped.
 type Account struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
@@ -31,10 +31,10 @@ const DroppedDamaged = "damaged"
 
 type counts struct {
 	Admitted, Stored, Spooled, Incomplete int64
-	Sequence                              int64 // of the last row
-	Delivered                             int64 // of the last row that the store has
-	Released                              int64 // of the last deleted row
-	Posts                                 int64 // that wait for the store
+	Sequence                              int64 // sequence number of the last row
+	Delivered                             int64 // sequence number of the last row that the store has
+	Released                              int64 // sequence number of the last deleted row
+	Posts                                 int64 // number of posts that wait for the store
 	dropped                               map[string]int64
 }
 
@@ -161,7 +161,7 @@ func readAccount(path, flags string, running bool) (a Account, err error) {
 		return a, err
 	}
 	tables, err := queryInt(c, "SELECT count(*) FROM sqlite_master WHERE name = 'account'")
-	if err == nil && tables == 0 { // killed before the first commit
+	if err == nil && tables == 0 { // precept was killed before the first commit
 		return a, nil
 	}
 	n, err := readCounts(c)

@@ -34,8 +34,8 @@ func (o *Outbox) Append(f *Flush) (last int64, err error) {
 	return o.counts.Sequence, nil
 }
 
-// writeWithRepair calls change, which writes to the file, and once more after a failure: on a full disk it first makes
-// SQLite reuse the write-ahead log, and it replaces a damaged file. The caller holds mu.
+// writeWithRepair calls change, which writes to the file. After a failure it repairs the file and calls change again:
+// on a full disk it makes SQLite reuse the write-ahead log, and it replaces a damaged file. The caller holds mu.
 func (o *Outbox) writeWithRepair(change func() error) error {
 	err := classifyError(change())
 	if errors.Is(err, ErrFull) && o.checkpoint("RESTART") == nil {
@@ -49,8 +49,8 @@ func (o *Outbox) writeWithRepair(change func() error) error {
 	return err
 }
 
-// transact runs change in a transaction that also writes the counts, and the turns of CountBypassed. If it fails, the
-// counts in memory are restored. The caller holds mu.
+// transact runs change in a transaction that also writes the counts, and the turns of CountBypassed. If the transaction
+// fails, the counts in memory are restored. The caller holds mu.
 func (o *Outbox) transact(change func() error) (err error) {
 	before := o.counts.clone()
 	defer func() {
@@ -106,7 +106,7 @@ func (o *Outbox) applyFlush(f *Flush) error {
 		if err := execute(o.writer, "DELETE FROM begun WHERE id = ?", id); err != nil {
 			return err
 		}
-		n.Admitted -= int64(o.writer.Changes()) // counted again, by its row or as dropped
+		n.Admitted -= int64(o.writer.Changes()) // the turn is counted again, by its row or as dropped
 	}
 	for reason, lost := range f.Dropped {
 		n.Admitted += lost

@@ -30,8 +30,8 @@ func (o *Outbox) replaceDamaged(damage error) (err error) {
 			_ = o.open() // the next write finds the damage again, and tries again
 		}
 	}()
-	inMemory := o.counts // if the file was open, newer than those in the file
-	_ = o.close()        // may fail
+	inMemory := o.counts // if the file was open, these counts are newer than those in the file
+	_ = o.close()        // closing a damaged file may fail
 	replacement := o.path + ".new"
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		_ = os.Remove(replacement + suffix) // left by a crash during an earlier replacement
@@ -50,7 +50,7 @@ func (o *Outbox) replaceDamaged(damage error) (err error) {
 	if err == nil {
 		err = o.open()
 	}
-	if err == nil && o.openTurns == nil { // damage found at the start
+	if err == nil && o.openTurns == nil { // the damage was found at the start
 		err = o.load()
 	} else if err == nil {
 		o.usage.bytesOf, err = o.usage.bytesByTenant(o.writer, "true")
@@ -134,8 +134,8 @@ func (o *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 }
 
 type fileContents struct {
-	spooledExchanges int64 // not in the store
-	lastSequence     int64 // of the newest row
+	spooledExchanges int64 // exchanges that the store does not have
+	lastSequence     int64 // sequence number of the newest row
 	openTurns        int64 // turns in progress
 	posts            int64
 }
@@ -167,8 +167,8 @@ func (f *fileContents) matches(c *counts) bool {
 	return c.Admitted == sum && c.Spooled == f.spooledExchanges && c.Sequence >= f.lastSequence && c.Posts == f.posts
 }
 
-// reconcile makes target, the newest known account, that of the file. Exchanges that the file lacks count as dropped,
-// with the reason DroppedDamaged. The caller has started a transaction.
+// reconcile makes target, the newest known account, the account of the file. Exchanges that the file lacks count as
+// dropped, with the reason DroppedDamaged. The caller has started a transaction.
 func (o *Outbox) reconcile(target *counts) (lost loss, err error) {
 	found, err := o.readContents(target.Delivered)
 	if err != nil {

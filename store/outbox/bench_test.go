@@ -28,7 +28,7 @@ func randomText(n int) []byte {
 }
 
 // BenchmarkExchange measures the cost of one exchange at 300 and at 6,000 exchanges per second. A flush contains the
-// exchanges of 50 ms, and each exchange 740 bytes for the record of its session.
+// exchanges of 50 ms. An exchange includes 740 bytes for the record of its session.
 func BenchmarkExchange(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		for _, rate := range []int{300, 6000} {

@@ -2,8 +2,8 @@
 // store can no longer lose them.
 //
 // [Outbox.Append] writes all changes of a [Flush] or none, and returns when they are on the disk. [Outbox.Read] returns
-// rows in order, even during a write, and [Outbox.Release] deletes rows. A [Stub] records a turn in progress; one that
-// remains at the next start becomes a row of [KindStub].
+// rows in order, even during a write, and [Outbox.Release] deletes rows. A [Stub] records a turn in progress; a stub
+// that remains at the next start becomes a row of [KindStub].
 //
 // The account counts exchanges in the transaction of their rows: Admitted = Stored + Spooled + Incomplete + Dropped,
 // even after a crash. A second file, the ballast, reserves the space that Release needs on a full disk. A damaged file

@@ -6,8 +6,8 @@ import (
 )
 
 // The first bytes of the ballast, the file that reserves disk space, hold a copy of the account, written after each
-// transaction. If damage has lost the newest rows, the file looks like an older, undamaged one; at the next start the
-// copy shows the loss. It is not synced, and may be old or missing.
+// transaction. If damage has lost the newest rows, the outbox looks like an older, undamaged file. At the next start
+// the copy shows the loss. The copy is not synced, and may be old or missing.
 
 const accountCopyBytes = 4096
 

@@ -45,13 +45,13 @@ type Row struct {
 	Kind      Kind
 	Tenant    string
 	Session   SessionID
-	Exchanges int64 // in the document, for the Account
+	Exchanges int64 // number of exchanges in the document, for the Account
 	Document  []byte
 }
 
 // Stub is the record of a turn in progress.
 type Stub struct {
-	ID       string // of the exchange
+	ID       string // id of the exchange
 	Tenant   string
 	Session  SessionID
 	Document []byte
@@ -104,7 +104,7 @@ type Outbox struct {
 	mu                sync.Mutex // guards the fields below; a holder may wait for the disk
 	writer            *sqlite.Conn
 	counts            counts
-	storedCounts      counts          // in the file
+	storedCounts      counts          // counts in the file
 	openTurns         map[string]bool // exchanges of turns in progress; nil until the file is loaded
 	hasBallast        bool            // the file that reserves disk space exists
 	needsScrub        bool            // unused pages may contain deleted text
@@ -117,9 +117,9 @@ type Outbox struct {
 	reader   *sqlite.Conn
 }
 
-// Open opens or makes the file of a queue. Turns that were in progress when the previous process died count as
-// incomplete. After a restart of the machine all rows become undelivered, because the store may have lost unsynced
-// data.
+// Open opens the file of a queue, or creates the file if it is missing. Turns that were in progress when the previous
+// process died count as incomplete. After a restart of the machine all rows become undelivered, because the store may
+// have lost unsynced data.
 func Open(o Options) (*Outbox, error) {
 	b := &Outbox{
 		path: o.Path, quota: o.QuotaBytes, usage: tenantUsage{maxBytes: o.TenantQuotaBytes, multiTenant: o.MultiTenant}, now: o.Now, onDamage: o.OnDamage, needsScrub: true,
@@ -180,7 +180,7 @@ func (o *Outbox) load() error {
 	var lost loss
 	mismatch := false
 	err = o.transact(func() error {
-		target := o.counts.clone() // from the file or the ballast, the newer one
+		target := o.counts.clone() // newer of the accounts in the file and the ballast
 		accountCopy, ok := o.readAccountCopy()
 		if ok && accountCopy.isNewer(&target) {
 			target = accountCopy

@@ -260,7 +260,7 @@ func TestDeliveredPositionIsSavedWithTheNextWrite(t *testing.T) {
 	q := open(t, t.TempDir())
 	q.appendRows("a")
 	q.MarkDelivered(1, 1, nil)
-	checkAccount(t, "in the file after Advance", q.accountInFile(), "1 = 0 + 1 + 0")
+	checkAccount(t, "in the file after MarkDelivered", q.accountInFile(), "1 = 0 + 1 + 0")
 	q.appendRows("b")
 	checkAccount(t, "in the file after the next flush", q.accountInFile(), "2 = 1 + 1 + 0")
 	q.MarkDelivered(2, 1, nil)
@@ -343,7 +343,7 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	checkEqual(t, "files with the text of the turn in progress", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
 }
 
-func TestCompactShrinksFileOfReleasedQueue(t *testing.T) {
+func TestTidyShrinksFileOfReleasedQueue(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	for range 64 {
@@ -435,10 +435,10 @@ func TestForeignFileIsSetAside(t *testing.T) {
 	checkEqual(t, "number of damage reports", len(q.damageReports), 1)
 	checkEqual(t, "files with the letter", len(q.filesWith("this is a letter")), 1)
 	must(t, q.DeleteDamagedFiles(time.Time{}))
-	checkEqual(t, "files with the letter after DeleteAside", len(q.filesWith("this is a letter")), 0)
+	checkEqual(t, "files with the letter after DeleteDamagedFiles", len(q.filesWith("this is a letter")), 0)
 }
 
-// The damage is a flipped bit, 5000 cleared bytes or a truncation. Lost exchanges are counted.
+// The test flips a bit, clears 5000 bytes or truncates the file. Lost exchanges are counted.
 func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -530,7 +530,7 @@ func TestClearedPageLosesOnlyItsOwnRows(t *testing.T) {
 	checkEqual(t, "number of damage reports", len(q.damageReports), 1)
 }
 
-// At first, a directory has the name of the new file.
+// A directory with the name of the new file prevents the first replacement.
 func TestReplacementOfADamagedFileIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())

@@ -15,7 +15,7 @@ import (
 type Post struct {
 	Number   int64 // set by AddPosts
 	Tenant   string
-	At       time.Time // of receipt
+	At       time.Time // time of receipt
 	Document []byte    // defined by the store
 }
 
@@ -31,8 +31,8 @@ const postsTable = `CREATE TABLE IF NOT EXISTS posts (
 
 const selectPosts = "SELECT number, tenant, at, document, sum FROM posts "
 
-// AddPosts writes posts in one transaction, and returns when they are on the disk. After ErrQuota or ErrFull, none was
-// written.
+// AddPosts writes posts in one transaction, and returns when they are on the disk. After ErrQuota or ErrFull, no post
+// was written.
 func (o *Outbox) AddPosts(posts []Post) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -70,7 +70,8 @@ func (o *Outbox) AddPosts(posts []Post) error {
 	})
 }
 
-// Posts returns the posts with numbers above after, oldest first, until the documents reach maxBytes, but at least one.
+// Posts returns the posts with numbers above after, oldest first. It ends with the post at which the documents reach
+// maxBytes.
 func (o *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
 	list, err := o.readPosts(after, maxBytes)
 	if !errors.Is(err, errDamaged) {

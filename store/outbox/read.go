@@ -10,7 +10,7 @@ import (
 
 const selectRows = "SELECT sequence, kind, tenant, session, exchanges, document, sum FROM outbox "
 
-// Read returns the rows from after+1 to until, in order, until their documents reach maxBytes, but at least one.
+// Read returns the rows from after+1 to until, in order. It ends with the row at which the documents reach maxBytes.
 func (o *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 	rows, err := o.read(after, until, maxBytes)
 	if !errors.Is(err, errDamaged) {
@@ -71,7 +71,7 @@ func (o *Outbox) readWhere(condition string, after, until, maxBytes int64, args 
 	})
 }
 
-// readPage returns the results of s until their documents have maxBytes. scan returns the current result and the size
+// readPage returns the results of s until their documents reach maxBytes. scan returns the current result and the size
 // of its document.
 func readPage[T any](s *sqlite.Stmt, maxBytes int64, scan func() (T, int, error)) (page []T, err error) {
 	for size := int64(0); size < maxBytes; {

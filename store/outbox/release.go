@@ -9,8 +9,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// MarkDelivered records that the store has the rows up to a sequence number, with this number of exchanges since the
-// last call. refused counts those that it could not store, by reason. The next write stores the change.
+// MarkDelivered records that the store has the rows up to a sequence number. exchanges is the number of exchanges since
+// the last call. refused is the number that the store could not store, by reason. The next write stores the change.
 func (o *Outbox) MarkDelivered(sequence, exchanges int64, refused map[string]int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

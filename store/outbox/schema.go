@@ -41,7 +41,7 @@ CREATE UNIQUE INDEX optout_places ON optout_marks (place);
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 `
 
-// pageBytes is the size of a page. Most exchanges have 1 to 6 KiB, and fit into one.
+// pageBytes is the size of a page. Most exchanges are 1 to 6 KiB long, and fit into one page.
 const pageBytes = 8192
 
 // The sizes to which SQLite truncates the write-ahead log after a checkpoint.
@@ -54,7 +54,7 @@ const (
 //   - synchronous FULL: a commit returns when it is on the disk.
 //   - auto_vacuum INCREMENTAL: a large file can shrink in steps, even on a full disk. It must be set before the first
 //     table is created.
-//   - secure_delete FAST: deleted text is overwritten if this needs no further page. Tidy removes other pages with it.
+//   - secure_delete FAST: deleted text is overwritten if this needs no further page. Tidy removes the other pages.
 //   - wal_autocheckpoint 1000 pages (8 MiB): with smaller steps an append costs a fifth more.
 func pragmas() []string {
 	return []string{

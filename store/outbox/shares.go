@@ -12,9 +12,9 @@ import (
 const reservedShare = 8
 
 type tenantUsage struct {
-	maxBytes    int64            // of one tenant's rows; 0 means no limit
+	maxBytes    int64            // largest size of one tenant's rows; 0 means no limit
 	multiTenant bool             // several tenants share the quota
-	bytesOf     map[string]int64 // by tenant with a row
+	bytesOf     map[string]int64 // bytes of the rows, by tenant
 }
 
 // isEnabled reports whether a limit depends on the bytes of each tenant.
@@ -53,8 +53,8 @@ func (s *tenantUsage) remove(sums map[string]int64) {
 	}
 }
 
-// LargestTenants returns the tenants with at least minBytes of rows each, if these have at least half of all bytes,
-// else none.
+// LargestTenants returns the tenants with at least minBytes of rows. If these tenants have less than half of all bytes,
+// the result is empty.
 func (o *Outbox) LargestTenants(minBytes int64) (tenants []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -49,7 +49,7 @@ func (o *Outbox) FreeSpace() {
 }
 
 // shrink removes all unused pages from the file. On a full disk, a step may write only into the space of the deleted
-// ballast, so each removes few pages, then copies the write-ahead log into the file. The caller holds mu.
+// ballast, so each step removes few pages, then copies the write-ahead log into the file. The caller holds mu.
 func (o *Outbox) shrink() {
 	for {
 		n, err := o.vacuum(0, ballastBytes/pageBytes/4)
@@ -115,8 +115,8 @@ func (o *Outbox) ensureBallast() error {
 	return classifyError(errors.Join(err, o.checkpointForBallast()))
 }
 
-// checkQuota returns ErrQuota if a flush does not fit into the quota. A flush without exchanges may exceed it by
-// stateAllowance, and one with Carried by any size. The caller holds mu.
+// checkQuota returns ErrQuota if a flush does not fit into the quota. A flush without exchanges may exceed the quota by
+// stateAllowance, and a flush with Carried by any size. The caller holds mu.
 func (o *Outbox) checkQuota(f *Flush) error {
 	used, err := o.usedBytes()
 	if err != nil {

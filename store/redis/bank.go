@@ -82,7 +82,7 @@ const (
 
 // Watcher loads the lessons of a bank, as lesson.Watcher does for a directory. It polls only during Run.
 type Watcher struct {
-	Poll time.Duration // between two polls; 0 means two seconds
+	Poll time.Duration // time between two polls; 0 means two seconds
 	// OnPanic, if set, is called after a panic in a poll. The active lessons stay.
 	OnPanic func(value any)
 
@@ -91,7 +91,7 @@ type Watcher struct {
 	onBook          func(*lesson.Book, []lesson.Problem)
 	version         string
 	hasRead         bool
-	reportedProblem string // not ended yet; "" means none
+	reportedProblem string // problem that was reported and has not ended; "" means none
 }
 
 // Watch returns a watcher that calls onBook, in the goroutine of Run, with each new book and its problems. While the
@@ -165,7 +165,7 @@ func (w *Watcher) reload(ctx context.Context) bool {
 	return err == nil
 }
 
-// reportProblem passes the active book and a new fault of the bank to onBook.
+// reportProblem passes the active book and a new problem of the bank to onBook.
 func (w *Watcher) reportProblem(problem string) {
 	if problem == w.reportedProblem {
 		return

@@ -27,7 +27,7 @@ func openLessonStore(t *testing.T, url string) *redis.Bank {
 	return b
 }
 
-// remoteWriter writes to a lesson store as another process does.
+// remoteWriter writes to a lesson store as a different process does.
 type remoteWriter struct{ *redis.Bank }
 
 // setText sets the text of a lesson; nil deletes the lesson.

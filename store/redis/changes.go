@@ -23,7 +23,7 @@ const maxPendingBytes = 32 << 20
 // logEntry is an entry in the log of a shard, for one successful call of settle.lua.
 type logEntry struct {
 	shard  int
-	number int64  // counted by shard
+	number int64  // number of the settlement in its shard
 	deltas string // of the applied steps, as packDeltas encodes them
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // AddConsultations adds to the counts of consulted lessons, by slug, and sets the time of their last consultation.
-// Redis counts a batch of a name once within an hour, so a lost answer allows a repetition.
+// Redis counts a batch with a given name once within an hour, so that a caller may repeat the call after a lost answer.
 func (s *Store) AddConsultations(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
 	args := []any{batch}
 	for slug, m := range consultations {

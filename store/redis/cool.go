@@ -25,13 +25,13 @@ const (
 type ExchangeDeleter struct {
 	store *Store
 	group string
-	owner string // of the lease
+	owner string // owner of the lease
 
 	// Times are scores, as the function score returns them. All sessions last seen before checkedBefore were checked,
 	// except in the keyspaces of keptSince.
 	checkedBefore string
 	keptSince     map[string]string // by key prefix: the oldest session whose exchanges could not be deleted yet
-	recheckAt     time.Time         // then all sessions are checked again
+	recheckAt     time.Time         // time at which all sessions are checked again
 }
 
 const recheckAfter = 24 * time.Hour
@@ -119,8 +119,8 @@ func earlier(a, b string) string {
 	return strconv.FormatInt(min(parseInt(a), parseInt(b)), 10)
 }
 
-// findOld returns the keyspaces with unchecked old sessions. positions has the group's position in each of their
-// streams with the group, and streams counts their streams.
+// findOld returns the keyspaces with unchecked old sessions. streams is the number of sample streams in these
+// keyspaces. positions has the group's position in each stream that has the group.
 func (deleter *ExchangeDeleter) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (oldKeyspaces []keyspace, positions map[string]string, streams int, err error) {
 	err = deleter.store.do(ctx, "cool", func(c client) error {
 		first, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {

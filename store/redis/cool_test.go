@@ -26,7 +26,7 @@ func TestPurgeDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	}
 	purge := func(seconds int) (int, bool) {
 		t.Helper()
-		time.Sleep(2 * time.Millisecond) // until the lease of the previous Cooler has expired
+		time.Sleep(2 * time.Millisecond) // until the lease of the previous ExchangeDeleter has expired
 		n, ok, err := s.NewExchangeDeleter("lake", fmt.Sprint(seconds)).DeleteExchanges(t.Context(), atSecond(seconds), time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
@@ -208,7 +208,7 @@ func TestPurgeSendsFewCommandsWithoutOldSessions(t *testing.T) {
 	}
 }
 
-func TestExchangePurgerReleaseFreesTheLease(t *testing.T) {
+func TestExchangeDeleterReleaseFreesTheLease(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 4)
 	if _, _, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(0), time.Hour); err != nil {

@@ -26,9 +26,9 @@ type counterRow struct {
 	fields map[string]string
 }
 
-// Counters returns the non-zero counters of a tenant, summed over all shards, and sorted by scope, field and day. A
-// settlement meanwhile causes a second read of its shard, up to maxCounterReads times; without a pause, the last
-// sessions may be in some rows only.
+// Counters returns the non-zero counters of a tenant, summed over all shards, and sorted by scope, field and day. After
+// a settlement meanwhile, its shard is read again, up to maxCounterReads times. If settlements never pause, some rows
+// may lack the last sessions.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		keyspaces := s.keyspacesOf(tenant)

@@ -28,7 +28,7 @@ var (
 	// ErrACL reports that the Redis user lacks a permission.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
 	// ErrRefused reports that Redis refuses a command for a reason without an error of its own, for example because the
-	// address names another kind of server.
+	// address names a different kind of server.
 	ErrRefused = fmt.Errorf("Redis refuses a command: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrCorrupt reports that a value in Redis was not written by precept.
 	ErrCorrupt = fmt.Errorf("a value in Redis was not written by precept: %w", session.ErrDamaged)

@@ -84,7 +84,7 @@ func TestFeedbackOnOpenSessionsIsLimitedOverAllShards(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(rows) > limit {
-				t.Fatalf("OpenFeedback with limit %[2]d = %[1]d sessions, want at most %[2]d", len(rows), limit)
+				t.Fatalf("RatedOpenSessions with limit %[2]d = %[1]d sessions, want at most %[2]d", len(rows), limit)
 			}
 			for i := range rows {
 				seen[rows[i].ID]++

@@ -18,11 +18,11 @@ type faultProxy struct {
 	open   sync.WaitGroup // the accepting goroutine, and the goroutines of open connections
 
 	mu           sync.Mutex
-	commandsSeen int // since the last call of setFault
-	faultAt      int // counted from 0
+	commandsSeen int // number of commands since the last call of setFault
+	faultAt      int // number of the command with the fault, from 0
 	fault        fault
 	injected     bool
-	held         []byte // late command, which release sends
+	held         []byte // delayed command, which release sends
 }
 
 // fault is one of the constants, or the text of an error that replaces the server's reply.

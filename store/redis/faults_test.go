@@ -207,7 +207,7 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(1)) }) // the restarted server does not know the scripts
+	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(1)) }) // Write sends the lost scripts again
 	checkStored(t, s, 2)
 	if after, err := s.Epoch(t.Context()); after == before || err != nil {
 		t.Errorf("Epoch after a restart = %s, %v, want it to differ from the epoch before", after, err)

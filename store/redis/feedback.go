@@ -18,7 +18,8 @@ import (
 	"precept/internal/session"
 )
 
-// packEntry encodes an entry as its rank and its JSON. Of two versions of an entry, the scripts keep the greater rank.
+// packEntry encodes an entry as its rank and its JSON. Of two versions of an entry, the scripts keep the version with
+// the greater rank.
 func packEntry(e *feedback.Entry) (string, error) {
 	data, err := e.Encode()
 	if err != nil {
@@ -89,8 +90,8 @@ func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID,
 	return s.feedbackEntry(ctx, func() string { return s.key(sessionLocation(tenant, id), "f:"+id.String()) }, entry)
 }
 
-// feedbackEntry returns the entry with the given id from the hash at key. ok is also false if it does not decode, or
-// has a different id with an equal digest.
+// feedbackEntry returns the entry with the given id from the hash at key. ok is also false if the entry does not
+// decode, or has a different id with an equal digest.
 func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string) (e feedback.Entry, ok bool, err error) {
 	text, err := doValue(ctx, s, "entry of feedback", func(c client) (string, error) {
 		text, err := c.HGet(ctx, key(), digest(id)).Result()
@@ -106,8 +107,8 @@ func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string)
 	return e, decodeErr == nil && e.ID == id, nil
 }
 
-// SessionFeedback returns the feedback of a session, and the value of session.Settlement.FeedbackState for a settlement
-// based on it.
+// SessionFeedback returns the feedback of a session. A settlement based on this feedback needs state as its
+// FeedbackState.
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, state int64, err error) {
 	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()
@@ -263,8 +264,8 @@ func parseSequences(text string) map[int]int64 {
 	return sequences
 }
 
-// readRatedOpenSessions returns the rows and the feedback of sessions. Sessions without a row are left out, and
-// sessions whose feedback does not decode, which report the error when they close.
+// readRatedOpenSessions returns the rows and the feedback of sessions. It leaves out sessions without a row, and
+// sessions whose feedback does not decode. The latter report the error when they close.
 func (s *Store) readRatedOpenSessions(ctx context.Context, c client, tenant string, members []goredis.Z) (rows []session.Row, entries [][]feedback.Entry, err error) {
 	ids := make([]session.ID, len(members))
 	rowCommands := make([]*goredis.SliceCmd, len(members))
@@ -315,7 +316,7 @@ func (s *Store) AreSettled(ctx context.Context, tenant string, ids []session.ID)
 }
 
 // Park stores feedback under an echo key. A later version of an entry replaces the earlier one. The caller looks the
-// key up again afterwards, because its session may have been stored meanwhile.
+// key up again afterwards, because the session of the key may have been stored meanwhile.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	v, err := packEntry(&e)
 	if err != nil {
@@ -384,7 +385,7 @@ func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.
 
 // PurgeParked deletes the feedback that was parked before a time, and returns the number of entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
-	var tenants []string // with parked feedback
+	var tenants []string // tenants with parked feedback
 	size := func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.ZCard(ctx, ks.base+"parked") }
 	err = doEachKeyspace(ctx, s, "purge parked feedback", s.parkedKeyspaces, size, func(ks keyspace, cmd *goredis.IntCmd) error {
 		if cmd.Val() > 0 {

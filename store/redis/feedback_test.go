@@ -58,7 +58,7 @@ func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 		t.Helper()
 		got, last := openFeedbackText(t, s, after, limit)
 		if got != want {
-			t.Errorf("page of OpenFeedback, %s: got %q, want %q", moment, got, want)
+			t.Errorf("page of RatedOpenSessions, %s: got %q, want %q", moment, got, want)
 		}
 		return last
 	}

@@ -113,7 +113,7 @@ func optOutName(id session.ID) string {
 	return string(sum[:16])
 }
 
-// PutOptOutMarks stores marks of opted-out sessions for all replicas. Of two marks of a session, the one with more
+// PutOptOutMarks stores marks of opted-out sessions for all replicas. Of two marks of a session, the mark with more
 // items stays, so that a late mark makes no hidden items visible.
 func (s *Store) PutOptOutMarks(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
 	p := newPlan("optout")

@@ -138,7 +138,6 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	check("of a forgotten session", 1, "answer", "")
 }
 
-// Consultations are counts of matches.
 func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()

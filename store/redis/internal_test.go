@@ -53,7 +53,7 @@ func TestBreakerAllowsOneProbePerPeriod(t *testing.T) {
 	}
 }
 
-// A refused call names the failure that opened the breaker, and did not time out itself.
+// The error of a refused call names the failure that opened the breaker, but is not a timeout.
 func TestRefusedCallNamesTheLastFailure(t *testing.T) {
 	b := breaker{period: time.Second}
 	for _, kind := range []error{ErrDown, ErrTLS} {

@@ -185,7 +185,7 @@ func TestLeaseExpiresByTheServersClock(t *testing.T) {
 	if claim(other, "other", time.Hour) {
 		t.Fatal("AcquireLease by a second owner = true, want false")
 	}
-	if !claim(one, "one", time.Millisecond) { // shortens the claim
+	if !claim(one, "one", time.Millisecond) { // shortens the lease
 		t.Fatal("renewal by the first owner = false, want true")
 	}
 	eventually(t, "the end of the claim", func() error {
@@ -195,7 +195,7 @@ func TestLeaseExpiresByTheServersClock(t *testing.T) {
 		return nil
 	})
 	if claim(one, "one", time.Hour) {
-		t.Error("the first owner took over the second owner's claim")
+		t.Error("the first owner took over the second owner's lease")
 	}
 	if err := one.ReleaseLease(t.Context(), "work", "one"); err != nil {
 		t.Error(err)

@@ -97,7 +97,7 @@ func readPage[T any](ctx context.Context, s *Store, op string, within session.Li
 		after = "(" + within.After
 	}
 	builder := newPageBuilder(within)
-	count := 4 // from each shard; grows, because a narrow time range needs many
+	count := 4 // references from each shard; the count grows, because a narrow time range needs many
 	err = s.do(ctx, op, func(c client) error {
 		for !builder.isDone() {
 			if s.shards.Load() == 1 {
@@ -125,7 +125,7 @@ type pageBuilder struct {
 	from, to int64
 	limit    int
 	refs     []ref
-	last     position // of the last examined reference
+	last     position // position of the last examined reference
 	scanned  int      // examined references
 	more     bool     // more references may follow last
 	atEnd    bool     // all references were examined
@@ -141,7 +141,7 @@ func (b *pageBuilder) isDone() bool {
 	return b.atEnd || len(b.refs) == b.limit || b.scanned >= maxScannedRefs
 }
 
-// add adds the references in the time range, until the page is full. complete means no further references.
+// add adds the references in the time range, until the page is full. complete means that no references follow.
 func (b *pageBuilder) add(refs []ref, complete bool) {
 	for i, r := range refs {
 		b.last = r.position

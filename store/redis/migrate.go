@@ -26,8 +26,8 @@ import (
 // Until step 5 the old layout is complete. After a crash the next Migrate continues, and a freeze ends by itself.
 
 const (
-	migrateLease       = 15 * time.Second // of the lease
-	migrateFreeze      = 15 * time.Second // after which a freeze ends, unless extended
+	migrateLease       = 15 * time.Second // duration of the lease
+	migrateFreeze      = 15 * time.Second // time after which a freeze ends, unless it is extended
 	migrateChunk       = 64               // sessions copied in one step
 	migrateFreezeBelow = 200              // changed sessions in a round below which the store is frozen
 	migrateRounds      = 20               // rounds over changed tenants before the freeze
@@ -55,7 +55,7 @@ type MigrateOptions struct {
 // MigrateResult is the result of a migration.
 type MigrateResult struct {
 	Tenants, Sessions int           // a session that is copied again counts again
-	Frozen            time.Duration // no replica could write
+	Frozen            time.Duration // time in which no replica could write
 }
 
 type migrator struct {
@@ -75,7 +75,7 @@ type migrator struct {
 type Layout struct {
 	Old          bool     // one shard for each tenant
 	Moving       bool     // a migration has begun and not ended
-	StrayTenants []string // an earlier release has written to them after the migration
+	StrayTenants []string // tenants to which an earlier release has written after the migration
 }
 
 // Layout returns the layout of a store.

@@ -172,8 +172,8 @@ func entryFields(fields []string) (entries []string) {
 	return entries
 }
 
-// copyIndex copies the index entries of sessions, before the sessions as Write does. writeSessions deletes those of
-// deleted sessions.
+// copyIndex copies the index entries of sessions. The index entries are copied before their sessions, as in Write.
+// writeSessions deletes the index entries of deleted sessions.
 func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list []*oldSession) error {
 	type entry struct {
 		source *oldSession

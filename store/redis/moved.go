@@ -17,9 +17,9 @@ type progress struct {
 	mu             sync.Mutex
 	shardPositions []shardPosition            // nil means no call of Positions has succeeded
 	ownSettlements []map[int64]struct{}       // by shard: this Store's settlements after shardPositions
-	tenants        map[string]*tenantProgress // that the caller of Positions follows
+	tenants        map[string]*tenantProgress // tenants that the caller of Positions follows
 	changes        int64                      // changes of counters so far, over all tenants
-	pendingBytes   int                        // of all pending deltas
+	pendingBytes   int                        // size of all pending deltas
 	oldLayoutRead  bool                       // Positions has succeeded for a store in the old layout
 }
 
@@ -48,7 +48,8 @@ func (pr *progress) tenantPosition(name string) *tenantProgress {
 	return pr.tenants[name]
 }
 
-// countChange gives a tenant a new position after a change of its counters. The caller holds mu.
+// countChange records that the counters of a tenant have changed, and gives the tenant a new position (see Positions).
+// The caller holds mu.
 func (pr *progress) countChange(tp *tenantProgress) {
 	pr.changes++
 	tp.countersPosition = pr.changes

@@ -16,10 +16,10 @@ import (
 
 // The limits of the Redis client. A look-up for a waiting request has the shorter limits.lookup_timeout (45 ms).
 const (
-	dialTimeout = time.Second     // to connect
+	dialTimeout = time.Second     // longest time to connect
 	ioTimeout   = 3 * time.Second // default of Options.Timeout
-	poolTimeout = time.Second     // for a free connection
-	poolSize    = 16              // to a server
+	poolTimeout = time.Second     // longest wait for a free connection
+	poolSize    = 16              // connections to a server
 	connIdle    = 5 * time.Minute // an older idle connection is closed
 
 	retryEvery  = time.Second     // between two probes of Store.breaker
@@ -46,8 +46,8 @@ type Store struct {
 	options   Options
 	client    client
 	prefix    string
-	user      string                     // in the address
-	tlsParams tlsParams                  // in the address
+	user      string                     // user in the address
+	tlsParams tlsParams                  // TLS parameters in the address
 	scripts   map[string]*goredis.Script // by file name
 
 	breaker       breaker // for all operations except look-ups
@@ -60,7 +60,7 @@ type Store struct {
 	registeredTenants tenantSet
 	epoch             atomic.Pointer[string] // nil means not read yet
 	shards            atomic.Int64           // 1 means the old layout, 0 not read yet
-	tags              [maxShards]string      // of the shards
+	tags              [maxShards]string      // hash tags of the shards
 	layoutUncertain   atomic.Bool            // Redis may have lost the number of shards, which must be read again
 	progress          progress
 }
@@ -190,11 +190,11 @@ func (s *Store) endCall(op string, b *breaker, err error) error {
 // end of each period, as a probe, and refuses all others at once.
 type breaker struct {
 	period      time.Duration
-	maxFailures int // consecutive; a short call may fail by chance on a busy machine
+	maxFailures int // failures in a row that a closed breaker tolerates; a short call may fail by chance
 
 	mu        sync.Mutex
-	failures  int       // consecutive
-	failure   error     // the last one
+	failures  int       // number of failures in a row
+	failure   error     // last failure
 	openUntil time.Time // zero means closed
 }
 

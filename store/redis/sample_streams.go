@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// sampleKeys returns the keys of all streams of samples, for each tenant one in each shard.
+// sampleKeys returns the keys of all streams of samples. A tenant has a stream in each shard.
 func (s *Store) sampleKeys(ctx context.Context, c client) (keys []string, err error) {
 	keyspaces, err := s.allKeyspaces(ctx, c)
 	for _, ks := range keyspaces {
@@ -51,8 +51,9 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return newest, err
 }
 
-// SamplesAfter returns the next samples of a stream, between two positions: without after ("" means from the start),
-// with until ("" means to the end). last is the position of the last one, or after if none follows.
+// SamplesAfter returns the next samples of a stream after the position after ("" means from the start), up to and
+// including until ("" means to the end). last is the position of the last returned sample, or after if no sample
+// follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	last = after
 	if !strings.HasPrefix(stream, s.prefix+":{") {

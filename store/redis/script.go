@@ -84,7 +84,7 @@ type planItem struct {
 type call struct {
 	keyspace    keyspace
 	args        []any
-	itemIndexes []int // in plan.items
+	itemIndexes []int // indexes in plan.items
 	bytes       int
 	reply       *goredis.Cmd
 }

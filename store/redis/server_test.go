@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// newMaxima returns n maxima. Raise sends at most 200 maxima in one call of its script.
+// newMaxima returns n maxima. RaiseMaxima sends at most 200 maxima in one call of its script.
 func newMaxima(n int) (list []trial.Delta) {
 	for i := range n {
 		list = append(list, trial.Delta{Key: trial.Key{Scope: fmt.Sprint("arm", i), Field: "max"}, Value: int64(i + 1)})
@@ -162,7 +162,7 @@ func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for n := range 3 { // the rows of the oldest sessions
+	for n := range 3 { // delete the rows of the oldest sessions
 		for _, key := range listKeys(t, server, "*:s:"+sessionID(n).String()) {
 			server.MustDo(t, "DEL", key)
 		}

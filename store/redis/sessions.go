@@ -138,7 +138,7 @@ const dueHeadSize = 24
 // follow.
 func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
 	by := &goredis.ZRangeBy{Max: "(" + encodeOrdered(micros(startedBefore))}
-	var end *sessionRef // up to which all lists were read; nil means to their ends
+	var end *sessionRef // position up to which all lists were read; nil means to their ends
 	due := func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
 		// In the old layout the members have no tenant. The range includes last, because another tenant may have a
 		// session with the same start and id.

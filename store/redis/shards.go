@@ -129,8 +129,8 @@ func (s *Store) keyspacesOf(tenant string) []keyspace {
 	return keyspaces
 }
 
-// shardKeyspaces returns the keyspaces that together have all lists: for each shard, with only the prefix of the lists,
-// or in the old layout for each tenant.
+// shardKeyspaces returns the keyspaces that together have all lists: one for each shard, with only the prefix of the
+// lists, or in the old layout one for each tenant.
 func (s *Store) shardKeyspaces(ctx context.Context, c client) ([]keyspace, error) {
 	if n := int(s.shards.Load()); n > 1 {
 		keyspaces := make([]keyspace, n)
@@ -211,8 +211,8 @@ func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]k
 	return keyspaces, err
 }
 
-// tenantOf returns the tenant of a member of a list: in a shard the end of the member (rest), in the old layout that of
-// the list.
+// tenantOf returns the tenant of a member of a list. In a shard the tenant is the end of the member (rest), in the old
+// layout the list belongs to a tenant.
 func (k keyspace) tenantOf(rest string) string {
 	if k.base == "" {
 		return rest

@@ -22,7 +22,7 @@ type tlsParams struct {
 	serverName string // expected in the server's certificate; "" means the host of the address
 	caFile     string // trusted authorities, instead of those of the system
 	certFile   string // client certificate
-	keyFile    string // its private key
+	keyFile    string // private key of the client certificate
 
 	// clientCertRequested becomes true when a server asks for a client certificate; nil if precept has one.
 	clientCertRequested *atomic.Bool
@@ -126,7 +126,7 @@ func certificateNames(c *x509.Certificate) string {
 }
 
 // isRefusedClient reports whether a server that asked for a client certificate closed the connection while precept has
-// none: the likely cause, even if the server's TLS alert was lost.
+// no certificate. The missing certificate is then the likely cause, even if the server's TLS alert was lost.
 func (p *tlsParams) isRefusedClient(err error) bool {
 	return p.clientCertRequested != nil && p.clientCertRequested.Load() && isClosedConnection(err)
 }

@@ -25,8 +25,8 @@ const (
 	maxWalkKeyspaces = 512 // keyspaces in a merge, unless a single tenant has more
 )
 
-// position is a position in the order of writes: a number and minor -1 for a session, the two numbers of the stream
-// entry for a sample.
+// position is a position in the order of writes. For a session it has a number and minor -1, for a sample the two
+// numbers of the stream entry.
 type position struct{ major, minor int64 }
 
 func lowestPosition() position { return position{-1, -1} }
@@ -61,7 +61,7 @@ type walker[T any] struct {
 
 type cursor struct {
 	keyspace keyspace
-	refs     []ref    // read and not returned
+	refs     []ref    // references that were read and not returned
 	last     position // last reference that was read
 	atEnd    bool     // no further references
 }
@@ -69,7 +69,7 @@ type cursor struct {
 // merger merges the references of several cursors by position. Its cost per reference grows with the logarithm of the
 // number of cursors.
 type merger struct {
-	cursors    cursorHeap // with references
+	cursors    cursorHeap // cursors that have references
 	refillable []*cursor  // cursors with few references left, whose keyspaces may have more
 	emptyCount int        // cursors in refillable without references
 	perCall    int        // references read by one call from a keyspace
@@ -193,8 +193,8 @@ func (w *walker[T]) page(ctx context.Context, m *merger, from, to int64) (page [
 	return page, more, err
 }
 
-// readMore reads further references when a cursor has none left, for all cursors with few, so that many keyspaces share
-// a round trip.
+// readMore reads further references when a cursor has no reference left. It reads for all cursors with few references,
+// so that many keyspaces share a round trip.
 func (w *walker[T]) readMore(ctx context.Context, c client, m *merger) error {
 	for m.emptyCount > 0 {
 		n := min(len(m.refillable), 256)

@@ -21,7 +21,8 @@ const maxDocumentBytes = 64 << 20
 
 // Write stores a batch: first the index entries (echo keys and ids of samples), because a session without them is never
 // found, then rows, exchanges and samples. A stored row with a newer Seen, a stored exchange and a stored echo key
-// stay; a sample replaces the one with its id. After an error a part may be stored, and the caller repeats the call.
+// stay; a sample replaces the stored sample with its id. After an error a part may be stored, and the caller repeats
+// the call.
 //
 // After session.ErrInvalid nothing was stored: one of the values can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
@@ -57,8 +58,8 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	})
 }
 
-// reserveSequences reserves n sequence numbers, which order the writes of all tenants, and returns the last. A new
-// counter starts at the current microseconds, so that numbers increase even after Redis has lost it.
+// reserveSequences reserves n sequence numbers, which order the writes of all tenants, and returns the last number. A
+// new counter starts at the current microseconds, so that numbers increase even after Redis has lost the counter.
 func (s *Store) reserveSequences(ctx context.Context, c client, n int) (end int64, err error) {
 	end, err = c.IncrBy(ctx, s.commonKey("seq"), int64(n)).Result()
 	if err == nil && end == int64(n) {

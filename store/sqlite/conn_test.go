@@ -83,7 +83,7 @@ func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 	}
 }
 
-// Times keep their microseconds, and floats every bit.
+// Times keep their microseconds, and floats keep every bit.
 func TestValuesRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))

@@ -29,10 +29,10 @@ func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) 
 
 // Settle applies each step whose session has version From: the deltas are added to the counters, and To becomes the
 // settled state, with version From+1. A step from version 0 also closes the session. For a step that is not applied,
-// the caller reads SettledState and computes it again. All steps run in one transaction, in order.
+// the caller reads SettledState and computes the step again. All steps run in one transaction, in order.
 //
 // After an error no step was applied, unless the context ended during the commit; the versions make a repetition safe.
-// An applied step removes the session from UnsettledSessions, unless it lacks later feedback.
+// An applied step removes the session from UnsettledSessions, unless the step lacks later feedback.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	err := s.update(ctx, "settle", func(t *tx) {

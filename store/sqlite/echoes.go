@@ -11,9 +11,10 @@ import (
 	"precept/internal/session"
 )
 
-// An echo is a key by which feedback and later turns find a session. A turn writes several, but look-ups are rare. The
-// keys are hashes: in one large B-tree each would change a different page. The primary key therefore begins with a
-// generation, the newest of which fits into the cache. A look-up reads all generations (docs/decisions/0032-echoes.md).
+// An echo is a key by which feedback and later turns find a session. A turn writes several echoes, but look-ups are
+// rare. The keys are hashes: in one large B-tree each would change a different page. The primary key therefore begins
+// with a generation, the newest of which fits into the cache. A look-up reads all generations
+// (docs/decisions/0032-echoes.md).
 const (
 	maxEchoesPerKey   = session.MaxEchoSessions
 	maxGenerationSize = 64 << 10 // echoes in a generation, about 1.7 MiB
@@ -65,7 +66,8 @@ func encodeNumbers(list []int64) string {
 
 const insertEcho = "INSERT INTO echoes(gen, k, sid, at) VALUES(?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at WHERE excluded.at > at"
 
-// putEchoes writes echoes into the newest generation. If it is then full, the next echoes begin a new one.
+// putEchoes writes echoes into the newest generation. If this generation is then full, the next echoes begin a new
+// generation.
 func (t *tx) putEchoes(list []session.Echo) {
 	if len(list) == 0 {
 		return
@@ -89,8 +91,8 @@ func (t *tx) putEchoes(list []session.Echo) {
 	t.onCommit = append(t.onCommit, func() { t.store.newestGen = g })
 }
 
-// compactGeneration deletes from a full generation the echoes that FindEcho never returns: all but maxEchoesPerKey of a
-// key. It also deletes generations that are too old.
+// compactGeneration deletes from a full generation the echoes that FindEcho never returns: all but the newest
+// maxEchoesPerKey echoes of a key. It also deletes generations that are too old.
 func (t *tx) compactGeneration(gen int64) {
 	t.db.exec(`DELETE FROM echoes WHERE gen = ?1 AND (k, sid) IN (SELECT k, sid FROM
 		(SELECT k, sid, row_number() OVER (PARTITION BY k ORDER BY at DESC, sid DESC) AS place FROM echoes WHERE gen = ?1) WHERE place > ?2)`,

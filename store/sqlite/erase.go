@@ -99,8 +99,8 @@ func (t *tx) dropSession(sid int64) {
 	t.db.exec("DELETE FROM sessions WHERE sid = ?", sid)
 }
 
-// maxYoungSessions is the number of consecutive sessions that started after the time limit at which PurgeSessions
-// stops. Sessions are numbered approximately in the order of their start. An older session behind them is deleted
+// maxYoungSessions limits a search: PurgeSessions stops after this many consecutive sessions that started after the
+// time limit. Sessions are numbered approximately in the order of their start. An older session behind them is deleted
 // later.
 const maxYoungSessions = 4096
 
@@ -168,7 +168,8 @@ func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Ti
 	})
 }
 
-// deleteOldSessions deletes sessions in one transaction, except those that were seen since they were found.
+// deleteOldSessions deletes sessions in one transaction, except sessions that were seen after findOldSessions found
+// them.
 func (s *Store) deleteOldSessions(ctx context.Context, list []storedSession, before time.Time) (deleted int, err error) {
 	if len(list) == 0 {
 		return 0, nil

@@ -205,7 +205,7 @@ func TestRetentionStopsAfterOneStepWhenItsContextEnds(t *testing.T) {
 // endingContext ends at the second call of Err.
 type endingContext struct {
 	context.Context
-	calls int // of Err
+	calls int // number of calls of Err
 }
 
 func (c *endingContext) Err() error {

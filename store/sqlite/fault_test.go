@@ -148,7 +148,7 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	}
 }
 
-// The clock of another program may have been ahead.
+// The clock of the owner may have been ahead.
 func TestLeaseFromTheFutureIsIgnored(t *testing.T) {
 	s, now := open(t, sqlite.Options{}), benchStart()
 	for _, tc := range []struct {

@@ -13,9 +13,9 @@ import (
 )
 
 // AddFeedback adds entries to the feedback of sessions in one transaction, and returns the number of changes by
-// session. The later version of an entry is the one with the later At or, at the same time, the greater hash, in every
-// order of arrival. If a session has reached its limit, the error is a session.FeedbackFull with the number of rejected
-// entries.
+// session. Of two versions of an entry it keeps, in every order of arrival, the version with the later At or, at the
+// same time, with the greater hash. If a session has reached its limit, the error is a session.FeedbackFull with the
+// number of rejected entries.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if len(entries) == 0 {
 		return map[session.ID]int{}, nil
@@ -126,8 +126,8 @@ func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID,
 	return onlyEntry(list, entry, err)
 }
 
-// onlyEntry returns the entry of list, which has at most one. ok is false if there is none, or if its id is different,
-// with an equal hash.
+// onlyEntry returns the entry of list, which has at most one entry. ok is false if list is empty, or if the entry has a
+// different id with an equal hash.
 func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, bool, error) {
 	if err != nil || len(list) == 0 || list[0].ID != id {
 		return feedback.Entry{}, false, err
@@ -135,8 +135,8 @@ func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, boo
 	return list[0], true, nil
 }
 
-// SessionFeedback returns the feedback of a session, and the value of session.Settlement.FeedbackState for a settlement
-// based on it.
+// SessionFeedback returns the feedback of a session. A settlement based on this feedback needs the second result as its
+// FeedbackState.
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
 	type result struct { // the function below may run after ctx has ended, and must not set variables of this one
 		list  []feedback.Entry
@@ -177,7 +177,7 @@ func (s *Store) UnsettledSessions(ctx context.Context, limit int) ([]session.Uns
 }
 
 // Park stores feedback under an echo key (see FindEcho). A later version of an entry replaces the earlier one. The
-// caller looks the key up again afterwards, because its session may have been stored meanwhile.
+// caller looks the key up again afterwards, because the session of the key may have been stored meanwhile.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	return s.update(ctx, "park", func(t *tx) {
 		tenantNumber := t.findOrAddTenant(tenant)
@@ -210,7 +210,7 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 }
 
 // isParkingFull reports whether the tenant or the key may not park a further entry. All tenants together may park
-// 2*MaxParked entries, and one tenant no more than are still free, so that it cannot use all.
+// 2*MaxParked entries. One tenant may not park more entries than are still free, so that no tenant uses all places.
 func (t *tx) isParkingFull(tenant, echo int64) bool {
 	total := t.db.queryInt("SELECT n FROM totals WHERE name = ?", totalParked)
 	ofTenant := t.db.queryInt("SELECT n FROM parked_of WHERE tenant = ?", tenant)

@@ -112,8 +112,8 @@ func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, er
 	return v, v != nil, err
 }
 
-// InitMeta stores a value that must not change, such as the salt of the random decisions, unless the key has one, and
-// returns the stored value.
+// InitMeta stores a value that must not change, such as the salt of the random decisions, unless the key has a value,
+// and returns the stored value.
 func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {
 	stored, ok, err := s.Meta(ctx, key)
 	if err != nil || ok {

@@ -12,10 +12,10 @@ import (
 
 const (
 	minPackedBytes   = 512       // shorter documents are not compressed
-	minZstdBytes     = 2 << 10   // shorter: s2 and a dictionary, in a quarter of the time of zstd
-	minS2LongBytes   = 64 << 10  // longer: s2 alone, in a third of the time of zstd, to a third more bytes
+	minZstdBytes     = 2 << 10   // shorter documents use s2 and a dictionary, in a quarter of the time of zstd
+	minS2LongBytes   = 64 << 10  // longer documents use s2 alone: a third of the time of zstd, a third more bytes
 	zstdWindowBytes  = 256 << 10 // memory that the encoder keeps; most documents have some kilobytes
-	maxUnpackedBytes = 256 << 20 // of the longest valid document
+	maxUnpackedBytes = 256 << 20 // size of the longest valid document
 	packS2           = 1         // first byte of a document in s2 with the dictionary; neither JSON nor zstd begins with it
 	packS2Long       = 2         // first byte of a document in s2 without the dictionary
 )
@@ -32,8 +32,8 @@ const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"
 	`"status":200,"outcome":"complete","new":[],"new_from":1,"reply":{"id":"chatcmpl-","text":"","calls":[{"id":"call_","name":"","args":"{\"path\":\""}],` +
 	`"finish":"stop","input_tokens":1,"cached_tokens":1,"output_tokens":1},"latency_ms":1.0,"first_byte_ms":1.0,"book":"","config":""}`
 
-// packer compresses documents, which take most of the file: a long session would take twice the bytes of its
-// transcript. It is safe for concurrent use.
+// packer compresses documents, which take most of the file. Without compression, a long session would take twice the
+// bytes of its transcript. A packer is safe for concurrent use.
 type packer struct {
 	once sync.Once
 	enc  *zstd.Encoder

@@ -20,7 +20,7 @@ import (
 // without limit.
 const (
 	pageRows  = 256     // rows of a page
-	pageBytes = 1 << 20 // of documents, at which a page ends
+	pageBytes = 1 << 20 // bytes of documents at which a page ends
 	walkRows  = 8192    // rows that one step of a walk examines
 )
 
@@ -84,8 +84,8 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return map[string]string{sampleStream: strconv.FormatInt(newest, 10)}, nil
 }
 
-// SamplesAfter returns the next samples between two positions: without after ("" means from the first), with until (""
-// means to the last). last is the position of the last one, or after if none follows.
+// SamplesAfter returns the next samples after the position after ("" means from the first sample), up to and including
+// until ("" means to the last sample). last is the position of the last returned sample, or after if no sample follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	from, end := int64(0), int64(math.MaxInt64)
 	for _, bound := range []struct {
@@ -159,8 +159,8 @@ func (w *walkRange) bounds() (from, to int64) {
 }
 
 // walk reads the rows of a table in pages, in the order of their row numbers, and calls fn with each row. The first
-// column of query is the row number. Its arguments are the last row number of the previous page, the highest of the
-// step, the two times, the tenant and the limit. A step examines at most walkRows rows.
+// column of query is the row number. Its arguments are the last row number of the previous page, the highest row number
+// of the step, the two times, the tenant and the limit. A step examines at most walkRows rows.
 func walk[T any](ctx context.Context, s *Store, within walkRange, query string, scan scanner[T], fn func(T) error) error {
 	type step struct {
 		list []T
@@ -201,7 +201,8 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 // scanner reads a row, and returns its value and the size of the value in bytes.
 type scanner[T any] func(c *conn, r row) (v T, bytes int)
 
-// page reads rows until it has maxRows rows or pageBytes bytes (more). key gets the first columns of the last row.
+// page reads rows until it has maxRows rows or pageBytes bytes; then more is true. key gets the first columns of the
+// last row.
 func page[T any](c *conn, maxRows int, scan scanner[T], key []any, query string, args ...any) (list []T, more bool) {
 	size := 0
 	for r := range c.query(query, args...) {

@@ -10,8 +10,8 @@ const (
 	applicationID = 0x70726370
 	// schemaVersion is the schema of this release; see migrations.
 	schemaVersion = 9
-	// lateExchangeVersion is the first schema that records exchanges after the settlement of their session, and
-	// reopenVersion the first whose migration has searched for them.
+	// lateExchangeVersion is the first schema that records exchanges after the settlement of their session.
+	// reopenVersion is the first schema whose migration has searched for such exchanges.
 	lateExchangeVersion, reopenVersion = 4, 6
 	// echoVersion is the first schema with one row for each echo.
 	echoVersion = 9
@@ -26,9 +26,9 @@ const (
 // data is JSON. items holds the new list items of an exchange separately, because copying them would take most of the
 // time of encoding. k is the first 8 bytes of the SHA-256 of a text id. at, started and seen are Unix microseconds.
 //
-// state is 0 before the row of the session is written, then 1 (open), 2 (closed) or 3 (open, and set aside). The index
-// sessions_open has only rows of state 1, so that an update of seen and data changes no index. A session with exchanges
-// but without a row, which a crash may leave, is also open.
+// state is 0 before the row of the session is written, then 1 (open), 2 (closed) or 3 (open, and set aside after a
+// panic). The index sessions_open has only rows of state 1, so that an update of seen and data changes no index. A
+// session with exchanges but without a row, which a crash may leave, is also open.
 func migrations() []string {
 	return []string{`
 CREATE TABLE tenants(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);

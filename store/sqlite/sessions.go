@@ -73,7 +73,7 @@ type txSession struct {
 	settledKnown bool
 }
 
-// findOrAdd returns a session, and adds a missing one without data, which starts at the time at.
+// findOrAdd returns a session. If the session is missing, findOrAdd adds it without data, with the start at.
 func (t *tx) findOrAdd(k sessionKey, at time.Time) *txSession {
 	if n, ok := t.sessions[k]; ok {
 		return n
@@ -200,8 +200,8 @@ func readTenant[T any](ctx context.Context, s *Store, tenant string, fn func(c *
 	})
 }
 
-// findOrAddTenant returns the number of a tenant, and adds a missing one. Its number is cached after the commit: after
-// a rollback a different tenant could get it.
+// findOrAddTenant returns the number of a tenant, and adds a missing tenant. The number is cached after the commit,
+// because after a rollback a different tenant could get the number.
 func (t *tx) findOrAddTenant(name string) int64 {
 	id, ok := t.tenants[name]
 	if ok {
@@ -299,7 +299,7 @@ func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	return n, err
 }
 
-// DeadLetters returns at most limit sessions and exchanges that were set aside, latest first, and the number of all.
+// DeadLetters returns at most limit sessions and exchanges that were set aside, latest first, and the total number.
 func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
 	type result struct {
 		list  []session.DeadLetter
@@ -322,7 +322,7 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 }
 
 // CountUnsampled returns the number of exchanges without a sample, because they arrived after the settlement of their
-// session, or because it is set aside.
+// session, or because their session is set aside.
 func (s *Store) CountUnsampled(ctx context.Context) (int64, error) {
 	return read(ctx, s, func(c *conn) int64 {
 		late := c.queryInt("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")

@@ -28,7 +28,7 @@ import (
 
 // Options holds the path of the store and its limits.
 type Options struct {
-	Path string // Open makes a missing directory
+	Path string // Open creates the directory if it is missing
 	// ReadOnly opens an existing file while a server runs and writes nothing.
 	ReadOnly bool
 	// Now returns the time for the name of a damaged file; it is the only use of the clock.
@@ -45,13 +45,13 @@ type Options struct {
 // Store is the embedded store, safe for concurrent use.
 type Store struct {
 	options     Options
-	readURI     string        // for reads
-	notice      string        // result of Notice
-	foundSchema int           // that Open found
+	readURI     string // URI of the connections for reads
+	notice      string
+	foundSchema int           // schema version that Open found
 	fileCheck   *fileIdentity // nil if the store is read-only
 
 	writeConn chan *conn    // holds the connection for writes while no write runs
-	readers   chan struct{} // one value for each read that may still begin
+	readers   chan struct{} // one value for each read that may begin now; a read takes a value
 	idle      idleConns     // open connections for reads that are not in use
 	closed    chan struct{}
 	closeOnce sync.Once
@@ -60,9 +60,9 @@ type Store struct {
 	packer    packer
 }
 
-// Open opens the store at o.Path, makes a missing file, and migrates an older schema.
+// Open opens the store at o.Path, creates the file if it is missing, and migrates an older schema.
 //
-// A file that is damaged or not a database is renamed to <name>.corrupt-<time> and replaced by an empty one; Notice
+// A file that is damaged or not a database is renamed to <name>.corrupt-<time> and replaced by an empty file; Notice
 // reports this. The database of another program or of a newer release is refused, and stays unchanged.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = withDefaults(o)
@@ -150,8 +150,8 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// checkFile reads the application id and the schema through a read-only connection, because one for writing would
-// switch the file of another program to WAL mode. A missing file is created with mode 0600.
+// checkFile reads the application id and the schema through a read-only connection, because a connection for writing
+// would switch the file of another program to WAL mode. A missing file is created with mode 0600.
 func (s *Store) checkFile(ctx context.Context) error {
 	// Only the owner may read the conversations in the file. SQLite gives the WAL the mode of the file.
 	f, err := os.OpenFile(s.options.Path, os.O_RDWR|os.O_CREATE, 0o600)

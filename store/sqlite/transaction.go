@@ -14,13 +14,13 @@ import (
 	"precept/internal/session"
 )
 
-// maxReaders is the number of connections for reads. With one, all reads would wait for a read that waits for a slow
-// disk.
+// maxReaders is the number of connections for reads. With one connection, all reads would wait for a read that waits
+// for a slow disk.
 const maxReaders = 8
 
-// read runs fn on a connection for reads, in a new goroutine. When ctx ends, read interrupts SQLite and returns; if
-// SQLite waits for the disk, fn may still run then, so it must not read variables that change, or write variables of
-// the caller. Close waits for such a read.
+// read runs fn on a connection for reads, in a new goroutine. When ctx ends, read interrupts SQLite and returns. If
+// SQLite waits for the disk, fn may still run after that. It must therefore not read variables that change, or write
+// variables of the caller. Close waits for such a read.
 //
 // A panic of fn continues in the caller.
 func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {
@@ -147,15 +147,15 @@ type tx struct {
 	db       *conn
 	store    *Store
 	tenants  map[string]int64          // numbers of tenants, cached after the commit
-	sessions map[sessionKey]*txSession // looked up so far
+	sessions map[sessionKey]*txSession // sessions that were looked up so far
 	totals   map[string]int64          // changes, by name
 	onCommit []func()
 
 	sampleRow int64 // next row number; 0 means not read yet
 }
 
-// update runs fn in one write transaction; conn.fail aborts it. On a full disk it runs a checkpoint, which may free the
-// space of the WAL, and fn again.
+// update runs fn in one write transaction; conn.fail aborts it. On a full disk, update runs a checkpoint, which may
+// free the space of the WAL, and then runs fn again.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 	err := classifyError(s.transact(ctx, fn))
 	if errors.Is(err, session.ErrDiskFull) && s.checkpoint(ctx, false) == nil {
@@ -269,8 +269,8 @@ func (s *Store) Sync(ctx context.Context) error {
 		return err
 	}
 	defer func() { s.writeConn <- c }()
-	// fsync covers writes through any descriptor of the file. Closing this one releases no lock, because SQLite has
-	// none on the WAL.
+	// fsync covers writes through any descriptor of the file. Closing this descriptor releases no lock, because SQLite
+	// has none on the WAL.
 	f, err := os.OpenFile(s.options.Path+"-wal", os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the last checkpoint removed the WAL, and synced the file

@@ -124,7 +124,7 @@ func (t *tx) putSample(m session.StoredSample, data []byte) {
 	t.sampleRow += added
 	t.totals[totalSamples] += added
 	t.totals[totalSamplesEver] += added
-	if added == 0 { // built again, with later feedback
+	if added == 0 { // the sample was built again, with later feedback
 		t.db.exec("UPDATE samples SET at = ?, data = ? WHERE sid = ? AND k = ? AND data <> ?", m.Sample.CreatedAt, data, sid, k, data)
 	}
 }

@@ -17,8 +17,8 @@ type BankWriter interface {
 	Delete(t *testing.T, name string)
 }
 
-// OpenBank returns a writer of an empty bank, and a function that watches it: run calls onBook with each new book (the
-// valid lessons) and the problems of the bank.
+// OpenBank returns a writer of an empty bank, and a function run, which watches the bank. run calls onBook with each
+// new book (the valid lessons) and the problems of the bank.
 type OpenBank func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (w BankWriter, run func(context.Context) error)
 
 // RunBank runs the conformance suite of a lesson bank.

@@ -58,8 +58,8 @@ func checkDeadLetters(t tester, s Store, want ...session.DeadLetter) {
 	}
 }
 
-// countUnsampled returns the number of exchanges without a sample, because they arrived after the settlement of their
-// session or it is set aside.
+// countUnsampled returns the number of exchanges without a sample. They arrived after the settlement of their session,
+// or their session is set aside.
 func countUnsampled(t tester, s Store) int64 {
 	t.Helper()
 	return mustGet[int64](t)(s.CountUnsampled(t.Context()))

@@ -46,7 +46,7 @@ func deletionCases() map[string]func(tester, Store) {
 			checkEqual(t, "samples after the restart", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 1)
 			checkEqual(t, "exchanges ever stored", stats(t, s)["exchanges_ever"], int64(4))
 		},
-		"retention deletes by last seen": func(t tester, s Store) {
+		"retention deletes sessions by their last use": func(t tester, s Store) {
 			for n := range 100 {
 				writeCompleteSession(t, s, tenantA, n)
 			}
@@ -93,7 +93,7 @@ func deletionCases() map[string]func(tester, Store) {
 // endingContext is a context that ends after a number of calls of Err.
 type endingContext struct {
 	context.Context
-	calls int // that return nil
+	calls int // number of further calls of Err that return nil
 }
 
 func (e *endingContext) Err() error {

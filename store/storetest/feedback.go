@@ -158,7 +158,7 @@ func parkingCases() map[string]func(tester, Store) {
 			must(t, s.Park(t.Context(), tenant, k, e))
 		}
 	}
-	var unparked atomic.Int64 // with one key; each joins a new session
+	var unparked atomic.Int64 // number of unparked keys; the feedback of each key joins a new session
 	unpark := func(t tester, s Store, tenant string, keys ...session.EchoKey) parked {
 		t.Helper()
 		out, sessions := parked{}, map[session.EchoKey]session.ID{}

@@ -54,24 +54,24 @@ func noteCases() map[string]func(tester, Store) {
 			writeNotes(t, s, tenantA, nil, list)
 			checkEqual(t, "notes with the prefix n|", notes(t, s, tenantA, "n|"), want)
 		},
-		"claim has one owner at a time": func(t tester, s Store) {
-			claim := func(owner string, second int) bool {
+		"lease has one owner at a time": func(t tester, s Store) {
+			acquire := func(owner string, second int) bool {
 				t.Helper()
-				return mustGet[bool](t)(s.AcquireLease(t.Context(), "work", owner, claimTime(second), time.Minute))
+				return mustGet[bool](t)(s.AcquireLease(t.Context(), "work", owner, leaseTime(second), time.Minute))
 			}
-			checkEqual(t, "first claim", claim("a", 0), true)
-			checkEqual(t, "claim of a second owner", claim("b", 1), false)
-			checkEqual(t, "repeated claim of the owner", claim("a", 2), true)
+			checkEqual(t, "first lease", acquire("a", 0), true)
+			checkEqual(t, "lease of a second owner", acquire("b", 1), false)
+			checkEqual(t, "repeated lease of the owner", acquire("a", 2), true)
 			must(t, s.ReleaseLease(t.Context(), "work", "b")) // b does not hold the lease
-			checkEqual(t, "claim of the second owner after its ReleaseClaim", claim("b", 3), false)
+			checkEqual(t, "lease of the second owner after its ReleaseLease", acquire("b", 3), false)
 			must(t, s.ReleaseLease(t.Context(), "work", "a"))
-			checkEqual(t, "claim of the second owner after the owner's ReleaseClaim", claim("b", 4), true)
-			checkEqual(t, "claim of another name", mustGet[bool](t)(s.AcquireLease(t.Context(), "other", "a", claimTime(4), time.Minute)), true)
+			checkEqual(t, "lease of the second owner after the owner's ReleaseLease", acquire("b", 4), true)
+			checkEqual(t, "lease of another name", mustGet[bool](t)(s.AcquireLease(t.Context(), "other", "a", leaseTime(4), time.Minute)), true)
 		},
 	}
 }
 
-func claimTime(n int) time.Time { return atMinute(0).Add(time.Duration(n) * time.Second) }
+func leaseTime(n int) time.Time { return atMinute(0).Add(time.Duration(n) * time.Second) }
 
 // writeNotes writes notes of sessions, by number, and of the tenant, by key. An empty text deletes the note.
 func writeNotes(t tester, s Store, tenant string, ofSessions map[int]string, ofTenant map[string]string) {

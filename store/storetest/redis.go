@@ -25,7 +25,7 @@ type Redis struct {
 	dir    string
 	args   []string
 	script string // runs redis-server with the configuration on standard input; may be ""
-	config string // of a Sentinel, which changes the file; "" means no Sentinel
+	config string // configuration file of a Sentinel, which changes the file; "" means no Sentinel
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when the process has ended
 }

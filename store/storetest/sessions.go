@@ -38,7 +38,7 @@ func sessionCases() map[string]func(tester, Store) {
 		"tenants are separate":                        testTenantsAreSeparate,
 		"due sessions are listed oldest first":        testDueOrder,
 		"each due session is on one page":             testDuePages,
-		"due omits closed sessions":                   testDueOmitsClosed,
+		"DueSessions omits closed sessions":           testDueOmitsClosed,
 		"due session with feedback is not unrated":    testDueUnrated,
 		"calls with a canceled context return errors": testSessionContext,
 		"empty batch changes nothing":                 func(t tester, s Store) { write(t, s, session.Batch{}); checkNoSession(t, s, tenantA, 1) },
@@ -232,8 +232,8 @@ func testSessionContext(t tester, s Store) {
 	checkEqual(t, "row", mustSession(t, s, tenantA, 1), row(tenantA, 1, 1))
 }
 
-// testRowReplacesStandIn tests that the row of a session replaces its temporary row, which was written while the row
-// could not be read, and never the reverse.
+// testRowReplacesStandIn tests that the row of a session replaces its stand-in, and never the reverse. A stand-in is a
+// temporary row, written while the row could not be read.
 func testRowReplacesStandIn(t tester, s Store) {
 	standIn := func(n, seen int) session.Row {
 		r := row(tenantA, n, seen)
