@@ -23,7 +23,7 @@ type changeQueue struct {
 	delayed      []*Session      // their rows are in the first flush after delayedPause
 	delayedTaken time.Time       // time of the last drain of delayed
 	echoes       []session.Echo  // keys for the next flush
-	undelivered  undeliveredKeys // not in the backend yet
+	undelivered  undeliveredKeys // keys that are not in the backend yet
 	// heldByRequest holds the keys of a request until the recorder has decided whether its exchange opted out.
 	heldByRequest map[string][]session.Echo
 	heldCount     int

@@ -103,13 +103,13 @@ func (f *fixture) outcomes(names ...string) (complete, incomplete int64) {
 type turnState string
 
 const (
-	begun              turnState = "begun"    // in progress
-	ended              turnState = "ended"    // offered; a crash may lose the exchange
-	written            turnState = "written"  // offered, and in the outbox
-	dropped            turnState = "dropped"  // abandoned or opted out
-	offeredBeforeCrash turnState = "maybe"    // offered before a crash: complete, a stub, or absent
-	stubbed            turnState = "stubbed"  // in progress at a crash, with a stub
-	startedBeforeCrash turnState = "unproven" // in progress or just abandoned at a crash: a stub or absent
+	begun              turnState = "begun"    // the turn is in progress
+	ended              turnState = "ended"    // the turn was offered; a crash may lose the exchange
+	written            turnState = "written"  // the turn was offered, and is in the outbox
+	dropped            turnState = "dropped"  // the turn was abandoned or opted out
+	offeredBeforeCrash turnState = "maybe"    // the turn was offered before a crash: complete, a stub, or absent
+	stubbed            turnState = "stubbed"  // the turn was in progress at a crash, and has a stub
+	startedBeforeCrash turnState = "unproven" // the turn was in progress or just abandoned at a crash: a stub or absent
 )
 
 type modelTurn struct {

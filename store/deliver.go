@@ -57,7 +57,7 @@ type deliverer struct {
 	err              error // error of the last delivery
 	readReductions   int   // how often readBytes is divided by 4
 	deliveriesInTime int   // since the last change of readReductions
-	deliveredAhead   int64 // last row that deliverOtherTenants has read; its rows are later delivered again in order
+	deliveredAhead   int64 // last row that deliverOtherTenants has read; catchUp delivers its rows again in order
 	due              delivererDue
 	tracker          syncTracker
 	phase            delivererPhase
@@ -193,7 +193,7 @@ func (s *deliverer) catchUp(ctx context.Context, now time.Time) (done bool, err 
 		if err != nil {
 			return false, &stepError{label.StepReadBack, err}
 		}
-		if len(rows) == 0 { // lost with a damaged file; the outbox has counted the loss
+		if len(rows) == 0 { // the rows were lost with a damaged file; the outbox has counted the loss
 			s.handoff.setTaken(until)
 			continue
 		}

@@ -110,7 +110,7 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 				return out, err
 			}
 			if ok {
-				x.Name, x.Task, x.Found = "", "", nil // not needed for facets, and the caller keeps the list
+				x.Name, x.Task, x.Found = "", "", nil // facets do not need these fields, and the caller keeps the list
 				out.Sessions = append(out.Sessions, x)
 			}
 		}

@@ -78,7 +78,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 		f.postByKey(tenantA, replyKey+session.EchoKey(i), newScore("a", 1, float64(i)/10))
 	}
 	f = f.restart(nil)
-	for i := range 5 { // each in its own batch
+	for i := range 5 { // each key has its own batch
 		id := f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		f.addKey(replyKey+session.EchoKey(i), id)
 		f.deliver()

@@ -230,7 +230,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		time.Sleep(time.Second)
 		checkEqual(t, "stored exchanges before the deletion", a.exchangeCount(id), 2)
 		a.forget(markerWord)
-		x := newExchange(tenantA, markerWord, 3, b.clock.now().Add(-time.Second)) // in progress
+		x := newExchange(tenantA, markerWord, 3, b.clock.now().Add(-time.Second)) // the third turn is in progress
 		b.store.Offer(store.Turn{Exchange: x, Size: 100})
 		time.Sleep(durableAfter)
 		checkEqual(t, "the session is in the memory of the other replica", b.inMemory(tenantA, id), false)

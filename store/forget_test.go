@@ -103,7 +103,7 @@ func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 	})
 }
 
-// The time of the row is later than that of the deletion: the announcement takes time, and clocks may move back.
+// The row's time is later than the time of the deletion: the announcement takes time, and clocks may move back.
 func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
@@ -286,7 +286,7 @@ func TestForgettingErasesTextFromOutboxFiles(t *testing.T) {
 				f.offer(markerWord, 1)
 				x, start := f.startTurn(markerWord, 2)
 				time.Sleep(time.Second)
-				f.startTurn(markerWord, 3) // not recorded yet
+				f.startTurn(markerWord, 3) // the recorder has not recorded the third turn yet
 				checkAtLeast(t, "outbox files with the word before the deletion", len(f.outboxFilesWith(markerWord)), 1)
 				if wholeTenant {
 					n, err := f.store.ForgetTenant(t.Context(), tenantA)

@@ -84,7 +84,7 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	f := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MaxMemoryBytes = 100 << 10 })
 	f.backend.failWrites()
 	var o offerCounts
-	for o.refused == 0 { // until disk and memory are full
+	for o.refused == 0 { // the loop ends when disk and memory are full
 		if o.play(f, 5); o.offered > 5000 {
 			t.Fatalf("no turn was refused after %d turns", o.offered)
 		}
@@ -108,7 +108,7 @@ func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	for range 10 {
 		o.play(f, 5)
 	}
-	var freeBytes []int64 // at each write to the backend
+	var freeBytes []int64 // free bytes at each write to the backend
 	f.backend.onCall(func(op string) {
 		if op == "write" {
 			freeBytes = append(freeBytes, disk.FreeBytes(t))

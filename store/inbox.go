@@ -22,8 +22,8 @@ type Turn struct {
 	Signals  []detect.Signal // implicit feedback in the new items of the request
 	Answered []string        // arguments of the calls that the new tool results answer
 	// Session and Unit are the session of the turn, and its run or parent session; nil means unknown. An accepted turn
-	// pins both sessions until the recorder has decided whether the turn opted out, because their rows depend on this
-	// decision.
+	// keeps both sessions in memory (pins) until the recorder has decided whether the turn opted out, because their
+	// rows depend on this decision.
 	Session, Unit *Session
 }
 

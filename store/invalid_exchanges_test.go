@@ -144,7 +144,7 @@ func TestStoreWithoutDataDirKeepsSessionsInMemory(t *testing.T) {
 		f.clock.add(closeAge + time.Second)
 		f.deliver()
 		checkEqual(t, "number of failed steps", len(f.takeFailures()), 0)
-		f.clock.add(24 * time.Hour) // not evicted, because no backend could load it again
+		f.clock.add(24 * time.Hour) // the session is not evicted, because no backend could load it again
 		time.Sleep(time.Second)
 		checkEqual(t, "sessions in memory", f.store.Sessions(), 1)
 		checkEqual(t, "turns of the session", f.turnCount(id), 1)

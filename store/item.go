@@ -87,7 +87,7 @@ type itemBuilder struct {
 }
 
 type unit struct {
-	record  *session.Record // nil means not stored
+	record  *session.Record // nil means that the unit is not stored
 	applied session.SettledState
 	closed  bool
 }

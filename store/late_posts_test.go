@@ -246,7 +246,7 @@ func TestForgettingDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
 			e.Comment = markerWord
 			f.postDuringOutage(feedback.Post{ResponseID: "resp_1", Entry: e})
 			f.backend.allowPosts()
-			f.backend.refusedSession = id // as above
+			f.backend.refusedSession = id // so that the post waits when the session is forgotten
 			f.run()
 			f.backend.takeCalls()
 			if _, err := f.store.ForgetSession(t.Context(), tenantA, "s"); err != nil {

@@ -45,12 +45,12 @@ type liveSessions struct {
 // pins it: from Acquire, AcquireInMemory or Add until Release.
 type Session struct {
 	Record         *session.Record
-	element        *list.Element // in liveSessions.order
-	tenantElement  *list.Element // in liveSessions.tenants
+	element        *list.Element // element of the session in liveSessions.order
+	tenantElement  *list.Element // element of the session in liveSessions.tenants
 	pins           atomic.Int32  // requests that hold the session
-	lastUse        atomic.Int64  // last use, in Unix seconds
-	dirty          atomic.Bool   // in changeQueue.dirty
-	delayed        atomic.Bool   // in changeQueue.delayed
+	lastUse        atomic.Int64  // time of the last use, in Unix seconds
+	dirty          atomic.Bool   // the session is in changeQueue.dirty
+	delayed        atomic.Bool   // the session is in changeQueue.delayed
 	rowFlush       atomic.Int64  // newest flush with the row of the session; 0 if none
 	unmarkedOptOut atomic.Bool   // all turns opted out, but the outbox has no mark
 	forgotten      atomic.Bool   // the row must not be written again
@@ -109,8 +109,8 @@ func (l *liveSessions) has(id session.ID) bool {
 	return l.byID[id] != nil
 }
 
-// add adds and pins the session of rec, or returns the one that another request has added; nil means memory is full. A
-// new session (isNew) must leave room for sessions that continue.
+// add adds and pins the session of rec, or returns the session that another request has added; nil means memory is
+// full. A new session (isNew) must leave room for sessions that continue.
 func (l *liveSessions) add(rec *session.Record, isNew bool, now time.Time, p progress) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +168,7 @@ func (l *liveSessions) tenantIsFull(tenant string, p progress) bool {
 }
 
 // beginLimit returns the number of sessions in memory at which no new session may begin. The rest is reserved for
-// sessions that continue, and for units.
+// sessions that continue, and for units (runs and parent sessions).
 func (l *liveSessions) beginLimit() int { return l.limit - l.limit/reservedShare }
 
 func (l *liveSessions) sweep(now time.Time, p progress) {

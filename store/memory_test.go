@@ -171,7 +171,7 @@ func TestSessionsInMemoryAreLimited(t *testing.T) {
 	for i := range 10 * limit {
 		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		f.deliver()
-		f.store.Release(f.store.AcquireInMemory(first), store.Unchanged) // in use all the time
+		f.store.Release(f.store.AcquireInMemory(first), store.Unchanged) // the first session is in use all the time
 		if n := f.store.Sessions(); n > limit {
 			t.Fatalf("sessions in memory after %d began: got %d, want at most %d", i, n, limit)
 		}
@@ -223,7 +223,7 @@ func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 		began++
 	}
 	checkEqual(t, "sessions that began", began, limit-limit/16)
-	for i := range limit { // without a call of FullReason
+	for i := range limit { // sessions begin without a call of FullReason
 		rec := &session.Record{Identity: session.Identity{ID: sessionID(fmt.Sprint("more", i)), Tenant: tenantA}}
 		if ses := f.store.Add(rec); ses != nil {
 			f.store.Release(ses, store.DecisionsChanged)

@@ -24,7 +24,7 @@ import (
 // start of this release moves them into the outbox, and deletes the directory.
 
 const (
-	oldSpoolDir     = "spool" // in the outbox directory
+	oldSpoolDir     = "spool" // directory in the outbox directory
 	spoolNote       = "spool" // outbox note with the position of the import
 	spoolDone       = "done"  // value of the note at the end
 	spoolMagic      = "\xf5pr\n"

@@ -17,7 +17,7 @@ const documentCost = 160
 // because they close next. The holder of deliverer.deliveryMu uses openDocuments.
 type openDocuments struct {
 	bySession map[session.Ref]*sessionDocuments
-	size      int64 // of all sessions
+	size      int64 // size of all sessions
 	limit     int64 // maximum of size
 }
 

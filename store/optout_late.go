@@ -12,11 +12,11 @@ import (
 type LateOptOut struct {
 	rules     *sample.OptOut
 	exchanges []sample.Exchange
-	hidden    []bool // for each exchange
+	hidden    []bool // for each exchange, whether it is hidden
 	// checkedBefore means that every exchange was checked against the current patterns before it was stored, so that
 	// exchanges deleted since then name no opted-out path.
 	checkedBefore bool
-	rec           *session.Record // nil means missing or unreadable
+	rec           *session.Record // nil means that the record is missing or unreadable
 }
 
 // NewLateOptOut applies the opt-out rules to a session. exchanges are all stored exchanges of the session.

@@ -37,8 +37,8 @@ type optOutMarks struct {
 	mu          sync.Mutex                        // guards the fields below
 	byName      map[uint64]outbox.Mark            // by markName
 	order       []uint64                          // names, oldest first
-	unsaved     []outbox.Mark                     // not in the outbox yet
-	unannounced map[session.ID]session.OptOutMark // not in the shared backend yet
+	unsaved     []outbox.Mark                     // marks that are not in the outbox yet
+	unannounced map[session.ID]session.OptOutMark // marks that are not in the shared backend yet
 }
 
 func openMarks(box *outbox.Outbox, secret []byte, sharedMarks optOutKeeper) (*optOutMarks, error) {

@@ -34,12 +34,13 @@ const (
 	Parked  Status = "parked"  // the session is unknown, or the feedback waits in the outbox
 	Ignored Status = "ignored" // the session opted out
 
-	Unanswered Status = "unanswered" // not stored: the post has IfAnswered, and the session or run has no successful reply
+	// Unanswered feedback is not stored: the post has IfAnswered, and the session or run has no successful reply.
+	Unanswered Status = "unanswered"
 )
 
 // Posted is the result of posting one entry of feedback.
 type Posted struct {
-	ID      string // of the entry; set by Rate only
+	ID      string // id of the entry; only Rate sets it
 	Session string // name; "" while parked
 	Run     string // name, if a run was rated
 	Status  Status

@@ -16,7 +16,7 @@ import (
 // WorkError is the error for feedback on a commit, a branch or a pull request for which no session can be found.
 type WorkError struct {
 	Status int    // HTTP status
-	Advice string // for the client
+	Advice string // advice for the client
 }
 
 func (e *WorkError) Error() string { return e.Advice }

@@ -38,7 +38,7 @@ func (o *optOutFilter) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	r.BeginExchange(ses.placeholderNumbers)
 	o.redact(r, x)
 	ses.Record.Mutex.Lock()
-	ses.Record.Facts.Add(x) // for the session's next row
+	ses.Record.Facts.Add(x) // the session's next row contains the facts
 	ses.Record.Mutex.Unlock()
 	if len(x.Redacted) == 0 {
 		return

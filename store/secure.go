@@ -84,7 +84,7 @@ func (s *deliverer) sync(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// close deletes safe rows, and closes the outbox, which writes its account.
+// close deletes safe rows, and closes the outbox, which writes the counts of exchanges (the account).
 func (s *deliverer) close() error {
 	if s.handoff.outbox == nil {
 		return nil

@@ -154,8 +154,8 @@ func (s *Store) FullReason(tenant string) label.Reason {
 	return s.sessions.live.fullReason(tenant, s.state.progress())
 }
 
-// Add adds and pins a new session, or pins and returns the one that another request has added. If memory is full, Add
-// returns nil, and the request is forwarded without lessons and without a record.
+// Add adds and pins a new session, or pins and returns the session that another request has added. If memory is full,
+// Add returns nil, and the request is forwarded without lessons and without a record.
 func (s *Store) Add(rec *session.Record) *Session { return s.sessions.add(rec) }
 
 // AddMember makes the session of rec a member of unit, a pinned run or parent session. No other goroutine may have rec
@@ -266,7 +266,7 @@ func (s *Store) Rate(ctx context.Context, tenant string, p feedback.Post) (Poste
 }
 
 // RateWork stores feedback on the newest sessions whose tool results contain a reference of the first group that
-// occurs. If none occurs, the error is a *WorkError.
+// occurs. If no reference occurs, the error is a *WorkError.
 func (s *Store) RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (Posted, error) {
 	return s.poster.post(ctx, tenant, &subject{Works: groups}, e)
 }

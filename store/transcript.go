@@ -292,7 +292,7 @@ func pickItems(a *trial.Assignment) []PickItem {
 type turnReader struct {
 	record    *session.Record
 	exchanges []sample.Exchange
-	hidden    []bool // for each exchange
+	hidden    []bool // for each exchange, whether it is hidden
 	reader    *sample.MessageReader
 	redactor  *redact.Redactor
 	next      int

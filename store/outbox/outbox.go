@@ -108,8 +108,8 @@ type Outbox struct {
 	openTurns         map[string]bool // exchanges of turns in progress; nil until the file is loaded
 	hasBallast        bool            // the file that reserves disk space exists
 	needsScrub        bool            // unused pages may contain deleted text
-	bypassed          Flush           // from CountBypassed, not in the file yet
-	bypassedExchanges int64           // from CountBypassed, not in the file yet
+	bypassed          Flush           // content of CountBypassed calls that is not in the file yet
+	bypassedExchanges int64           // exchanges of CountBypassed calls that are not in the file yet
 
 	postCount atomic.Int64 // number of posts, for readers that must not wait for mu
 
@@ -138,7 +138,7 @@ func Open(o Options) (*Outbox, error) {
 	if err != nil {
 		return nil, errors.Join(err, b.close())
 	}
-	_ = b.makeBallast() // tried again before each write
+	_ = b.makeBallast() // each write tries again
 	return b, nil
 }
 
@@ -235,7 +235,7 @@ func (o *Outbox) endOpenTurns() error {
 	return execute(o.writer, "DELETE FROM begun")
 }
 
-// Close writes the account, and closes the file.
+// Close writes the account (the counts of exchanges), and closes the file.
 func (o *Outbox) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -306,7 +306,7 @@ func (q *queue) filesWith(text string) (names []string) {
 func TestForgetErasesTextFromFiles(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	for i := range 40 { // on many pages, even on pages of deleted rows
+	for i := range 40 { // the text is on many pages, even on pages of deleted rows
 		q.append(outbox.Flush{Rows: []outbox.Row{
 			newRow("forgotten", 1, strings.Repeat("zanzibar ", 500)), newRow("kept", 1, strings.Repeat("madagascar ", 500)), newRow("kept", 2, strings.Repeat("comoros ", 500)),
 		}})

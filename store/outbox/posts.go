@@ -107,7 +107,7 @@ func (o *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
 	})
 }
 
-// DropPosts deletes posts. On a full disk it first deletes the ballast to get space.
+// DropPosts deletes posts. On a full disk it first deletes the ballast, a file that reserves disk space.
 func (o *Outbox) DropPosts(numbers []int64) error {
 	if len(numbers) == 0 {
 		return nil

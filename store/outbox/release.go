@@ -53,7 +53,7 @@ func (o *Outbox) CountBypassed(exchanges int64, f *Flush) {
 }
 
 // Release writes the account, and deletes the rows up to safe, which the store can no longer lose. On a full disk it
-// first deletes the ballast to get space.
+// first deletes the ballast, a file that reserves disk space.
 func (o *Outbox) Release(safe int64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -80,7 +80,7 @@ func (o *Outbox) Release(safe int64) error {
 	}
 	if err == nil && !o.hasBallast {
 		o.shrink()
-		_ = o.makeBallast() // tried again before each write
+		_ = o.makeBallast() // each write tries again
 	}
 	if err == nil && o.hasBallast { // a scrub would need space on a full disk
 		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both, which never happens

@@ -47,7 +47,7 @@ const pageBytes = 8192
 // The sizes to which SQLite truncates the write-ahead log after a checkpoint.
 const (
 	logBytes        = 16 << 20
-	trimmedLogBytes = 128 << 10 // on a full disk
+	trimmedLogBytes = 128 << 10 // size on a full disk
 )
 
 // pragmas returns the pragmas of the writing connection:

@@ -252,7 +252,7 @@ func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err erro
 	return events, err
 }
 
-// Sections returns the registered sections of rules files; nil means none was ever registered.
+// Sections returns the registered sections of rules files; nil means that no section was ever registered.
 func (b *Bank) Sections(ctx context.Context) ([]byte, error) {
 	text, ok, err := b.store.readField(ctx, "sections", location{}, "lessons", rules.RegistryName)
 	if err != nil || !ok {

@@ -12,9 +12,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// A replica adds the settlements of other replicas to its own counters instead of reading all counters. Each shard has
-// a log of its last settlements (settle.lua). Positions reads new entries of the logs, and Changes returns their
-// deltas.
+// A settlement adds the contribution of a session to the counters. A replica adds the settlements of other replicas to
+// its own counters instead of reading all counters. Each shard has a log of its last settlements (settle.lua).
+// Positions reads new entries of the logs, and Changes returns their deltas.
 
 // maxPendingBytes limits the deltas that wait for Changes. If a tenant exceeds the limit, all counters of the tenant
 // must be read.
@@ -24,7 +24,7 @@ const maxPendingBytes = 32 << 20
 type logEntry struct {
 	shard  int
 	number int64  // number of the settlement in its shard
-	deltas string // of the applied steps, as packDeltas encodes them
+	deltas string // deltas of the applied steps, as packDeltas encodes them
 }
 
 // Changes returns the deltas of a tenant's settlements that Positions has read since the last call of Counters or

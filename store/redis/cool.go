@@ -30,7 +30,7 @@ type ExchangeDeleter struct {
 	// Times are scores, as the function score returns them. All sessions last seen before checkedBefore were checked,
 	// except in the keyspaces of keptSince.
 	checkedBefore string
-	keptSince     map[string]string // by key prefix: the oldest session whose exchanges could not be deleted yet
+	keptSince     map[string]string // oldest session whose exchanges could not be deleted yet, by key prefix
 	recheckAt     time.Time         // time at which all sessions are checked again
 }
 
@@ -186,7 +186,7 @@ func (deleter *ExchangeDeleter) deleteInKeyspace(ctx context.Context, ks keyspac
 }
 
 // nextPage returns the time of the last session of a page, and the number of sessions of this time so far. from and
-// sameTimeCount are those of the previous page.
+// sameTimeCount are the values of the previous page.
 func nextPage(list []goredis.Z, from string, sameTimeCount int64) (string, int64) {
 	end := list[len(list)-1].Score
 	if formatScore(end) == from {

@@ -72,7 +72,7 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 			}
 		}
 	}
-	const before, after = 7, addingCalls // before the first and before the second migration
+	const before, after = 7, addingCalls // calls before the first and before the second migration
 	unmigrated := openWithShards(t, server.URL()+"?prefix=unmigrated", 4)
 	makeCalls(unmigrated, changeCalls()[:after])
 	want := readDataWithoutPosition(t, unmigrated)

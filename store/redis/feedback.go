@@ -150,7 +150,7 @@ func (s *Store) UnsettledSessions(ctx context.Context, limit int) (list []sessio
 		}
 		return err
 	})
-	for remaining := true; remaining && len(list) < limit; { // one session of each keyspace in each round
+	for remaining := true; remaining && len(list) < limit; { // each round takes one session of each keyspace
 		remaining = false
 		for ks, members := range found {
 			if len(members) == 0 || len(list) >= limit {
@@ -207,7 +207,7 @@ func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, lim
 		for i, shard := range shards {
 			page := pages[i].Val()
 			list = append(list, page...)
-			sequences[shard] = latest[shard] // on the last page: sessions with later numbers have left the list
+			sequences[shard] = latest[shard] // last page: the sessions with later numbers have left the list
 			if len(page) == share {
 				sequences[shard] = int64(page[len(page)-1].Score)
 			}
@@ -295,7 +295,7 @@ func (s *Store) readRatedOpenSessions(ctx context.Context, c client, tenant stri
 	return rows, entries, nil
 }
 
-// AreSettled reports, for each session, whether it was settled.
+// AreSettled reports, for each session, whether the session was settled.
 func (s *Store) AreSettled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
 	out := make([]bool, 0, len(ids))
 	err := s.do(ctx, "settled", func(c client) error {
@@ -340,7 +340,7 @@ func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.Echo
 }
 
 // Unpark moves the feedback that is parked under each key to the key's session, and returns the number of changes by
-// session. Entries are added before they are deleted, so that a crash loses none.
+// session. Entries are added before they are deleted, so that a crash loses no entry.
 func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if len(sessions) == 0 {
 		return map[session.ID]int{}, ctx.Err()

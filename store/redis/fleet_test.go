@@ -22,7 +22,7 @@ func openReplicas(t *testing.T) (one, other *redis.Store, server *storetest.Redi
 
 func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
-// Of several opt-out marks of a session, the store keeps the one that hides the most, in any order of writing.
+// Of several opt-out marks of a session, the store keeps the mark that hides the most, in any order of writing.
 func TestOptOutMarksAreShared(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()

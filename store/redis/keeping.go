@@ -205,7 +205,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 }
 
 func (s *Store) readInfoField(ctx context.Context, c client, section, field string) (values []string, err error) {
-	var mu sync.Mutex // for the servers of a Cluster, asked in parallel
+	var mu sync.Mutex // the servers of a Cluster are asked in parallel
 	readNode := func(ctx context.Context, n *goredis.Client) error {
 		text, err := n.Info(ctx, section).Result()
 		_, text, _ = strings.Cut(text, "\r\n"+field+":")

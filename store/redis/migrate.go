@@ -66,7 +66,7 @@ type migrator struct {
 	mu            sync.Mutex
 	claimedAt     time.Time         // last renewal of the lease
 	frozenTenants []string          // their freeze is extended with the lease
-	copiedTenants map[string]string // by copied tenant: positions of its consumer groups (groupsText)
+	copiedTenants map[string]string // positions of the consumer groups (groupsText), by copied tenant
 
 	progressMu sync.Mutex // held while Progress runs
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // copyAllSessions copies all sessions of a tenant, in the order of their last use, and can continue at the position in
-// the key 'moving'. copyChangedSessions copies sessions again that move in the list meanwhile.
+// the key 'moving'. copyChangedSessions copies the sessions that move in the list meanwhile.
 func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string) error {
 	base := m.oldKeys(tenant).base
 	if err := c.SetNX(ctx, base+"moving", "-inf", 0).Err(); err != nil {
@@ -78,7 +78,7 @@ type oldSession struct {
 	dumps        [len(sessionKeyKinds)]*goredis.StringCmd
 	headFields   *goredis.SliceCmd // h and w of the key s
 	unsettled    *goredis.BoolCmd
-	scores       [3]*goredis.FloatCmd // in the sorted sets seen, order and told
+	scores       [3]*goredis.FloatCmd // scores in the sorted sets seen, order and told
 	indexEntries *goredis.StringCmd
 	samples      *goredis.StringSliceCmd // field names of the key m
 	entries      *goredis.SliceCmd       // ids of stream entries in the key m; nil means none
@@ -276,7 +276,7 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 				pipe.RestoreReplace(ctx, key, 0, r.dumps[n].Val())
 			}
 		}
-		if r.scores[0].Err() != nil { // deleted
+		if r.scores[0].Err() != nil { // the session was deleted
 			for entries := before[i].indexEntries.Val(); len(entries) >= 9; entries = entries[9:] {
 				unindex.add(indexLocation(tenant, entries[1:9]), entries[:1], entries[1:9], id)
 			}

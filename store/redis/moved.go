@@ -16,7 +16,7 @@ import (
 type progress struct {
 	mu             sync.Mutex
 	shardPositions []shardPosition            // nil means no call of Positions has succeeded
-	ownSettlements []map[int64]struct{}       // by shard: this Store's settlements after shardPositions
+	ownSettlements []map[int64]struct{}       // this Store's settlements after shardPositions, by shard
 	tenants        map[string]*tenantProgress // tenants that the caller of Positions follows
 	changes        int64                      // changes of counters so far, over all tenants
 	pendingBytes   int                        // size of all pending deltas
@@ -29,9 +29,9 @@ type shardPosition struct{ lastSettlement, lastWrite int64 }
 // tenantProgress is the position of a tenant, and the deltas that wait for Changes.
 type tenantProgress struct {
 	countersPosition   int64         // progress.changes at the last change of the counters
-	feedbackSequences  map[int]int64 // by shard: the newest feedback on an open session; nil means not read
+	feedbackSequences  map[int]int64 // newest feedback on an open session, by shard; nil means not read
 	feedbackText       string        // text of feedbackSequences, or ""
-	countedSettlements []int64       // by shard: the last settlement in the caller's counters; nil means unknown
+	countedSettlements []int64       // last settlement in the caller's counters, by shard; nil means unknown
 	pending            []logEntry    // settlements of other replicas after countedSettlements
 }
 
@@ -83,7 +83,7 @@ func (s *Store) Positions(ctx context.Context, follow []string) (map[string]sess
 	if s.shards.Load() == 1 {
 		return out, s.movedInOldLayout(ctx, follow, out)
 	}
-	if s.progress.oldLayoutRead { // 1<<40 makes every new position differ from those of the old layout
+	if s.progress.oldLayoutRead { // 1<<40 makes every new position differ from the positions of the old layout
 		s.progress.oldLayoutRead, s.progress.changes = false, 1<<40
 	}
 	if s.progress.shardPositions != nil {
@@ -105,8 +105,8 @@ func (s *Store) Positions(ctx context.Context, follow []string) (map[string]sess
 	return out, err
 }
 
-// movedInOldLayout implements Positions for the old layout, in which each tenant has its own numbers. The caller holds
-// s.progress.mu.
+// movedInOldLayout implements Positions for the old layout, in which each tenant has its own sequence numbers. The
+// caller holds s.progress.mu.
 func (s *Store) movedInOldLayout(ctx context.Context, follow []string, out map[string]session.Position) error {
 	followed := map[string]bool{}
 	for _, name := range follow {
@@ -159,7 +159,8 @@ func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, chan
 	var shardChanges []shardChange
 	for i := range all {
 		to, from := shardPosition{parseInt(latest[i].Val()[0]), parseInt(latest[i].Val()[1])}, read[i]
-		if to.lastSettlement < from.lastSettlement || to.lastWrite < from.lastWrite { // lost data: everything is read again
+		// After Redis has lost data, everything is read again.
+		if to.lastSettlement < from.lastSettlement || to.lastWrite < from.lastWrite {
 			read[i], from = shardPosition{}, shardPosition{}
 			pr.invalidateAll()
 			for _, tp := range pr.tenants {

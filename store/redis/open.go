@@ -48,10 +48,10 @@ type Store struct {
 	prefix    string
 	user      string                     // user in the address
 	tlsParams tlsParams                  // TLS parameters in the address
-	scripts   map[string]*goredis.Script // by file name
+	scripts   map[string]*goredis.Script // scripts by file name
 
-	breaker       breaker // for all operations except look-ups
-	lookupBreaker breaker // for look-ups that a request waits for
+	breaker       breaker // breaker for all operations except look-ups
+	lookupBreaker breaker // breaker for look-ups that a request waits for
 
 	hasConnected atomic.Bool // Redis has accepted a connection
 
@@ -59,7 +59,7 @@ type Store struct {
 	closeOnce         sync.Once
 	registeredTenants tenantSet
 	epoch             atomic.Pointer[string] // nil means not read yet
-	shards            atomic.Int64           // 1 means the old layout, 0 not read yet
+	shards            atomic.Int64           // 1 means the old layout (one shard for each tenant), 0 not read yet
 	tags              [maxShards]string      // hash tags of the shards
 	layoutUncertain   atomic.Bool            // Redis may have lost the number of shards, which must be read again
 	progress          progress

@@ -20,7 +20,7 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) (li
 	values, err := doValue(ctx, s, "exchanges", func(c client) ([]string, error) {
 		return c.HVals(ctx, s.key(sessionLocation(tenant, id), "x:"+id.String())).Result()
 	})
-	slices.Sort(values) // by sequence number
+	slices.Sort(values) // the values begin with their sequence numbers
 	for _, v := range values {
 		e, err := decodeExchange(v)
 		if err != nil {

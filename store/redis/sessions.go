@@ -107,7 +107,7 @@ func readPipeline(ctx context.Context, pipe goredis.Pipeliner) error {
 type sessionRef struct {
 	tenant  string
 	id      session.ID
-	started int64 // in Unix microseconds; 0 means unknown
+	started int64 // start in Unix microseconds; 0 means unknown
 }
 
 // DueSessions returns at most limit open sessions that started before a time, oldest first (ties by id, then tenant),

@@ -79,7 +79,7 @@ type keyspace struct {
 	tenant string
 	base   string // prefix of the keys of the tenant in the shard
 	// listPrefix is the prefix of the totals and of the lists of sessions that are due, unsettled or set aside, which
-	// the tenants of a shard share, except in the old layout.
+	// the tenants of a shard share, except in the old layout (one shard for each tenant).
 	listPrefix string
 	tenantArg  string // first argument of a script: "+" and the tenant; "" in the old layout
 }
@@ -129,8 +129,8 @@ func (s *Store) keyspacesOf(tenant string) []keyspace {
 	return keyspaces
 }
 
-// shardKeyspaces returns the keyspaces that together have all lists: one for each shard, with only the prefix of the
-// lists, or in the old layout one for each tenant.
+// shardKeyspaces returns the keyspaces that together have all lists. There is one for each shard, with only the prefix
+// of the lists, or in the old layout one for each tenant.
 func (s *Store) shardKeyspaces(ctx context.Context, c client) ([]keyspace, error) {
 	if n := int(s.shards.Load()); n > 1 {
 		keyspaces := make([]keyspace, n)

@@ -48,7 +48,7 @@ type ref struct {
 	tenant   string
 	position position
 	at       int64          // start or creation in Unix microseconds; deletedAt for a deleted session
-	fields   map[string]any // of a sample's stream entry; nil for a session
+	fields   map[string]any // fields of a sample's stream entry; nil for a session
 	id       session.ID
 }
 
@@ -62,7 +62,7 @@ type walker[T any] struct {
 type cursor struct {
 	keyspace keyspace
 	refs     []ref    // references that were read and not returned
-	last     position // last reference that was read
+	last     position // last reference that was read from the keyspace
 	atEnd    bool     // no further references
 }
 

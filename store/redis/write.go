@@ -86,8 +86,8 @@ func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 
 const maxUnitTries = 32
 
-// writeUnit merges the row of a unit with the stored row, and starts again if the stored row has changed meanwhile:
-// several replicas may assign lessons in a unit at once, and no assignment may be lost.
+// writeUnit merges the row of a unit (a run or a parent session) with the stored row, and starts again if the stored
+// row has changed meanwhile: several replicas may assign lessons in a unit at once, and no assignment may be lost.
 func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	return s.withTenants(ctx, "write unit", []string{r.Tenant}, func(c client) error {
 		for range maxUnitTries {

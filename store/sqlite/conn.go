@@ -23,7 +23,7 @@ import (
 type conn struct {
 	db         *sqlite.Conn
 	interrupts bool            // ctx interrupts a running statement
-	ctx        context.Context // of the current do
+	ctx        context.Context // context of the current do
 	err        error           // first failure in the current do
 }
 

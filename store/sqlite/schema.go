@@ -10,8 +10,8 @@ const (
 	applicationID = 0x70726370
 	// schemaVersion is the schema of this release; see migrations.
 	schemaVersion = 9
-	// lateExchangeVersion is the first schema that records exchanges after the settlement of their session.
-	// reopenVersion is the first schema whose migration has searched for such exchanges.
+	// lateExchangeVersion is the first schema that records exchanges after the settlement (the final count) of their
+	// session. reopenVersion is the first schema whose migration has searched for such exchanges.
 	lateExchangeVersion, reopenVersion = 4, 6
 	// echoVersion is the first schema with one row for each echo.
 	echoVersion = 9

@@ -56,7 +56,7 @@ type Store struct {
 	closed    chan struct{}
 	closeOnce sync.Once
 	tenants   tenantNames
-	newestGen generation // for new echoes; guarded by writeConn
+	newestGen generation // generation (group of echoes) for new echoes; guarded by writeConn
 	packer    packer
 }
 
@@ -329,7 +329,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) close() error {
-	for range maxReaders { // after maxReaders values no read is in progress, and none can begin
+	for range maxReaders { // with all maxReaders values taken, no read is in progress, and none can begin
 		<-s.readers
 	}
 	var all []*conn

@@ -180,7 +180,7 @@ func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 		return err
 	}
 	committed := false
-	defer func() { // also after a panic: the connection must not stay in a transaction
+	defer func() { // a panic, too, must not leave the connection in a transaction
 		if !committed {
 			err = cmp.Or(err, c.rollback())
 		}

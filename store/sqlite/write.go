@@ -13,7 +13,7 @@ import (
 //
 // After session.ErrInvalid nothing was stored, and one of the values can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
-	docs, err := b.Documents() // before the connection for writes is taken: encoding is half of the work
+	docs, err := b.Documents() // encoding is half of the work, and needs no connection for writes
 	var compressed packed
 	if err == nil {
 		compressed, err = s.pack(&docs)

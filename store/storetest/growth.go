@@ -19,7 +19,7 @@ import (
 func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time), size func() map[string]int64) {
 	t.Helper()
 	const perRound, slack = 40, 64 // sessions in a round; extra bytes for numbers with more digits
-	later := atMinute(60 * 1000)   // after all sessions of the test
+	later := atMinute(60 * 1000)   // time after all sessions of the test
 	runRound := func(n int) {
 		for i := range perRound {
 			writeSessionOfAllKinds(t, s, n*perRound+i, atMinute(60*n))
@@ -62,7 +62,7 @@ func writeSessionOfAllKinds(t tester, s Store, n int, start time.Time) {
 	})
 	entry := feedback.Entry{ID: "f", At: start, Type: feedback.TypeScore}
 	must(t, s.Park(ctx, tenantA, key, entry))
-	must(t, s.Park(ctx, tenantA, key+1, entry)) // without a session
+	must(t, s.Park(ctx, tenantA, key+1, entry)) // no session has this key
 	mustGet[map[session.ID]int](t)(s.Unpark(ctx, tenantA, map[session.EchoKey]session.ID{key: sid}))
 	must(t, s.WriteNotes(ctx, tenantA, map[session.ID][]byte{sid: []byte("mark")}, nil))
 	must(t, s.SetAside(ctx, []session.DeadLetter{{Tenant: tenantA, ID: sid, At: start}, {Tenant: tenantA, ID: sid, Exchange: "x", At: start}}))

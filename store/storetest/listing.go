@@ -63,7 +63,8 @@ func listingCases() map[string]func(tester, Store) {
 			within := session.ListRange{Limit: 4, OldestFirst: true}
 			first := listSessions(t, s, tenantA, within)
 			checkEqual(t, "first page", sessionNumbers(first.List), []int{0, 1, 2, 3})
-			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 9, 9)}}) // not on the next page, because it is the newest
+			// The new row is not on the next page, because it is the newest.
+			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 9, 9)}})
 			within.After = first.Next
 			second := listSessions(t, s, tenantA, within)
 			checkEqual(t, "second page", sessionNumbers(second.List), []int{4, 5, 6, 7})

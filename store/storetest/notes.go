@@ -18,7 +18,7 @@ func noteCases() map[string]func(tester, Store) {
 			checkSessionNote(t, s, tenantB, "")
 			writeNotes(t, s, tenantA, map[int]string{1: "t\x00wo"}, nil)
 			checkSessionNote(t, s, tenantA, "t\x00wo")
-			writeCompleteSession(t, s, tenantA, 1) // written again
+			writeCompleteSession(t, s, tenantA, 1) // the sessions are written again
 			checkSessionNote(t, s, tenantA, "t\x00wo")
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
 			checkSessionNote(t, s, tenantA, "")
