@@ -214,7 +214,7 @@ func rowLimit(limit int) int {
 }
 
 // BrowseOrdered lists the sessions of recent that a query selects, ordered by compare; ties stay in the order of
-// recent. It ignores Since, Until and Text. After is the Next of an earlier ordered list.
+// recent. BrowseOrdered ignores Since, Until and Text. After is the Next of an earlier ordered list.
 func (a *Archive) BrowseOrdered(ctx context.Context, recent *Recent, q *SessionQuery, compare func(x, y *SessionItem) int) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}, RowsRead: len(recent.Sessions)}
 	from := 0

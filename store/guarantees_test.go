@@ -102,7 +102,7 @@ func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 	})
 }
 
-// A request in progress does not restore the session. The account still counts its exchanges.
+// A request in progress does not restore the session. The account still counts the exchanges of the session.
 func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(f *fixture) (int, error){

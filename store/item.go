@@ -100,7 +100,7 @@ func newItemBuilder(a *Archive) *itemBuilder {
 // conversation.
 func (b *itemBuilder) item(ctx context.Context, l *session.ListedSession) (x SessionItem, ok bool, err error) {
 	rec, err := session.Decode(l.Row.ID, l.Row.Data)
-	if err != nil { // damaged, or of a different version
+	if err != nil { // the record is damaged, or of a different version
 		rec = &session.Record{Identity: session.Identity{Name: l.Row.ID.String()}}
 	}
 	if rec.IsShared() {
@@ -140,7 +140,7 @@ func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, e
 	u := &unit{closed: row.Closed}
 	if ok {
 		if u.record, err = session.Decode(id, row.Data); err != nil {
-			u.record = nil // damaged, or of a different version
+			u.record = nil // the record is damaged, or of a different version
 		}
 		if u.applied, err = b.archive.backend.SettledState(ctx, rec.Identity.Tenant, id); err != nil {
 			return nil, err

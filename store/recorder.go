@@ -34,7 +34,7 @@ type recorder struct {
 type turnsInProgress struct {
 	reusableTurns []*TurnStart // an empty list whose memory inbox.startedTurns uses next
 	turns         []*TurnStart // turns in progress at the last flush
-	unwritten     []*TurnStart // their stub is in handoff.pending
+	unwritten     []*TurnStart // turns whose stub is in handoff.pending
 }
 
 // record writes new turns to the outbox, and rows of delayed sessions if all is true. A crash loses at most the turns

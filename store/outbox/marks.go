@@ -5,7 +5,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Mark is the opt-out mark of a session whose turns all opted out, with their numbers of turns and items. Name is a
+// Mark is the opt-out mark of a session whose turns all opted out, with the numbers of its turns and items. Name is a
 // hash that does not reveal the session.
 type Mark struct {
 	Name         uint64
@@ -25,7 +25,7 @@ func (o *Outbox) Marks() (list []Mark, err error) {
 	return list, classifyError(err)
 }
 
-// AddMarks writes marks, and deletes the oldest until at most maxMarks remain.
+// AddMarks writes marks, and deletes the oldest marks until at most maxMarks remain.
 func (o *Outbox) AddMarks(list []Mark, maxMarks int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

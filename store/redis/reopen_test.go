@@ -10,7 +10,7 @@ import (
 	"precept/store/storetest"
 )
 
-// Readmit makes sessions due that an earlier release closed without counting them (a settlement).
+// Readmit makes sessions due that an earlier release closed without a settlement (the final count).
 func TestReadmitMakesSessionsClosedWithoutSettlementDue(t *testing.T) {
 	server, noon := storetest.StartRedis(t), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openWithShards(t, server.URL(), 1)

@@ -47,7 +47,7 @@ func (t *tenantSet) add(names []string) {
 }
 
 // register adds tenants to the list of tenants, before data is stored for them. A crash may leave a listed tenant
-// without data, but never data of an unlisted one.
+// without data, but never data of an unlisted tenant.
 func (s *Store) register(ctx context.Context, c client, names ...string) error {
 	if s.layoutUncertain.Load() {
 		if err := s.readLayout(ctx, c); err != nil {

@@ -67,7 +67,7 @@ func TestEndedContextRollsBackTheTransaction(t *testing.T) {
 	}
 }
 
-// The totals count the transaction once.
+// The totals count the repeated transaction once.
 func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
