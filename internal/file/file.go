@@ -30,7 +30,7 @@ func CheckRegular(path string) error {
 	return nil
 }
 
-// Read reads a regular file. Other kinds of files are an error.
+// Read reads a regular file, and returns an error for other kinds of files.
 func Read(path string) ([]byte, error) {
 	if err := CheckRegular(path); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func Read(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// Write replaces a file. See Replace.
+// Write replaces a file by the parts in order, like Replace.
 func Write(path string, mode fs.FileMode, parts ...[]byte) error {
 	return Replace(path, mode, func(w io.Writer) error {
 		for _, part := range parts {
@@ -51,7 +51,7 @@ func Write(path string, mode fs.FileMode, parts ...[]byte) error {
 }
 
 // Replace replaces a file by the output of write. The new file keeps the old owner where the system permits: root's
-// commands must not take a file from its user. Missing folders are created, as private as the file.
+// commands must not take a file from its user. Replace creates missing folders with the privacy of the file.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -81,8 +81,8 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	return nil
 }
 
-// Append adds text in one write, so that lines of several writers do not mix. Append first ends a line that a crash
-// left open. Missing folders are created.
+// Append adds text to a file in one write, so that lines of several writers do not mix. If a crash truncated the last
+// line, Append first ends that line. Append creates missing folders.
 func Append(path string, mode fs.FileMode, text []byte) (err error) {
 	if err := CheckRegular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

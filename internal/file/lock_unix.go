@@ -24,7 +24,7 @@ func TryLock(f *os.File) error {
 func keepOwner(f *os.File, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil //nolint:nilerr // there is no file yet
+		return nil //nolint:nilerr// the file does not exist yet
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		_ = f.Chown(int(st.Uid), int(st.Gid))

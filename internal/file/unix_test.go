@@ -12,7 +12,7 @@ import (
 	"precept/internal/file"
 )
 
-// A new file belongs to root.
+// Root's new file would belong to root.
 func TestReplaceByRootKeepsFileOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can change the owner of a file")
@@ -56,7 +56,7 @@ func TestLockHasOneHolder(t *testing.T) {
 	}
 	defer second.Close()
 	if err := file.TryLock(second); !errors.Is(err, file.ErrLocked) {
-		t.Errorf("TryLock of a held lock: err = %v, want file.ErrHeld", err)
+		t.Errorf("TryLock of a held lock: err = %v, want file.ErrLocked", err)
 	}
 	got := make(chan error, 1)
 	go func() { got <- file.Lock(second) }()
@@ -67,6 +67,6 @@ func TestLockHasOneHolder(t *testing.T) {
 		t.Errorf("Lock after the holder closed its file: %v", err)
 	}
 	if err := file.TryLock(first); err == nil || errors.Is(err, file.ErrLocked) {
-		t.Errorf("TryLock of a closed file: err = %v, want an error other than file.ErrHeld", err)
+		t.Errorf("TryLock of a closed file: err = %v, want an error other than file.ErrLocked", err)
 	}
 }

@@ -2,7 +2,7 @@
 //
 // Workers run their steps through a Guard. If a step panics, the guard marks its session or exchange with a
 // session.DeadLetter, and the worker continues with the others. A marked session is skipped until the next start of the
-// program, which tries it again, and for good after MaxTries tries.
+// program, which tries the session again. After MaxTries tries, the session is skipped for good.
 package guard
 
 import (
@@ -18,15 +18,15 @@ import (
 	"precept/internal/session"
 )
 
-// MaxTries is the number of tries of a session whose step panics, one per run of the program.
+// MaxTries is the maximum number of tries of a session whose step panics. Each run of the program tries once.
 const MaxTries = 3
 
 const (
-	maxMarks      = 10_000 // in memory
-	maxPanicBytes = 512    // of a panic's text
+	maxMarks      = 10_000 // kept in memory
+	maxPanicBytes = 512    // stored of a panic's text
 )
 
-// ErrPanicked is the error of a step after a panic.
+// ErrPanicked is the error of a step that panicked.
 var ErrPanicked = errors.New("a step panicked")
 
 // IsPermanent reports whether every further attempt to write the value would fail as well.
@@ -39,8 +39,8 @@ type Options struct {
 	Now       func() time.Time
 	OnFailure func(step label.Step, err error) // marks could not be stored or readmitted
 	OnPanic   func(step label.Step, value any) // value is the value of the panic
-	// Before is called before each step on a session or, with an id, on its exchange. Before may be nil. Tests use it
-	// to make a step panic.
+	// Before is called before each step on a session or, with an id, on its exchange. Before may be nil. Tests use
+	// Before to make a step panic.
 	Before func(step label.Step, id session.ID, exchange string)
 	// Clean removes secrets and personal data from the text of a panic, which may quote a conversation. If nil, no such
 	// text is stored.
@@ -83,7 +83,7 @@ func (g *Guard) Run(step label.Step, f func()) (ok bool) {
 	return true
 }
 
-// RunErr runs a step that returns an error, ErrPanicked after a panic.
+// RunErr runs a step that returns an error. After a panic, RunErr returns ErrPanicked.
 func (g *Guard) RunErr(step label.Step, f func() error) (err error) {
 	if !g.Run(step, func() { err = f() }) {
 		return fmt.Errorf("%s: %w", step, ErrPanicked)
@@ -91,7 +91,7 @@ func (g *Guard) RunErr(step label.Step, f func() error) (err error) {
 	return err
 }
 
-// RunOn runs a step on a session or its exchange, and sets that aside if the step panics.
+// RunOn runs a step on a session, or on its exchange with the id. If the step panics, RunOn calls SetAside.
 func (g *Guard) RunOn(step label.Step, ref session.Ref, exchange string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -104,17 +104,18 @@ func (g *Guard) RunOn(step label.Step, ref session.Ref, exchange string, f func(
 	return true
 }
 
-// Before calls Options.Before. Workers that recover from panics themselves call it directly.
+// Before calls Options.Before. Workers that recover from panics themselves call this method directly.
 func (g *Guard) Before(step label.Step, id session.ID, exchange string) {
 	if g.options.Before != nil {
 		g.options.Before(step, id, exchange)
 	}
 }
 
-// SetAside marks a session or, with an id, its exchange, for StorePending. cause is the value of the panic.
+// SetAside marks a session after a panic or, with an exchange id, marks only the exchange. StorePending stores the
+// mark. cause is the value of the panic.
 func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, cause any) {
 	g.options.SetAsideCount.Add(1)
-	text, _, _ := strings.Cut(fmt.Sprint(cause), "\n") // a stack follows
+	text, _, _ := strings.Cut(fmt.Sprint(cause), "\n") // a stack may follow the first line
 	text = g.clean(text[:min(len(text), maxPanicBytes)])
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -128,7 +129,7 @@ func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, caus
 	}
 }
 
-// clean returns a fixed text if Options.Clean is nil or panics.
+// clean returns text without secrets and personal data, or a fixed text if Options.Clean is nil or panics.
 func (g *Guard) clean(text string) (clean string) {
 	if g.options.Clean == nil || !g.Run(label.StepRedact, func() { clean = g.options.Clean(text) }) {
 		return "(text removed)"
@@ -143,7 +144,7 @@ func (g *Guard) IsSkipped(ref session.Ref) bool {
 	return g.skipped[ref]
 }
 
-// StorePending stores the pending marks. After an error they stay pending.
+// StorePending stores the pending marks. After an error, the marks stay pending.
 func (g *Guard) StorePending(ctx context.Context, marks Marks) {
 	g.mu.Lock()
 	list := g.pending
@@ -158,7 +159,8 @@ func (g *Guard) StorePending(ctx context.Context, marks Marks) {
 	g.pending = append(remaining, g.pending[:min(len(g.pending), max(maxMarks-len(remaining), 0))]...)
 }
 
-// storeMarks returns the marks to try again later. If the store refuses the list permanently, each mark is tried alone.
+// storeMarks stores marks, and returns the marks to try again later. If the store refuses the list permanently,
+// storeMarks tries each mark alone.
 func (g *Guard) storeMarks(ctx context.Context, marks Marks, list []session.DeadLetter) (remaining []session.DeadLetter) {
 	err := g.RunErr(label.StepSetAside, func() error { return marks.SetAside(ctx, list) })
 	if err == nil {
@@ -178,7 +180,8 @@ func (g *Guard) storeMarks(ctx context.Context, marks Marks, list []session.Dead
 	return remaining
 }
 
-// Readmit lets workers try again what earlier runs of the program marked, up to MaxTries times.
+// Readmit lets workers try again the sessions and exchanges that earlier runs of the program marked, up to MaxTries
+// times.
 func (g *Guard) Readmit(ctx context.Context, from Marks) {
 	err := g.RunErr(label.StepReadmit, func() error { _, err := from.Readmit(ctx, MaxTries); return err })
 	if err != nil && ctx.Err() == nil {

@@ -20,11 +20,11 @@ type markStore struct {
 	onSetAside func(a session.DeadLetter) error // may be nil
 	written    []string
 	calls      int
-	limit      int   // of the last Readmit
-	err        error // of Readmit
+	limit      int   // argument of the last Readmit
+	err        error // result of Readmit
 }
 
-// SetAside stores all marks, or none after an error of onSetAside.
+// SetAside stores all marks, or none if onSetAside returns an error.
 func (s *markStore) SetAside(_ context.Context, list []session.DeadLetter) error {
 	s.calls++
 	for _, a := range list {
@@ -56,7 +56,7 @@ type recordingGuard struct {
 
 func testTime() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 
-// newGuard returns a recording guard. change may be nil.
+// newGuard returns a guard that records failures and panics. change may be nil.
 func newGuard(change func(o *guard.Options)) *recordingGuard {
 	r := &recordingGuard{}
 	o := guard.Options{

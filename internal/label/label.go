@@ -1,7 +1,7 @@
 // Package label declares the values of metric labels and log fields that name a step or a reason.
 //
-// Each type lists all of its constants. The metrics create a series for each at the start, because increase() of
-// Prometheus does not see the first event of a new series.
+// For each type, a function lists all constants. The metrics create a series for each constant at the start, because
+// Prometheus's increase() does not see the first event of a new series.
 package label
 
 // Step is the label step of precept_fail_open_total and a log field: the step of learning or storing that failed while
@@ -75,8 +75,8 @@ const (
 	StepMeaning  Step = "meaning"  // embeddings of lessons and user words
 	StepOpinions Step = "opinions" // users' opinions about lessons
 	StepDistill  Step = "distill"  // proposals of lessons
-	StepTrials   Step = "trials"   // end of trials of proposals
-	StepHealth   Step = "health"   // checks behind /healthz and doctor
+	StepTrials   Step = "trials"   // ending the trials of proposed lessons
+	StepHealth   Step = "health"   // checks of /healthz and precept doctor
 )
 
 // Steps returns all steps.
@@ -106,7 +106,7 @@ const (
 	UninspectedListType  Reason = "list_type"      // the conversation is not a list
 	UninspectedNoList    Reason = "no_list"        // the body has no conversation
 	UninspectedSigned    Reason = "signed"         // a header has a digest or signature of the body
-	UninspectedSize      Reason = "size"           // more than limits.inspect_bytes
+	UninspectedSize      Reason = "size"           // longer than limits.inspect_bytes
 	UninspectedTenant    Reason = "tenant_unknown" // the API key belongs to no tenant
 )
 
@@ -150,7 +150,7 @@ func ExclusionReasons() []Reason {
 const (
 	SideWarmUp  Reason = "warm_up"     // asks for no output
 	SideCompact Reason = "compaction"  // a summary that replaces the conversation
-	SideNoTools Reason = "no_tools"    // only the session works with tools
+	SideNoTools Reason = "no_tools"    // the session works with tools, the request has none
 	SideTools   Reason = "other_tools" // tools of a different agent
 	SideQuotes  Reason = "quotes"      // quotes a conversation in progress
 	SideTitle   Reason = "title"
@@ -194,7 +194,7 @@ const (
 	LateUnknown Reason = "unknown" // no session belongs to the named id, run or commit
 	LateFull    Reason = "full"    // limits.feedback is in use
 	LateRefused Reason = "bad"     // the store refuses the feedback permanently
-	LateExpired Reason = "expired" // waited for a week, or for learning.retention
+	LateExpired Reason = "expired" // waited longer than a week or learning.retention
 )
 
 // LateReasons returns all reasons of precept_late_feedback_dropped_total.

@@ -15,7 +15,8 @@ import (
 	"precept/internal/label"
 )
 
-// A constant outside its list has no series before its first event, which Prometheus's increase() then misses.
+// A constant that is missing from its list has no series before its first event, so Prometheus's increase() misses that
+// event.
 func TestListsContainAllConstants(t *testing.T) {
 	lists := map[string][]string{
 		"Step":        stringsOf(label.Steps()),
@@ -31,7 +32,7 @@ func TestListsContainAllConstants(t *testing.T) {
 	for name, value := range constants(t, "label.go") {
 		i := slices.IndexFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
 		if i < 0 {
-			t.Errorf("constant %s has no prefix of a list", name)
+			t.Errorf("constant %s has none of the prefixes of the lists", name)
 			continue
 		}
 		declared[prefixes()[i]] = append(declared[prefixes()[i]], value)
@@ -54,7 +55,7 @@ func TestValuesAreSnakeCase(t *testing.T) {
 	}
 }
 
-// A string literal as a step compiles, but is in no list.
+// A string literal as a step compiles, but the step is in no list.
 func TestAllCallsPassStepsAsConstants(t *testing.T) {
 	methods := []string{"guard", "failed", "report", "onFailure", "OnFailure", "panicked", "reportPanic", "onPanic", "OnPanic", "FailedOpen", "Before", "SetAside", "On", "Step", "Err", "allow"}
 	calls := 0

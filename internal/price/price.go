@@ -1,5 +1,5 @@
-// Package price holds the prices of models, by patterns of their names. The built-in list prices, in US dollars of one
-// date, can be configured.
+// Package price holds the prices of models, by patterns of their names. The operator may replace the built-in list
+// prices, which are in US dollars and of one date.
 package price
 
 import (
@@ -18,7 +18,7 @@ type Price struct {
 	NoOutput bool // the output's price is unknown
 }
 
-// Cost returns the cost of tokens. input includes the cached tokens.
+// Cost returns the cost of a request's tokens. input includes the cached tokens.
 func (p *Price) Cost(input, cached, output int64) float64 {
 	return (float64(input-cached)*p.Input + float64(cached)*p.Cached + float64(output)*p.Output) / 1e6
 }

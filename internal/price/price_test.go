@@ -8,7 +8,7 @@ import (
 	"precept/internal/price"
 )
 
-// Vendor prefixes do not count. An unknown model has no price.
+// The look-up ignores vendor prefixes. An unknown model has no price.
 func TestPriceOfModelMatchesPattern(t *testing.T) {
 	for model, input := range map[string]float64{
 		"gpt-5": 1.25, "gpt-5-2025-08-07": 1.25, "GPT-5-mini": 0.25, "openrouter/anthropic/claude-sonnet-4.5": 3,

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// This file finds secrets in lists, commands, words between blanks and prose, where no = or : follows the name.
+// This file finds secrets where no = or : follows the name: in lists, in commands, in tables and in prose.
 
 // listItem matches the string after the name of a secret: ["X-Api-Key", "..."], setenv("DB_PASSWORD", "..."). The comma
 // is at i.
@@ -73,8 +73,8 @@ func (m *matcher) nextListItem(p int) hit {
 	return m.value(p, class, shape{})
 }
 
-// isListedSecret reports whether v, an item of a list of this class, may be a secret. A list named "password" may also
-// contain rules of a form, such as min:8.
+// isListedSecret reports whether v may be a secret. v is an item of a list whose name has the class. A list named
+// "password" may also contain the rules of a web form, such as min:8.
 func isListedSecret(class keyClass, v []byte) bool {
 	if class != passwordClass {
 		return class.isSecret()
@@ -149,7 +149,7 @@ func takesCredentials(name []byte) bool {
 func (m *matcher) identifiedBy(i int) hit {
 	const maxDistance = 64
 	q := byteAt(m.text, i+2)
-	if q == '`' || !isQuote(q) && !bytes.HasSuffix(m.text[:i-1], []byte("IDENTIFIED ")) { // without a quote, other words before BY are prose
+	if q == '`' || !isQuote(q) && !bytes.HasSuffix(m.text[:i-1], []byte("IDENTIFIED ")) { // without a quote, BY may be prose
 		return hit{}
 	}
 	if !bytes.Contains(bytes.ToLower(m.text[max(m.lastEnd, i-maxDistance):i]), []byte("identified ")) {
@@ -186,8 +186,8 @@ func (m *matcher) passFile(i int) hit {
 	return h
 }
 
-// bareName matches the password after or before a name without = or :. The name contains ss or pw
-// (password, passphrase, pwd), with the second of these letters at i.
+// bareName matches the password after or before a name without = or :. The name (password, passphrase, pwd) contains ss
+// or pw, and the second of these two letters is at i.
 func (m *matcher) bareName(i int) hit {
 	s := m.text
 	if c := s[i]; (c == 's' || c == 'S') && !startsFold(s, i-len("pas"), "pass") && lower(byteAt(s, i+1)) != 'k' && byteAt(s, i+1) != '_' {
@@ -235,7 +235,7 @@ func (m *matcher) bareName(i int) hit {
 	return h
 }
 
-// isCell reports whether s[start:end] is a cell of a table, and not the test result "pass".
+// isCell reports whether m.text[start:end] is a cell of a table, and not the test result "pass".
 func (m *matcher) isCell(start, end int) bool {
 	return start > 1 && startsWith(m.text, start-2, "| ") && startsWith(m.text, end, " | ") && !startsFold(m.text, start, "pass ")
 }
@@ -246,8 +246,7 @@ func isQuestion(v []byte) bool {
 	return question && bytes.IndexFunc(word, func(r rune) bool { return !unicode.IsLetter(r) }) < 0
 }
 
-// afterPurpose returns the position of the value in "secret for the webhook: ...", for a name that ends at end, 0 for
-// none.
+// afterPurpose returns the position of the value in "secret for the webhook: ...", or 0 for none. The name ends at end.
 func afterPurpose(s []byte, end int) int {
 	if !startsWith(s, end, " for ") && !startsWith(s, end, " of ") && !startsWith(s, end, " per ") && !startsWith(s, end, " für ") && !startsWith(s, end, " pour ") && !startsWith(s, end, " para ") {
 		return 0
@@ -287,8 +286,8 @@ func (m *matcher) valueAfterRemark(i int) hit {
 	return m.value(skipMarks(s, i+1), class, shape{allowDots: true})
 }
 
-// loginPair matches the password in "log in with bob / hunter2!": a user's name and a password after a word
-// for a login. The slash is at i.
+// loginPair matches the password in "log in with bob / hunter2!". A word for a login precedes the user's name. The
+// slash is at i.
 func (m *matcher) loginPair(i int) hit {
 	const maxDistance = 48
 	s := m.text
@@ -308,7 +307,7 @@ func (m *matcher) loginPair(i int) hit {
 }
 
 // isPlainWord reports whether the word at p consists of lower-case letters. In prose, such a word follows most names of
-// secrets. It is never a random value.
+// secrets, and is never a random value.
 func isPlainWord(s []byte, p int) bool {
 	end := p
 	for isLower(byteAt(s, end)) {

@@ -3,10 +3,10 @@ package redact
 import "slices"
 
 // anchor is a byte that every value of a kind contains or follows, such as the @ of an address. check runs only if prev
-// and next accept its neighbours (0 at the ends of the text). Most dashes, digits and colons of ordinary text fail this
-// test, which costs three look-ups and no branch per byte.
+// and next accept the bytes before and after the anchor (0 at the ends of the text). Most dashes, digits and colons of
+// ordinary text fail this test, which costs three look-ups and no branch per byte.
 type anchor struct {
-	name           string // anchors with the same name are one anchor, which may serve several kinds
+	name           string // kinds may share an anchor by giving it the same name
 	bytes          string
 	prev, next     func(b byte) bool
 	check          func(m *matcher, i int) hit
@@ -17,7 +17,7 @@ type anchor struct {
 // other text.
 type prefix struct {
 	text       string
-	bodyStart  string // must follow the prefix; counts towards minBytes
+	bodyStart  string // must follow text; counts towards minBytes
 	class      uint16 // class of the bytes after the prefix
 	minBytes   int
 	needsDigit bool
@@ -38,7 +38,8 @@ type anchorTable struct {
 //nolint:gochecknoglobals // written once here, read only
 var standardTable = compile(kindTable())
 
-// compile returns the table of the kinds. At equal bytes, the anchor of the earlier kind is checked first.
+// compile returns the table of the kinds. If two anchors are at the same byte, the anchor of the earlier kind is
+// checked first.
 func compile(kinds [kindCount]kindRow) *anchorTable {
 	t := &anchorTable{prefixes: make([][]prefix, 1)}
 	bit := map[string]uint64{}
@@ -85,7 +86,7 @@ func compile(kinds [kindCount]kindRow) *anchorTable {
 			p.kind = kind(k)
 			hash := hashTail([]byte(p.text), len(p.text)-1)
 			if t.tails[hash] == 0 {
-				t.tails[hash] = uint8(len(t.prefixes)) //nolint:gosec // some 150
+				t.tails[hash] = uint8(len(t.prefixes)) //nolint:gosec // about 150 prefixes
 				t.prefixes = append(t.prefixes, nil)
 			}
 			list := append(t.prefixes[t.tails[hash]], p)
@@ -96,7 +97,7 @@ func compile(kinds [kindCount]kindRow) *anchorTable {
 	return t
 }
 
-// lastByteName groups last bytes of prefixes that are rare enough to share an anchor.
+// lastByteName returns the name of the anchor for the last byte of a prefix. Rare bytes share an anchor.
 func lastByteName(last byte) string {
 	switch {
 	case isUpper(last) || isDigit(last):

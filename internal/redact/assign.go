@@ -26,7 +26,8 @@ func (m *matcher) assignment(i int) hit {
 	if class := m.classOfForeignLabel(end); class != noClass {
 		return m.assignedValue(i, p, class, shape{hasQuotedName: end < i && isQuote(s[end]), allowDots: true})
 	}
-	// PASSWORD2 is a name with a number. Most other digits before a separator are values or line numbers.
+	// Digits may end the name of a secret, as in PASSWORD2. Most other digits before a separator are values or line
+	// numbers.
 	stem := m.runStart(end, maxName, digitByte)
 	if !mayEndSecretName(s, stem) {
 		return hit{}
@@ -60,7 +61,7 @@ func (m *matcher) assignment(i int) hit {
 	return m.rejectNameAsValue(h, name)
 }
 
-// rejectNameAsValue drops a hit whose value is its own name: DB_PASSWORD=DB_PASSWORD.
+// rejectNameAsValue returns h, or no hit if the value equals its name: DB_PASSWORD=DB_PASSWORD.
 func (m *matcher) rejectNameAsValue(h hit, name []byte) hit {
 	if h.kind != noKind && bytes.Equal(m.text[h.start:h.end], name) && !slices.ContainsFunc(name, isLower) {
 		return hit{}
@@ -117,8 +118,8 @@ func isPluralName(name []byte) bool {
 	return false
 }
 
-// classOfForeignLabel returns the class of a label in another language that ends at end. Few labels reach the slow
-// comparison.
+// classOfForeignLabel returns the class of a label in another language that ends at end. The switch keeps most labels
+// from the slow comparison.
 func (m *matcher) classOfForeignLabel(end int) keyClass {
 	s := m.text
 	foreign := false
@@ -163,8 +164,8 @@ func (m *matcher) classOfAssigned(start int, name []byte, hasQuotedName bool) ke
 	return class
 }
 
-// assigns reports whether the separator at i assigns a value. A > must end a tag, and a bracket must follow a function
-// that takes a secret.
+// assigns reports whether the separator at i assigns a value. A > must end a tag, and a bracket must follow the name of
+// a function that takes a secret.
 func (m *matcher) assigns(start, i int, name []byte) bool {
 	switch m.text[i] {
 	case '>':
@@ -239,7 +240,7 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 
 const maxName = 40
 
-// maxBlanks allows for aligned tables.
+// maxBlanks is the maximum number of blanks before a value. Aligned tables have many.
 const maxBlanks = 48
 
 // skipMarks returns the position after blanks and marks of bold or coloured text.
@@ -295,7 +296,7 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 			}
 		}
 		p++
-		if word := runEnd(s, p, maxValue, wordByte); word < p+maxValue && p < len(s) && !isAlnum(s[p]) { // without its closing quote, the quote at p may itself close an earlier text
+		if word := runEnd(s, p, maxValue, wordByte); word < p+maxValue && p < len(s) && !isAlnum(s[p]) { // the quote at p may close an earlier text
 			return hit{}
 		}
 		if p == len(s) {
@@ -338,8 +339,8 @@ func (m *matcher) bareValue(p int, class keyClass, sh shape) hit {
 	return m.checkValue(p, end, class, sh)
 }
 
-// passwordWord returns the end of a password with punctuation of lists and queries at end, such as Kx9vq&Lm42, or 0. In
-// lists, queries and calls, a name and = follow the punctuation, or no digit precedes it.
+// passwordWord returns the end of a password such as Kx9vq&Lm42, or 0. The punctuation at end may also separate items
+// of a list, query or call. There, a name and = follow the punctuation, or no digit precedes the punctuation.
 func (m *matcher) passwordWord(p, end int) int {
 	const minBase, maxLen = 4, 64
 	s := m.text

@@ -7,7 +7,8 @@ import (
 )
 
 // assignedPassword matches a password by its context: after a user name, as a passphrase, in a settings line, or as a
-// generated word. The separator is at i, the value at p. If nothing matches, the caller needs the context in sh.
+// generated word. The separator is at i, the value at p. If nothing matches, assignedPassword sets the context in sh
+// for the caller.
 func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 	s := m.text
 	if start > 0 && s[start-1] == '/' {
@@ -109,7 +110,7 @@ func (m *matcher) setting(start, end, i, p int, name []byte) hit {
 		return hit{}
 	}
 	mayEndAtBlank := hasNoBlanks && !slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '.') >= 0
-	// A name at the start of its line is a setting, and a word and a blank before a name are prose. Neither has
+	// A name at the start of its line is a setting, and a name after a word and a blank is in prose. Neither place has
 	// variables.
 	literal := hasNoBlanks && (start == 0 || m.text[start-1] == '\n') || !hasNoBlanks && start > 1 && m.text[start-1] == ' ' && isAlnum(m.text[start-2])
 	oneDot := bytes.Count(m.text[value:lineEnd(m.text, value)], []byte(".")) == 1

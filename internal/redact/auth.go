@@ -5,8 +5,8 @@ import (
 	"encoding/base64"
 )
 
-// jwt matches a JSON web token: {" in base64 and three parts (signed) or five (encrypted) between dots, or fewer at a
-// cut. The J of eyJ is at i.
+// jwt matches a JSON web token. A token begins with {" in base64, and has three parts (signed) or five parts
+// (encrypted) between dots. A cut token may have fewer. The J of eyJ is at i.
 func (m *matcher) jwt(i int) hit {
 	const minLen = 8
 	start := i - 2
@@ -29,7 +29,7 @@ func (m *matcher) jwt(i int) hit {
 		if stop == next || broken && stop-next < minLen {
 			break
 		}
-		// Other text follows a signature that is complete on one line.
+		// A signature that ends before a line break is complete, so the next line is other text.
 		if broken && !dot && dots >= 2 && !(wrapped && isMixed(m.text[next:stop]) && byteAt(m.text, stop) != ' ') {
 			break
 		}
@@ -42,7 +42,8 @@ func (m *matcher) jwt(i int) hit {
 	return hit{start, end, jwt}
 }
 
-// afterLineBreak skips a line break and indentation at i: terminals and mail programs wrap long tokens.
+// afterLineBreak returns the position after a line break and indentation at i. Terminals and mail programs wrap long
+// tokens.
 func afterLineBreak(s []byte, i int) int {
 	j := i
 	if byteAt(s, j) == '\r' {
@@ -79,8 +80,8 @@ func (m *matcher) pemOrFlag(i int) hit {
 	return m.value(end+1, class, shape{allowDots: true})
 }
 
-// pem matches a private key from BEGIN to END, or to the end of the base64. A header without a body is part of code
-// about keys.
+// pem matches a private key from BEGIN to END, or to the end of the base64. A header without a body does not match,
+// because code about keys contains such headers.
 func (m *matcher) pem(start int) hit {
 	const maxDistance, minLen = 1 << 15, 32
 	line := m.text[start:min(len(m.text), start+80)]
@@ -184,7 +185,7 @@ func (m *matcher) authScheme(i int) hit {
 const maxHeader = 512
 
 // header matches the credentials in the header value at p, from the first word that looks random. In a list of cookies,
-// they end with the list.
+// the credentials end with the list.
 func (m *matcher) header(p int, hasQuotedName bool) hit {
 	s := m.text
 	if p < len(s) && isQuote(s[p]) {
@@ -220,7 +221,8 @@ func (m *matcher) header(p int, hasQuotedName bool) hit {
 	return hit{}
 }
 
-// cookie returns the bounds of the value of the cookie at p, at most maxValue bytes. A word without a name is a value.
+// cookie returns the bounds of the value of the cookie at p. The value has at most maxValue bytes. A word without a
+// name is a value.
 func cookie(s []byte, p int) (value, end int) {
 	const maxName = 64
 	value, end = p, p
@@ -235,7 +237,8 @@ func cookie(s []byte, p int) (value, end int) {
 	return value, end
 }
 
-// headerWordEnd returns the end of the header's word at p. With separator 0, it returns the end of the header.
+// headerWordEnd returns the end of the header's word at p. If separator is 0, headerWordEnd returns the end of the
+// header.
 func headerWordEnd(s []byte, p int, separator byte) int {
 	for p < len(s) && !endsHeader(s[p]) && (separator == 0 || s[p] != separator && s[p] != ' ') {
 		p++

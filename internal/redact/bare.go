@@ -158,7 +158,8 @@ func (m *matcher) secretBeforeName(start int, class keyClass) hit {
 	return hit{}
 }
 
-// hasLink rejects most texts in a fifth of the time of the searches in secretBeforeName.
+// hasLink reports whether text contains " is " or " as ". The test rejects most texts in a fifth of the time of the
+// searches in secretBeforeName.
 func hasLink(text []byte) bool {
 	for i := len(" is"); i < len(text); i++ {
 		if text[i] == ' ' && text[i-1] == 's' && (text[i-2] == 'i' || text[i-2] == 'a') && text[i-3] == ' ' {
@@ -168,8 +169,8 @@ func hasLink(text []byte) bool {
 	return false
 }
 
-// comparedValue matches the quoted text that a test compares with the name s[start:end], as a further argument or in
-// toBe.
+// comparedValue matches the quoted text that a test compares with the name s[start:end]. The text is a further
+// argument, or the argument of toBe.
 func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	s := m.text
 	if class != secretClass {
@@ -193,8 +194,8 @@ func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	return m.checkValue(from, stop, class, shape{quoted: true})
 }
 
-// valueAlone matches the value on the line below a name that is alone on its line, or the second of two fields of a
-// row.
+// valueAlone matches the value on the line below a name that is alone on its line. In a row of two fields, valueAlone
+// matches the field after the name.
 func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 	const maxLabel = 24
 	s := m.text
@@ -268,8 +269,8 @@ func (m *matcher) labelledName(start, end int) hit {
 	return h
 }
 
-// isKeyOfVendor reports whether the word before "key" makes it a secret key, as in "Stripe key" and "my key", but not
-// in "cache key" and "public key".
+// isKeyOfVendor reports whether the word before "key" shows that the key is secret, as in "Stripe key" and "my key",
+// but not in "cache key" and "public key".
 func (m *matcher) isKeyOfVendor(start, end int) bool {
 	if start == m.lastEnd || m.text[start-1] != ' ' {
 		return false

@@ -11,7 +11,7 @@ import (
 	"precept/internal/redact"
 )
 
-// ibanLengths returns lengths by country, from the SWIFT registry.
+// ibanLengths returns the lengths of IBANs by country, from the SWIFT registry.
 func ibanLengths() map[string]int {
 	out := map[string]int{}
 	for length, codes := range map[int]string{

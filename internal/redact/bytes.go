@@ -14,7 +14,7 @@ const (
 	cryptByte   // output of crypt(3)
 	typeByte    // bytes of a type between a name and its value
 	phraseByte  // words of letters, digits, - and _, with blanks between them
-	foldByte    // first bytes of characters that fold rewrites
+	foldByte    // first bytes of characters that level.fold rewrites
 	paddingByte // quotes, brackets, blanks and symbols between a name and its separator
 )
 
@@ -84,7 +84,8 @@ func classRunEnd(s []byte, i int, class uint16) int {
 	return i
 }
 
-// runStart returns the start of the run of class bytes before end, at most maxLen long and after the last match.
+// runStart returns the start of the run of class bytes before end. The run has at most maxLen bytes, and begins after
+// the last match.
 func (m *matcher) runStart(end, maxLen int, class uint16) int {
 	start := end
 	for start > m.lastEnd && end-start < maxLen && classOf[m.text[start-1]]&class != 0 {

@@ -43,7 +43,7 @@ func (c *CleanTexts) Hits() int64 { return c.hits.Load() }
 func (c *CleanTexts) Misses() int64 { return c.misses.Load() }
 
 // digest returns the cache key and digest of a text. The cache compares digests, so that a crafted text cannot pass for
-// a different one. They depend on personal, because a text without secrets may contain personal data.
+// a different text. Key and digest depend on personal, because a text without secrets may contain personal data.
 func digest(raw []byte, personal bool) (key uint64, sum [sha256.Size]byte) {
 	sum = sha256.Sum256(raw)
 	if personal {
@@ -66,8 +66,8 @@ func (c *CleanTexts) has(key uint64, sum [sha256.Size]byte) bool {
 // UseCleanTexts makes JSONCached use the cache. Several redactors may share a cache.
 func (r *Redactor) UseCleanTexts(c *CleanTexts) { r.clean = c }
 
-// JSONCached is like JSON, for a text that other sessions are likely to send, too. For other texts, the digest would
-// add a third to the time.
+// JSONCached is like JSON, but uses the cache. Call JSONCached only for a text that other sessions are likely to send,
+// because the digest adds a third to the time of a scan.
 func (r *Redactor) JSONCached(dst, raw []byte) []byte {
 	if r.clean == nil || len(raw) < minCleanText {
 		return r.JSON(dst, raw)

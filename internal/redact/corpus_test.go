@@ -13,7 +13,7 @@ import (
 
 type generator struct {
 	kind     kind
-	checksum bool // a higher recall is required
+	checksum bool // the kind has a checksum, so a higher recall is required
 	draw     func(r *rand.Rand) string
 }
 
@@ -150,7 +150,7 @@ func jwtPart(r *rand.Rand, s string) string {
 	return strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s+draw(r, alnum, 20))), "=")
 }
 
-// shapeGenerators generate kinds that need no context.
+// shapeGenerators returns generators of values that are found without context.
 func shapeGenerators() []generator {
 	id := func(prefix, alphabet string, n int) func(*rand.Rand) string {
 		return func(r *rand.Rand) string { return prefix + draw(r, alphabet, n) }
@@ -185,7 +185,7 @@ func shapeGenerators() []generator {
 	}
 }
 
-// contextGenerators draw a text and the value in it, for kinds that need context.
+// contextGenerators returns, for kinds that need context, functions that draw a text and the value in the text.
 func contextGenerators() map[kind]func(r *rand.Rand) (text, value string) {
 	return map[kind]func(r *rand.Rand) (string, string){
 		authorization: func(r *rand.Rand) (string, string) {
@@ -254,7 +254,7 @@ func embedInJSON(r *rand.Rand, place int, text string) []byte {
 	}
 }
 
-const placeCount = 5 // of embedInJSON
+const placeCount = 5 // number of places of embedInJSON
 
 func flatten(raw []byte) string {
 	s := string(raw)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// This file finds keys by a dot, a colon, a bar or a dash between two parts.
+// This file finds keys of several parts by the dot, colon, bar, dash or underscore between two parts.
 
 // dottedKey matches the keys of Discord, Terraform Cloud, Airtable and Vault, and PASETO tokens, by the dot at i.
 func (m *matcher) dottedKey(i int) hit {

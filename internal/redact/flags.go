@@ -37,8 +37,8 @@ var shortFlags = []shortFlag{
 	{"valkey-cli", 'a', true, false},
 }
 
-// passwordFlag matches the password after the flag at i: a letter of a program in the same command, or the name of a
-// secret.
+// passwordFlag matches the password after the flag at i. The flag is a letter that shortFlags lists for a program in
+// the same command, or the name of a secret.
 func (m *matcher) passwordFlag(i int) hit {
 	letter, p := m.text[i+1], i+2
 	attached := byteAt(m.text, p) > ' '

@@ -7,7 +7,7 @@ import (
 
 // This file finds words for "password", "token" and "phone" in languages other than English.
 
-// endsInForeignPassword covers words for "password" with letters beyond ASCII.
+// endsInForeignPassword reports whether s ends in a word for "password" with letters beyond ASCII.
 func endsInForeignPassword(s []byte) bool {
 	for _, word := range [...]string{
 		"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "비번", "암호", "패스워드", "contraseña", "Contraseña", "hasło", "Hasło", "şifre", "Şifre", "mật khẩu", "Mật khẩu", "รหัสผ่าน", "كلمة المرور", "كلمة السر", "סיסמה", "סיסמא", "jelszó", "Jelszó", "κωδικός", "Κωδικός", "पासवर्ड",
@@ -20,8 +20,8 @@ func endsInForeignPassword(s []byte) bool {
 	return false
 }
 
-// endsInForeignToken covers words for "token", "access key" and "API key", but not for "key", which may be a cache key
-// or a column.
+// endsInForeignToken reports whether s ends in a word for "token", "access key" or "API key". A word for "key" alone
+// does not count, because it may mean a cache key or a column.
 func endsInForeignToken(s []byte) bool {
 	for _, word := range [...]string{
 		"令牌", "密钥", "密鑰", "秘钥", "金鑰", "トークン", "APIキー", "API キー", "シークレット", "アクセスキー", "秘密鍵", "토큰", "API 키", "API키", "비밀키", "токен", "Токен", "API-ключ", "API ключ", "ключ API", "секретный ключ", "ключ доступа",
@@ -35,7 +35,7 @@ func endsInForeignToken(s []byte) bool {
 	return false
 }
 
-// linkWords link a word for "password" or "API key" to its value.
+// linkWords lists words such as "is" that link a word for "password" or "API key" to its value.
 //
 //nolint:gochecknoglobals // read only
 var linkWords = []linkWord{
@@ -91,7 +91,7 @@ func (m *matcher) foreignLink(i int) hit {
 	return hit{}
 }
 
-// prepositions may follow the word for a secret: le mot de passe de la base est.
+// prepositions lists words that may follow the word for a secret: le mot de passe de la base est.
 //
 //nolint:gochecknoglobals // read only
 var prepositions = []string{
@@ -110,7 +110,7 @@ func hasPurpose(text []byte, name string) bool {
 	return blank && more && slices.Contains(prepositions, string(first)) && !bytes.ContainsAny(words, ".,:;!?=\n\"'`")
 }
 
-// valueAfterLink matches the value of the class at p, in quotes or up to a blank.
+// valueAfterLink matches the value of the class at p. The value is in quotes, or ends at a blank.
 func (m *matcher) valueAfterLink(p int, class keyClass) hit {
 	const maxLen = 64
 	s := m.text

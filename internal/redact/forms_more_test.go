@@ -70,7 +70,7 @@ func TestPresignedURLIsRedacted(t *testing.T) {
 	}
 }
 
-// Form rules, such as min:8, and messages in such a list are kept.
+// The rules of a web form, such as min:8, and messages in such a list are kept.
 func TestEachItemOfListOfSecretsIsRedacted(t *testing.T) {
 	token := randomText(24)
 	for in, want := range map[string]string{

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// hasBrokenPlaceholder reports whether redacted contains an incomplete placeholder that is not from the input.
+// hasBrokenPlaceholder reports whether redacted contains an incomplete placeholder that the input does not contain.
 func hasBrokenPlaceholder(input, redacted []byte) bool {
 	whole := regexp.MustCompile(`\[REDACTED:[a-z_]{1,24}:[0-9]{1,7}\]`)
 	if bytes.Contains(whole.ReplaceAll(input, nil), []byte("REDACTED")) {
@@ -19,8 +19,8 @@ func hasBrokenPlaceholder(input, redacted []byte) bool {
 	return bytes.Contains(whole.ReplaceAll(redacted, nil), []byte("REDACTED"))
 }
 
-// assertJSON fails the test unless JSON leaves raw unchanged, returns valid JSON with complete placeholders, and
-// returns that unchanged in a second pass.
+// assertJSON fails the test unless JSON leaves raw unchanged and returns valid JSON with complete placeholders. A
+// second call of JSON must return this result unchanged.
 func assertJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	before := bytes.Clone(raw)
 	out := New(true).JSON(nil, raw)

@@ -2,9 +2,9 @@ package redact
 
 import "bytes"
 
-// JSON redacts the strings and keys of the JSON text raw, also in nested JSON, and numbers that are payment cards or
-// have a key such as phone. Valid JSON stays valid. The result is raw if nothing is found, and otherwise uses dst[:0],
-// which must not overlap raw.
+// JSON redacts the strings and keys of the JSON text raw, also in nested JSON. JSON also redacts numbers that are
+// payment cards or have a key such as phone. Valid JSON stays valid. The result is raw if nothing is found, and
+// otherwise uses dst[:0], which must not overlap raw.
 func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
 	var key []byte         // of the next value
@@ -62,8 +62,8 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 	return w.result()
 }
 
-// classInList returns class if a string is an item of the open list. gap is the text between this string and the last
-// one.
+// classInList returns class if a string is an item of the open list, and otherwise noClass. gap is the text between the
+// previous string and this string.
 func classInList(class keyClass, gap, key []byte) keyClass {
 	if key != nil || string(gap) != "[" && string(gap) != "," {
 		return noClass
@@ -83,7 +83,7 @@ func trimGap(gap []byte) []byte {
 }
 
 func (r *Redactor) redactString(w *splicer, start, end int, class keyClass) {
-	const minLen = 6 // a@b.io; a value with a key may be shorter
+	const minLen = 6 // length of a@b.io; a value with a key may be shorter
 	if end-start < minLen && class == noClass {
 		return
 	}
@@ -108,7 +108,7 @@ func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 			if key != nil {
 				class = classOfKey(key)
 			}
-			if class == secretClass { // under token, a number is a count or an id
+			if class == secretClass { // a number under the key token is a count or an id
 				class = noClass
 			}
 			if out, found := r.text(w.src[i:end], class); found {
@@ -122,7 +122,7 @@ func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 	}
 }
 
-// splicer replaces ranges of src. The result is in dst. If nothing is replaced, the result is src itself.
+// splicer replaces ranges of src, and builds the result in dst. If nothing is replaced, the result is src itself.
 type splicer struct {
 	dst, src []byte
 	copiedTo int

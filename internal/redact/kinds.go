@@ -13,7 +13,7 @@ const (
 	iban
 	ssn
 	ip
-	anthropicKey // before openAIKey: its prefix begins with openAIKey's
+	anthropicKey // before openAIKey, because the prefix of openAIKey begins this prefix
 	openAIKey
 	awsKey
 	githubToken
@@ -72,8 +72,8 @@ func kindTable() [kindCount]kindRow {
 	return t
 }
 
-// addPersonalKinds adds the rows of personal data. Their anchors are checked first: the colon of an IP address must be
-// checked before the colon of an assignment.
+// addPersonalKinds adds the rows of personal data. The anchors of these rows are checked first, because the colon of an
+// IP address must be checked before the colon of an assignment.
 func addPersonalKinds(t *[kindCount]kindRow) {
 	// Four kinds share the anchor of a run of digits, so that the run is read once.
 	run := anchor{name: "digits", bytes: digits, prev: isWordBoundary, next: anyOf(digits + ".-/ "), check: (*matcher).digits}

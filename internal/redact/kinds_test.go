@@ -92,7 +92,7 @@ func TestEachAnchorAndPrefixIsNeeded(t *testing.T) {
 	}
 }
 
-// go test ./internal/redact -run Docs -update writes the table.
+// The command go test ./internal/redact -run Docs -update writes the table.
 func TestDocsTableMatchesTheKinds(t *testing.T) {
 	const file, begin, end = "../../docs/SAMPLES.md", "<!-- kinds: go test ./internal/redact -run Docs -update -->\n", "<!-- end of kinds -->\n"
 	data, err := os.ReadFile(file)
@@ -116,7 +116,7 @@ func TestDocsTableMatchesTheKinds(t *testing.T) {
 	}
 }
 
-// docsTable lists secrets and then personal data, with the first example of each kind.
+// docsTable returns a table of secrets and then personal data, with the first example of each kind.
 func docsTable() string {
 	var b strings.Builder
 	b.WriteString("| kind | detected text | example | result |\n|---|---|---|---|\n")
@@ -139,7 +139,7 @@ func docsTable() string {
 	return b.String()
 }
 
-// shortenWords keeps whole keys out of the table.
+// shortenWords shortens long words, so that the table contains no whole key.
 func shortenWords(s string) string {
 	s, _, _ = strings.Cut(s, "\n")
 	return regexp.MustCompile(`([A-Za-z0-9_+/-]{12})[A-Za-z0-9_+/-]{6,}`).ReplaceAllString(s, "$1…")

@@ -75,7 +75,7 @@ func TestPasswordInLoginOrPassphraseIsRedacted(t *testing.T) {
 	}
 }
 
-// A Chinese number must have a valid check digit. A word for such a number must precede a Japanese or Korean one.
+// A Chinese number must have a valid check digit. A Japanese or Korean number must follow a word for such a number.
 func TestNationalIdentityNumbersAreRedacted(t *testing.T) {
 	t.Parallel()
 	for text, number := range map[string]string{

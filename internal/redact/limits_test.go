@@ -52,8 +52,8 @@ func TestWordBeforeNumberDeterminesKind(t *testing.T) {
 	assertRedacted(t, "ip", "1.2.3.32", "10.1.2.3", "from 1.2.3.4", "address: 1.2.3.4", "address(1.2.3.4)", "hosted 1.2.3.4", "version of it all, or so, 203.0.113.7")
 }
 
-// A long value without brackets and spaces is redacted if it often changes between letters, digits and cases. So is a
-// long number of different digits.
+// A long value without brackets and spaces is redacted if the value often changes between letters, digits and cases. A
+// long number of different digits is redacted, too.
 func TestTokenIsRedactedByLengthAndMixture(t *testing.T) {
 	assertRedacted(t, "secret", "token="+randomText(16), "token="+randomText(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
 	assertRedacted(t, "secret", "token="+randomText(12), "token="+randomText(15)+" x", "token=123456789012345")

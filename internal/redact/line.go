@@ -9,8 +9,8 @@ import (
 // This file finds values in lines of .env, properties and YAML files, in connection strings, and in tags, where
 // punctuation and blanks belong to the value.
 
-// startsLine reports whether the name at start is the first on its line. With a colon after the name, words may precede
-// it.
+// startsLine reports whether the name at start is the first on its line. If colon is true, a colon follows the name,
+// and words may precede the name.
 func (m *matcher) startsLine(start int, colon bool) bool {
 	const maxLen = 24
 	s := m.text
@@ -48,8 +48,8 @@ func (m *matcher) isInConnection(start int) bool {
 	return false
 }
 
-// lineValue matches the password from p to the end of the line, or with mayEndAtBlank to a blank. allowDots permits
-// words with dots.
+// lineValue matches the password from p to the end of the line. If mayEndAtBlank is true, a blank may also end the
+// password. allowDots permits words with dots.
 func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 	s := m.text
 	area := s[p:min(len(s), p+maxValue)]
@@ -86,8 +86,8 @@ func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 	return hit{p, p + len(v), m.vendorOf(p, p+len(v), secret)}
 }
 
-// isSetting reports whether v, the unquoted value of a setting, is a password instead of a reference or code.
-// mayEndAtBlank and allowDots are as in lineValue.
+// isSetting reports whether v, the unquoted value of a password setting, is a literal password, and not a reference or
+// code. mayEndAtBlank and allowDots are as in lineValue.
 func isSetting(v []byte, mayEndAtBlank, allowDots bool) bool {
 	const minLen = 5
 	if len(v) < minLen || !isLiteral(v) || isPath(v) || isReference(v) || isDummy(v) || bytes.Count(v, v[:1]) == len(v) {
@@ -135,8 +135,8 @@ func hasNumberedPart(v []byte) bool {
 
 func hasDigit(v []byte) bool { return bytes.ContainsAny(v, digits) }
 
-// isPassphrase reports whether a text with blanks is a password, and not a text about passwords. withoutDigits permits
-// texts without digits.
+// isPassphrase reports whether a text with blanks is a passphrase, and not a sentence about passwords. withoutDigits
+// permits texts without digits.
 func isPassphrase(v []byte, withoutDigits bool) bool {
 	const maxSpaces = 5
 	if bytes.Count(v, []byte(" ")) > maxSpaces || bytes.ContainsAny(v, "\n\t{}") || v[0] <= ' ' || v[len(v)-1] <= ' ' {
@@ -151,16 +151,17 @@ func isPassphrase(v []byte, withoutDigits bool) bool {
 	return withoutDigits || hasDigit(v)
 }
 
-// isPassphraseName reports whether the value of a name is a passphrase of several words.
+// isPassphraseName reports whether a name, such as passphrase, stands for a password of several words.
 func isPassphraseName(name []byte) bool {
 	return startsFold(name, len(name)-len("phrase"), "phrase")
 }
 
-// Minimum numbers of words of a passphrase: after the name passphrase, and in quotes after another name.
+// A passphrase has at least minPhrase words after the name passphrase. After a different name, a passphrase is in
+// quotes and has at least minQuotedPhrase words.
 const minPhrase, minQuotedPhrase = 3, 4
 
 // phrase matches a passphrase from p to the end of the line or to a quote. A passphrase has minWords to eight words of
-// lower-case letters and digits, none of which is a common word of sentences.
+// lower-case letters and digits. None of these words may be common in sentences.
 func (m *matcher) phrase(p, minWords int) hit {
 	const maxWords, maxLen, minWord = 8, 96, 3
 	area := m.text[p:min(len(m.text), p+maxLen)]

@@ -15,8 +15,8 @@ func isStrong(v []byte) bool {
 	return bytes.ContainsAny(v[1:], strongSymbols) && hasDigit(v) && isMixed(v)
 }
 
-// isLiteral reports whether v is no variable, template or mask such as $X, ${X}, {{x}}, <x>, %X%, [x], #{x}, @x@, __x__
-// or ****.
+// isLiteral reports whether v is not a variable, template or mask such as $X, ${X}, {{x}}, <x>, %X%, [x], #{x}, @x@,
+// __x__ or ****.
 func isLiteral(v []byte) bool {
 	const opening, closing = "$%*{<([", "$%*}>)]"
 	if len(v) == 0 {
@@ -91,7 +91,7 @@ func isOwnPassword(low []byte) bool {
 }
 
 // quoteAt returns the position of the opening quote of a literal at p: N'...', @"...", b'...', String::from("...").
-// Without a quote, it returns p.
+// Without a quote, quoteAt returns p.
 func quoteAt(s []byte, p int) int {
 	if p+1 < len(s) && isQuote(s[p+1]) && strings.IndexByte("NfFbBrRuUL@$", s[p]) >= 0 {
 		return p + 1
@@ -140,8 +140,8 @@ func (m *matcher) afterType(p int) int {
 	return 0
 }
 
-// typeEnd returns the end of the run of type bytes at p, or the position of " or " in the run. The matcher keeps the
-// run, so that the run is read only once for all names of secrets in a sentence.
+// typeEnd returns the end of the run of bytes at p that may form a type (typeByte), or the position of " or " in the
+// run. The matcher keeps the run, so that the run is read only once for all names of secrets in a sentence.
 func (m *matcher) typeEnd(p int) int {
 	if p >= m.typeRun.start && p < m.typeRun.end {
 		return m.typeRun.end

@@ -20,19 +20,19 @@ func randomBase64(encoding *base64.Encoding, seed uint64, n int) string {
 	return encoding.EncodeToString(raw)[:n]
 }
 
-// assertNothingLeft fails the test if 16 successive bytes of the value are left.
+// assertNothingLeft fails the test if redacted contains 16 successive bytes of the value.
 func assertNothingLeft(t *testing.T, text, redacted, value string) {
 	t.Helper()
 	const partBytes = 16
 	for i := 0; i+partBytes <= len(value); i += partBytes / 2 {
 		if strings.Contains(redacted, value[i:i+partBytes]) {
-			t.Errorf("%.60q with a secret of %d bytes: byte %d of the secret is in the result, which has %d bytes: %.200q", text, len(value), i, len(redacted), redacted)
+			t.Errorf("%.60q with a secret of %d bytes: byte %d of the secret is in the result, which is %d bytes long: %.200q", text, len(value), i, len(redacted), redacted)
 			return
 		}
 	}
 }
 
-// AWS session tokens have 1,200 bytes, and some cookies 4,000. % stands for the secret.
+// AWS session tokens are 1,200 bytes long, and some cookies 4,000 bytes. % stands for the secret.
 func TestLongSecretIsRedactedToItsEnd(t *testing.T) {
 	for _, n := range []int{250, 500, 1000, 1010, 1023, 1024, 1025, 1030, 1200, 2047, 2050, 3000, 9000} {
 		standard, url := randomBase64(base64.StdEncoding, 1, n), "1.AXoA"+randomBase64(base64.RawURLEncoding, 2, n-6)

@@ -38,7 +38,8 @@ func (c keyClass) kind() kind {
 	}
 }
 
-// classOfKey is like classOfWord, but for a quoted key. "pass" names a password as a key, and a test result in prose.
+// classOfKey is like classOfWord, but for a quoted key. The key "pass" names a password, although the word means a test
+// result in prose.
 func classOfKey(key []byte) keyClass {
 	if len(key) == 4 && startsFold(key, 0, "pass") {
 		return passwordClass
@@ -161,8 +162,8 @@ func classOfName(n []byte) keyClass {
 	return noClass
 }
 
-// mayEndSecretName reports whether the name of a secret can end at end. The last three letters reject most names in
-// code cheaply.
+// mayEndSecretName reports whether the name of a secret can end at end. The test is cheap, because the last three
+// letters exclude most names in code.
 func mayEndSecretName(s []byte, end int) bool {
 	if end < 2 {
 		return false
@@ -180,5 +181,5 @@ func mayEndSecretName(s []byte, end int) bool {
 	return third != 0
 }
 
-// mayEndName reports whether a name with a class can end in b. The test is cheap and rejects most names.
+// mayEndName reports whether a name with a keyClass can end in b. The test is cheap and rejects most names.
 func mayEndName(b byte) bool { return nameEndings.byLast[b|0x20] != nil || isDigit(b) }

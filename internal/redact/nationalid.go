@@ -9,8 +9,9 @@ var wordsOfNationalID = []string{
 	"身份证", "身分證", "公民身份号码", "マイナンバー", "個人番号", "個人番號", "주민등록번호", "주민번호", "외국인등록번호",
 }
 
-// nationalID matches a number whose first run of digits is s[i:end]: a Chinese one of 18 characters with a birth date
-// and a check digit, or after a word for it a Japanese (12 digits) or Korean one (6 and 7).
+// nationalID matches a national identity number whose first run of digits is m.text[i:end]. A Chinese number has 18
+// characters with a birth date and a check digit. A Japanese number (12 digits) and a Korean number (6 digits, a dash,
+// 7 digits) must follow a word for such a number.
 func (m *matcher) nationalID(i, end int) hit {
 	const japan, korea, china = 12, 6, 18
 	s := m.text
@@ -57,7 +58,7 @@ func (m *matcher) namesNationalID(i int) bool {
 	return false
 }
 
-// isChineseID checks the date of birth, since 1900, and the check digit of ISO 7064, modulus 11-2.
+// isChineseID reports whether v has a date of birth since 1900 and the check digit of ISO 7064, modulus 11-2.
 func isChineseID(v []byte) bool {
 	const checks = "10X98765432"
 	century, month, day := number(v[6:8]), number(v[10:12]), number(v[12:14])

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// This file finds a password near its name: after a verb, in a table, in the arguments of a call, and before
+// This file finds a password near the word "password": after a verb, in a table, in the arguments of a call, and before
 // "is the password".
 
 func nextCell(s []byte, p int) int {
@@ -16,8 +16,8 @@ func nextCell(s []byte, p int) int {
 	return p
 }
 
-// afterName returns the position of a password after a name, or 0: in quotes as in SQL, after a word such as "is", in a
-// table, or next to the name in settings.
+// afterName returns the position of a password after a name, or 0. The password is in quotes as in SQL, after a word
+// such as "is", in the next cell of a table, or next to the name in settings.
 func (m *matcher) afterName(start, end int) int {
 	const maxDistance = 40
 	s := m.text
@@ -120,7 +120,7 @@ func afterShortName(s, name []byte, end int) int {
 	return 0
 }
 
-// afterCipherType returns the position after the digit of a cipher type, or 0. Routers write it after a name:
+// afterCipherType returns the position after the digit of a cipher type, or 0. Routers write this digit after a name:
 // "password 7 ...".
 func afterCipherType(s []byte, end int) int {
 	if byteAt(s, end) != ' ' || !isDigit(byteAt(s, end+1)) || byteAt(s, end+2) != ' ' {

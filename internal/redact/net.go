@@ -96,7 +96,8 @@ func (m *matcher) ipv4(i int) hit {
 	return hit{i, end, ip}
 }
 
-// isReservedRange reports whether v starts with a whole private or reserved range, which identifies no host.
+// isReservedRange reports whether v starts with a private or reserved range such as 10.0.0.0/8, which identifies no
+// host.
 func isReservedRange(v []byte) bool {
 	for _, network := range [...]string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "224.0.0.0/4"} {
 		if bytes.HasPrefix(v, []byte(network)) {
@@ -107,7 +108,7 @@ func isReservedRange(v []byte) bool {
 }
 
 // isVersion reports whether the numbers in s[i:end], such as 120.0.6.1, are a version, a section or an object
-// identifier. The text around them decides, and else their size: small numbers are rarely an address.
+// identifier. The text around the numbers decides. If that text is unclear, small numbers are a version.
 func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 	s := m.text
 	if i > 0 {
@@ -157,7 +158,7 @@ func (m *matcher) followsWord(i int, words string) bool {
 	return false
 }
 
-// isUpgrade covers "1.2.3.4 -> 1.2.4.0" and "from 1.2.3.4 to 1.2.4.0".
+// isUpgrade reports whether the version is part of "1.2.3.4 -> 1.2.4.0" or "from 1.2.3.4 to 1.2.4.0".
 func (m *matcher) isUpgrade(i, end int) bool {
 	const maxDistance = 12
 	after := m.text[end:min(len(m.text), end+maxDistance)]

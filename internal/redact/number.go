@@ -18,7 +18,7 @@ func (m *matcher) digits(i int) hit {
 		return hit{end: end} // most numbers end here
 	}
 	if i > 0 && (s[i-1] == '.' || s[i-1] == '-') && i > 1 && isDigit(s[i-2]) {
-		return hit{end: end} // rest of a number that did not match
+		return hit{end: end} // this is the rest of a number that did not match
 	}
 	if c == '.' && runLength <= 3 {
 		if h := m.ipv4(i); h.kind != noKind {
@@ -59,7 +59,7 @@ type groups struct {
 	digitCount int
 	size       [8]int
 	end        [8]int
-	sep        [8]byte // before each group; ( for either bracket
+	sep        [8]byte // separator before each group; ( stands for both brackets
 	groupCount int
 }
 
@@ -136,8 +136,8 @@ func (m *matcher) isOrder(i int) bool {
 	return m.class == orderClass || m.hasWordBefore(i, wordsOfOrder) && !m.hasWordBefore(i, wordsOfCard)
 }
 
-// hasCardShape reports whether groups have the sizes of a card: 4-6-5, 4-6-4, or groups of four. The caller has checked
-// the first group.
+// hasCardShape reports whether the groups of digits have the sizes of a card: 4-6-5, 4-6-4, or groups of four. The
+// caller has checked the first group.
 func hasCardShape(size []int) bool {
 	switch len(size) {
 	case 3:
@@ -232,11 +232,11 @@ func (m *matcher) ssn(i, end int) hit {
 	return hit{i, end, ssn}
 }
 
-// iban matches an IBAN, in blocks of four or in one piece: a country code, two check digits, and the country's length.
-// The first check digit is at i.
+// iban matches an IBAN, in blocks of four or in one piece. An IBAN has a country code, two check digits, and the
+// country's length. The first check digit is at i.
 func (m *matcher) iban(i int) hit {
 	s := m.text
-	noHit := hit{end: classRunEnd(s, i, digitByte)} // digits after a letter match no other kind either
+	noHit := hit{end: classRunEnd(s, i, digitByte)} // digits after a letter match no other kind
 	if i -= 2; i < 0 || isUpper(s[i]) != isUpper(s[i+1]) {
 		return noHit
 	}

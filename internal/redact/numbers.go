@@ -2,7 +2,7 @@ package redact
 
 import "hash/maphash"
 
-// Maximum counts of values that keep their placeholder number. Further values get a new one at each occurrence.
+// Maximum counts of values that keep their placeholder number. Further values get a new number at each occurrence.
 const (
 	maxNumbers        = 1 << 16 // in a Redactor without a session
 	maxSessionNumbers = 1 << 10 // in a session
@@ -17,7 +17,7 @@ type PlaceholderNumbers struct {
 	highestByKind map[kind]int // nil in most sessions
 }
 
-// NewPlaceholderNumbers returns the numbers of a session. highest is the result of Highest before the restart: further
+// NewPlaceholderNumbers returns the numbers of a session. highest is the result of Highest before a restart. Further
 // numbers are greater, so that different values never have the same number.
 func NewPlaceholderNumbers(highest map[string]int) *PlaceholderNumbers {
 	n := &PlaceholderNumbers{seed: maphash.MakeSeed(), limit: maxSessionNumbers}
@@ -25,7 +25,7 @@ func NewPlaceholderNumbers(highest map[string]int) *PlaceholderNumbers {
 	return n
 }
 
-// Raise makes further numbers greater than the highest numbers of a different replica.
+// Raise makes further numbers greater than highest, the highest numbers of a different replica.
 func (n *PlaceholderNumbers) Raise(highest map[string]int) {
 	for k, name := range kindNames {
 		if number := highest[name]; number > n.highestByKind[kind(k)] {
@@ -62,8 +62,8 @@ func (n *PlaceholderNumbers) reset() {
 	clear(n.highestByKind)
 }
 
-// number returns the number of a value. number ignores the grouping of digits in cards, phone numbers, SSNs and IBANs,
-// and the case of e-mail addresses and IBANs.
+// number returns the placeholder number of a value. number ignores the grouping of digits in cards, phone numbers, SSNs
+// and IBANs, and the case of e-mail addresses and IBANs.
 func (n *PlaceholderNumbers) number(k kind, value []byte) int {
 	var h maphash.Hash
 	h.SetSeed(n.seed)

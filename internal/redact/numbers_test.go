@@ -71,7 +71,7 @@ func TestRedactionKeepsJSONStructure(t *testing.T) {
 	})
 }
 
-// sameStructure reports whether both values have the same types and names. Otherwise path shows a difference.
+// sameStructure reports whether two values have the same types and names. If not, path is the place of a difference.
 func sameStructure(original, redacted any) (path string, ok bool) {
 	switch o := original.(type) {
 	case map[string]any:

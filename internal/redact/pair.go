@@ -2,8 +2,8 @@ package redact
 
 import "bytes"
 
-// Environments, headers and forms are lists of pairs of a name and a value: {"name": "DB_PASSWORD",
-// "value": "..."}, <add key="DbPassword" value="..."/>.
+// Environments, headers and forms may be lists of pairs of a name and a value: {"name": "DB_PASSWORD", "value": "..."},
+// <add key="DbPassword" value="..."/>.
 
 // valueOfPair matches the value of a pair named like a secret. The word "value" is at i.
 func (m *matcher) valueOfPair(i int) hit {
@@ -50,7 +50,7 @@ func (m *matcher) valueOfProperty(i int) hit {
 	return m.valueOfElement(i+1, class)
 }
 
-// valueOfEntry matches the text after <entry key="password">, and of <string> in a property list. The > is at i.
+// valueOfEntry matches the text of <entry key="password">, and of <string> in a property list. The > is at i.
 func (m *matcher) valueOfEntry(i int) hit {
 	const maxDistance = 96
 	if m.text[i-1] == 'g' {
@@ -76,7 +76,7 @@ func (m *matcher) valueOfElement(p int, class keyClass) hit {
 	return m.value(p, class, shape{literal: true})
 }
 
-// quotesAndBlanks may be around a name. The last four replace escaped quotes (see quoteMark).
+// quotesAndBlanks are characters that may be around a name. The last four replace escaped quotes (see quoteMark).
 const quotesAndBlanks = "\t \"'`\x10\x11\x12\x13"
 
 // classBefore returns the class of the name that belongs to the member "value" at i. The name is the text of a name
@@ -90,14 +90,14 @@ func (m *matcher) classBefore(i int) keyClass {
 	if n := len(before) - 1; n >= 0 && (before[n] == ':' || before[n] == '=') && isNameKey(bytes.TrimRight(before[:n], quotesAndBlanks)) {
 		return classOfKey(name)
 	}
-	// A password is left out here, because it may be any word, and the pair is less certain.
+	// The class passwordClass is left out, because a password may be any word, and the pair is less certain here.
 	if class := siblingClass(s); class.isSecret() && class != passwordClass {
 		return class
 	}
 	return objectClass(s)
 }
 
-// siblingClass returns the class of the name member in the open element at the end of s. Other members may follow the
+// siblingClass returns the class of the member "name" in the open element at the end of s. Other members may follow the
 // name: name="api.sharedSecret" type="string" value="...".
 func siblingClass(s []byte) keyClass {
 	s = s[bytes.LastIndexAny(s, "<>{}")+1:]
@@ -132,13 +132,13 @@ func lastName(s []byte) []byte {
 	return s[bytes.LastIndexFunc(s, func(r rune) bool { return r >= 0x80 || classOf[byte(r)]&nameByte == 0 })+1:]
 }
 
-// isNameKey reports whether key is the key of the name in a pair, such as name, key or headerName.
+// isNameKey reports whether key may be the member with the name of a pair, such as name, key or headerName.
 func isNameKey(key []byte) bool {
 	n := len(key)
 	return startsFold(key, n-len("name"), "name") || startsFold(key, n-len("header"), "header") || startsFold(key, n-len("key"), "key")
 }
 
-// isProse reports whether a value of class passwordClass is a sentence and not a password.
+// isProse reports whether the value of a name of class passwordClass is a sentence, and not a password.
 func isProse(class keyClass, value []byte) bool {
 	return class == passwordClass && bytes.IndexByte(value, ' ') >= 0 && !isPassphrase(value, false)
 }

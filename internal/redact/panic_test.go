@@ -9,7 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// Other panic values than runtime errors may be user data.
+// A panic value that is not a runtime error may be user data.
 func TestPanicKindOmitsUserText(t *testing.T) {
 	fault := func() (v any) {
 		defer func() { v = recover() }()

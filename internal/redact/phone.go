@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// phone matches a number at i with + and a country code, in North American form, or in any form after a word such as
-// "phone".
+// phone matches a phone number at i: a number with + and a country code, in a national form, or in any form after a
+// word such as "phone".
 func (m *matcher) phone(i int) hit {
 	s := m.text
 	start := i
@@ -146,8 +146,9 @@ func isCallID(s []byte, start int) bool {
 	return start >= len(prefix) && startsWith(s, start-len(prefix), prefix)
 }
 
-// isNorthAmerican covers [1] NXX NXX XXXX. With dashes or a bracketed area code, all digits match: invented numbers
-// such as 555-123-4567 are as common as real ones. With dots or blanks, N must be 2 to 9.
+// isNorthAmerican reports whether the groups have the form [1] NXX NXX XXXX. With dashes or a bracketed area code, all
+// digits match: invented numbers such as 555-123-4567 are as common as real ones. With dots or blanks, N must be 2 to
+// 9.
 func isNorthAmerican(g *groups, k, n int) bool {
 	size, d := g.size[:k], g.digits[:n]
 	if k > 1 && size[0] == 1 && d[0] == '1' {
@@ -160,12 +161,13 @@ func isNorthAmerican(g *groups, k, n int) bool {
 	return sep == '(' || sep == '-' || sep != '/' && d[0] >= '2' && d[3] >= '2' && isAreaCode(d)
 }
 
-// isBrazilian covers (NN) 9NNNN-NNNN and (NN) NNNN-NNNN.
+// isBrazilian reports whether the groups have the form (NN) 9NNNN-NNNN or (NN) NNNN-NNNN.
 func isBrazilian(g *groups, k int) bool {
 	return k == 3 && g.size[0] == 2 && (g.size[1] == 5 && g.digits[2] == '9' || g.size[1] == 4) && g.size[2] == 4 && g.sep[2] == '-'
 }
 
-// isTrunkNumber covers 0NN-NNNNNNNN and 0NNN-NNNNNNN (China, India) and 0N.NN.NN.NN.NN (France).
+// isTrunkNumber reports whether the groups have the form 0NN-NNNNNNNN or 0NNN-NNNNNNN (China, India), or 0N.NN.NN.NN.NN
+// (France).
 func isTrunkNumber(g *groups, k, n int) bool {
 	if g.digits[0] != '0' || g.digits[1] == '0' {
 		return false
@@ -180,20 +182,20 @@ func (m *matcher) isInBrackets(start, end int) bool {
 	return start > 1 && m.text[start-1] == '(' && m.text[start-2] == ' ' && byteAt(m.text, end) == ')'
 }
 
-// isBritishMobile covers 07NNN NNNNNN and 07NNN NNN NNN.
+// isBritishMobile reports whether the groups have the form 07NNN NNNNNN or 07NNN NNN NNN.
 func isBritishMobile(g *groups, k int) bool {
 	return g.digits[0] == '0' && g.digits[1] == '7' && g.size[0] == 5 && g.sep[1] == ' ' && (k == 2 && g.size[1] == 6 || k == 3 && g.size[1] == 3 && g.size[2] == 3)
 }
 
-// isAreaCode reports whether the North American Numbering Plan assigns such area codes: none with 9 in the middle, no
-// 37X, no 96X, and with 00 at the end only 500 to 900.
+// isAreaCode reports whether the North American Numbering Plan assigns the area code d. The plan assigns no code with 9
+// in the middle, no 37X, no 96X, and no X00 below 500.
 func isAreaCode(d []byte) bool {
 	reserved := d[1] == '9' || d[0] == '3' && d[1] == '7' || d[0] == '9' && d[1] == '6'
 	return !reserved && (d[1] != '0' || d[2] != '0' || d[0] >= '5')
 }
 
-// isIsolated reports whether no number is next to s[start:end], even in the next table cell or line. In a row,
-// 200 300 4000 is no phone number.
+// isIsolated reports whether no number is next to m.text[start:end], even in the next table cell or line. In a row of
+// numbers, 200 300 4000 is not a phone number.
 func (m *matcher) isIsolated(start, end int) bool {
 	const maxDistance = 24
 	s := m.text
@@ -213,7 +215,8 @@ func (m *matcher) isIsolated(start, end int) bool {
 	return !(start >= 2 && s[start-1] == ' ' && s[start-2] == ' ') && !(byteAt(s, end) == ' ' && byteAt(s, end+1) == ' ')
 }
 
-// hasDateShape covers dates such as 2026-01-31 and 31.01.2026, also with an hour: 2026-01-31 23.
+// hasDateShape reports whether the groups have the sizes of a date such as 2026-01-31 or 31.01.2026, also with an hour:
+// 2026-01-31 23.
 func hasDateShape(g *groups, k int) bool {
 	if k == 3 && g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 4 {
 		return true

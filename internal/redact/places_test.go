@@ -57,7 +57,7 @@ func secrets() map[string][]string {
 	return list
 }
 
-// splitMarked returns a text without marks, its secret, and the text with % in its place.
+// splitMarked returns a text without marks, the secret in the text, and the text with % in place of the secret.
 func splitMarked(text string) (in, value, want string) {
 	from := strings.Index(text, "<")
 	if strings.HasPrefix(text, "<password>") {
@@ -85,7 +85,7 @@ func TestSecretOfEachKindIsRedacted(t *testing.T) {
 	}
 }
 
-// Four levels of nested strings are read.
+// The redactor reads four levels of nested strings.
 func TestSecretInNestedJSONIsRedacted(t *testing.T) {
 	var all []string
 	for _, texts := range secrets() {
@@ -143,7 +143,7 @@ func TestHarmlessTextsAreKept(t *testing.T) {
 	}
 }
 
-// Other long base64 is not scanned.
+// The redactor does not scan other long base64.
 func TestLongBase64KeyIsRedacted(t *testing.T) {
 	long := "LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg" + strings.Repeat("QUJD", 1000)
 	if got, want := string(redact.New(false).JSON(nil, []byte(`{"data":"`+long+`"}`))), `{"data":"`+redact.Placeholder+`private_key:1]"}`; got != want {

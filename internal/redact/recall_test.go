@@ -24,7 +24,7 @@ func expandMarks(text string) string {
 	})
 }
 
-// readLines omits comments.
+// readLines returns the lines of a file without comments.
 func readLines(t *testing.T, file string) (out []string) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -40,7 +40,7 @@ func readLines(t *testing.T, file string) (out []string) {
 	return out
 }
 
-// leaks reports whether out contains half of the value, or all of a short one.
+// leaks reports whether out contains half of the value, or the whole value if the value is short.
 func leaks(out, value string) bool {
 	if half := len(value) / 2; half >= 4 {
 		return strings.Contains(out, value[:half]) || strings.Contains(out, value[half:])
@@ -48,8 +48,8 @@ func leaks(out, value string) bool {
 	return strings.Contains(out, value)
 }
 
-// Every second line of testdata/recall.txt was held out when the rules were written. The log has its misses only if
-// HELD is set.
+// Every second line of testdata/recall.txt was held out when the rules were written. The log lists the misses of these
+// lines only if HELD is set.
 func TestMostListedValuesAreRedacted(t *testing.T) {
 	floors := map[string]float64{"vendor": .93, "named": .88, "password": .8, "phone": .95, "pii": .97}
 	type count struct{ found, all int }

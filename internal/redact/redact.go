@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// maxPasses limits the passes over one string. A replacement makes a new word boundary, which can reveal a further
-// value. Ordinary text needs at most two passes; the limit bounds hostile text.
+// maxPasses limits the passes over one string. A replacement makes a new word boundary, after which a further pass may
+// find a value. Ordinary text needs at most two passes; the limit bounds hostile text.
 const maxPasses = 16
 
 const maxKnownSecrets = 32
@@ -16,8 +16,8 @@ const maxKnownSecrets = 32
 // kind are numbered in the order of their occurrence. Equal values get equal numbers until Reset, or within the session
 // given to BeginExchange.
 //
-// A secret found by its name is also found without the name until Reset or BeginExchange. Until then, its value stays
-// in memory.
+// A secret that was found by its name is also found without the name until Reset or BeginExchange. Until then, the
+// secret stays in memory.
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
@@ -26,15 +26,15 @@ type Redactor struct {
 	bufs           [2][]byte
 	input          []byte
 	numbers        *PlaceholderNumbers
-	defaultNumbers PlaceholderNumbers // used until BeginExchange sets others
+	defaultNumbers PlaceholderNumbers // used until BeginExchange sets different numbers
 	counts         [kindCount]int
 	knownSecrets   [][]byte // since Reset or BeginExchange
 	secretTable    secretTable
 	clean          *CleanTexts // may be nil
 }
 
-// New returns a redactor of secrets. If personal is true, it also redacts e-mail addresses, phone numbers, payment
-// cards, IBANs, social security numbers and IP addresses.
+// New returns a redactor of secrets. If personal is true, the redactor also replaces e-mail addresses, phone numbers,
+// payment cards, IBANs, social security numbers and IP addresses.
 func New(personal bool) *Redactor {
 	r := &Redactor{m: matcher{table: standardTable, personal: personal}, defaultNumbers: PlaceholderNumbers{seed: maphash.MakeSeed(), limit: maxNumbers}}
 	r.numbers = &r.defaultNumbers
@@ -57,7 +57,7 @@ func (r *Redactor) BeginExchange(n *PlaceholderNumbers) {
 	r.knownSecrets = r.knownSecrets[:0]
 }
 
-// Text returns s with a placeholder for each value to redact.
+// Text returns s with a placeholder for each secret, and for personal data if the Redactor replaces them.
 func (r *Redactor) Text(s string) string {
 	if s == "" {
 		return s
@@ -71,8 +71,8 @@ func (r *Redactor) Text(s string) string {
 	return string(out)
 }
 
-// Counts returns the number of replacements by kind since New, Reset, BeginExchange or DrainCounts, nil for none.
-// Repeated values count each time.
+// Counts returns the number of replacements by kind since New, Reset, BeginExchange or DrainCounts, nil for none. A
+// repeated value counts each time.
 func (r *Redactor) Counts() map[string]int {
 	var m map[string]int
 	for k, n := range r.counts {
@@ -95,7 +95,7 @@ func (r *Redactor) DrainCounts() map[string]int {
 }
 
 // text redacts one string, escaped or plain, until a pass finds nothing. The result is valid until the next call. class
-// belongs to the JSON key.
+// is the class of the string's JSON key.
 func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	buf := 0
 	for range maxPasses {
@@ -141,8 +141,8 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	return s, found
 }
 
-// replace returns s with placeholders for the hits in r.bufs[buf]. Their positions refer to unescaped, which is s after
-// depth calls of unescape, joinLines or fold.
+// replace returns s with placeholders for the hits. The result is in r.bufs[buf]. The positions of the hits refer to
+// unescaped, which is s after depth calls of unescape, joinLines or fold.
 func (r *Redactor) replace(buf int, s, unescaped []byte, hits []hit, depth int) []byte {
 	out := r.bufs[buf][:0]
 	copiedTo := 0
@@ -173,8 +173,8 @@ func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
 	return append(dst, ']')
 }
 
-// isLongBase64 reports whether s is base64 of at least 2 KiB, also in a data URL, but not a PEM block. Such an image or
-// file is scanned only under the key of a secret.
+// isLongBase64 reports whether s is base64 of at least 2 KiB, also in a data URL, but not a PEM block. Such a text is
+// an image or a file, and is scanned only under the key of a secret.
 func isLongBase64(s []byte) bool {
 	const probe = 1024
 	if len(s) < 2*probe {

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// maxKnownBytes is the number of bytes of a secret that a Redactor remembers. A word that begins with them repeats the
-// secret.
+// maxKnownBytes is the number of bytes of a secret that a Redactor remembers. A word that begins with these bytes
+// repeats the secret.
 const maxKnownBytes = 256
 
 // remember records a secret, so that it is later redacted without its name. Short values, values without digits, and
-// values of digits alone may also occur with a different meaning.
+// values of digits alone are not recorded, because they may occur with a different meaning.
 func (r *Redactor) remember(k kind, value []byte) {
 	const minLen = 6
 	if k < anthropicKey || k == privateKey || k == fragment || len(r.knownSecrets) == maxKnownSecrets || len(value) < minLen {
@@ -21,7 +21,7 @@ func (r *Redactor) remember(k kind, value []byte) {
 		value = value[bytes.IndexByte(value, ':')+1:]
 	}
 	if len(value) > maxKnownBytes {
-		if len(r.knownSecrets) >= maxKnownSecrets/2 { // the rest is for short secrets; conversations have many long signatures
+		if len(r.knownSecrets) >= maxKnownSecrets/2 { // the rest is for short secrets; long signatures are many
 			return
 		}
 		value = value[:maxKnownBytes]
@@ -51,7 +51,8 @@ func (t *secretTable) add(value []byte, number int) {
 	}
 }
 
-// scan returns the next offset at which known secrets may start, and a bit for each of them. Without any, found is 0.
+// scan returns the next offset at which known secrets may start, and a bit for each such secret. found is 0 if there is
+// no such offset.
 func (t *secretTable) scan(s []byte, i int) (offset int, found uint32) {
 	if i+len(t) > len(s) {
 		return i, 0

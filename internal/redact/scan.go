@@ -2,8 +2,8 @@ package redact
 
 import "math/bits"
 
-// hit is the range of a value in the unescaped text. Without a kind, the scan continues at end, or at the next byte if
-// end is 0.
+// hit is the range of a value in the unescaped text. A hit without a kind is not a value: the scan continues at end, or
+// at the next byte if end is 0.
 type hit struct {
 	start, end int
 	kind       kind
@@ -19,7 +19,7 @@ type matcher struct {
 	personal    bool
 	hasFoldable bool
 	openTable   openTable
-	typeRun     struct{ start, end int } // last run of type bytes; see typeEnd
+	typeRun     struct{ start, end int } // last run of typeByte; see typeEnd
 	hits        []hit
 	list        struct {
 		class keyClass
@@ -28,7 +28,7 @@ type matcher struct {
 	plainHeader struct{ start, end int } // part of a header without credentials; see header
 }
 
-// findHits returns the hits in s, valid until the next call. class belongs to the JSON key.
+// findHits returns the hits in s, valid until the next call. class is the class of the text's JSON key.
 func (m *matcher) findHits(s []byte, class keyClass) []hit {
 	m.text, m.lastEnd, m.class, m.hasFoldable, m.hits, m.openTable = s, 0, class, false, m.hits[:0], openTable{}
 	m.list.class, m.list.end = noClass, 0
@@ -59,8 +59,8 @@ func (m *matcher) findHits(s []byte, class keyClass) []hit {
 	return m.hits
 }
 
-// scan returns the next position with wanted anchors, and these anchors. scan reads all three tables for every byte,
-// because a branch would be mispredicted at every other letter.
+// scan returns the next position with wanted anchors, and a bit for each of these anchors. scan reads all three tables
+// for every byte, because a branch would be mispredicted at every other letter.
 func (t *anchorTable) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	if i >= len(s) {
 		return len(s), 0

@@ -2,18 +2,18 @@ package redact
 
 import "bytes"
 
-// This file finds secrets in tables with a heading: CSV, Markdown, the output of psql, and an SQL INSERT. A secret's
-// name in the heading marks its column. The manifest of a Kubernetes Secret is a table without a heading.
+// This file finds secrets in tables with a heading: CSV, Markdown, the output of psql, and an SQL INSERT. The name of a
+// secret in the heading marks the column. The manifest of a Kubernetes Secret counts as a table without a heading.
 
 type column struct {
-	index int // number of fields before it
+	index int // number of fields before the column
 	class keyClass
 }
 
 // openTable is the table that the scan is in. The scan stops at rows only while a table is open.
 type openTable struct {
 	rowAnchor        uint64 // 0 means no open table
-	isInsert         bool   // rows are brackets, not lines
+	isInsert         bool   // a row is a bracket, not a line
 	isManifest       bool   // rows are lines of a Kubernetes Secret
 	inSecretData     bool
 	separator        byte
@@ -90,8 +90,8 @@ func isFieldEnd(c byte) bool {
 	return false
 }
 
-// insertListStart returns the position of the bracket before the columns of an INSERT, or -1 if s[start:end] is not
-// among them.
+// insertListStart returns the position of the bracket before the columns of an INSERT, or -1 if m.text[start:end] is
+// not among these columns.
 func (m *matcher) insertListStart(start, end int) int {
 	from := max(m.lastEnd, start-maxRowBytes/2)
 	open := bytes.LastIndexByte(m.text[from:start], '(')
@@ -192,14 +192,14 @@ func (m *matcher) rowOfInsert(i int) hit {
 }
 
 // isEscapedQuote reports whether a backslash escapes the quote at i, as in 'it\'s'. In standard SQL, a value may also
-// end with a backslash: 'C:\'.
+// end with a backslash, as in 'C:\', so the next character decides.
 func (m *matcher) isEscapedQuote(i int) bool {
 	next := skipSpace(m.text[:min(len(m.text), i+1+maxBlanks)], i+1)
 	return m.text[i-1] == '\\' && next < len(m.text) && m.text[next] != ',' && m.text[next] != ')'
 }
 
-// secretInRow returns the first secret in the marked columns of s[start:stop]. A different number of fields ends the
-// table, but the end of the text may cut the row of an INSERT.
+// secretInRow returns the first secret in the marked columns of the row m.text[start:stop]. A row with a different
+// number of fields ends the table, unless the end of the text cuts the row of an INSERT.
 func (m *matcher) secretInRow(start, stop int) hit {
 	h := m.openTable
 	var found hit

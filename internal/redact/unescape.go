@@ -7,15 +7,15 @@ import (
 )
 
 // maxLevels is the depth to which JSON in JSON strings is read: a string of the body, the arguments of a tool, a
-// document in them, and one more.
+// document in the arguments, and one more.
 const maxLevels = 4
 
-// maxFolds limits how often fold rewrites a text. A URL in a URL's query needs two, and HTML in HTML in HTML
-// (&amp;amp;quot;) three.
+// maxFolds is the maximum number of times that fold rewrites a text. A URL in a URL's query needs two calls, and HTML
+// in HTML in HTML (&amp;amp;quot;) needs three.
 const maxFolds = 3
 
-// quoteMark plus the depth replaces an escaped quote. Quotes of different depths must differ, because a value ends at a
-// quote of its own depth: {"password":"a\"b"}.
+// quoteMark plus the depth of nesting replaces an escaped quote. Quotes of different depths must differ, because a
+// value ends at a quote of its own depth: {"password":"a\"b"}.
 const quoteMark = 0x10
 
 func isQuote(b byte) bool {
@@ -107,9 +107,9 @@ func (l *level) joinLines(s []byte) {
 	l.buf = append(l.buf, s[from:]...)
 }
 
-// softBreakLen returns the length of the soft line break at i, or 0. The lines around it contain no = outside
-// quoted-printable, and the first has at most 76 bytes. So TOKEN=YWJj= at the end of a line is not joined to the next
-// one.
+// softBreakLen returns the length of the soft line break at i, or 0. The lines around the break contain no = outside
+// quoted-printable, and the first line has at most 76 bytes. So TOKEN=YWJj= at the end of a line is not joined to the
+// next line.
 func softBreakLen(s []byte, i int) int {
 	const maxLine = 76
 	n := len("=\n")
@@ -138,7 +138,7 @@ func softBreakLen(s []byte, i int) int {
 }
 
 // fold rewrites percent-encoded and typographic characters as ASCII: %3D, no-break spaces, dashes, curly quotes,
-// full-width forms. fold reports whether s contains any.
+// full-width forms. fold reports whether s contains such a character.
 func (l *level) fold(s []byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {
@@ -160,7 +160,8 @@ func (l *level) fold(s []byte) bool {
 	return len(l.units) > 0
 }
 
-// foldSymbol returns the ASCII character for the w bytes at i, or the byte at i and 1.
+// foldSymbol returns the ASCII character for the w bytes at i. If these bytes are not folded, foldSymbol returns the
+// byte at i and 1.
 func foldSymbol(s []byte, i int) (c byte, w int) {
 	switch s[i] {
 	case '%':
@@ -174,7 +175,7 @@ func foldSymbol(s []byte, i int) (c byte, w int) {
 // decodeEntity returns the quote, bracket or ampersand of the HTML entity at i, and its length, or the byte at i and 1.
 func decodeEntity(s []byte, i int) (c byte, w int) {
 	const ampersand = "&amp;"
-	escaped := startsWith(s, i, ampersand) // of an entity, as in &amp;quot;
+	escaped := startsWith(s, i, ampersand) // the ampersand of an entity is escaped, as in &amp;quot;
 	for _, e := range [...]struct {
 		text string
 		c    byte

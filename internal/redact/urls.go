@@ -17,7 +17,7 @@ func (m *matcher) url(i int) hit {
 	}
 	colon, atSign, end := -1, -1, start
 scan:
-	for ; end < len(s); end++ { // no two URLs read the same bytes
+	for ; end < len(s); end++ { // the loop stops at the next URL, so no byte is read twice
 		switch c := s[end]; {
 		case c == ':' && colon < 0:
 			colon = end
@@ -27,7 +27,7 @@ scan:
 			break scan
 		}
 	}
-	if colon < 0 && atSign > start && isRandom(s[start:atSign]) { // token without a user
+	if colon < 0 && atSign > start && isRandom(s[start:atSign]) { // a token in place of user and password
 		return hit{start, atSign, m.vendorOf(start, atSign, urlCredentials)}
 	}
 	if colon < 0 || atSign <= colon+1 || !isLiteral(s[colon+1:atSign]) || isDummy(s[colon+1:atSign]) && !slices.ContainsFunc(s[colon+1:atSign], isLower) {
@@ -36,7 +36,7 @@ scan:
 	return hit{start, atSign, urlCredentials}
 }
 
-// webhooks lists starts of URLs, after the scheme, whose rest is a key.
+// webhooks lists beginnings of URLs without the scheme. The rest of such a URL is a key.
 //
 //nolint:gochecknoglobals // read only
 var webhooks = []struct {
@@ -88,7 +88,8 @@ func (m *matcher) userFlag(i int) hit {
 	return m.userPassword(p)
 }
 
-// userPassword matches user:password at p. curl accepts an empty user, and quotes around either part.
+// userPassword matches the password of user:password at p. curl accepts an empty user, and the shell accepts quotes
+// around the user or the password.
 func (m *matcher) userPassword(p int) hit {
 	const maxLen = 256
 	curl := bytes.Contains(m.command(p), []byte("curl "))
@@ -128,8 +129,8 @@ func (m *matcher) userPassword(p int) hit {
 	return hit{p, end, urlCredentials}
 }
 
-// dataSource matches the credentials before the @ at i: user:password before @tcp( or @unix( in MySQL, user/password in
-// a JDBC URL of Oracle or after sqlplus.
+// dataSource matches the credentials before the @ at i. MySQL has user:password before @tcp( or @unix(. Oracle has
+// user/password in a JDBC URL or after sqlplus.
 func (m *matcher) dataSource(i int) hit {
 	const maxLen = 128
 	start := m.runStart(i, maxLen, wordByte)

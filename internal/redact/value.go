@@ -8,10 +8,10 @@ import (
 
 type shape struct {
 	quoted             bool
-	hasQuotedName      bool // as in JSON: the text is data, not code
+	hasQuotedName      bool // the name is in quotes, as in JSON, so the text is data and not code
 	literal            bool // no variables in this context, so a plain word is a value
-	inConnectionString bool // the name is part of it
-	allowDots          bool // as after a flag
+	inConnectionString bool // the name is part of a connection string
+	allowDots          bool // the value may contain dots, as after a flag
 	afterEqualsSign    bool // a quoted word is a value, not a label
 }
 
@@ -42,8 +42,8 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	return hit{start, end, m.vendorOf(start, end, class.kind())}
 }
 
-// maxValue limits the bytes that a check reads of a value. Without the limit, a text that repeats a name without a
-// blank would take quadratic time.
+// maxValue limits the bytes that a check reads of a value. Without the limit, a text of many names and no blank would
+// take quadratic time.
 const maxValue = 1024
 
 // wholeValue extends h to the end of a value of more than maxValue bytes, of which a check reads only the first part.
@@ -96,8 +96,8 @@ func (m *matcher) vendorOf(start, end int, k kind) kind {
 	return k
 }
 
-// isPassword reports whether v is a password, after such a name. Short values count. A plain word in code is more often
-// a variable or a label.
+// isPassword reports whether v, the value of a name of class passwordClass, is a password. Short values count. A plain
+// word does not, because in code a plain word is more often a variable or a label.
 func isPassword(v []byte, sh shape) bool {
 	var letters, digits, symbols, hyphens, spaces, dots int
 	for _, c := range v {
@@ -145,7 +145,8 @@ func isPassword(v []byte, sh shape) bool {
 	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0 || random)
 }
 
-// isDataPassword reports whether v, the value of a quoted name, is a password. Nearly every short value is.
+// isDataPassword reports whether v, the value of a quoted name, is a password. Nearly every short value is a password
+// there.
 func isDataPassword(v []byte, spaces int) bool {
 	const maxLen, maxSpaces = 256, 3
 	return len(v) <= maxLen && spaces <= maxSpaces || isRandom(v)
@@ -244,8 +245,8 @@ func isRandom(v []byte) bool {
 	return distinct >= 8 && isMixed(v) && (countDigitRuns(v) >= 2 || changes*20 >= len(v)*9)
 }
 
-// isShortToken recognises tokens that isRandom misses: 12 to 15 letters and digits, with three runs of digits, or two
-// and both cases; or 15 to 32 digits.
+// isShortToken reports whether v is one of two kinds of tokens that isRandom misses. The first kind has 12 to 15
+// letters and digits, with three runs of digits, or with two runs and both cases. The second kind has 15 to 32 digits.
 func isShortToken(v []byte) bool {
 	const minLen, maxLen, minDigits, maxDigits = 12, 16, 15, 32
 	if classRunEnd(v, 0, digitByte) == len(v) {
@@ -254,8 +255,8 @@ func isShortToken(v []byte) bool {
 	return len(v) >= minLen && len(v) < maxLen && (countDigitRuns(v) >= 3 || countDigitRuns(v) == 2 && hasBothCases(v)) && classRunEnd(v, 0, alnumByte) == len(v)
 }
 
-// isUnpronounceable recognises tokens with all digits in one run, which isRandom misses, by random case and a digit, or
-// two digits and a run of consonants that words do not have.
+// isUnpronounceable reports whether v is a token with all digits in one run, which isRandom misses. Such a token has
+// random case and a digit, or two digits and a run of consonants that words do not have.
 func isUnpronounceable(v []byte) bool {
 	const minLen, minMixed, minRun, minDigits = 16, 24, 5, 2
 	if len(v) >= minMixed && hasDigit(v) && classRunEnd(v, 0, tokenByte) == len(v) && hasRandomCase(v) {

@@ -191,7 +191,7 @@ func TestRedactionOfEveryPieceIsIdempotent(t *testing.T) {
 	}
 }
 
-// assertStablePiece fails the test if a second redaction changes the piece, or JSON becomes invalid.
+// assertStablePiece fails the test if a second redaction changes the redacted piece, or if redacted JSON is invalid.
 func assertStablePiece(t *testing.T, piece string) {
 	t.Helper()
 	r := redact.New(true)
@@ -240,7 +240,7 @@ func TestKnownSecretIsRedactedWithoutName(t *testing.T) {
 	}
 }
 
-// After a restart, no number is reused for a different value.
+// After a restart, a redactor does not reuse a number for a different value.
 func TestNumbersContinueWithinSession(t *testing.T) {
 	r, other := redact.New(true), redact.New(true)
 	numbers := redact.NewPlaceholderNumbers(nil)
@@ -248,14 +248,14 @@ func TestNumbersContinueWithinSession(t *testing.T) {
 	r.Text("a@b.io")
 	r.BeginExchange(redact.NewPlaceholderNumbers(nil))
 	if got := r.Text("x@y.io"); got != "[REDACTED:email:1]" {
-		t.Errorf("another session: Text = %s, want email:1", got)
+		t.Errorf("different session: Text = %s, want email:1", got)
 	}
 	other.BeginExchange(numbers)
 	if got := other.Text("c@d.io a@b.io"); got != "[REDACTED:email:2] [REDACTED:email:1]" {
 		t.Errorf("next exchange: Text = %s, want email:2 and email:1", got)
 	}
 	r.BeginExchange(redact.NewPlaceholderNumbers(numbers.Highest()))
-	numbers.Raise(map[string]int{"email": 1}) // older state of another replica
+	numbers.Raise(map[string]int{"email": 1}) // older state of a different replica
 	if highest := numbers.Highest()["email"]; highest != 2 {
 		t.Errorf("after Raise with a lower number: got Highest = %d, want 2", highest)
 	}

@@ -7,7 +7,7 @@ const wordsOfVersion = "version ver v release build rel upgrade section chapter 
 const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr telefoonnummer mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
 	"cell celular cellulare cellphone fax call calling sms whatsapp dial contact hotline landline msisdn gsm tlf téléphone tél telef teléfono móvil movil portable rückruf fon mob ligue appelez llámame llámanos chiamami durchwahl zentrale cel ext"
 
-// Words before a number that identify its kind.
+// A word before a number may identify the number's kind.
 //
 //nolint:gochecknoglobals // read only
 var (
@@ -48,7 +48,7 @@ func (l *wordList) has(word []byte) bool {
 }
 
 // hasWordBefore reports whether a listed word starts in the 24 bytes before i, on the same line. The search stops at a
-// placeholder: [REDACTED:phone:1] must not make the next number a phone number.
+// placeholder, because [REDACTED:phone:1] must not make the next number a phone number.
 func (m *matcher) hasWordBefore(i int, words *wordList) bool {
 	const window = 24
 	s := m.text

@@ -23,8 +23,8 @@ const (
 )
 
 // Build returns the learning samples of a closed session. docs/SAMPLES.md explains their families. A session with tool
-// calls has an intent_resolution, and a dialog_response for each later user turn; one without has a dialog_response for
-// each.
+// calls has an intent_resolution, and a dialog_response for each later user turn. A session without tool calls has a
+// dialog_response for each user turn.
 //
 // For an unchanged session, Build returns identical samples with identical ids.
 func Build(s Session) []Sample {
@@ -76,9 +76,10 @@ func (h *history) dialogNumber(part int) int {
 	return part
 }
 
-// firstNumber returns the first number for the stored turns, greater than all that deleted turns can have used.
+// firstNumber returns the first number for the stored turns. The number is greater than all numbers that deleted turns
+// can have used.
 func (h *history) firstNumber() int {
-	const maxPerTurn = 1 << 16 // samples of a family
+	const maxPerTurn = 1 << 16 // maximum number of samples of a family
 	first := h.Session.Exchanges[0].Turn
 	for i := range h.Session.Exchanges {
 		first = min(first, h.Session.Exchanges[i].Turn)
@@ -194,7 +195,8 @@ func resolutionLabel(label string) string {
 	}
 }
 
-// lastOutcome ignores earlier failures, after which the session continued.
+// lastOutcome returns the outcome of the last exchange. An earlier failure does not count, because the session
+// continued.
 func lastOutcome(exchanges []*Exchange) string { return exchanges[len(exchanges)-1].Outcome }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

@@ -27,7 +27,7 @@ func newScript() *script {
 	return &script{session: sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 }
 
-// addTurn adds the new items of a request, and the reply.
+// addTurn adds an exchange with the new items of a request, and the reply.
 func (s *script) addTurn(reply sample.Reply, items ...string) *sample.Exchange {
 	turn := len(s.session.Exchanges) + 1
 	e := sample.Exchange{
@@ -78,14 +78,14 @@ func families(samples []sample.Sample) string {
 	return strings.Join(names, " ")
 }
 
-// isFailure replaces the detector.
+// isFailure is a sample.FailureFunc that replaces package detect.
 func isFailure(_, _, text string, _ int8) bool { return strings.HasPrefix(text, "error") }
 
 func TestBuildReturnsOneSampleForOneTurn(t *testing.T) {
 	tests := []struct {
 		name   string
 		turn   func(c *script)
-		want   string // family
+		want   string // family of the sample
 		output string // a part of the output
 	}{
 		{"plain chat", func(c *script) {
@@ -151,7 +151,7 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	}
 }
 
-// Without recorded items, two exchanges of one turn are no retries.
+// If no items were recorded, two exchanges of one turn are not retries.
 func TestBuildDoesNotMergeExchangesWithoutItems(t *testing.T) {
 	withoutItems := func(id string) sample.Exchange {
 		return sample.Exchange{ID: id, Session: "s", Turn: 1, At: time.Unix(1e9, 0).UTC(), Outcome: sample.Incomplete}
@@ -195,7 +195,7 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	}
 }
 
-// Without a request in the template, the summary is the whole message.
+// If the template contains no request, the summary is the whole message.
 func TestRequestSummaryOmitsTemplate(t *testing.T) {
 	const template = "Please solve this issue: @\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps"
 	for message, want := range map[string]string{

@@ -15,8 +15,8 @@ const (
 	slowMS            = 600_000 // milliseconds
 )
 
-// maxOpenFailures bounds the cost: each later call is compared with the failed calls, of which a session may have ten
-// thousand.
+// maxOpenFailures bounds the number of failed calls that each later call is compared with. A session may have ten
+// thousand failed calls.
 const maxOpenFailures = 64
 
 // corrections returns a sample for each call that worked after failed calls of the same tool with the same aim and
@@ -39,7 +39,7 @@ func (h *history) corrections() []Sample {
 			switch {
 			case f.Call.Name != s.Call.Name || !sameAim(f.Call.Args, s.Call.Args):
 				rest = append(rest, f)
-			case f.Call.Args != s.Call.Args: // with equal arguments, something else was repaired
+			case f.Call.Args != s.Call.Args: // if the arguments are equal, the cause of the failure was elsewhere
 				failed = f
 				attempts++
 			}
@@ -86,8 +86,8 @@ func sameAim(a, b string) bool {
 	return common*3 >= min(len(wa), len(wb))
 }
 
-// argWords returns at most 200 words of the argument values. Names, which all calls of a tool share, and single letters
-// say nothing about the aim.
+// argWords returns at most 200 words of the argument values. The function omits keys, which all calls of a tool share,
+// and single letters: neither show the aim.
 func argWords(args string) map[string]bool {
 	const maxWords = 200
 	if strings.HasPrefix(args, "{") {
@@ -130,7 +130,7 @@ func withoutKeys(text string) string {
 	return b.String()
 }
 
-// costReasons returns why the session counts as slow or costly, nil otherwise.
+// costReasons returns the reasons for which the session counts as slow or costly, nil for none.
 func (h *history) costReasons() []string {
 	var reasons []string
 	used := tokens(h.exchanges)

@@ -58,7 +58,7 @@ func (h *history) tools() []ChatTool {
 	return nil
 }
 
-// tools leaves out tools that the provider runs, such as a web search, which have no name.
+// tools returns the tools with a name. Tools that the provider runs, such as a web search, have none.
 func (e *Exchange) tools() (out []ChatTool) {
 	var list []struct {
 		ToolDefinition
@@ -83,7 +83,8 @@ func (e *Exchange) tools() (out []ChatTool) {
 	return out
 }
 
-// conversation returns the system prompt and the messages up to the request of exchange n, or all if n is negative.
+// conversation returns the system prompt and the messages up to the request of exchange n. If n is negative,
+// conversation returns all messages.
 func (h *history) conversation(n int) []ChatMessage {
 	list := h.messages(n)
 	for _, e := range h.exchanges {
@@ -96,7 +97,7 @@ func (h *history) conversation(n int) []ChatMessage {
 
 func (h *history) messages(n int) []ChatMessage {
 	var list []ChatMessage
-	var raw []json.RawMessage // agent's list as far as known
+	var raw []json.RawMessage // the agent's list, as far as it is known
 	for i, e := range h.exchanges {
 		from, continues := e.FirstNew, i > 0
 		switch {
@@ -123,7 +124,7 @@ func (h *history) messages(n int) []ChatMessage {
 	return list
 }
 
-// trainablePart leaves out answers at the end that were cut, aborted or failed.
+// trainablePart returns the history without cut, aborted and failed answers at the end.
 func (h *history) trainablePart() *history {
 	n := 0
 	for i, e := range h.exchanges {
@@ -140,7 +141,8 @@ func (e *Exchange) hasCompleteReply() bool {
 	return !e.Truncated && e.Outcome != Incomplete && e.Outcome != Aborted && e.Outcome != Failed
 }
 
-// repeatsReply reports whether the items repeat the last reply. They do not if the provider stores the conversation.
+// repeatsReply reports whether the items repeat the last reply. If the provider stores the conversation, the items do
+// not repeat the reply.
 func repeatsReply(items []*wire.Item) bool { return slices.ContainsFunc(items, hasModelOutput) }
 
 func chatMessages(raw []json.RawMessage, dialect string) []ChatMessage {
@@ -168,7 +170,8 @@ func appendItem(list []ChatMessage, it *wire.Item) []ChatMessage {
 	return list
 }
 
-// appendAnswer joins successive calls, which are separate in the responses dialect, into one message.
+// appendAnswer appends an answer, and joins successive calls into one message. In the responses dialect, such calls are
+// separate items.
 func appendAnswer(list []ChatMessage, text string, calls []Call) []ChatMessage {
 	if n := len(list); n > 0 && list[n-1].Role == "assistant" && len(calls) > 0 && text == "" {
 		list[n-1].ToolCalls = append(list[n-1].ToolCalls, chatCalls(calls)...)
@@ -207,8 +210,8 @@ func (s *Session) HumanFeedback() (rated, judged bool) {
 	return rated, judged
 }
 
-// Preferences returns pairs of a better and a worse answer from people's feedback. The better one corrects the worse,
-// or was approved for the same words of the user.
+// Preferences returns pairs of a better and a worse answer from people's feedback. The better answer is a correction of
+// the worse answer, or was approved for the same words of the user.
 func (s *Session) Preferences() []Preference {
 	h := s.history()
 	var out []Preference
@@ -285,8 +288,8 @@ func lastUserText(items []*wire.Item) (words string) {
 	return words
 }
 
-// contentText returns the text of a JSON string or a list of parts, and other JSON unchanged: a correction may have
-// every form.
+// contentText returns the text of a JSON string or a list of parts. Other JSON is returned unchanged, because a
+// correction may have any form.
 func contentText(raw json.RawMessage) string {
 	if len(raw) == 0 || string(raw) == "null" {
 		return ""

@@ -9,7 +9,8 @@ import (
 	"precept/internal/sample"
 )
 
-// A correction is a string, a message, or parts. Other JSON is a text, and a correction without text is ignored.
+// A correction is a string, a message, or a list of parts. Other JSON counts as text. A correction without text is
+// ignored.
 func TestPreferenceReadsEachFormOfCorrection(t *testing.T) {
 	for correction, want := range map[string]string{
 		`"better"`:             "better",
@@ -77,7 +78,7 @@ func TestCorrectionRequiresSameTarget(t *testing.T) {
 		corrects       bool
 	}{
 		{`{"path":"src/main.go"}`, `{"path":"lib/main.go"}`, true},
-		{`{"path":"src/main.go"}`, `{"path":"src/main.go"}`, false}, // the state changed, not the call
+		{`{"path":"src/main.go"}`, `{"path":"src/main.go"}`, false}, // the call is equal, so something else changed
 		{`{"query":"weather in Oslo"}`, `{"sql":"select 1 from t"}`, false},
 		{``, `{"sql":"select 1"}`, true}, // no target: may be the same
 		{`{"sql":"select 1"}`, `{}`, true},
@@ -149,7 +150,7 @@ func TestPlanOptimizationHasRatingAndRepeatedCalls(t *testing.T) {
 	t.Error("got no plan_optimization sample, want one")
 }
 
-// Of two entries with the same state, the first counts.
+// If two entries have the same state, the first counts.
 func TestSampleListsLessonWithStrongestState(t *testing.T) {
 	s := newScript()
 	s.addTurn(sample.Reply{Text: "a"}, messageJSON("user", "one")).Lessons = []sample.Lesson{

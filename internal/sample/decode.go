@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// This file reads the JSON that Encode writes, in one pass and without reflection. A close reads every exchange of a
-// session, and encoding/json, still used for other JSON, took most of its time.
+// This file reads the JSON that Encode writes, in one pass and without reflection. When a session closes, every
+// exchange is read, and encoding/json took most of that time. Other JSON is still read with encoding/json.
 
 // read reports whether Encode could have written the JSON.
 func (e *Exchange) read(data []byte) bool {
@@ -47,7 +47,7 @@ func (e *Exchange) read(data []byte) bool {
 			e.Status = d.Int()
 		case "outcome":
 			e.Outcome = d.Text()
-		case "new": // must be empty: the items are in Encoded.Items
+		case "new": // must be empty, because the items are in Encoded.Items
 			d.Array(d.Fail)
 		case "new_from":
 			e.FirstNew = d.Int()
@@ -164,7 +164,7 @@ func readList[T any](d *wire.Document, read func(*T, *wire.Document)) []T {
 	return list
 }
 
-// readTrue reads a member that Encode leaves out if false.
+// readTrue reads a member that is always true, because Encode leaves out false.
 func readTrue(d *wire.Document) bool {
 	if string(d.Raw()) != "true" {
 		d.Fail()

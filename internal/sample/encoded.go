@@ -12,10 +12,10 @@ import (
 // Encoded is the stored form of an exchange.
 type Encoded struct {
 	Data  []byte // JSON without New, System and Tools
-	Items []byte // JSON array of New; with a prompt, an array of System and Tools comes first; nil if New is nil
+	Items []byte // JSON array of New, which begins with [System, Tools] if there is a prompt; nil if New is nil
 }
 
-// Encode returns the stored form, the one that Seal made if there is one.
+// Encode returns the stored form. After Seal, Encode returns the form that Seal made.
 func (e *Exchange) Encode() Encoded {
 	if e.sealed != nil {
 		return *e.sealed
@@ -61,8 +61,8 @@ func (e *Exchange) Sealed() (enc Encoded, ok bool) {
 	return *e.sealed, true
 }
 
-// Decode returns the exchange, whose items share the memory of enc.Items. Items that are no JSON array become one
-// string, so that an unreadable document does not block the others.
+// Decode returns the exchange, whose items share the memory of enc.Items. If the items are not a JSON array, they
+// become one string, so that an unreadable document does not block the other documents.
 func (enc Encoded) Decode() (Exchange, error) {
 	var e Exchange
 	if !e.read(enc.Data) {

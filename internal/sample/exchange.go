@@ -48,13 +48,13 @@ type Exchange struct {
 	Redacted         map[string]int    `json:"redacted,omitempty"`  // replacements by kind
 	Truncated        bool              `json:"truncated,omitempty"` // the capture reached its limit
 
-	// System and Tools are those outside the agent's list. Only a session's first exchange has them, because the agent
-	// repeats them with every turn.
+	// System and Tools are the prompt and the tools outside the agent's list. Only a session's first exchange holds
+	// System and Tools, because the agent repeats them with every turn.
 	System    json.RawMessage `json:"-"`
 	Tools     json.RawMessage `json:"-"`
 	HasPrompt bool            `json:"prompt,omitempty"` // stored items begin with System and Tools; set by Encode
 
-	// Facts is stored in the session's row instead.
+	// Facts is stored in the session's row, not with the exchange.
 	Facts TurnFacts `json:"-"`
 
 	// Repeated is the number of items at the start of New that repeat earlier replies. Repeated is not stored.
@@ -73,7 +73,7 @@ type TurnFacts struct {
 	Paths string   // OptOut.PathHash of the applied patterns
 }
 
-// Lesson is the state, in a turn, of a lesson that matched, or of a rules file's section with a random decision.
+// Lesson is the state in a turn of a lesson that matched, or of a section of a rules file that may be cut at random.
 type Lesson struct {
 	Slug       string  `json:"slug"`
 	Arm        string  `json:"arm"`
@@ -81,14 +81,15 @@ type Lesson struct {
 	Propensity float64 `json:"propensity,omitempty"`
 }
 
-// ResultJudgements records which tool results of New were judged to be errors during the turn, so that the close need
-// not parse them again. ResultJudgements does not apply if New was cut afterwards to a different number of results.
+// ResultJudgements records which tool results of New were judged to be errors during the turn, so that the results need
+// not be parsed again when the session closes. If New was cut afterwards to a different number of results,
+// ResultJudgements does not apply.
 type ResultJudgements struct {
 	Results int   `json:"results"`          // number of tool results in New
 	Failed  []int `json:"failed,omitempty"` // indices among the results
 }
 
-// Reply is the model's answer. A token count that was not reported is 0 or less.
+// Reply is the model's answer. A token count is 0 or less if the upstream did not report the count.
 type Reply struct {
 	ID           string `json:"id,omitempty"`
 	Text         string `json:"text,omitempty"`
@@ -121,7 +122,7 @@ func NewID(random io.Reader) (string, error) {
 func (e *Exchange) Redact(r *redact.Redactor) {
 	r.DrainCounts()
 	redactItem := r.JSON
-	if e.FirstNew == 0 { // other sessions send the same prompt and rules files
+	if e.FirstNew == 0 { // the first items are a prompt and rules files, which other sessions send, too
 		redactItem = r.JSONCached
 	}
 	for _, text := range []*json.RawMessage{&e.System, &e.Tools} {
@@ -133,7 +134,7 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 		e.New[i] = redactItem(nil, item)
 	}
 	redactText := r.Text
-	if e.Truncated || e.Outcome == Incomplete || e.Outcome == Aborted { // the reply may end anywhere
+	if e.Truncated || e.Outcome == Incomplete || e.Outcome == Aborted { // the reply may end inside a secret
 		redactText = r.TruncatedText
 	}
 	for i := range e.Reply.Calls {

@@ -55,7 +55,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 	})
 }
 
-func TestEncodeOmitsValuesWithoutJSON(t *testing.T) {
+func TestEncodeReplacesValuesThatJSONCannotRepresent(t *testing.T) {
 	e := sample.Exchange{ID: "a", LatencyMS: math.NaN(), FirstMS: math.Inf(1), Model: "\xff\xfe broken"}
 	got, err := e.Encode().Decode()
 	if err != nil || got.ID != "a" || got.LatencyMS != 0 || got.FirstMS != 0 || got.Model != "\ufffd\ufffd broken" {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Exporter writes one JSON document per line, and holds at most one in memory. After a failed write, all later calls
-// fail, too.
+// Exporter writes one JSON document per line, and holds at most one document in memory. After a failed write, all later
+// calls fail, too.
 type Exporter struct {
 	w     *bufio.Writer
 	enc   *json.Encoder

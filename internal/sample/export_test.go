@@ -189,10 +189,10 @@ func TestUserRatingsBecomePreferences(t *testing.T) {
 	s.session.Ratings = []sample.Rating{
 		{Source: "user", Type: "rejection", Turn: 1},
 		{Source: "user", Type: "approval", Turn: 2},
-		{Source: "system", Type: "rejection", Turn: 3},                                                  // not by a user
-		{Source: "user", Type: "correction", Turn: 9, Correction: json.RawMessage(`"x"`)},               // no such turn
-		{Source: "user", Type: "correction", Turn: 3},                                                   // no answer to correct
-		{Source: "user", Type: "correction", Correction: json.RawMessage(`{"content":"a message"}`)},    // of the session: its last reply
+		{Source: "system", Type: "rejection", Turn: 3},                                    // not by a user
+		{Source: "user", Type: "correction", Turn: 9, Correction: json.RawMessage(`"x"`)}, // no such turn
+		{Source: "user", Type: "correction", Turn: 3},                                     // no answer to correct
+		{Source: "user", Type: "correction", Correction: json.RawMessage(`{"content":"a message"}`)},
 		{Source: "user", Type: "correction", Turn: 3, Correction: json.RawMessage(`{"any":["thing"]}`)}, // neither text nor message
 	}
 	got := s.session.Preferences()

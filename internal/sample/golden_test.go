@@ -74,7 +74,7 @@ func unansweredSession() sample.Session {
 	return s.session
 }
 
-// Samples are stored and exported, so every release must build the same.
+// Samples are stored and exported, so every release must build the same samples.
 func TestGoldenSamplesOfSessions(t *testing.T) {
 	for name, s := range goldenSessions() {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestGoldenSamplesOfSessions(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			want, err := os.ReadFile(file) //nolint:gosec // of this package
+			want, err := os.ReadFile(file) //nolint:gosec // a test file of this package
 			if err != nil || !bytes.Equal(want, got.Bytes()) {
 				t.Errorf("samples differ from %s (error %v), got\n%s", file, err, got.Bytes())
 			}

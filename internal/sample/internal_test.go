@@ -1,6 +1,6 @@
 package sample
 
-// Thresholds, and the text in place of a missing user message.
+// Tests use the thresholds, and the text in place of a missing user message.
 const (
 	ManyCalls          = minCostlyCalls
 	SlowMS             = slowMS

@@ -15,7 +15,7 @@ func (e *Exchange) items(previous *Reply) []*wire.Item {
 	return stored.Read()
 }
 
-// judgementsOn returns the turn's judgements on the results of items, nil if their number differs.
+// judgementsOn returns the turn's judgements on the results of items, nil if the number of results differs.
 func (e *Exchange) judgementsOn(items []*wire.Item) *ResultJudgements {
 	results := 0
 	for _, it := range items {
@@ -43,7 +43,7 @@ func hasModelOutput(it *wire.Item) bool {
 }
 
 // Some agents write calls and results as text. An Event represents such a call, but a conversation contains the text
-// itself, so the following functions leave the call out.
+// itself. The following functions therefore leave out calls and results in text.
 
 func nativeCalls(it *wire.Item) []Call {
 	var out []Call
@@ -59,7 +59,8 @@ func nativeResults(it *wire.Item) []wire.Result {
 	return slices.DeleteFunc(slices.Clone(it.Results), func(r wire.Result) bool { return r.InUserText })
 }
 
-// messageText returns an item's text. Next to results, text other than the person's words is a note of the agent.
+// messageText returns an item's text. If an item has results, text other than the person's words is a note of the
+// agent, and is left out.
 func messageText(it *wire.Item) string {
 	if it.Role == wire.RoleTool || it.Role == wire.RoleUser && it.UserText == "" && len(nativeResults(it)) > 0 {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Lessons are matched against this text, which omits what agents add.
+// Lessons are matched against this text, which omits the text that agents add.
 func TestSampleUserTextMatchesWireUserText(t *testing.T) {
 	for _, content := range []string{
 		`"fix it"`, `"<system-reminder>be brief</system-reminder>\nfix it"`, `"<ide_selection>x</ide_selection>fix it"`, `"<task-notification>done</task-notification>"`,
@@ -48,8 +48,8 @@ func TestSessionContainsEachCallThatWireReads(t *testing.T) {
 	const shell = `"command":["ls","-l"]`
 	for _, tc := range []struct {
 		name, dialect string
-		items         []string     // of the second turn
-		reply         sample.Reply // of the first turn
+		items         []string     // items of the second turn
+		reply         sample.Reply // reply of the first turn
 		want          string
 		tools         int
 	}{
@@ -90,7 +90,7 @@ func TestSessionContainsEachCallThatWireReads(t *testing.T) {
 	}
 }
 
-// The Responses API accepts a string instead of a list.
+// The Responses API accepts a string in place of a list of items.
 func TestStringInputIsUserText(t *testing.T) {
 	s := newScript()
 	s.addTurn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
@@ -155,7 +155,7 @@ func TestReusedCallIDIsNewCall(t *testing.T) {
 	}
 }
 
-// References and reasoning items are omitted.
+// The reader omits references and reasoning items.
 func TestReaderReturnsUnknownItemsAsReceived(t *testing.T) {
 	s := newScript()
 	e := s.addTurn(sample.Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
@@ -189,8 +189,8 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	}
 }
 
-// Each reply is one event, although the next request repeats it. A call has only its first result, and a result without
-// a call is omitted.
+// Each reply is one event, although the next request repeats the reply. A call has only its first result, and a result
+// without a call is omitted.
 func TestEventsIncludeMessagesBeforeFirstRecordedTurn(t *testing.T) {
 	s := newScript()
 	s.addTurn(sample.Reply{Text: "It is a."},

@@ -8,12 +8,12 @@ import (
 	"precept/internal/wire"
 )
 
-// Message is one part of a turn in a form for people.
+// Message is one part of a turn, for display to a person.
 type Message struct {
 	Role     string // system, tools, user, assistant, call or result
-	Text     string // text of the part; of a result, the tool's output
+	Text     string // text of the part; for a result, the tool's output
 	UserText string // the person's own words, without the blocks that agents add
-	Call     Call   // the call; of a result, its call, or only the id
+	Call     Call   // the call; for a result, its call, or only the call's id
 	IsError  int8   // result: +1 error, -1 success, 0 no flag
 }
 
@@ -34,8 +34,8 @@ type MessageReader struct {
 // NewMessageReader returns a reader for one session.
 func NewMessageReader() *MessageReader { return &MessageReader{calls: map[string]Call{}} }
 
-// Request returns the tools and the system prompt, if any, and the new items without the last reply. An unreadable item
-// becomes a message with its JSON.
+// Request returns messages for the tools and the system prompt, if any, and for the new items without the last reply.
+// An unreadable item becomes a message with the item's JSON.
 func (r *MessageReader) Request(e *Exchange) []Message {
 	var out []Message
 	if len(e.Tools) > 0 {

@@ -11,7 +11,7 @@ import (
 // Families of samples.
 const (
 	IntentResolution = "intent_resolution" // a task carried out with tools
-	DialogResponse   = "dialog_response"   // words in answer to the user's
+	DialogResponse   = "dialog_response"   // an answer to the user in words
 	ErrorCorrection  = "error_correction"  // a failed call and a different one that worked
 	PlanOptimization = "plan_optimization" // a slow or costly session
 )
@@ -42,7 +42,7 @@ type Sample struct {
 	Meta      map[string]any `json:"meta"`
 }
 
-// Feedback is the rating of a sample, Unrated without one.
+// Feedback is the rating of a sample. Without a rating, Feedback is Unrated.
 type Feedback struct {
 	Source       string         `json:"source"` // user | system
 	Type         string         `json:"type"`   // approval | rejection | correction | score
@@ -55,8 +55,8 @@ func Unrated() Feedback {
 	return Feedback{Source: "system", Type: "score", Details: map[string]any{"rated": false}}
 }
 
-// deriveID returns the id of the nth sample of a family in a session, a UUID v4 from SHA-256. Samples that are built
-// again, after a crash or late feedback, must keep their id: otherwise the store would hold them twice.
+// deriveID returns the id of the nth sample of a family in a session, a UUID v4 from SHA-256. A sample that is built
+// again, after a crash or late feedback, must keep its id. Otherwise the store would hold the sample twice.
 func deriveID(tenant, session, family string, n int) string {
 	h := sha256.New()
 	for _, part := range []string{"precept sample", tenant, session, family, strconv.Itoa(n)} {

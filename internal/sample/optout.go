@@ -16,7 +16,8 @@ import (
 	"precept/internal/wire"
 )
 
-// OptOut decides which content must not be stored. The zero value permits all. An OptOut is safe for concurrent use.
+// OptOut decides which content must not be stored. The zero value permits all content. An OptOut is safe for concurrent
+// use.
 type OptOut struct {
 	paths           []pathPattern
 	pathHash        string // see PathHash
@@ -25,11 +26,11 @@ type OptOut struct {
 
 type pathPattern struct {
 	glob    string
-	literal string // in every matching path; excludes most arguments without parsing; may be ""
+	literal string // every matching path contains this text, so most arguments need no parsing; may be ""
 }
 
-// NewOptOut returns the opt-outs of paths, agents and tenants: globs in doublestar syntax that ignore case. The error
-// names an invalid glob.
+// NewOptOut returns the opt-outs of paths, agents and tenants. The arguments are globs in doublestar syntax that ignore
+// case. The error names an invalid glob.
 func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 	o := &OptOut{}
 	for _, p := range paths {
@@ -70,8 +71,8 @@ func matchesAny(globs []string, name string) bool {
 // UnknownArgs stands for arguments that precept does not have.
 const UnknownArgs = "\x00unknown"
 
-// PathHash returns a hash of the path patterns, "" for none. An exchange with a different hash may name a path that is
-// opted out now.
+// PathHash returns a hash of the path patterns, "" for none. An exchange that was stored under a different hash may
+// name a path that is opted out now.
 func (o *OptOut) PathHash() string {
 	if o == nil {
 		return ""
@@ -92,9 +93,9 @@ func hashGlobs(paths []pathPattern) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// NamesPath reports whether a tool's arguments name an opted-out path. NamesPath reads the strings of JSON, also in
-// strings, and the words of commands. Each word counts as a path: a false hit only loses an exchange, but a miss stores
-// content that must not be stored.
+// NamesPath reports whether a tool's arguments name an opted-out path. NamesPath reads the strings of JSON, nested
+// JSON, and the words of commands. Each word counts as a path, because a false hit only loses an exchange, but a miss
+// stores content that must not be stored.
 func (o *OptOut) NamesPath(args string) bool {
 	return o.mayNamePath([]byte(args)) && o.textNamesPath(args, 0)
 }
@@ -107,7 +108,7 @@ func (o *OptOut) ExchangeNamesPath(x *Exchange) bool {
 	return slices.ContainsFunc(x.Reply.Calls, func(c Call) bool { return o.NamesPath(c.Args) }) || slices.ContainsFunc(x.New, o.itemNamesPath)
 }
 
-// itemNamesPath checks the calls of an item, or its whole text if it cannot be parsed.
+// itemNamesPath checks the calls of an item. If the item cannot be parsed, itemNamesPath checks the whole text.
 func (o *OptOut) itemNamesPath(item json.RawMessage) bool {
 	calls, ok := wire.CallsIn(item)
 	if !ok {
@@ -116,8 +117,8 @@ func (o *OptOut) itemNamesPath(item json.RawMessage) bool {
 	return slices.ContainsFunc(calls, func(call []byte) bool { return o.mayNamePath(call) && o.textNamesPath(string(call), 0) })
 }
 
-// mayNamePath is a cheap test that does not decode args, which may contain a whole file. An escape such as \u002e may
-// hide the literal of a pattern.
+// mayNamePath is a cheap test before NamesPath. The test does not decode args, which may contain a whole file. With an
+// escape such as \u002e, which may hide the literal of a pattern, the result is true.
 func (o *OptOut) mayNamePath(args []byte) bool {
 	if bytes.Contains(args, []byte(`\u`)) {
 		return len(o.paths) > 0
@@ -127,7 +128,8 @@ func (o *OptOut) mayNamePath(args []byte) bool {
 	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return bytes.Contains(flat, []byte(p.literal)) })
 }
 
-// appendLower returns text in lower case. dst can be on the stack, because most texts are ASCII and short.
+// appendLower returns text in lower case, appended to dst if the text is ASCII. Most texts are short, so dst may be a
+// buffer on the stack.
 func appendLower(dst, text []byte) []byte {
 	for _, c := range text {
 		if c >= utf8.RuneSelf {
@@ -171,8 +173,9 @@ func (o *OptOut) valueNamesPath(v any, depth int) bool {
 	return false
 }
 
-// matchesInText reports whether a lower-case text names a matching path: as a whole, because names may contain blanks,
-// between blanks or a shell's marks, or as a run of characters of plain file names.
+// matchesInText reports whether a lower-case text names a matching path. The path may be the whole text, because names
+// may contain blanks. The path may also be a word between blanks or a shell's marks, or a run of characters of plain
+// file names.
 func (p pathPattern) matchesInText(flat string) bool {
 	const maxPath = 4096
 	if len(flat) <= maxPath && p.matches(flat) {
@@ -188,8 +191,8 @@ func (p pathPattern) matchesInText(flat string) bool {
 	return false
 }
 
-// mayMatch is a cheap test. secrets/** also matches the word "secrets", which is frequent in prose, so a pattern with a
-// slash requires one in the word.
+// mayMatch is a cheap test before matches. The pattern secrets/** also matches the word "secrets", which is frequent in
+// prose. So a pattern with a slash requires a slash in the word.
 func (p pathPattern) mayMatch(w string) bool {
 	return strings.Contains(w, p.literal) && (strings.IndexByte(w, '/') >= 0 || strings.IndexByte(strings.TrimPrefix(p.glob, "**/"), '/') < 0)
 }
@@ -244,7 +247,7 @@ func (p pathPattern) isNameBreak(r rune) bool {
 
 // literalOf returns the longest run of a glob without meta characters, "" if matching paths share no text.
 func literalOf(glob string) string {
-	if strings.ContainsAny(glob, "{[\"<>&") { // alternatives share no text, and JSON may escape the other characters
+	if strings.ContainsAny(glob, "{[\"<>&") { // alternatives share no text, and JSON may escape a quote, <, > and &
 		return ""
 	}
 	best := ""

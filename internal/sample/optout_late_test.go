@@ -8,7 +8,7 @@ import (
 	"precept/internal/sample"
 )
 
-// conversation returns exchanges whose second turn reads prod.env. With repeatHistory, requests repeat the previous
+// conversation returns exchanges. The second turn reads prod.env. With repeatHistory, requests repeat the previous
 // reply.
 func conversation(dialect string, repeatHistory bool) []sample.Exchange {
 	user := func(text string) json.RawMessage {
@@ -57,8 +57,8 @@ func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 	}
 }
 
-// A sample without stored exchanges is hidden, unless the current patterns were applied to the session. Then the texts
-// of the sample decide.
+// A sample without stored exchanges is hidden, unless the current patterns were applied to the session. In that case,
+// the texts of the sample decide.
 func TestHidesSampleOfHiddenOrUncheckedExchanges(t *testing.T) {
 	t.Parallel()
 	o, list := newOptOut(t, "*.env"), conversation("chat", true)

@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-// newOptOut also opts out the agents ci-* and the tenant Acme.
+// newOptOut returns an OptOut of the paths, the agents ci-* and the tenant Acme.
 func newOptOut(t testing.TB, paths ...string) *sample.OptOut {
 	t.Helper()
 	o, err := sample.NewOptOut(paths, []string{"ci-*"}, []string{"Acme"})
@@ -142,7 +142,7 @@ func FuzzOptOut(f *testing.F) {
 	})
 }
 
-// The text of a message does not count.
+// A path in the text of a message does not count.
 func TestExchangeNamesPathFindsPathsInAllCalls(t *testing.T) {
 	o := newOptOut(t, "*.env")
 	item := func(s string) sample.Exchange {

@@ -13,9 +13,9 @@ import (
 	"precept/internal/sample"
 )
 
-// drawnTurn is a user message or results, and the reply.
+// drawnTurn is a user message or tool results, and the reply.
 type drawnTurn struct {
-	userMessage string   // or "" after calls
+	userMessage string   // "" after calls
 	results     []string // of the previous turn's calls
 	text        string   // of the reply
 	calls       []sample.Call
@@ -51,7 +51,7 @@ func drawTurns() *rapid.Generator[[]drawnTurn] {
 	})
 }
 
-// newItems returns the previous reply, and then the new input.
+// newItems returns the items of the previous reply, and then the new input.
 func newItems(dialect string, previous *drawnTurn, turn *drawnTurn) (out []json.RawMessage) {
 	add := func(v any) {
 		raw, _ := json.Marshal(v)

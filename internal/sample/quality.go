@@ -8,7 +8,7 @@ import (
 // Filter selects samples. An empty field does not restrict.
 type Filter struct {
 	From, To time.Time // From <= created_at < To
-	Quality  []string  // labels; "unrated" without a rating
+	Quality  []string  // labels; "unrated" selects samples without a rating
 	Families []string
 	Tenant   string
 	Lesson   string // slug of a lesson injected in an exchange of the sample
@@ -37,7 +37,8 @@ func (f *Filter) Match(tenant string, s *Sample) bool {
 	return f.Lesson == "" || hasLesson(s.Meta["lessons"], f.Lesson)
 }
 
-// hasLesson reports whether v, the value of meta.lessons, contains the lesson as injected. v may be decoded JSON.
+// hasLesson reports whether v, the value of meta.lessons, contains the lesson with the state injected. v may be decoded
+// JSON.
 func hasLesson(v any, slug string) bool {
 	switch list := v.(type) {
 	case []Lesson:
@@ -89,7 +90,7 @@ func (q *Quality) Add(s *Sample) {
 	}
 }
 
-// Rates holds shares of the rated samples in [0,1]. OK is false without any.
+// Rates holds shares of the rated samples in [0,1]. OK is false without a rated sample.
 type Rates struct {
 	Approval   float64 `json:"approval_rate"`
 	Correction float64 `json:"correction_rate"`

@@ -11,9 +11,9 @@ const (
 	minAcceptableScore = 0.4
 )
 
-// ratingFor returns the feedback and review label for the turns from..to, or for all if from is 0. includeSession also
-// counts ratings of the whole session. A person's rating precedes a verifier's, then implicit feedback; the latest
-// decides.
+// ratingFor returns the feedback and review label for the turns from..to, or for all turns if from is 0. With
+// includeSession, ratings of the whole session also count. A person's rating precedes a verifier's rating, which
+// precedes implicit feedback. Of equal sources, the latest rating decides.
 func (h *history) ratingFor(from, to int, includeSession bool) (Feedback, string) {
 	var best *Rating
 	count := 0
@@ -33,7 +33,7 @@ func (h *history) ratingFor(from, to int, includeSession bool) (Feedback, string
 		return Unrated(), NotReviewed
 	}
 	rating := *best
-	if rating.Turn != 0 && h.ratedIndex(&rating) < 0 { // h lacks the turn, which may have opted out: its words are dropped
+	if rating.Turn != 0 && h.ratedIndex(&rating) < 0 { // h lacks the turn, which may have opted out
 		rating.Comment, rating.Correction, rating.Details = "", nil, nil
 	}
 	return rating.feedback(count), rating.reviewLabel()
@@ -50,7 +50,7 @@ func sourceRank(r *Rating) int {
 	}
 }
 
-// feedback returns the MPLP form, with the source system for implicit feedback.
+// feedback returns the rating in MPLP's form. Implicit feedback has the source system.
 func (r *Rating) feedback(count int) Feedback {
 	f := Feedback{Source: "system", Type: r.Type, QualityLabel: r.label(), Details: map[string]any{"rated": true, "score": r.score()}}
 	if r.Source == "user" {
@@ -77,7 +77,7 @@ func (r *Rating) feedback(count int) Feedback {
 	return f
 }
 
-// score returns the reward, 0 to 1. An approval without a score counts as 1.
+// score returns the reward from 0 to 1. An approval without a score counts as 1.
 func (r *Rating) score() float64 {
 	switch {
 	case r.Type == "approval" && r.Score == 0:
@@ -124,8 +124,8 @@ func (r *Rating) reviewLabel() string {
 	}
 }
 
-// qualityScore returns the rating's score. Without one, the last outcome decides: 0.5 if complete, 0 for an error, 0.25
-// otherwise. A loop warning subtracts 0.1, except after an error.
+// qualityScore returns the rating's score. Without a rating, the last outcome decides: 0.5 if complete, 0 for an error,
+// 0.25 otherwise. A loop warning subtracts 0.1, except after an error.
 func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	if score, ok := f.Details["score"].(float64); ok {
 		return score
@@ -143,15 +143,16 @@ func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	return q
 }
 
-// unchangedCallFeedback is for an unrated corrected call that worked as the model wrote it. A call that worked may be
-// unwanted, so the label is not good.
+// unchangedCallFeedback returns the feedback for an unrated corrected call that was executed as the model wrote the
+// call, and worked. A call that worked may be unwanted, so the label is only acceptable.
 func unchangedCallFeedback() Feedback {
 	return Feedback{Source: "system", Type: "score", QualityLabel: Acceptable, Details: map[string]any{
 		"rated": true, "score": 0.5, "implicit": true, "rule": "executed_unchanged",
 	}}
 }
 
-// sameArgs compares JSON, because agents encode arguments again when they send the history.
+// sameArgs reports whether two arguments are equal as JSON values. Agents encode arguments again when they send the
+// history.
 func sameArgs(a, b string) bool {
 	if a == b {
 		return true

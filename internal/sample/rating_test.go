@@ -138,7 +138,7 @@ func TestFilterMatchesEachCriterion(t *testing.T) {
 	}
 }
 
-// A user's rating takes precedence.
+// A user's rating precedes this label.
 func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		sentBack string // arguments in the next request
@@ -177,7 +177,7 @@ func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
 	}
 }
 
-// Feedback on an opted-out turn only adds its score.
+// The sample has only the score of feedback on an opted-out turn.
 func TestSampleOmitsFeedbackTextOnOptedOutTurn(t *testing.T) {
 	t.Parallel()
 	s := sample.Session{

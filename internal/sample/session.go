@@ -10,8 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-// FailureFunc reports whether a tool's result is an error. isError is the agent's flag: +1 error, -1 success, 0 none.
-// FailureFunc is a parameter, because this package must not import package detect.
+// FailureFunc reports whether a tool's result is an error. isError is the agent's flag: +1 error, -1 success, 0 no
+// flag. Callers pass the function, because this package must not import package detect.
 type FailureFunc func(tool, args, text string, isError int8) bool
 
 // Session is a closed session, from which samples are built.
@@ -30,12 +30,13 @@ type Rating struct {
 	Score      float64
 	Label      string // Good, Acceptable, Poor or empty
 	Comment    string
-	Correction json.RawMessage // right answer
+	Correction json.RawMessage // the right answer, for a correction
 	Details    json.RawMessage
 	Turn       int // rated turn; 0 means the whole session
 }
 
-// userTurn is the exchange with the user's words, and those in which the agent then worked on them.
+// userTurn holds the user's words, the exchange with these words, and the exchanges in which the agent then worked on
+// them.
 type userTurn struct {
 	userText  string
 	exchanges []*Exchange
@@ -44,10 +45,10 @@ type userTurn struct {
 type history struct {
 	Session    *Session
 	exchanges  []*Exchange    // in order, without failed attempts that the agent repeated
-	items      [][]*wire.Item // of each of exchanges
+	items      [][]*wire.Item // items of each exchange
 	userTurns  []userTurn
 	events     []Event
-	newestCall map[string]int // in events, by id
+	newestCall map[string]int // index in events by call id
 	steps      []*Event       // calls among events
 	loops      int            // loop warnings
 }
@@ -75,7 +76,8 @@ func (s *Session) history() *history {
 	return h
 }
 
-// isRetry reports whether later repeats e. isRetry fails if the program ended before it recorded the turn's items.
+// isRetry reports whether later repeats e. If the program ended before it recorded the turn's items, isRetry returns
+// false.
 func isRetry(later, e *Exchange) bool {
 	return e.FirstNew+len(e.New) > 0 && later.Turn == e.Turn && later.FirstNew == e.FirstNew &&
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
@@ -122,8 +124,8 @@ func (h *history) addMessage(role, text string, turn int) {
 	}
 }
 
-// addCall adds a call once, although it occurs in the reply and again in the history. After its result, different
-// arguments make a new call, because some servers reuse ids.
+// addCall adds a call once, although the call occurs in the reply and again in the history. After the call's result,
+// the same id with different arguments is a new call, because some servers reuse ids.
 func (h *history) addCall(c Call, turn int) {
 	if i, seen := h.newestCall[c.ID]; seen && c.ID != "" {
 		s := &h.events[i]
@@ -137,7 +139,8 @@ func (h *history) addCall(c Call, turn int) {
 	h.events = append(h.events, Event{Turn: turn, Role: EventCall, Call: c})
 }
 
-// addResult adds a result to the newest call with its id, unless that has one. index is for judgements.
+// addResult adds a result to the newest call with its id, unless that call has a result. index is the result's index in
+// judgements.
 func (h *history) addResult(r *wire.Result, judgements *ResultJudgements, index int) {
 	i, ok := h.newestCall[r.CallID]
 	if !ok || h.events[i].Answered {

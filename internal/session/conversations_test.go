@@ -19,7 +19,7 @@ type dialogue struct {
 	history  []string
 	replies  int
 	inFlight *session.Resolved
-	id       session.ID // of the first request
+	id       session.ID // session of the first request
 }
 
 // simulation simulates agents with one credential. stored holds sessions by echo key: the hash of an id or a text that
@@ -82,7 +82,7 @@ func (s *simulation) answer(x *dialogue, text bool) {
 	}
 }
 
-// pick draws a conversation that fits, or nil.
+// pick draws a conversation that fits, or returns nil.
 func (s *simulation) pick(fits func(x *dialogue) bool) *dialogue {
 	var candidates []*dialogue
 	for _, x := range s.dialogues {
@@ -96,7 +96,8 @@ func (s *simulation) pick(fits func(x *dialogue) bool) *dialogue {
 	return rapid.SampledFrom(candidates).Draw(s.T, "conversation")
 }
 
-// Some agents have the same first message. Requests fail, histories are edited or shortened, and precept restarts.
+// In the simulation, some agents have the same first message, requests fail, histories are edited or shortened, and
+// precept restarts.
 func TestEachConversationHasOneSession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := &simulation{T: t, now: testStart, stored: map[session.EchoKey][]session.ID{}}

@@ -11,7 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Both replicas write their copies or read the stored record, in every order.
+// Two replicas write their copies or read the stored record, in random order.
 func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		stored := newRun("ci-1", testStart)
@@ -72,7 +72,7 @@ func TestMergeUnitAddsSubAgentCountsOfBothReplicas(t *testing.T) {
 	for _, later := range []time.Duration{-time.Second, time.Second} {
 		local, remote := newRecord("s"), newRecord("s")
 		local.Unit.Replica, remote.Unit.Replica = "a", "b"
-		local.AddTotals(trial.Totals{Turns: 3}) // before the first sub-agent, known to both
+		local.AddTotals(trial.Totals{Turns: 3}) // turns before the first sub-agent, which both replicas know
 		remote.AddTotals(trial.Totals{Turns: 3})
 		local.AddMember(newRecord("m1"))
 		remote.AddMember(newRecord("m1"))

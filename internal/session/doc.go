@@ -7,6 +7,6 @@
 //     blocks with anchors.
 //   - Quotes recognise side requests, which show a conversation in one text.
 //
-// A wrong session mixes two experiments and breaks the provider's prompt cache. So an uncertain request
-// (few-shot examples, repeated call ids, identical beginnings) gets a new session.
+// A request in the wrong session mixes two experiments and breaks the provider's prompt cache. So a request that fits
+// several sessions (few-shot examples, repeated call ids, identical beginnings) gets a new session.
 package session

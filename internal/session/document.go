@@ -13,8 +13,8 @@ import (
 // unknown fields. A new meaning of a field needs a new version.
 const documentVersion = 2
 
-// document is a record as JSON. Unit is always written: programs that know only version 1 expect a string under that
-// key, and fail to decode. Otherwise these programs would replace the real record by an empty one.
+// document is a record as JSON. Unit is always written. Programs that know only version 1 expect a string under the key
+// "unit", and fail to decode the record. Otherwise these programs would replace the real record by an empty record.
 type document struct {
 	Version    int              `json:"version"`
 	Identity   Identity         `json:"identity"`
@@ -62,7 +62,7 @@ func Decode(id ID, data []byte) (*Record, error) {
 		return nil, fmt.Errorf("session: decode record of %s (written by another version, or damaged; the session is treated as unknown): %w", id, err)
 	}
 	var d document
-	err := json.Unmarshal(data, &d) // sets d.Version even if another field has the wrong type
+	err := json.Unmarshal(data, &d) // sets d.Version even if a different field has the wrong type
 	switch {
 	case d.Version > documentVersion:
 		return fail(fmt.Errorf("version %d is newer than %d", d.Version, documentVersion))
@@ -77,8 +77,8 @@ func Decode(id ID, data []byte) (*Record, error) {
 	return r, nil
 }
 
-// Row returns the record's row for a store. clean removes secrets and personal data from the client's texts; calls for
-// whose arguments it returns false are omitted.
+// Row returns the record's row for a store. clean removes secrets and personal data from the client's texts. If clean
+// returns false for a call's arguments, Row omits the call.
 func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
 	d := r.document()
 	d.Identity.Name, _ = clean(r.Identity.Name)
@@ -88,7 +88,7 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 	for _, id := range r.Thread.CallOrder {
 		c := r.Thread.Calls[id]
 		if kept, ok := clean(id); !ok || kept != id {
-			continue // a redacted id finds no call
+			continue // a call with a redacted id could not be found
 		}
 		args, ok := clean(c.Args)
 		if !ok {
@@ -111,8 +111,8 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 	return Row{Tenant: identity.Tenant, ID: identity.ID, Started: identity.Started, Seen: identity.Seen, Closed: r.State.Closed, StartedOffline: r.State.StartedOffline, IsUnit: r.IsShared(), Data: data}, nil
 }
 
-// removeHidden removes data derived from the text of hidden turns: hashes, blocks anchored by a hash, calls and
-// results. Numbers and random assignments remain.
+// removeHidden removes data that was derived from the text of hidden turns (see IsHidden): hashes, blocks anchored by a
+// hash, calls and results. Numbers and random assignments remain.
 func (r *Record) removeHidden(d *document) {
 	if r.IsHidden(r.Thread.Turns) {
 		d.Thread.LastTurn = LastTurn{}

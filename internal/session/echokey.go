@@ -37,7 +37,7 @@ func EchoKeyOf(tenant, key string) EchoKey {
 	return echoKey(Scope{Tenant: tenant}, key, 0)
 }
 
-// echoKey returns the key of an echo. context separates echoes that repeat from run to run, and is 0 for unique echoes.
+// echoKey returns the key of an echo. context separates equal echoes of different runs, and is 0 for unique echoes.
 func echoKey(sc Scope, key string, context uint64) EchoKey {
 	var buf [256]byte
 	b := binary.AppendUvarint(buf[:0], uint64(len(sc.Tenant)))
@@ -49,7 +49,8 @@ func echoKey(sc Scope, key string, context uint64) EchoKey {
 	return EchoKey(binary.LittleEndian.Uint64(sum[:8]))
 }
 
-// mayRepeat reports whether the key may occur in several runs: texts, and ids such as "call_1" and "functions.bash:0".
+// mayRepeat reports whether the key may occur in several runs. Texts may repeat, and ids such as "call_1" and
+// "functions.bash:0".
 func mayRepeat(key string) bool {
 	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !looksRandom(key))
 }
@@ -57,7 +58,7 @@ func mayRepeat(key string) bool {
 // isCountedID reports whether the key is an id that a server counts and may repeat.
 func isCountedID(key string) bool { return mayRepeat(key) && !strings.HasPrefix(key, "t:") }
 
-// randomBits is the minimum for a unique id.
+// randomBits is the minimum number of random bits in a unique id.
 const randomBits = 40
 
 // looksRandom reports whether the id after the two-letter prefix of key looks random. Successive letters count as a

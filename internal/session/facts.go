@@ -15,16 +15,17 @@ import (
 
 const (
 	maxTask          = 160     // characters
-	maxTaskReadBytes = 8 << 10 // of the first words; a secret at the cut is far beyond maxTask
+	maxTaskReadBytes = 8 << 10 // bytes of the first words that are read; a secret at the cut is far beyond maxTask
 	maxFacts         = 64      // entries of a list
 	maxFactBytes     = 100     // a longer entry is left out
 )
 
-// mixedPaths is Facts.Paths after patterns with different hashes. No PathHash has this value.
+// mixedPaths is the value of Facts.Paths if the opt-out patterns changed during the session. No PathHash has this
+// value.
 const mixedPaths = "mixed"
 
 // Facts describe the stored exchanges of a session, so that a list of sessions reads no exchanges. The recorder sets
-// them, from redacted exchanges that did not opt out. Rows of older releases have none.
+// the facts from redacted exchanges that did not opt out. Rows of older releases have no facts.
 type Facts struct {
 	Turns      int       `json:"turns,omitempty"`  // turns that the facts describe; fewer than Thread.Turns: some turns are unknown
 	Newest     int       `json:"newest,omitempty"` // newest described turn
@@ -38,7 +39,7 @@ type Facts struct {
 	Ended      time.Time `json:"ended,omitzero"`   // end of the newest reply
 }
 
-// FirstWords returns the user's first words for Facts: without a harness's template, unless there is nothing else.
+// FirstWords returns the user's first words for Facts. A harness's template is left out, unless there is nothing else.
 func FirstWords(req *wire.Request) string {
 	it, ok := firstUserItem(req)
 	if !ok {
@@ -91,7 +92,8 @@ func (f *Facts) Add(x *sample.Exchange) {
 	}
 }
 
-// addFact adds the name to a list with room. addFact never writes into the array, which a copy of the record may share.
+// addFact returns the list with the name, if there is room. addFact never writes into the list's array, which a copy of
+// the record may share.
 func addFact(list []string, name string) []string {
 	if name == "" || len(name) > maxFactBytes || len(list) >= maxFacts || slices.Contains(list, name) {
 		return list

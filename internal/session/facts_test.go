@@ -10,7 +10,7 @@ import (
 	"precept/internal/session"
 )
 
-// Unlike the turn, the tokens of each reply count.
+// The tokens of each reply count, although the repeated turn counts once.
 func TestFactsCountARepeatedTurnOnce(t *testing.T) {
 	t.Parallel()
 	var f session.Facts

@@ -23,9 +23,9 @@ const (
 	minUniqueBytes        = 24               // such a piece identifies a conversation on its own
 	maxPieceBytes         = 80
 	maxSearchedBytes      = 128 << 10 // of a request
-	maxNewestItems        = 8         // last items, searched for the newest words and results
-	maxTailBytes          = 80        // after an answer that ends a request
-	tailWordLimit         = 4         // fewer words may follow the answer
+	maxNewestItems        = 8         // number of last items that are searched for the newest words and results
+	maxTailBytes          = 80        // bytes that may follow an answer that ends a request
+	tailWordLimit         = 4         // fewer words than this may follow the answer
 )
 
 type fingerprint struct {
@@ -33,7 +33,7 @@ type fingerprint struct {
 	hasTools    bool
 	system      uint64
 	tools       []uint32     // short hashes of tool names
-	toolsHash   uint64       // of the newest request with tools
+	toolsHash   uint64       // hash of the tools of the newest request with tools
 	lastSeen    time.Time    // time of the newest request
 	userWords   [2]textPiece // first and newest words
 	answers     []textPiece  // answers and tool results, newest last
@@ -67,8 +67,8 @@ func (f *fingerprint) addAnswer(text string) {
 	f.answers = push(f.answers, w, maxAnswers)
 }
 
-// newestTexts returns the user's newest words from index from on, and the two newest tool results that accompany or
-// follow them.
+// newestTexts returns the user's newest words from index from on, and the two newest tool results in the same item or
+// later items.
 func newestTexts(req *wire.Request, from int) (words string, results []string) {
 	for i := req.Len() - 1; i >= max(from, req.Len()-maxNewestItems); i-- {
 		it := req.Item(i)
@@ -91,8 +91,8 @@ func firstPiece(text string) textPiece {
 	return textPiece{}
 }
 
-// appendPhrases appends pieces with a space and at least minUniqueBytes bytes, up to limit entries. Names of JSON
-// fields, which many texts share, contain no spaces.
+// appendPhrases appends the text's pieces with a space and at least minUniqueBytes bytes, up to limit entries. Names of
+// JSON fields, which many texts share, contain no spaces.
 func appendPhrases(list []textPiece, text string, limit int) []textPiece {
 	for p := range pieces(text) {
 		if len(list) >= limit {

@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// findByTrail assigns the request by its trail, the keys of ids and texts that the agent sends back. The newest key
-// with a known session decides.
+// findByTrail finds the request's session by its trail, the keys of ids and texts that the agent sends back. The newest
+// key with a known session decides.
 func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	var unknown []trailKey
 	for k := range tr.keys {
@@ -20,9 +20,9 @@ func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	return look != nil && len(unknown) > 0 && t.lookUp(r, tr, unknown, look)
 }
 
-// findByCountedID assigns the request of a client with a new credential by counted ids, such as "call_1". Other clients
-// get the same ids, so the request must continue the session's newest request, and be the first to continue its newest
-// reply. Call findByTrail first, for sessions of the new credential.
+// findByCountedID finds the session of a client with a new credential by ids that a server counts, such as "call_1".
+// Other clients get the same ids, so the request must continue the session's newest request, and must be the first to
+// continue the newest reply. Call findByTrail first, for sessions of the new credential.
 func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 	for i := r.req.Len() - 1; i >= tr.oldest(); i-- {
 		echoes := r.req.EchoKeys(i)
@@ -52,7 +52,8 @@ func (t *Threader) continuesNewestReply(o owner, r *Resolved) bool {
 	return h != nil && o.stamp&stampKind == stampReply && o.ownsNewestReply(h) && (h.list.hash == r.list.hash || h.isExtendedBy(r.req))
 }
 
-// lookUp assigns the request to a stored session of the first stored key, preferably one with the older keys.
+// lookUp assigns the request to a stored session of the first stored key. If there are several, lookUp prefers a
+// session with the older keys.
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
 	keys := make([]EchoKey, len(unknown))
 	for i, k := range unknown {
@@ -100,7 +101,7 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 
 // isPlausibleOwner reports whether the request may belong to the session. A key of kind stampWeak or stampPast may be a
 // few-shot example of many conversations, so the request must extend the session's newest request. For stampPast, a
-// session without a reply is plausible as well. An agent that rewrites replies still sends the other items back.
+// session without a reply is plausible as well. An agent that rewrites replies still repeats the other items.
 func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	kind := o.stamp & stampKind
 	if kind >= stampRequest {
@@ -111,9 +112,9 @@ func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	return unanswered || h != nil && h.isExtendedBy(req)
 }
 
-// assignToOwner assigns the request to one of the owners of the newest known key: of sessions with the same beginning,
-// the one whose newest reply was not continued. Without one, the request is a branch of a shared history. Owners may
-// change concurrently, so the look-up is repeated.
+// assignToOwner assigns the request to one of the owners (sessions) of the newest known key. If sessions have the same
+// beginning, assignToOwner takes the session whose newest reply was not continued. Without such a session, the request
+// is a branch of a shared history. Owners may change concurrently, so the look-up is repeated.
 func (t *Threader) assignToOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	for range maxOwners {
 		if len(found) == 1 {
@@ -132,10 +133,10 @@ func (t *Threader) assignToOwner(r *Resolved, tr *trail, k trailKey, found []own
 	return false
 }
 
-// assignToBestOwner assigns the request to the owner with the highest rank, if any. Of equals, it takes the most
-// likely, and Resolved.EqualSessions names all.
+// assignToBestOwner assigns the request to the owner with the highest rank, if any. If several owners are equal, the
+// request gets the most likely owner, and Resolved.EqualSessions names all of them.
 func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
-	if r.byRepeatedContent { // prefer sessions with the request's calls and results
+	if r.byRepeatedContent { // the request's calls and results separate such sessions
 		keys := tr.details()
 		found = t.narrow(found, keys[:min(len(keys), maxDetails)])
 	}
@@ -164,7 +165,7 @@ func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found [
 	return true
 }
 
-// maxDetails is the maximum number of trail.details that are compared.
+// maxDetails is the maximum number of keys of trail.details that are compared.
 const maxDetails = 8
 
 func (t *Threader) mostLikelyOwner(tied []owner) owner {
@@ -184,7 +185,7 @@ const (
 	rankNone          = iota // the newest reply is being continued, or the key is older
 	rankFailed               // the newest reply was continued, without success
 	rankFree                 // the newest reply was not continued
-	rankDeclaredRetry        // an identical request is in progress, and this is a declared retry
+	rankDeclaredRetry        // an identical request is in progress, and the client declares a retry
 	rankRetry                // an identical request failed
 )
 
@@ -225,7 +226,7 @@ func (o owner) ownsNewestReply(h *head) bool {
 	return false
 }
 
-// narrow returns the owners that also own the older keys. narrow ignores a key that no remaining owner has, so the
+// narrow returns the owners that also have the older keys. narrow ignores a key that no remaining owner has, so the
 // result is never empty.
 func (t *Threader) narrow(found []owner, older []EchoKey) []owner {
 	for _, k := range older {

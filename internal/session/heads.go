@@ -13,13 +13,13 @@ type head struct {
 	list       listMark  // of the newest request that continued the newest reply
 	lastActive time.Time // when the newest request began or ended
 	replies    stamp     // complete replies to main requests
-	inFlight   int32     // requests with the list that are in progress
+	inFlight   int32     // number of requests with this list that are in progress
 	continued  bool
 	hasReply   bool
 }
 
-// heads holds a bounded number of heads, and the first requests of sessions without a name. A new entry removes the
-// oldest.
+// heads holds a bounded number of heads, and the first requests of sessions without a name. In full heads, a new entry
+// removes the oldest entry.
 type heads struct {
 	sessions recent[ID, *head]
 	starts   recent[startKey, []unnamedStart]
@@ -52,8 +52,8 @@ func (h *head) isExtendedBy(req *wire.Request) bool {
 	return h.list.items > 0 && req.Len() > h.list.items && itemKey(req, h.list.items-1) == h.list.last
 }
 
-// isContinuedBy reports whether the request continues the session's newest request, or repeats it after a failure. The
-// same list after an answer is a different conversation. The oldest items may be missing.
+// isContinuedBy reports whether the request continues the session's newest request, or repeats that request after a
+// failure. The same list after an answer is a different conversation. The request may lack the oldest items.
 func (h *head) isContinuedBy(req *wire.Request, retry bool) bool {
 	if h.list.items == 0 || req.Delta {
 		return true
@@ -78,8 +78,9 @@ type startKey struct {
 
 func (k startKey) anyCredential() startKey { return startKey{k.scope.anyCredential(), k.list} }
 
-// unnamedStart is a session whose first request had no session name. During that request, an identical request starts a
-// second session, because agents may start in parallel. After a failure, an identical request is a retry.
+// unnamedStart is a session whose first request had no session name. While that request is in progress, an identical
+// request starts a second session, because agents may start in parallel. After a failure, an identical request is a
+// retry.
 type unnamedStart struct {
 	id   ID
 	name string
@@ -92,9 +93,9 @@ func (h *heads) firstRequest(k startKey, s unnamedStart) *head {
 	return nil
 }
 
-// findRetry returns the session whose failed first request the key repeats. With retry, which the client library
-// declares, that request may seem to be in progress, because precept may not have noticed its end. The result is
-// ambiguous if only several such requests fit.
+// findRetry returns the session whose failed first request the key repeats. If the client library declares a retry,
+// that first request may also seem to be in progress, because precept may not have noticed its end. If several requests
+// in progress fit, unambiguous is false.
 func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found unnamedStart, known, unambiguous bool) {
 	waiting := 0
 	for _, s := range h.starts.values[k] {

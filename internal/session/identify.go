@@ -37,7 +37,7 @@ type Claim struct {
 	InjectOff          bool // Precept-Inject: off
 	LearnOff           bool // off, or an unknown value
 	RulesOff           bool // Precept-Rules: off
-	Retry              bool // declared by the client library
+	Retry              bool // the client library declares a retry
 
 	Run       string // bounded; empty without a run
 	Session   string // bounded; empty without a name
@@ -74,8 +74,8 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 	return c
 }
 
-// hasSharedName reports whether several conversations may share the name: an application may use one cache key for all
-// requests, or one session per process. The agents below use a cache key per conversation.
+// hasSharedName reports whether several conversations may share the name. An application may use one cache key for all
+// requests, or one session name per process. The agents below use a cache key per conversation.
 func (c *Claim) hasSharedName() bool {
 	switch c.Namespace {
 	case NamespaceMetadata, NamespaceConversation:
@@ -132,7 +132,7 @@ func (c *Claim) setSession(h http.Header, form PathForm, req *wire.Request) {
 func sessionHeader(h http.Header, product string) (string, Namespace) {
 	codex := strings.HasPrefix(product, "codex")
 	for _, a := range [...]struct {
-		header    string // canonical: the look-up allocates nothing
+		header    string // canonical spelling, so that the look-up allocates nothing
 		namespace Namespace
 	}{
 		{"X-Claude-Code-Session-Id", NamespaceClaude},
@@ -163,7 +163,7 @@ func productName(ua string) string {
 	return strings.Clone(ua[:len(ua)-len(rest)]) // a session must not keep the whole header
 }
 
-// parseTags returns the distinct tags in comma-separated lists, at most maxTags and none too long.
+// parseTags returns at most maxTags distinct tags from comma-separated lists, without tags that are too long.
 func parseTags(lines []string) []string {
 	var out []string
 	for _, line := range lines {
@@ -190,7 +190,8 @@ func isOff(v string) bool {
 	return false
 }
 
-// optsOutOfLearning also returns true for an unknown value: a misspelt opt-out must not lead to stored text.
+// optsOutOfLearning reports whether the request opts out of learning. The result is also true for an unknown value,
+// because text must not be stored after a misspelt opt-out.
 func optsOutOfLearning(h http.Header) bool {
 	return slices.ContainsFunc(h.Values("Precept-Learn"), isOff) || UnknownLearnValue(h) != ""
 }
@@ -255,7 +256,8 @@ func ParsePath(path string) (PathForm, string, bool) {
 	return f, "/" + rest, true
 }
 
-// set stores a pair with a known key. The first pair of a key counts.
+// set stores a pair with a known key, and reports whether the key is known. If a key has several pairs, the first
+// counts.
 func (f *PathForm) set(key, value string) bool {
 	field, ok := map[string]*string{
 		"agent": &f.Agent, "run": &f.Run, "session": &f.Session, "role": &f.Role, "skill": &f.Skill, "upstream": &f.Upstream,
@@ -266,7 +268,7 @@ func (f *PathForm) set(key, value string) bool {
 	return ok
 }
 
-// unescape decodes %xx. Text with an invalid escape stays.
+// unescape decodes %xx. Text with an invalid escape stays unchanged.
 func unescape(s string) string {
 	if d, err := url.PathUnescape(s); err == nil {
 		return d

@@ -4,7 +4,8 @@ import (
 	"sync"
 )
 
-// stamp describes an echo in its session: its kind in the two highest bits, the number of its reply in the others.
+// stamp describes an echo in its session. The two highest bits hold the kind, and the others the number of the echo's
+// reply.
 type stamp uint32
 
 // Kinds, weakest evidence first. Keys of stampWeak and stampPast may be few-shot examples, which many conversations
@@ -37,8 +38,8 @@ type indexEntry struct {
 	older uint32 // slot of the key's next older entry, plus one; 0 for none. The slot may be reused, so walk checks it
 }
 
-// maxOwners bounds the compared sessions of a key, and the sessions that may begin with identical requests at the same
-// time.
+// maxOwners is the maximum number of sessions of a key that are compared, and of sessions that may begin with identical
+// requests at the same time.
 const maxOwners = 128
 
 func newIndex(entries int) *index {
@@ -88,8 +89,8 @@ func (x *index) owners(k EchoKey) (list []owner) {
 	return list
 }
 
-// walk visits the entries of a key, newest first, until visit returns false or at an overwritten slot, which holds a
-// different key, or an entry younger than the link.
+// walk visits the entries of a key, newest first, until visit returns false. walk also ends at an overwritten slot,
+// which holds a different key, or an entry younger than the link to the slot.
 func (x *index) walk(k EchoKey, visit func(*indexEntry) bool) {
 	age := -1
 	at := x.last[k]

@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// indexRequest indexes the request's echoes, newest first, up to the first known one. indexRequest returns the keys of
-// new random ids for the store; the others stay in this process.
+// indexRequest indexes the request's echoes, newest first, up to the first known echo. indexRequest returns the keys of
+// new random ids for the store. The other keys stay in this process.
 func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	if r.Method.isClientName() && t.hasReplied(r.ID) {
 		return nil // the name identifies the next request, and the replies are indexed
@@ -44,7 +44,7 @@ func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	return added
 }
 
-// indexDetails indexes new content, by which runs with the same counted ids differ.
+// indexDetails indexes new content of the request. Such content separates runs with the same counted ids.
 func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 	for i := max(req.FirstNew(), req.Len()-maxItemsBefore); i < req.Len(); i++ {
 		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
@@ -62,7 +62,7 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 		t.transcripts.addAnswer(&r, rep.Text)
 	}
 	var keys []EchoKey
-	if r.Method.isClientName() { // the name identifies the next request; a text is the weakest echo
+	if r.Method.isClientName() { // the name identifies the next request, so the weakest echo, a text, is not needed
 		for _, k := range wire.ReplyEchoKeys(rep, r.prefill) {
 			if k[0] != 't' {
 				keys = append(keys, r.key(k))
@@ -91,8 +91,8 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 	return t.index.addAll(keys, o)
 }
 
-// AddSummary indexes the reply to a side request that quotes the session id. The reply may be a summary, with which the
-// session may continue as its first words.
+// AddSummary indexes the reply to a side request that quotes the session with this id. The reply may be a summary,
+// which then begins the session's next list.
 func (t *Threader) AddSummary(r Resolved, id ID, rep *wire.Reply) {
 	if rep.Complete {
 		t.index.addAll(summaryKeys(r.scope, rep.Text, maxReplySummaryKeys), owner{id, stampRequest})

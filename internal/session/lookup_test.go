@@ -75,7 +75,7 @@ func callReply(ids ...string) (rep wire.Reply) {
 
 func randomCallID(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq917%06d", n) }
 
-// Items that no session has are ignored.
+// Resolve ignores items that no session has.
 func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 	x, y, z := sessionID("x"), sessionID("y"), sessionID("z")
 	history := []string{userMessage("go")}
@@ -127,7 +127,7 @@ func TestLaterTurnOfSubAgentDoesNotJoinParent(t *testing.T) {
 
 	st.restart()
 	next := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
-	for i := range 2 { // from the store, then from memory
+	for i := range 2 { // the first look-up reads the store, the second the memory
 		parent = st.th.Resolve(testScope, named(next), next, testStart, st.findKeys)
 		st.storeKeys(parent.ID, parent.Echoes)
 		repeated, ok := st.th.ResolveSubagent(parent, named(next), false, testStart, st.findKeys)
@@ -239,7 +239,7 @@ func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 	}
 }
 
-// The first attempt may be in flight. If several are possible, the match is ambiguous.
+// The first attempt may still be in progress. If several attempts are possible, the match is ambiguous.
 func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	st := newStoredThreader(t)

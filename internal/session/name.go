@@ -45,8 +45,8 @@ const MaxName = 256
 // agents may use the same numbers in different headers.
 type Namespace string
 
-// Namespaces in the order of the search. Precept-Session, the path form and names made by precept share the first: a
-// client can continue every session by the name in the reply.
+// Namespaces in the order of the search. Precept-Session, the path form and names made by precept share the first
+// namespace, so that a client can continue every session by the name in the reply.
 const (
 	NamespaceSession             Namespace = "name"
 	NamespaceClaude              Namespace = "x-claude-code-session-id"
@@ -91,7 +91,7 @@ func IDOf(tenant string, namespace Namespace, name string) ID {
 // RunID returns the ID of a run inside a tenant.
 func RunID(tenant, name string) ID { return IDOf(tenant, NamespaceRun, name) }
 
-// scopedID returns the ID of a named session. In a run, the name belongs to the run: a "reviewer" in each run is a
+// scopedID returns the ID of a named session. In a run, the name belongs to the run, so the "reviewer" of each run is a
 // different session.
 func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	if sc.Run == "" {
@@ -103,8 +103,8 @@ func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	return IDOf(sc.Tenant, "in a run: "+namespace, hex.EncodeToString(sum[:]))
 }
 
-// IDsByName returns the IDs of a name in all namespaces, which feedback does not name. A name that is the hex form of
-// an ID includes this ID.
+// IDsByName returns the IDs of a name in all namespaces, because feedback does not name the namespace. If the name is
+// the hex form of an ID, the result includes this ID.
 func IDsByName(tenant, name string) []ID {
 	all := namespaces()
 	ids := make([]ID, 0, len(all)+1)
@@ -117,8 +117,8 @@ func IDsByName(tenant, name string) []ID {
 	return ids
 }
 
-// NormalizeName returns the stored form of a name: trimmed, or "h_" and a hash for a name that exceeds MaxName or does
-// not fit into a header line. NormalizeName(NormalizeName(x)) == NormalizeName(x).
+// NormalizeName returns the stored form of a name, which is the trimmed name. For a name that exceeds MaxName or does
+// not fit into a header line, the stored form is "h_" and a hash. NormalizeName(NormalizeName(x)) == NormalizeName(x).
 func NormalizeName(name string) string {
 	name = strings.TrimSpace(name)
 	if len(name) <= MaxName && isClean(name) {

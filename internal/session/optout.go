@@ -2,7 +2,8 @@ package session
 
 import "slices"
 
-// maxHidden bounds the hidden turns of a record. The oldest is dropped first: by then, the record has no data of it.
+// maxHidden is the maximum number of hidden turns of a record. The oldest hidden turn is dropped first, when the record
+// no longer has that turn's data.
 const maxHidden = 4096
 
 // AddPendingTurn hides a turn's content from rows until the recorder has looked for an opt-out and calls SetOptedOut.
@@ -12,8 +13,8 @@ func (r *Record) AddPendingTurn(turn int) {
 	}
 }
 
-// SetOptedOut stores whether the turn opted out. A row contains no data from its text, even if a later turn repeats the
-// text. An opt-out is final.
+// SetOptedOut stores whether the turn opted out. A row contains no data from the text of an opted-out turn, even if a
+// later turn repeats the text. An opt-out is final.
 func (r *Record) SetOptedOut(turn int, optedOut bool) {
 	r.OptOut.PendingTurns = slices.DeleteFunc(r.OptOut.PendingTurns, func(t int) bool { return t == turn })
 	if optedOut && turn > 0 && !slices.Contains(r.OptOut.Turns, turn) {
@@ -21,12 +22,13 @@ func (r *Record) SetOptedOut(turn int, optedOut bool) {
 	}
 }
 
-// IsHidden reports whether the turn opted out or is undecided.
+// IsHidden reports whether the turn opted out, or its opt-out is undecided.
 func (r *Record) IsHidden(turn int) bool {
 	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.PendingTurns, turn)
 }
 
-// IsFullyOptedOut reports whether the session has turns and all opted out, so that none of its data may be stored.
+// IsFullyOptedOut reports whether the session has turns and all turns opted out, so that none of the session's data may
+// be stored.
 func (r *Record) IsFullyOptedOut() bool {
 	return r.Thread.Turns > 0 && len(r.OptOut.Turns) >= r.Thread.Turns
 }

@@ -116,7 +116,7 @@ func TestRowsAreRedacted(t *testing.T) {
 	}
 }
 
-// The mark has the numbers of turns and of list items. It has no effect on a record with more items.
+// The mark has the numbers of turns and of list items. The mark has no effect on a record with more items.
 func TestOptOutMarkHidesTurnsInOtherRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := rapid.IntRange(0, 6).Draw(t, "turns")

@@ -35,8 +35,8 @@ func (q *quotationSearch) read(req *wire.Request) {
 	}
 }
 
-// quotes reports whether one text of the request contains a question and an answer of x. For a conversation without
-// tools, and in a request with tools, speaker labels must show a dialogue. In a request for JSON without tools, which
+// quotes reports whether one text of the request contains a question and an answer of x. If the conversation has no
+// tools, or the request has tools, speaker labels must also show a dialogue. In a request for JSON without tools, which
 // judges or classifies, a question or an answer is enough.
 func (q *quotationSearch) quotes(x *fingerprint) bool {
 	asked, answered := false, false
@@ -90,7 +90,8 @@ func latestMatch(parts []textPiece, text string) (match, bool) {
 	return match{}, false
 }
 
-// areDisjoint reports whether two matches do not overlap. A question that the answer repeats would match twice.
+// areDisjoint reports whether two matches do not overlap. If an answer repeats the question, one text would otherwise
+// count as both.
 func areDisjoint(a, b match) bool {
 	return a.at+len(a.piece.text) <= b.at || b.at+len(b.piece.text) <= a.at
 }
@@ -104,8 +105,8 @@ func endsText(text string, b match) bool {
 	return len(text) <= end || len(strings.Fields(text[end:])) < tailWordLimit
 }
 
-// speakerLabel returns the punctuation that ends a speaker's label before at, "" for none: `user:`, `<input>`,
-// `== Human ==`, `{"role": "user", "content": "`.
+// speakerLabel returns the punctuation that ends a speaker's label before at, or "" without a label: `user:`,
+// `<input>`, `== Human ==`, `{"role": "user", "content": "`.
 func speakerLabel(text string, at int) string {
 	before := text[max(0, at-64):at]
 	end := strings.LastIndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })

@@ -10,7 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-// constrainedRequest must call its tool, or has no tools and requires JSON.
+// constrainedRequest returns a request that requires a tool call. If mustCallTool is false, the request has no tools
+// and requires JSON.
 func constrainedRequest(t *testing.T, mustCallTool bool, messages ...string) *wire.Request {
 	t.Helper()
 	constraint := `"response_format":{"type":"json_object"}`
@@ -24,8 +25,8 @@ func constrainedRequest(t *testing.T, mustCallTool bool, messages ...string) *wi
 	return req
 }
 
-// A side request that requires JSON needs only one quotation. One that must call a tool needs a question and an answer
-// with speaker labels.
+// A side request that requires JSON needs only one quotation. A side request that must call a tool needs a question and
+// an answer with speaker labels.
 func TestQuotedSessionFindsQuotesOfEachTurn(t *testing.T) {
 	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
 	const listed, answerText = "seventeen keys were found in the vault", "I have rotated every one of them"

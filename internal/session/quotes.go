@@ -95,7 +95,7 @@ func (q *Quotes) AddSideReply(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 }
 
 // QuotedSession returns the conversation that the request quotes. The conversation must have a different system prompt
-// and none of the request's tools. docs/decisions/0010 lists the conditions.
+// and none of the request's tools. docs/decisions/0010-side-calls-of-frameworks.md lists the conditions.
 func (q *Quotes) QuotedSession(sc Scope, req *wire.Request, now time.Time) (id ID, ok bool) {
 	if req.Delta {
 		return id, false
@@ -114,8 +114,8 @@ func (q *Quotes) QuotedSession(sc Scope, req *wire.Request, now time.Time) (id I
 	return id, false
 }
 
-// find returns the entry of a conversation, if need be a new one, which may remove the least recently used. The caller
-// locks q.
+// find returns the entry of a conversation. A missing entry is created, and may replace the least recently used entry.
+// The caller locks q.
 func (q *Quotes) find(sc Scope, id ID, hasTools bool) *fingerprint {
 	sc = sc.withoutRun()
 	if q.byScope.values[sc] == nil {
@@ -145,8 +145,8 @@ func (s *scopeConversations) get(id ID) *fingerprint {
 
 const callerText = 4 << 10
 
-// Caller returns the conversation that started this one: a call in its newest reply contains the request's first words.
-// sure is false if several conversations made such a call.
+// Caller returns the conversation that started the request's conversation. A call in the newest reply of the caller
+// contains the request's first words. sure is false if several conversations made such a call.
 func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, sure bool) {
 	words := openingText(req)
 	if len(words) < minUniqueBytes {

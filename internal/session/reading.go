@@ -9,8 +9,8 @@ import (
 const (
 	maxTrail         = 32  // echoes, newest first
 	maxSearchedItems = 96  // items
-	maxItemsBefore   = 8   // before the new part, searched for unknown content
-	maxFirstItems    = 16  // from the start, searched for the first words
+	maxItemsBefore   = 8   // items before the new part that are searched for unknown content
+	maxFirstItems    = 16  // items from the start that are searched for the first words
 	maxWords         = 512 // hashed bytes at each end of the first words
 )
 
@@ -30,7 +30,7 @@ func firstUserItem(req *wire.Request) (it *wire.Item, ok bool) {
 	return it, false
 }
 
-// OpeningHash returns a hash of the user's first words, 0 without them.
+// OpeningHash returns a hash of the user's first words, or 0 if the request does not show these words.
 func OpeningHash(req *wire.Request) uint64 {
 	it, ok := firstUserItem(req)
 	if !ok {
@@ -65,8 +65,8 @@ func onlyText(req *wire.Request) string {
 	return strings.TrimSpace(req.Item(last).Text)
 }
 
-// itemKey returns the key of an item: from call ids if the item has tool results and no words of the user, else the
-// hash of the content.
+// itemKey returns the key of an item. If the item has tool results and no words of the user, the key is made from the
+// call ids. Otherwise, the key is the hash of the content.
 func itemKey(req *wire.Request, i int) uint64 {
 	it := req.Item(i)
 	if len(it.Results) == 0 || it.UserText != "" || wire.IsGeneratedID(it.Results[0].CallID) {
@@ -82,7 +82,7 @@ func itemKey(req *wire.Request, i int) uint64 {
 // hashText returns the FNV-1a hash of a text. Records contain the hash, so every process must compute the same hash.
 func hashText(s string) uint64 { return addText(emptyHash, s) }
 
-// emptyHash is the start of addText. Both are New64a of hash/fnv, without a copy of the string.
+// emptyHash is the start of addText. addText with this start equals New64a of hash/fnv, but does not copy the string.
 const emptyHash uint64 = 14695981039346656037
 
 func addText(h uint64, s string) uint64 {

@@ -10,7 +10,7 @@ func newRecent[K comparable, V any](limit int) recent[K, V] {
 	return recent[K, V]{map[K]V{}, ring[K]{limit: limit}}
 }
 
-// put sets a value. In a full map, a new key replaces the oldest.
+// put sets a value. In a full map, a new key replaces the oldest key.
 func (r *recent[K, V]) put(k K, v V) {
 	if _, known := r.values[k]; !known {
 		if oldest, full := r.ring.add(k); full {

@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Record is the state of a session or a run. Lock it before you access a field or call a method other than MemberNow.
-// Identity.ID and Identity.Tenant never change, and need no lock.
+// Record is the state of a session or a run. Lock the record before you access a field or call a method other than
+// MemberNow. Identity.ID and Identity.Tenant never change, and can be read without the lock.
 type Record struct {
 	sync.Mutex
 
@@ -27,7 +27,7 @@ type Record struct {
 }
 
 // Identity names a session. NewRecord and NewRun set every field. Begin updates Seen, Model and Dialect at each main
-// request: one of the conversation itself, not a side request.
+// request, a request of the conversation itself and not a side request.
 type Identity struct {
 	ID      ID        `json:"-"`      // key of the row, not part of the document
 	Tenant  string    `json:"tenant"` // from the credential; no other tenant may read or rate the session
@@ -75,8 +75,8 @@ type Thread struct {
 	ReplicaCounts map[string]ReplicaCounts `json:"counted,omitempty"`    // for a unit of several sessions: each replica's parts of Totals and Used
 }
 
-// Agents is the state by which SideReason distinguishes a session's main requests from those of helpers (a title, a
-// summary, a sub-agent), which get no lessons. Record.Begin sets the fields.
+// Agents is the state by which SideReason distinguishes a session's main requests from requests of helpers (for a
+// title, for a summary, of a sub-agent), which get no lessons. Record.Begin sets the fields.
 type Agents struct {
 	HasTools            bool     `json:"has_tools,omitempty"`   // a request had tools
 	SystemHash          uint64   `json:"system_hash,omitempty"` // of the current agent
@@ -147,8 +147,8 @@ type Block struct {
 	Supersedes     bool        `json:"again,omitempty"` // repeats the lessons of a block whose anchor is gone
 }
 
-// LastTurn is the new content of the newest main request, and hashes of its reply. A block is inserted only before new
-// content, never later.
+// LastTurn is the new content of the newest main request, and hashes of its reply. A block is inserted only before
+// content that is new in the request.
 type LastTurn struct {
 	FirstNew      int      `json:"from"`               // first new item
 	Items         []uint64 `json:"items,omitempty"`    // hashes of the new items
@@ -177,7 +177,7 @@ func (r *Record) Snapshot() *Record {
 func NewRecord(tenant string, c Claim, r Resolved, now time.Time) *Record {
 	now = now.UTC()
 	name := r.Name
-	if name == "" { // found by content that the agent sent back, but its record is lost; feedback can name the ID
+	if name == "" { // the record is lost, and echoes found the session; feedback can name the ID
 		name = r.ID.String()
 	}
 	return &Record{

@@ -40,7 +40,7 @@ func TestNewRecordStartsInUTCAndIsNamedByItsID(t *testing.T) {
 	}
 }
 
-// Of two rows, a store keeps the one with the later Seen.
+// A store keeps the row with the later Seen.
 func TestSeenAdvancesWhenTheClockIsSetBack(t *testing.T) {
 	r := newRecord("s")
 	for i, at := range []time.Time{testStart, testStart.Add(-24 * time.Hour), testStart.Add(-23 * time.Hour), testStart.Add(time.Hour)} {
@@ -55,7 +55,7 @@ func TestSeenAdvancesWhenTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-// Unknown counts are zero. Only the newest reply is recognised.
+// Unknown counts add zero. The record recognises only the newest reply.
 func TestAddReplySumsUsageAndKeepsNewestReply(t *testing.T) {
 	for reply, want := range map[string]bool{"the third answer": true, "the first answer": false} {
 		r := newRecord("s")
@@ -151,8 +151,8 @@ func TestIDOfRequestReadsSessionFromRequestID(t *testing.T) {
 	}
 }
 
-// An unknown value opts out of learning only. The agent is the start of the User-Agent. A tag of more than 64 bytes is
-// dropped.
+// An unknown value opts out of learning only. The agent is the start of the User-Agent. The parser drops a tag of more
+// than 64 bytes.
 func TestIdentifyParsesSwitchesAgentAndTags(t *testing.T) {
 	for value, want := range map[string]bool{
 		"off": true, "OFF": true, " false ": true, "no": true, "0": true,
@@ -240,7 +240,7 @@ func TestLongReplyIdentifiesSession(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		rep  wire.Reply
-		back []string // messages after the first in the next request
+		back []string // messages after the first message of the next request
 		want bool
 	}{
 		"a long text":                       {wire.Reply{Text: strings.Repeat("t", 64)}, []string{assistantMessage(strings.Repeat("t", 64)), userMessage("on")}, true},

@@ -157,7 +157,7 @@ func TestEachKindOfSideRequestHasReason(t *testing.T) {
 	}
 }
 
-// An agent without tools sends the result of the handoff call.
+// After the handoff, an agent without tools sends the result of the handoff call.
 func TestRequestsAfterHandoffAreMain(t *testing.T) {
 	r := newRecord()
 	list := []obj{{"role": "system", "content": "S"}, userMessage("go")}

@@ -11,8 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// newChatWithRoles has one message per letter: u for user, a for a reply with a call, t for its result, s for a
-// summary.
+// newChatWithRoles returns a request with one message per letter: u for user, a for a reply with a call, t for the
+// result of the call, s for a summary.
 func newChatWithRoles(t *testing.T, roles string) *wire.Request {
 	t.Helper()
 	var items []string
@@ -69,8 +69,8 @@ func TestWasServedElsewhereDetectsTurnsOfAnotherReplica(t *testing.T) {
 	}
 }
 
-// A field that Adopt omits would be lost when a session moves to another replica. Each process has its own
-// processFields.
+// A field that Adopt omits would be lost when a session moves to another replica. Adopt keeps processFields, which each
+// process has for itself.
 func TestAdoptCopiesEveryField(t *testing.T) {
 	processFields := []string{"Identity.ID", "Identity.Tenant", "OptOut.ByRequest", "OptOut.PendingTurns", "OptOut.HasStorableSession", "State.Dirty", "Unit.Replica"}
 	from, to := &session.Record{}, &session.Record{}
@@ -112,7 +112,7 @@ func TestAdoptIsSafeWithConcurrentReads(t *testing.T) {
 	}
 }
 
-// recordFields returns fields as "Part.Field".
+// recordFields returns the fields of a record under names such as "Part.Field".
 func recordFields(r *session.Record) map[string]reflect.Value {
 	fields := map[string]reflect.Value{}
 	v := reflect.ValueOf(r).Elem()

@@ -6,7 +6,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Resolved is the session of a request. Pass it to RecordReply and RecordEnd.
+// Resolved is the session of a request. Pass the value to RecordReply and RecordEnd.
 type Resolved struct {
 	ID            ID
 	Name          string // from the client, else from precept
@@ -14,14 +14,14 @@ type Resolved struct {
 	New           bool      // no store has the session
 	SharedName    bool      // several conversations may share the name; see Record.SharesItemsWith
 	Echoes        []EchoKey // new keys, to be stored for other replicas
-	EqualSessions []ID      // sessions that fit the request, the chosen one included: their histories are equal byte for byte
+	EqualSessions []ID      // sessions with equal histories that fit the request, including the chosen one
 
 	scope             Scope
 	at                time.Time
 	req               *wire.Request
 	list              listMark
 	topic             topic
-	byRepeatedContent bool          // found by content that repeats in every run
+	byRepeatedContent bool          // the session was found by content that repeats in every run
 	transcript        transcriptKey // set for a request with a single growing message
 	prefill           string        // beginning of the answer, from the client
 }
@@ -47,8 +47,8 @@ func (r *Resolved) key(k string) EchoKey {
 	return echoKey(r.scope, k, r.topicHash())
 }
 
-// detailKey returns the key of repeating content, for all clients of the tenant. A detail never finds a session, but
-// separates sessions with a key in common.
+// detailKey returns the key of a detail: repeating content of a conversation, for all clients of the tenant. A detail
+// never finds a session, but separates sessions with a key in common.
 func (r *Resolved) detailKey(content string) EchoKey {
 	return echoKey(r.scope.anyCredential(), content, r.topicHash())
 }
@@ -60,7 +60,8 @@ func (r *Resolved) topicHash() uint64 {
 	return r.topic.hash
 }
 
-// Release drops the request, whose bytes are not read afterwards. Release computes the topic first, for RecordReply.
+// Release drops the request, whose bytes are not read afterwards. Before that, Release computes the topic for
+// RecordReply.
 func (r *Resolved) Release() {
 	r.topicHash()
 	r.req = nil

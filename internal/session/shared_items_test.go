@@ -28,7 +28,7 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 	return r
 }
 
-// System prompts are ignored. The result is true for a session without a turn and a request without its history.
+// System prompts do not count. The result is true for a session without a turn, and for a request without its history.
 func TestSharesItemsWithRequiresNewItemOfLastTurn(t *testing.T) {
 	one := parseChat(t, systemMessage("S"), userMessage("one"))
 	for name, tc := range map[string]struct {
@@ -59,7 +59,7 @@ func TestSharesItemsWithRequiresNewItemOfLastTurn(t *testing.T) {
 	}
 }
 
-// newContinuation has only the new items, because the provider keeps the history.
+// newContinuation returns a request with only the new items, because the provider keeps the history.
 func newContinuation(t *testing.T, previous string, items ...string) *wire.Request {
 	t.Helper()
 	body := `{"previous_response_id":"` + previous + `","input":[`
@@ -76,8 +76,8 @@ func newContinuation(t *testing.T, previous string, items ...string) *wire.Reque
 	return req
 }
 
-// Without a reply, the request is a retry. The API appends repeated words to a conversation object, so they are the
-// next turn.
+// Without a reply, the request is a retry. The API appends repeated words to a conversation object, so such words are
+// the next turn.
 func TestRepeatedFirstMessageAfterReplyStartsConversation(t *testing.T) {
 	continueRequest := func(conversation, previous string) *wire.Request {
 		req, err := wire.Parse(wire.Responses, fmt.Appendf(nil, `{"conversation":%q,"previous_response_id":%q,"input":"continue"}`, conversation, previous))
@@ -109,7 +109,7 @@ func TestRepeatedFirstMessageAfterReplyStartsConversation(t *testing.T) {
 	}
 }
 
-// The first request of a sub-agent has the task without a reply.
+// The first request of a sub-agent has the task as its first message, but no reply.
 func TestShowsConversationRequiresFirstMessageAndReply(t *testing.T) {
 	first, later := parseChat(t, userMessage("the task")), parseChat(t, userMessage("the task"), assistantMessage("ok"), userMessage("two"))
 	for name, tc := range map[string]struct {
@@ -135,7 +135,7 @@ func TestShowsConversationRequiresFirstMessageAndReply(t *testing.T) {
 	}
 }
 
-// A session that is ambiguous in one record stays so.
+// If a session is ambiguous in one record, the session stays ambiguous.
 func TestAdoptMergesPicksMembersAndAmbiguity(t *testing.T) {
 	pick := func(slugs ...string) (a trial.Assignment) {
 		a.Decided = true

@@ -20,14 +20,14 @@ func (r *Record) SharesItemsWith(req *wire.Request) bool {
 	return false
 }
 
-// RepeatsAnsweredList reports whether the request repeats the newest list after its answer. Under a shared name, the
-// request then begins a different conversation, except in a conversation object.
+// RepeatsAnsweredList reports whether the request repeats the newest list after the list was answered. Under a shared
+// name, such a request begins a different conversation, except in a conversation object of the API.
 func (r *Record) RepeatsAnsweredList(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash && !appendsToConversation(req)
 }
 
-// ShowsConversation reports whether a request with different tools contains a part of the conversation. That of an
-// agent that keeps memories does; that of a sub-agent does not.
+// ShowsConversation reports whether a request with different tools contains a part of the conversation. The request of
+// an agent that keeps memories contains such a part, and the request of a sub-agent does not.
 func (r *Record) ShowsConversation(req *wire.Request) bool {
 	if r.SharesItemsWith(req) {
 		return true
@@ -43,8 +43,8 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 	return false
 }
 
-// ContinuesWithSystemPrompt reports whether a side request contains the conversation under a system prompt of its
-// agents, and so the anchors of the blocks.
+// ContinuesWithSystemPrompt reports whether a side request contains the conversation under a system prompt of the
+// conversation's agents. Such a request contains the anchors of the inserted blocks.
 func (r *Record) ContinuesWithSystemPrompt(req *wire.Request) bool {
 	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.PreviousPrompts, req.SystemHash)
 	return known && !req.Delta && r.continues(req)
@@ -60,7 +60,7 @@ func (r *Record) continues(req *wire.Request) bool {
 }
 
 // answersCall reports whether a new item is the result of a call of the newest reply. Such a request continues the
-// session whatever its tools: an agent that keeps memories answers only its own calls.
+// session whatever its tools are, because an agent that keeps memories answers only its own calls.
 func (r *Record) answersCall(req *wire.Request) bool {
 	if len(r.Thread.Calls) == 0 {
 		return false

@@ -12,13 +12,13 @@ import (
 type SideDetector struct {
 	// SideKind returns the kind of housekeeping that the request asks for, "" for an ordinary request.
 	SideKind func(req *wire.Request) string
-	// WorksWithTools reports whether agents with this User-Agent product work with tools. Their requests without tools
-	// are side requests, even the first.
+	// WorksWithTools reports whether agents with this User-Agent product work with tools. Requests of such agents
+	// without tools are side requests, even the first request.
 	WorksWithTools func(product string) bool
 }
 
-// SideReason reports whether and why the request is a side request. Those are forwarded unchanged and are not part of
-// the experiment.
+// SideReason reports whether and why the request is a side request. Side requests are forwarded unchanged and are not
+// part of the experiment.
 func (r *Record) SideReason(req *wire.Request, c Claim, s SideDetector) (reason label.Reason, side bool) {
 	if req.NoGeneration {
 		return label.SideWarmUp, true
@@ -72,8 +72,8 @@ func (r *Record) addAgent(req *wire.Request) {
 	}
 }
 
-// addTools stores the tools of the first agent, of a different agent that continues the conversation, or a longer list.
-// A shorter list belongs to a mode that ends.
+// addTools stores the tools of the first agent, or of a different agent that continues the conversation. A longer list
+// of the same agent is also stored. A shorter list is not stored, because that mode of the agent will end.
 func (r *Record) addTools(req *wire.Request) {
 	names := shortNames(req.Tools)
 	switch {

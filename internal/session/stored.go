@@ -13,7 +13,8 @@ import (
 
 // Every store uses the types and errors of this file. store/storetest checks the stores.
 
-// Errors of a store. Every backend wraps one of them if its reason applies, because callers treat each differently.
+// Errors of a store. A backend wraps one of these errors if the reason applies, because callers treat each error
+// differently.
 var (
 	// ErrInvalid means that the store refuses the value permanently.
 	ErrInvalid = errors.New("the value cannot be stored")
@@ -27,15 +28,15 @@ var (
 	ErrParkingFull = errors.New("too much early feedback is waiting")
 )
 
-// Default bounds of a session's feedback, in entries (limits.feedback) and bytes. A reward is computed from all
-// feedback.
+// Default bounds of a session's feedback, in entries (limits.feedback) and bytes. The bounds limit the cost of a
+// reward, which is computed from all feedback.
 const (
 	MaxFeedback      = 2000
 	MaxFeedbackBytes = 16 << 20
 )
 
-// FeedbackFull is the number of feedback entries of a call that were beyond their session's limit. The others are
-// stored.
+// FeedbackFull is the error of a call with feedback entries beyond their session's limit. The value is the number of
+// these entries. The other entries of the call are stored.
 type FeedbackFull int
 
 func (f FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(f)) }
@@ -47,12 +48,12 @@ type Row struct {
 	Started        time.Time
 	Seen           time.Time
 	Closed         bool
-	StartedOffline bool // copy of Record.State.StartedOffline; the stored session's row replaces this one, in every order of writing
-	IsUnit         bool // other sessions use the coins and picks; concurrent writes merge with MergeRows
+	StartedOffline bool // copy of Record.State.StartedOffline; the stored session's row replaces this row
+	IsUnit         bool // other sessions use the record's coins and picks; concurrent writes merge with MergeRows
 	Data           []byte
 
 	Exchanges int  // stored exchanges of a due session; 0 if unknown
-	Unrated   bool // the store knows that a due session has no feedback and the feedback state 0
+	Unrated   bool // a due session is known to have no feedback and the feedback state 0
 }
 
 // Echo records that an echo key occurred in a session.
@@ -63,7 +64,7 @@ type Echo struct {
 	At     time.Time
 }
 
-// Batch holds values that a store writes together. A row replaces an older one, but a set Closed flag stays. A repeated
+// Batch holds values that a store writes together. A row replaces an older row, but a set Closed flag stays. A repeated
 // echo, exchange or sample changes nothing. For the sessions in AllSamplesOf, the store deletes all samples that are
 // not in Samples.
 type Batch struct {
@@ -97,9 +98,9 @@ type SettledState struct {
 	Frozen   []byte // assignment at closing, from which every correction starts
 }
 
-// Settlement is one atomic step that counts a session: if Applied still has version From, the deltas are added to the
-// tenant's counters, and To becomes Applied with version From+1. With feedback after FeedbackState, the session stays
-// unsettled.
+// Settlement is one atomic step that counts a session. If the session's SettledState still has version From, the store
+// adds the deltas to the tenant's counters, and To becomes the SettledState with version From+1. If feedback arrived
+// after FeedbackState, the session stays unsettled.
 type Settlement struct {
 	Tenant        string
 	ID            ID
@@ -117,7 +118,7 @@ type DeadLetter struct {
 	Step     string    `json:"step"`
 	Why      string    `json:"why"`
 	At       time.Time `json:"at"`
-	Tries    int       `json:"-"` // times that it was marked
+	Tries    int       `json:"-"` // number of times that the session or exchange was marked
 }
 
 // UnsettledSession names a closed session with later feedback or exchanges.

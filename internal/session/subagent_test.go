@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// newThreader counts session names instead of drawing random bytes.
+// newThreader returns a threader that counts session names instead of drawing random bytes.
 func newThreader() *session.Threader {
 	n := uint64(0)
 	return session.NewThreader(func() (e [16]byte) {
@@ -145,7 +145,7 @@ func TestKeepsIndicesNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 	}
 }
 
-// An agent that handed the conversation on still belongs to it.
+// An agent that handed the conversation on still belongs to the conversation.
 func TestRequestWithSystemPromptOfAnyAgentContinuesSession(t *testing.T) {
 	r := newRecord("s")
 	turn := func(req *wire.Request, reply wire.Reply) {

@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// recap is a summary. The agent sends back the part after the thoughts.
+// recap is a summary. The agent sends back only the part after the thoughts.
 const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 	"The user wants the parser upgraded; the narrow tests pass, the wide ones have not run yet.\n" +
 	"next: run them\n</recap>"
@@ -86,7 +86,7 @@ func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	f.assertDifferentSessions("another credential", a, f.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), f.now, nil))
 }
 
-// If neither failed, the request starts a new session.
+// If neither session has a failed request, the request starts a new session.
 func TestThreadTruncatedHistoryPrefersSessionWithFailedRequest(t *testing.T) {
 	f := newFixture(t)
 	history := func(id string) []obj {

@@ -51,8 +51,8 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	return r
 }
 
-// assignBySharedName assigns the request to the session of its shared name if the name is unknown, or if the request
-// continues its newest one. Lists without common content are separate conversations.
+// assignBySharedName assigns the request to the session of its shared name if the name is new, or if the request
+// continues the session's newest request. Lists without common content are separate conversations.
 func (t *Threader) assignBySharedName(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.scopedID(c.Namespace, c.Session)
 	t.mu.Lock()
@@ -75,7 +75,8 @@ func (t *Threader) SplitSession(r Resolved, c Claim, now time.Time) Resolved {
 	return r
 }
 
-// openSession starts a session, or takes that of an identical first request that failed a moment ago.
+// openSession starts a session. If an identical first request failed a moment ago, openSession takes the session of
+// that request.
 func (t *Threader) openSession(r *Resolved, c Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -102,8 +103,9 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 	}
 }
 
-// ResolveSubagent returns the session of a sub-agent whose request carries its parent's name, found by echoes.
-// Otherwise a first request starts a new session, and every other is a side request of the parent (ok is false).
+// ResolveSubagent returns the session of a sub-agent whose request carries its parent's name. Echoes find the session.
+// If there are none, a first request starts a new session, and any other request is a side request of the parent (ok is
+// false).
 func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
 	c.Session, c.Namespace, c.Method = "", "", ""
@@ -152,8 +154,8 @@ func hasCutNotice(req *wire.Request) bool {
 	return ok && strings.Contains(note, "context was compacted")
 }
 
-// findCutHistory assigns a request with a shortened history to the session with the same first words. Of several, it
-// chooses the only one whose newest request failed.
+// findCutHistory assigns a request with a shortened history to the session with the same first words. If several
+// sessions have these words, exactly one must have a failed newest request, and the request continues that session.
 func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) bool {
 	if !hasCutNotice(req) {
 		return false
@@ -181,7 +183,7 @@ func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) b
 }
 
 // findGrownTranscript assigns the request to the conversation that its single message continues, and records the new
-// text. Of equals, r.EqualSessions lists all.
+// text. If several conversations fit, r.EqualSessions lists them.
 func (t *Threader) findGrownTranscript(r *Resolved, req *wire.Request) bool {
 	text := onlyText(req)
 	if text == "" {

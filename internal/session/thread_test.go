@@ -318,7 +318,7 @@ func TestThreadConcurrentFewShotQuestionsStartSeparateSessions(t *testing.T) {
 	f := newFixture(t)
 	examples := []obj{userMessage("2+2?"), assistantMessage("4")}
 	seen := map[ID]bool{}
-	for i := range 20 { // all are asked before the first answer
+	for i := range 20 { // the agents ask all questions before the first answer
 		seen[f.resolve(chat(t, extend(examples, userMessage(fmt.Sprint(i, "+1?")))...)).ID] = true
 	}
 	if len(seen) != 20 {
@@ -395,7 +395,7 @@ func TestThreadPreviousResponseKeepsSession(t *testing.T) {
 	f.assertDifferentSessions("prompt_cache_key of codex takes precedence over previous_response_id", a, f.threads.Resolve(f.scope, claim, req, f.now, nil))
 }
 
-// A whole application shares the name.
+// All conversations of an application share the name.
 func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 	for _, namespace := range []Namespace{NamespaceCacheKey, NamespaceMetadata} {
 		for name, reply := range map[string]func(n int) (wire.Reply, []obj){

@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// trail yields the keys of a request in the order of the look-up: the previous reply's id, the echoes (ids and texts
-// that the agent sends back) from the newest on, a summary that begins the list, and the newest answer.
+// trail holds a request whose keys are looked up in this order: the previous reply's id, the echoes (ids and texts that
+// the agent sends back) from the newest on, a summary that begins the list, and the newest answer.
 type trail struct {
 	resolved  *Resolved // session of the request so far
 	claim     Claim
@@ -23,7 +23,8 @@ type trailKey struct {
 	unique bool   // counts only if one session fits best; see candidates
 }
 
-// keys yields one key at a time, because the first nearly always decides.
+// keys yields the keys in the order of the look-up. The first key nearly always decides, so the others are rarely
+// computed.
 func (t *trail) keys(yield func(trailKey) bool) {
 	sc := t.resolved.scope
 	if t.claim.Previous != "" && !yield(trailKey{key: t.resolved.key("r:" + t.claim.Previous), method: ByBody}) {
@@ -69,8 +70,8 @@ func (t *trail) olderThan(k EchoKey) (older []EchoKey) {
 // longAnswer is the minimum length of a text or of a call's arguments that identifies a conversation.
 const longAnswer = 64
 
-// newestAnswerKeys returns keys of the newest answer that do not depend on the conversation's beginning: a program may
-// rewrite its first message in every turn and replace missing call ids.
+// newestAnswerKeys returns keys of the newest answer that do not depend on the conversation's beginning, because a
+// program may rewrite its first message in every turn and replace missing call ids.
 func (t *trail) newestAnswerKeys() []EchoKey {
 	if t.resolved.req.Delta {
 		return nil
@@ -87,7 +88,7 @@ func (t *trail) newestAnswerKeys() []EchoKey {
 	return nil
 }
 
-// answerKeys returns keys of an answer's text, or of its calls' arguments. Short answers have none.
+// answerKeys returns keys of an answer's text, or of its calls' arguments. Short texts and arguments have no key.
 func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	var keys []EchoKey
 	if len(calls) == 0 && len(text) >= longAnswer {
@@ -101,9 +102,9 @@ func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	return keys
 }
 
-// details returns keys that separate runs with the same counted ids, newest first: calls, results and the user's words,
-// without new content, which no session has yet. An agent may reword them, so they are compared only if several
-// sessions remain.
+// details returns keys of calls, results and the user's words, newest first, which separate runs with the same counted
+// ids. New content has no key, because no session has this content yet. An agent may reword its history, so details are
+// compared only if several sessions remain.
 func (t *trail) details() (keys []EchoKey) {
 	for i := t.resolved.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
 		it := t.resolved.req.Item(i)

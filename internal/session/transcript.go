@@ -22,7 +22,7 @@ type transcript struct {
 	list            uint64   // hash of the newest list
 	answer          []string // first lines of the newest answer
 	unanswered      bool     // the newest text has no answer yet
-	extended        bool     // continued at least once
+	extended        bool     // the conversation was continued at least once
 }
 
 // insertionPoint is a position near the end of a text where the next text may insert the answer, before the end of a
@@ -34,14 +34,14 @@ type insertionPoint struct {
 }
 
 const (
-	maxTranscriptKeys    = 1024 // a key covers texts with the same first line
+	maxTranscriptKeys    = 1024 // number of keys; texts with the same first line share a key
 	maxTranscriptsPerKey = 64
 	maxInsertionPoints   = 4
 	transcriptHead       = 128     // bytes of the first line in the key
 	answerLines          = 4       // stored lines per answer
 	maxAnswerLine        = 80      // in bytes
 	minAnswerLine        = 12      // in bytes
-	maxComparedBytes     = 8 << 20 // by a request, in addition to twice its size
+	maxComparedBytes     = 8 << 20 // bytes that a request may compare, in addition to twice its size
 )
 
 type transcripts struct {
@@ -82,7 +82,8 @@ func (t *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	return ids
 }
 
-// bestMatches returns the conversations with the longest prefix of the text, or else one with an equal newest list.
+// bestMatches returns the conversations with the highest score for the text. Without a match, bestMatches returns a
+// conversation whose newest list equals the request's list.
 func (t *transcripts) bestMatches(r *Resolved, text string) (best []*transcript) {
 	var repeated []*transcript
 	bestRate, p := 0, prefixes{text: text, remainingBytes: maxComparedBytes + 2*len(text), sums: map[int]uint64{}}
@@ -102,8 +103,8 @@ func (t *transcripts) bestMatches(r *Resolved, text string) (best []*transcript)
 	return repeated
 }
 
-// matchScore rates a text as the next of the conversation: first by the common prefix, then by lines of the answer in
-// the insertion. 0 means no continuation.
+// matchScore rates the text as the next text of the conversation, first by the common prefix, and then by lines of the
+// answer in the insertion. 0 means that the text does not continue the conversation.
 func (t *transcript) matchScore(p *prefixes) int {
 	if t.unanswered || len(t.answer) == 0 || len(p.text) <= t.size {
 		return 0

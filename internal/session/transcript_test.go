@@ -31,8 +31,8 @@ func templates() map[string]template {
 	}
 }
 
-// sendInterleaved sends four requests per conversation, each with a further step in its one message. sendInterleaved
-// counts the requests of each conversation by session.
+// sendInterleaved sends four requests per conversation, each with a further step in its only message. The result counts
+// the requests of each conversation by session.
 func (f *fixture) sendInterleaved(render template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
 	steps := make([][]string, len(tasks))
 	requests = make([]map[ID]int, len(tasks))
@@ -113,7 +113,7 @@ func TestIdenticalGrowingMessagesAreAmbiguous(t *testing.T) {
 	}
 }
 
-// A prompt may quote the answer to an earlier one.
+// A prompt may quote the answer to an earlier prompt.
 func TestTemplatedPromptsStartSeparateSessions(t *testing.T) {
 	const answer = "Der Laden ist heute leider geschlossen."
 	for name, next := range map[string]string{

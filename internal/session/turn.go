@@ -20,9 +20,10 @@ const (
 	Repeat                  // the same list after a complete reply: a turn without new content
 )
 
-// Begin stores the properties of a main request and returns its kind. A retry does not change the number of turns.
+// Begin stores the properties of a main request, and returns the request's kind. A retry does not change the number of
+// turns.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
-	if now = now.UTC(); now.Before(r.Identity.Seen) { // after a clock change; a store keeps the row with the later Seen
+	if now = now.UTC(); now.Before(r.Identity.Seen) { // the clock was set back
 		now = r.Identity.Seen.Add(time.Microsecond)
 	}
 	r.Identity.Seen, r.State.Dirty = now, true
@@ -40,11 +41,11 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 		return Repeat
 	}
 	r.addAgent(req)
-	if req.Delta && r.Thread.Replied { // the API has the answered items, so all items are new
+	if req.Delta && r.Thread.Replied { // the API stores the answered items, so all items are new
 		r.Thread.LastTurn.Items, r.Thread.LastTurn.AnsweredCalls = nil, nil
 	}
 	if !req.Delta {
-		r.Thread.Calls, r.Thread.CallOrder = nil, nil // the request contains them
+		r.Thread.Calls, r.Thread.CallOrder = nil, nil // the request contains the calls
 	}
 	if r.Thread.Turns == 0 {
 		r.Thread.FirstWords = OpeningHash(req)
@@ -59,8 +60,9 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 // answered one is then new content, such as a second "continue".
 func appendsToConversation(req *wire.Request) bool { return req.Delta && req.Hints.PreviousID == "" }
 
-// KeepsIndices reports whether req has the items of the previous turn at their old indices, by that turn's reply and
-// new content. A list that still has a single message counts. Call KeepsIndices after Begin and before SetLastTurn.
+// KeepsIndices reports whether req has the items of the previous turn at their old indices. The reply and the new
+// content of that turn are compared. The result is also true for a list that still has a single message. Call
+// KeepsIndices after Begin and before SetLastTurn.
 func (r *Record) KeepsIndices(req *wire.Request) bool {
 	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {
 		return false
@@ -83,7 +85,7 @@ func (r *Record) KeepsIndices(req *wire.Request) bool {
 
 const (
 	maxReplyKeys  = 8 // per reply
-	maxReplyItems = 4 // searched; a Responses reply has several
+	maxReplyItems = 4 // searched items; a Responses reply has several
 )
 
 const (
@@ -92,7 +94,8 @@ const (
 	maxCallBytes = 12 << 10 // of all calls
 )
 
-// AddReply adds the reply to a main request. AddReply keeps the calls for requests that carry only the outputs.
+// AddReply adds the reply to a main request. The record keeps the reply's calls for requests that carry only the
+// outputs.
 func (r *Record) AddReply(rep *wire.Reply) {
 	r.State.Dirty, r.State.Answered = true, true
 	r.Thread.Replied = r.Thread.Replied || rep.Complete
@@ -142,8 +145,8 @@ func (r *Record) dropCalls() {
 	}
 }
 
-// IsNewItem reports whether the session sends item i for the first time, as far as the record knows: the new part of
-// req has the item, and the new part of the previous request did not. Call IsNewItem before SetLastTurn.
+// IsNewItem reports whether the session sends item i for the first time, as far as the record knows. A new item is in
+// the new part of req, and was not in the new part of the previous request. Call IsNewItem before SetLastTurn.
 func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 	if i < req.FirstNew() {
 		return false
@@ -155,8 +158,8 @@ func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 	return r.Thread.LastTurn.Items[at] != itemKey(req, i)
 }
 
-// IsNewResult is like IsNewItem, for a tool result in item i. An agent may add words after an old result; only the item
-// is then new.
+// IsNewResult is like IsNewItem, for a tool result in item i. If an agent adds words after an old result, only the item
+// is new.
 func (r *Record) IsNewResult(req *wire.Request, i int, callID string) bool {
 	from := req.FirstNew()
 	if i < from {

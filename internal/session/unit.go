@@ -13,7 +13,8 @@ import (
 // ByRun is the method of a run's record, which is not a conversation.
 const ByRun Method = "run"
 
-// NewRun returns the record of a run, whose coins and picks all of its sessions use.
+// NewRun returns the record of a run. All sessions of the run use the coins (random decisions) and picks (chosen
+// lessons) of this record.
 func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	now = now.UTC()
 	return &Record{
@@ -23,7 +24,7 @@ func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	}
 }
 
-// UnitID returns the ID of the record with the session's coins. ok is false if the session has its own.
+// UnitID returns the ID of the record with the session's coins. ok is false if the session has its own coins.
 func (r *Record) UnitID() (ID, bool) {
 	if r.Unit.ID == "" {
 		return ID{}, false
@@ -90,7 +91,7 @@ type Member struct {
 	MemberNumber int
 	Members      int
 	Name         string
-	Run          string // in a run's own row
+	Run          string // name of the run, in the run's own row
 	Answered     bool   // an upstream answered a main request with success
 }
 
@@ -116,7 +117,7 @@ type Finder interface {
 	FindEcho(ctx context.Context, tenant string, keys []EchoKey) (map[EchoKey][]ID, error)
 }
 
-// EachMember calls use with the IDs of a unit's members, at most memberStep IDs a call.
+// EachMember calls use with the IDs of a unit's members, with at most memberStep IDs per call.
 func EachMember(ctx context.Context, finder Finder, tenant string, unit *Member, use func(ids []ID) error) error {
 	all := make([]EchoKey, unit.Members)
 	for i := range all {

@@ -16,7 +16,7 @@ func newRun(name string, at time.Time) *session.Record {
 	return session.NewRun("default", session.Claim{Agent: "coder"}, name, session.RunID("default", name), at)
 }
 
-// A session with sub-agents does not count the turns of its members.
+// A run counts the turns of its members. A session with sub-agents does not.
 func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	run, one, two := newRun("ci-1", testStart), newRecord("one"), newRecord("two")
 	run.AddMember(one)
@@ -99,7 +99,7 @@ func TestMergeRowsPrefersStoredRecordToOfflineRecord(t *testing.T) {
 	}
 }
 
-// fakeFinder records the number of keys per look-up.
+// fakeFinder finds known sessions, and records the number of keys per look-up.
 type fakeFinder struct {
 	known   map[session.EchoKey][]session.ID
 	lookups []int

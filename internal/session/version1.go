@@ -5,11 +5,11 @@ import (
 	"maps"
 )
 
-// Up to November 2026 (version 1), a record was a flat JSON object with short keys. These tables map them to the keys
-// of document.
+// Up to November 2026 (version 1), a record was a flat JSON object with short keys. The tables in this file map these
+// keys to the keys of document.
 
-// partsOfVersion1 maps the keys of version 1 to current keys, by part of document. An empty current key means that the
-// value is the whole part.
+// partsOfVersion1 returns maps from the keys of version 1 to current keys, by part of document. An empty current key
+// means that the value is the whole part.
 func partsOfVersion1() map[string]map[string]string {
 	return map[string]map[string]string{
 		"identity": {
@@ -32,7 +32,7 @@ func partsOfVersion1() map[string]map[string]string {
 	}
 }
 
-// innerOfVersion1 maps the keys inside the values of these version 1 keys, objects or lists of objects.
+// innerOfVersion1 returns maps for the keys inside some values of version 1, which are objects or lists of objects.
 func innerOfVersion1() map[string]map[string]string {
 	return map[string]map[string]string{
 		"tail":  {"f": "from", "k": "items", "c": "answered", "r": "reply"},

@@ -14,8 +14,8 @@ import (
 	"precept/internal/wire"
 )
 
-// everyField has a value in every stored field. The last release with format version 1 wrote it to
-// testdata/record_version_1.json.
+// everyField returns a record with a value in every stored field. The last release with format version 1 wrote the
+// record to testdata/record_version_1.json.
 func everyField() *Record {
 	at := time.Date(2026, 11, 3, 9, 30, 0, 0, time.UTC)
 	return &Record{
@@ -71,8 +71,8 @@ func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	}
 }
 
-// A release with format version 1 expects a string under "unit". If it could decode the record, it would write an empty
-// record over the real one.
+// A release with format version 1 expects a string under "unit". If it could decode the record, the release would
+// replace the record by an empty record.
 func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 	for name, r := range map[string]*Record{"a full record": everyField(), "an empty record": {}} {
 		data, err := r.Encode()
@@ -125,7 +125,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 	})
 }
 
-// emptyToNil makes up for JSON, which omits empty slices and maps.
+// emptyToNil replaces empty slices and maps by nil, because JSON omits them.
 func emptyToNil(v reflect.Value) {
 	switch v.Kind() { //nolint:exhaustive // other kinds contain no slice or map
 	case reflect.Struct:

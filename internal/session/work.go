@@ -10,7 +10,7 @@ import (
 const maxWork = 64
 
 // MaxEchoSessions is the number of newest sessions that a store keeps for an echo key. Feedback on a commit, a branch
-// or a pull request reaches at most these.
+// or a pull request reaches at most these sessions.
 const MaxEchoSessions = 20
 
 // Work is a commit, a branch or a pull request in a tool result. Names of branches and repositories are stored as
@@ -33,7 +33,7 @@ func workOf(tenant string, turn int, ref work.Ref) Work {
 	return w
 }
 
-// AddWork adds the references in a turn's tool results, and returns the echo keys of new ones.
+// AddWork adds the references in a turn's tool results, and returns the echo keys of new references.
 func (r *Record) AddWork(turn int, refs []work.Ref) (keys []EchoKey) {
 	for _, ref := range refs {
 		w := workOf(r.Identity.Tenant, turn, ref)
@@ -51,8 +51,8 @@ func (r *Record) AddWork(turn int, refs []work.Ref) (keys []EchoKey) {
 }
 
 // MatchWork reports whether the session has the reference, in a turn that did not opt out. hashes are the matching
-// hashes of a commit, full or short. A branch of an unknown repository matches unless all repositories of the session
-// differ.
+// hashes of a commit, full or short. A branch of an unknown repository matches, unless the session has the branch only
+// in other repositories.
 func (r *Record) MatchWork(ref work.Ref) (hashes []string, ok bool) {
 	q := workOf(r.Identity.Tenant, 0, ref)
 	inRepository, inOtherRepository := false, false

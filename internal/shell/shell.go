@@ -13,8 +13,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxText is the number of bytes that Parse reads. The parser recurses at each opening bracket, and Go cannot recover
-// from a stack overflow. The bound keeps the stack below a few megabytes.
+// maxText is the maximum number of bytes that Parse reads. The parser recurses at each opening bracket, and Go cannot
+// recover from a stack overflow. The bound keeps the stack below a few megabytes.
 const maxText = 4096
 
 // Characters before which word drops a backslash. Unlike Bash, word keeps a backslash before a letter, which may
@@ -41,8 +41,8 @@ type Line struct {
 type Command struct {
 	Assigns        []string // NAME=value before the command, as written
 	Env            []string // names in Assigns
-	Words          []string // program and arguments without quotes; expansions as written
-	Operator       string   // before the command: "|", "&&", "||" or ";"; "" for the first
+	Words          []string // program and arguments, without quotes and with unexpanded variables
+	Operator       string   // operator before the command: "|", "&&", "||" or ";"; "" for the first command
 	InSubstitution bool     // in a substitution, which hides its exit status
 }
 
@@ -57,8 +57,8 @@ func Parse(text string) Line {
 	return splitUnparsed(text)
 }
 
-// depth returns an upper bound for the brackets and keywords that are open at once. If none is closed, the parser needs
-// 10 µs for each.
+// depth returns an upper bound for the brackets and keywords that are open at once. The parser needs 10 µs for each
+// unclosed bracket or keyword.
 func depth(text string) int {
 	open, deepest, word := 0, 0, 0
 	for i := range len(text) {
@@ -104,7 +104,7 @@ func parse(text string, nesting int) (line Line, ok bool) {
 		}
 		r.read(stmt)
 	}
-	parsers.Put(parser) // not after a panic
+	parsers.Put(parser) // a parser that panicked is not used again
 	if failed {
 		return Line{}, false
 	}
@@ -164,7 +164,8 @@ func (r *reader) read(stmt *syntax.Stmt) {
 	}
 }
 
-// call adds a simple command, or in its place the commands of a shell's command line (bash -c TEXT).
+// call adds a simple command. If the command is a shell with a command line (bash -c TEXT), call adds the commands in
+// TEXT instead.
 func (r *reader) call(n *syntax.CallExpr, inner bool) {
 	c := Command{InSubstitution: inner}
 	for _, a := range n.Assigns {
@@ -202,7 +203,7 @@ func (r *reader) add(c Command) {
 	r.line.Commands = append(r.line.Commands, c)
 }
 
-// shellText parses TEXT if words are a shell with a command line, such as bash -lc TEXT.
+// shellText parses TEXT if words call a shell with a command line, such as bash -lc TEXT.
 func (r *reader) shellText(words []string) (line Line, ok bool) {
 	if r.nesting == 0 || len(words) < 3 || !slices.Contains([]string{"bash", "sh", "zsh", "dash", "ash", "ksh"}, path.Base(words[0])) ||
 		!strings.HasPrefix(words[1], "-") || !strings.HasSuffix(words[1], "c") {

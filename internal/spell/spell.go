@@ -3,8 +3,8 @@ package spell
 
 import "iter"
 
-// Suggest returns the name with the smallest Distance to a misspelt one: at most 2, or 1 for up to three bytes,
-// otherwise "".
+// Suggest returns the name with the smallest Distance to a misspelt name, or "" if that distance exceeds 2. For a
+// misspelt name of up to three bytes, the limit is 1.
 func Suggest(name string, names []string) string {
 	best, distance := "", 3
 	if len(name) < 4 {
@@ -18,8 +18,8 @@ func Suggest(name string, names []string) string {
 	return best
 }
 
-// Closest returns the first name with the smallest Distance to name, however large. equal means that the names are
-// equal.
+// Closest returns the first name with the smallest Distance to name, however large the distance is. equal reports
+// whether the two names are equal.
 func Closest[N ~string](name string, names iter.Seq[N]) (closest N, equal bool) {
 	best := -1
 	for k := range names {

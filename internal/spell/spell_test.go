@@ -13,7 +13,7 @@ func ExampleSuggest() {
 	// Output: listen
 }
 
-// A misspelt name of up to three letters allows a distance of one.
+// For a misspelt name of up to three letters, the limit is one.
 func TestSuggestAllowsDistanceOfTwo(t *testing.T) {
 	names := []string{"log", "keys", "bandit", "listen"}
 	for name, want := range map[string]string{

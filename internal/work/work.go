@@ -123,7 +123,7 @@ func RepositoryOf(remote string) string {
 	return CleanPath(path)
 }
 
-// CleanPath returns a repository path of two segments or more in the form of Ref, else "".
+// CleanPath returns a repository path in the form of Ref.Repository, or "" if the path has fewer than two segments.
 func CleanPath(path string) string {
 	path = strings.ToLower(strings.Trim(strings.TrimSuffix(strings.Trim(path, "/"), ".git"), "/"))
 	if !strings.Contains(path, "/") || len(path) > maxName || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' }) {
@@ -132,8 +132,8 @@ func CleanPath(path string) string {
 	return path
 }
 
-// Key returns the index key of a reference. All lengths of a commit's hash, and equal branches of several repositories,
-// share a key. session.Record.MatchWork separates the branches.
+// Key returns the index key of a reference. A full commit hash and its shortened forms share a key, and so do branches
+// of one name in several repositories. session.Record.MatchWork separates these branches.
 func (r Ref) Key() string {
 	switch r.Kind {
 	case Commit:
