@@ -22,7 +22,6 @@ func TestPriceOfModelMatchesPattern(t *testing.T) {
 	}
 }
 
-// Cached input never costs more than input.
 func TestBuiltInRowsAreComplete(t *testing.T) {
 	table := price.BuiltIn()
 	if len(table.BuiltInDate) != len("2025-12") || len(table.Entries) < 40 {

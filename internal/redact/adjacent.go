@@ -235,7 +235,6 @@ func (m *matcher) bareName(i int) hit {
 	return h
 }
 
-// isCell reports whether m.text[start:end] is a cell of a table, and not the test result "pass".
 func (m *matcher) isCell(start, end int) bool {
 	return start > 1 && startsWith(m.text, start-2, "| ") && startsWith(m.text, end, " | ") && !startsFold(m.text, start, "pass ")
 }

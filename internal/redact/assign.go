@@ -243,7 +243,6 @@ const maxName = 40
 // maxBlanks is the maximum number of blanks before a value. Aligned tables have many.
 const maxBlanks = 48
 
-// skipMarks returns the position after blanks and marks of bold or coloured text.
 func skipMarks(s []byte, p int) int {
 	from := p
 	for p < len(s) && p-from < maxBlanks {

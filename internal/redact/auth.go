@@ -248,7 +248,7 @@ func headerWordEnd(s []byte, p int, separator byte) int {
 
 func endsHeader(c byte) bool { return c < ' ' || isQuote(c) }
 
-// isBasicCredentials reports whether v is base64 of user:password. The first 256 bytes decide.
+// isBasicCredentials reports whether v is base64 of user:password.
 func isBasicCredentials(v []byte) bool {
 	const maxLen = 256
 	if len(v) < 6 {

@@ -67,7 +67,7 @@ func secretWordEnd(s []byte, i int) int {
 	return 0
 }
 
-// valueAfterBlank matches the value after the name s[start:end] and a blank: "the api token is ...".
+// valueAfterBlank matches the value after a name and a blank: "the api token is ...".
 func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	const maxDistance = 12
 	s := m.text

@@ -26,7 +26,6 @@ func ibanLengths() map[string]int {
 	return out
 }
 
-// newIBAN returns an IBAN with valid check digits (ISO 7064, mod 97-10).
 func newIBAN(country string, length int) string {
 	body := strings.Repeat("4", length-4)
 	numeric := ""
@@ -88,7 +87,6 @@ func TestIBANIsRedactedInEachSpelling(t *testing.T) {
 	)
 }
 
-// luhn appends the check digit to digits.
 func luhn(digits string) string {
 	for c := range 10 {
 		sum := 0

@@ -7,7 +7,6 @@ const (
 	seedText = "lamp orbit candy merge trophy acid rural fluid basket idle onion vague"
 )
 
-// A seed phrase has 12, 15, 18, 21 or 24 words.
 func TestSeedPhrasesAreRedacted(t *testing.T) {
 	assertRedacted(t, "secret", "seed phrase: "+seedText, `mnemonic = "`+seedText+`"`, `{"recoveryPhrase":"`+seedText+`"}`, "mnemonic: "+seedText+" # dev")
 	assertKept(t, "seed phrase: twelve words", `mnemonic = "vfmadd231ps"`, "seed = 42", "the text is "+seedText)

@@ -73,7 +73,6 @@ func TestTextWithSecretIsNeverCached(t *testing.T) {
 	}
 }
 
-// A text without secrets may contain personal data.
 func TestCacheIsSeparateForPersonalData(t *testing.T) {
 	c := newCleanTexts(t)
 	text := bytes.Replace(systemPrompt(4<<10), []byte("narrowest"), []byte("write to ann@example.org"), 1)

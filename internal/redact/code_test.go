@@ -10,7 +10,6 @@ import (
 	"testing"
 )
 
-// The redactor may replace fewer than one value per 10,000 bytes of the Go distribution.
 func TestFalseRedactionsInSourceCodeAreRare(t *testing.T) {
 	const maxSample = 6 << 20
 	src := filepath.Join(build.Default.GOROOT, "src")

@@ -42,7 +42,6 @@ func TestKindExamplesAreRedacted(t *testing.T) {
 	}
 }
 
-// If a prefix or an anchor is missing, the redaction of at least one example changes.
 func TestEachAnchorAndPrefixIsNeeded(t *testing.T) {
 	needed := func(change func(*[kindCount]kindRow), texts []example) bool {
 		rows := kindTable()

@@ -8,7 +8,6 @@ import (
 	"precept/internal/redact"
 )
 
-// assertKept fails the test unless Text returns the texts unchanged.
 func assertKept(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -28,7 +27,6 @@ func assertRedacted(t *testing.T, kind string, texts ...string) {
 	}
 }
 
-// randomText returns n letters and digits that look random.
 func randomText(n int) string { return strings.Repeat("a1B2c3D4", n/8+1)[:n] }
 
 func TestWordBeforeNumberDeterminesKind(t *testing.T) {
@@ -180,7 +178,6 @@ func TestHeadersInJSONKeepSchemeAndCookieNames(t *testing.T) {
 	}
 }
 
-// A private key may end with the text or before other text.
 func TestSecretOfSeveralPartsIsRedactedToItsEnd(t *testing.T) {
 	head, body := "-----BEGIN RSA PRIVATE KEY-----", strings.Repeat("MIIEvQIB", 8)
 	first, second := "ey"+"JhbGciOi"+randomText(12), "ey"+"JzdWIiOi"+randomText(12)

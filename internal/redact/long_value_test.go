@@ -10,7 +10,6 @@ import (
 	"precept/internal/redact"
 )
 
-// randomBase64 returns n characters of base64 from a seed.
 func randomBase64(encoding *base64.Encoding, seed uint64, n int) string {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
 	raw := make([]byte, n)

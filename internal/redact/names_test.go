@@ -9,7 +9,6 @@ import (
 	"precept/internal/redact"
 )
 
-// namedSecrets returns names of secrets, each with a value and its kind.
 func namedSecrets() []struct{ name, value, kind string } {
 	const (
 		word = "hunter22xyz"

@@ -179,7 +179,7 @@ func (m *matcher) isUpgrade(i, end int) bool {
 	return false
 }
 
-// isWholeCell reports whether s[i:end] is a whole quoted string or the whole text of a tag, as in an SQL row.
+// isWholeCell reports whether s[i:end] is a whole quoted string or the whole text of a tag.
 func isWholeCell(s []byte, i, end int) bool {
 	c := byteAt(s, end)
 	return i > 0 && (isQuote(s[i-1]) && c == s[i-1] && byteAt(s, end+1) == ',' || s[i-1] == '>' && c == '<')

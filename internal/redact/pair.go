@@ -127,7 +127,6 @@ func objectClass(s []byte) keyClass {
 	return classOfKey(lastName(bytes.TrimRight(s[:len(s)-1], quotesAndBlanks)))
 }
 
-// lastName returns the name at the end of a text.
 func lastName(s []byte) []byte {
 	return s[bytes.LastIndexFunc(s, func(r rune) bool { return r >= 0x80 || classOf[byte(r)]&nameByte == 0 })+1:]
 }
@@ -138,7 +137,6 @@ func isNameKey(key []byte) bool {
 	return startsFold(key, n-len("name"), "name") || startsFold(key, n-len("header"), "header") || startsFold(key, n-len("key"), "key")
 }
 
-// isProse reports whether the value of a name of class passwordClass is a sentence, and not a password.
 func isProse(class keyClass, value []byte) bool {
 	return class == passwordClass && bytes.IndexByte(value, ' ') >= 0 && !isPassphrase(value, false)
 }

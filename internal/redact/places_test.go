@@ -85,7 +85,6 @@ func TestSecretOfEachKindIsRedacted(t *testing.T) {
 	}
 }
 
-// The redactor reads four levels of nested strings.
 func TestSecretInNestedJSONIsRedacted(t *testing.T) {
 	var all []string
 	for _, texts := range secrets() {
@@ -118,7 +117,6 @@ func TestSecretInNestedJSONIsRedacted(t *testing.T) {
 	})
 }
 
-// Hashes, ids, times, versions, sizes, code and images resemble secrets.
 func TestHarmlessTextsAreKept(t *testing.T) {
 	const hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b"
 	for _, text := range []string{

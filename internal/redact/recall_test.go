@@ -24,7 +24,6 @@ func expandMarks(text string) string {
 	})
 }
 
-// readLines returns the lines of a file without comments.
 func readLines(t *testing.T, file string) (out []string) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -103,7 +102,6 @@ func TestMostListedPasswordsAreRedacted(t *testing.T) {
 	}
 }
 
-// At most 1% of testdata/harmless.txt may change.
 func TestFalseRedactionsOfListedTextsAreRare(t *testing.T) {
 	var changed [2]int
 	all := readLines(t, "testdata/harmless.txt")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The names under the kind "" are not names of secrets.
+// The kind "" stands for other names.
 func TestSecretIsRecognisedByEndingOfName(t *testing.T) {
 	const random = "Ab1Cd2Ef3Gh4Ij5Kl6Mn7"
 	for kind, names := range map[string]string{

@@ -207,7 +207,6 @@ func isUUID(v []byte) bool {
 	return len(v) == 36 && v[8] == '-' && v[13] == '-' && v[18] == '-' && v[23] == '-'
 }
 
-// isInQuery reports whether the value at start is the URL parameter "key", which may be a UUID.
 func (m *matcher) isInQuery(start int) bool {
 	name := start - len("?key=")
 	return name >= 0 && (m.text[name] == '?' || m.text[name] == '&') && startsWith(m.text, name+1, "key=")

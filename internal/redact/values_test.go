@@ -9,7 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// The marks < and > around a value are not part of the text. Code, references and short words are kept.
+// The marks < and > around a value are not part of the text.
 func TestSecretIsRedactedUpToDelimiter(t *testing.T) {
 	assertMarked(t, "secret",
 		"PASSWORD=<hunter22xyz>",
@@ -96,7 +96,6 @@ func TestSecretIsRedactedUpToDelimiter(t *testing.T) {
 		"aig=2c3D4%2Fe5F6g7H8")
 }
 
-// Variables, empty passwords and other words are kept.
 func TestCredentialInHeaderOrURLIsRedacted(t *testing.T) {
 	assertMarked(t, "authorization",
 		"Authorization: Bearer <a1B2c3D4e5F6g7H8>",
@@ -240,7 +239,6 @@ func TestKnownSecretIsRedactedWithoutName(t *testing.T) {
 	}
 }
 
-// After a restart, a redactor does not reuse a number for a different value.
 func TestNumbersContinueWithinSession(t *testing.T) {
 	r, other := redact.New(true), redact.New(true)
 	numbers := redact.NewPlaceholderNumbers(nil)

@@ -195,7 +195,6 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	}
 }
 
-// If the template contains no request, the summary is the whole message.
 func TestRequestSummaryOmitsTemplate(t *testing.T) {
 	const template = "Please solve this issue: @\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps"
 	for message, want := range map[string]string{

@@ -130,7 +130,6 @@ func withoutKeys(text string) string {
 	return b.String()
 }
 
-// costReasons returns the reasons for which the session counts as slow or costly, nil for none.
 func (h *history) costReasons() []string {
 	var reasons []string
 	used := tokens(h.exchanges)

@@ -124,7 +124,6 @@ func (h *history) messages(n int) []ChatMessage {
 	return list
 }
 
-// trainablePart returns the history without cut, aborted and failed answers at the end.
 func (h *history) trainablePart() *history {
 	n := 0
 	for i, e := range h.exchanges {
@@ -247,7 +246,6 @@ func (h *history) ratedIndex(r *Rating) int {
 	return slices.IndexFunc(h.exchanges, func(e *Exchange) bool { return e.Turn == r.Turn })
 }
 
-// correctionMessage returns the message for a correction: a text, a message, or other JSON.
 func correctionMessage(raw json.RawMessage) []ChatMessage {
 	var m struct {
 		Content json.RawMessage `json:"content"`

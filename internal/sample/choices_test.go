@@ -150,7 +150,6 @@ func TestPlanOptimizationHasRatingAndRepeatedCalls(t *testing.T) {
 	t.Error("got no plan_optimization sample, want one")
 }
 
-// If two entries have the same state, the first counts.
 func TestSampleListsLessonWithStrongestState(t *testing.T) {
 	s := newScript()
 	s.addTurn(sample.Reply{Text: "a"}, messageJSON("user", "one")).Lessons = []sample.Lesson{

@@ -90,7 +90,6 @@ func TestSessionContainsEachCallThatWireReads(t *testing.T) {
 	}
 }
 
-// The Responses API accepts a string in place of a list of items.
 func TestStringInputIsUserText(t *testing.T) {
 	s := newScript()
 	s.addTurn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
@@ -155,7 +154,6 @@ func TestReusedCallIDIsNewCall(t *testing.T) {
 	}
 }
 
-// The reader omits references and reasoning items.
 func TestReaderReturnsUnknownItemsAsReceived(t *testing.T) {
 	s := newScript()
 	e := s.addTurn(sample.Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)

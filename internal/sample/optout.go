@@ -143,7 +143,7 @@ func appendLower(dst, text []byte) []byte {
 	return dst
 }
 
-// textNamesPath is NamesPath without mayNamePath. depth is the number of JSON values around text.
+// textNamesPath is NamesPath without mayNamePath. depth counts the JSON values around text.
 func (o *OptOut) textNamesPath(text string, depth int) bool {
 	const maxDepth = 6
 	trimmed := strings.TrimSpace(text)

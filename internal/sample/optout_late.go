@@ -115,7 +115,6 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, filteredOnWrite bool) b
 	return !filteredOnWrite || o.sampleNamesPath(m)
 }
 
-// userTextKeys are keys of Feedback.Details whose values are text of the user.
 var userTextKeys = [...]string{"comment", "correction", "details"} //nolint:gochecknoglobals // an immutable table
 
 // HasSessionFeedbackText reports whether a sample has the user's text from feedback on the whole session.

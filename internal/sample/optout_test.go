@@ -142,7 +142,6 @@ func FuzzOptOut(f *testing.F) {
 	})
 }
 
-// A path in the text of a message does not count.
 func TestExchangeNamesPathFindsPathsInAllCalls(t *testing.T) {
 	o := newOptOut(t, "*.env")
 	item := func(s string) sample.Exchange {

@@ -13,7 +13,6 @@ import (
 	"precept/internal/sample"
 )
 
-// drawnTurn is a user message or tool results, and the reply.
 type drawnTurn struct {
 	userMessage string   // "" after calls
 	results     []string // of the previous turn's calls

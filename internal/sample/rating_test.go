@@ -138,7 +138,6 @@ func TestFilterMatchesEachCriterion(t *testing.T) {
 	}
 }
 
-// A user's rating precedes this label.
 func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		sentBack string // arguments in the next request

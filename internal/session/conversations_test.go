@@ -62,7 +62,6 @@ func (s *simulation) resolve(x *dialogue) session.Resolved {
 	return r
 }
 
-// answer replies with a call or a text, and adds the reply to the history.
 func (s *simulation) answer(x *dialogue, text bool) {
 	s.nameCount++
 	rep := wire.Reply{ID: fmt.Sprintf("chatcmpl-9aZ8bY7cX6dW5eV4%06d", s.nameCount), Complete: true}

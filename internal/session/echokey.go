@@ -26,7 +26,6 @@ func (sc Scope) anyCredential() Scope {
 	return sc
 }
 
-// withoutRun returns the scope without the run, which a side request may not name.
 func (sc Scope) withoutRun() Scope {
 	sc.Run = ""
 	return sc
@@ -55,7 +54,6 @@ func mayRepeat(key string) bool {
 	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !looksRandom(key))
 }
 
-// isCountedID reports whether the key is an id that a server counts and may repeat.
 func isCountedID(key string) bool { return mayRepeat(key) && !strings.HasPrefix(key, "t:") }
 
 // randomBits is the minimum number of random bits in a unique id.

@@ -165,7 +165,6 @@ func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found [
 	return true
 }
 
-// maxDetails is the maximum number of keys of trail.details that are compared.
 const maxDetails = 8
 
 func (t *Threader) mostLikelyOwner(tied []owner) owner {

@@ -103,7 +103,6 @@ func TestIndexBoundsTheOwnersOfAKey(t *testing.T) {
 	}
 }
 
-// The model is a list of pairs with the same limit.
 func TestIndexMatchesListModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 8).Draw(t, "limit")

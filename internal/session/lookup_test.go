@@ -57,7 +57,6 @@ func (t *storedThreader) resolve(c session.Claim, messages ...string) session.Re
 	return r
 }
 
-// reply ends a request with a complete reply.
 func (t *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resolved {
 	rep.Complete = true
 	t.storeKeys(r.ID, t.th.RecordReply(r, &rep, true))
@@ -65,7 +64,6 @@ func (t *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resol
 	return r
 }
 
-// callReply returns a reply with one call per id.
 func callReply(ids ...string) (rep wire.Reply) {
 	for _, id := range ids {
 		rep.Calls = append(rep.Calls, wire.Call{ID: id, Name: "sh", Args: "{}"})

@@ -72,7 +72,6 @@ func TestIDOfDiffersByNamespaceAndTenant(t *testing.T) {
 	}
 }
 
-// Feedback does not name the namespace of a session name.
 func TestIDsByNameCoverEveryNamespace(t *testing.T) {
 	for _, namespace := range namespaces() {
 		id := IDOf("t", namespace, "ses_1")

@@ -69,7 +69,6 @@ func TestQuotedSessionFindsQuotesOfEachTurn(t *testing.T) {
 	}
 }
 
-// Chats and conversations with tools do not evict each other.
 func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 	addExchange := func(q *session.Quotes, kind string, n int, tools []string) {
 		id := sessionID(fmt.Sprint(kind, n))

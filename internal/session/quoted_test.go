@@ -115,7 +115,6 @@ func TestQuotedSessionRequiresQuestionAndAnswer(t *testing.T) {
 	}
 }
 
-// QuotedSession finds a quotation of a side reply for two minutes.
 func TestQuotedSessionFindsReplyToSideRequest(t *testing.T) {
 	const fact = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()

@@ -51,7 +51,6 @@ func (sc Scope) topic(req *wire.Request) uint64 {
 	return addText(words^emptyHash, sc.Run)
 }
 
-// onlyText returns the text of a request with a single message and no tools, else "".
 func onlyText(req *wire.Request) string {
 	last := req.Len() - 1
 	if req.Delta || len(req.Tools) > 0 || last < 0 || last >= maxFirstItems || req.Role(last) != wire.RoleUser {

@@ -209,7 +209,6 @@ func TestOptOutOfTurnZeroOrOutdatedMarkHidesNothing(t *testing.T) {
 	}
 }
 
-// Two sessions with the same first message and the same newest call are distinguished by the items before the call.
 func TestSameCallIsDistinguishedByHistory(t *testing.T) {
 	st := newStoredThreader(t)
 	var all [2]session.Resolved
@@ -258,7 +257,6 @@ func TestLongReplyIdentifiesSession(t *testing.T) {
 	}
 }
 
-// jsonString returns s as a JSON string.
 func jsonString(s string) string { return string(wire.AppendString(nil, s)) }
 
 // manyCalls returns a reply with n calls. Only the last call has long arguments.
@@ -270,7 +268,6 @@ func manyCalls(n int, long string) (rep wire.Reply) {
 	return rep
 }
 
-// manyCallsMessage returns a message of the model with the calls of manyCalls under different ids.
 func manyCallsMessage(n int, callMessage func(id, args string) string, long string) string {
 	var list []string
 	for i := range n {

@@ -112,7 +112,6 @@ func TestAdoptIsSafeWithConcurrentReads(t *testing.T) {
 	}
 }
 
-// recordFields returns the fields of a record under names such as "Part.Field".
 func recordFields(r *session.Record) map[string]reflect.Value {
 	fields := map[string]reflect.Value{}
 	v := reflect.ValueOf(r).Elem()

@@ -29,7 +29,6 @@ func newClaim(t *testing.T, req *wire.Request, headers ...string) session.Claim 
 	return session.Identify(h, "/v1/chat/completions", req)
 }
 
-// randomID is a call id of a single conversation.
 const randomID = "toolu_01A09q90qw90lq917835lq9"
 
 func callMessage(id string) string {
@@ -145,7 +144,6 @@ func TestKeepsIndicesNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 	}
 }
 
-// An agent that handed the conversation on still belongs to the conversation.
 func TestRequestWithSystemPromptOfAnyAgentContinuesSession(t *testing.T) {
 	r := newRecord("s")
 	turn := func(req *wire.Request, reply wire.Reply) {

@@ -12,7 +12,6 @@ const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 	"The user wants the parser upgraded; the narrow tests pass, the wide ones have not run yet.\n" +
 	"next: run them\n</recap>"
 
-// summarise sends a side request for a summary, and replies with it.
 func (f *fixture) summarise(history []obj, summary string) {
 	r := f.resolve(chat(f.t, extend(history, userMessage("Sum up what has happened so far."))...))
 	rep := wire.Reply{ID: "chatcmpl-s", Text: summary, Complete: true}

@@ -14,7 +14,6 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
 
-// fixture is a threader with a clock.
 type fixture struct {
 	t         *testing.T
 	threads   *Threader
@@ -77,7 +76,6 @@ func resultMessage(id, text string) obj {
 
 func extend(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
 
-// resolveAndAnswer resolves a request without a session name, and completes it.
 func (f *fixture) resolveAndAnswer(req *wire.Request, rep wire.Reply) Resolved {
 	r := f.resolve(req)
 	f.answer(r, rep)
@@ -261,7 +259,6 @@ func TestThreadSequentialIDsKeepSessionsAfterTokenRefresh(t *testing.T) {
 	f.assertDifferentSessions("the two agents", sessions[0], sessions[1])
 }
 
-// The request comes from a different credential.
 func TestThreadEarlierStateWithSequentialIDsStartsNewSession(t *testing.T) {
 	f := newFixture(t)
 	a := f.resolveAndAnswer(chat(t, userMessage("go")), callReply("call_0"))
@@ -350,7 +347,6 @@ func TestThreadCallIDOfFailedRequestFindsSession(t *testing.T) {
 	}
 }
 
-// An echo is an id or text that the agent sends back.
 func TestThreadNameTakesPrecedenceOverEcho(t *testing.T) {
 	f := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
@@ -565,7 +561,6 @@ func TestThreaderMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// The race detector finds unlocked access to shared state.
 func TestThreaderIsSafeForConcurrentUse(t *testing.T) {
 	threads := newThreader(func() [16]byte { return [16]byte{1} }, 1000, 50)
 	done := make(chan bool)

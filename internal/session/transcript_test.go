@@ -49,7 +49,6 @@ func (f *fixture) sendInterleaved(render template, tasks []string, answer func(t
 	return requests
 }
 
-// Other conversations may have the same template.
 func TestGrowingMessageKeepsSession(t *testing.T) {
 	for name, render := range templates() {
 		t.Run(name, func(t *testing.T) {

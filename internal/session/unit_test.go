@@ -99,7 +99,6 @@ func TestMergeRowsPrefersStoredRecordToOfflineRecord(t *testing.T) {
 	}
 }
 
-// fakeFinder finds known sessions, and records the number of keys per look-up.
 type fakeFinder struct {
 	known   map[session.EchoKey][]session.ID
 	lookups []int

@@ -270,7 +270,7 @@ func (r *reader) source(n syntax.Node) string {
 	return r.text[from:to]
 }
 
-// splitUnparsed splits text at unquoted operators. A here-document and the text after the document are data.
+// splitUnparsed splits text at unquoted operators. A here-document and the text after it are data.
 func splitUnparsed(text string) Line {
 	var line Line
 	text, _, document := strings.Cut(text, "<<")

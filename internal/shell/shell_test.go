@@ -23,7 +23,6 @@ func ExampleParse() {
 	// writes a file: false
 }
 
-// commandWords joins the commands of text by " | ".
 func commandWords(text string) string {
 	var out []string
 	for _, c := range shell.Parse(text).Commands {

@@ -2,21 +2,21 @@ package wire
 
 import "strings"
 
-// Some agents send no tools. The model's answer contains the call as prose, and the next user message the result. A
-// user text counts as a result only if it begins with the words of a known agent, and an answer as a call only if such
-// a result follows: pasted logs and quoted commands do not.
+// Some agents send no tools. The model's answer contains the call as prose, and the next user message contains the
+// result. A user text counts as a result only if the text begins with the words of a known agent. An answer counts as a
+// call only if such a result follows. Pasted logs and quoted commands do not count.
 
 type agentFormat struct {
 	agent    string
 	prefixes []string
 	exact    bool // the text equals one of prefixes
 
-	// read parses a result. read returns false for a text that only begins like one. Without read and readSteps, the
-	// text is a note of the agent, such as a list of files.
+	// read parses a result. read returns false for a text that only begins like a result. Without read and readSteps,
+	// the text is a note of the agent, such as a list of files.
 	read func(text string) (textResult, bool)
 
 	// readSteps parses a message with the user's words, then all calls and results so far. kind is the
-	// RemovedPiece.Kind of these. With onWire, the request may also have tools.
+	// RemovedPiece.Kind of the calls and results. With onWire, the request may also have tools.
 	readSteps func(text string) (asked string, steps []step, ok bool)
 	kind      string
 	onWire    bool
@@ -28,10 +28,10 @@ type textResult struct {
 	mayBeSeparated bool // other messages of the agent may follow the answer with the call
 
 	call     *Call                                 // if the result names the call
-	findCall func(answer string) (c Call, ok bool) // parses the call in the answer before the result; nil if call is set or no answer has the call
+	findCall func(answer string) (c Call, ok bool) // parses the call in the answer before the result; may be nil
 }
 
-// agentFormats lists the known forms. The first with a matching prefix decides.
+// agentFormats lists the known forms. The first form with a matching prefix decides.
 //
 //nolint:gochecknoglobals // immutable
 var agentFormats = []agentFormat{
@@ -67,7 +67,7 @@ var agentFormats = []agentFormat{
 	{agent: "ReAct in one message", readSteps: parseScratchpad, kind: "scratchpad"},
 }
 
-// growingFormat returns the form of a message that holds all calls and results so far, or nil.
+// growingFormat returns the form of a message that holds all calls and results so far, or nil for other messages.
 func growingFormat(text string) (p *agentFormat, asked string, steps []step) {
 	for i := range agentFormats {
 		if agentFormats[i].readSteps == nil {

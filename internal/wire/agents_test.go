@@ -53,7 +53,7 @@ func TestParseTextResult(t *testing.T) {
 	}
 }
 
-// Without an earlier call with this id, the call id is the tool's name.
+// If no earlier call has this id, the call id is the tool's name.
 func TestResultReadsCallIDFromMemberID(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"go"},
 		{"role":"assistant","tool_calls":[{"id":"call_0a1b2c3d4e5f","type":"function","function":{"name":"f","arguments":"{}"}}]},

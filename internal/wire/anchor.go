@@ -39,12 +39,12 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 	return a
 }
 
-// IsInstructions reports whether the anchor is a system prompt outside the list, which a provider that stores the list
-// does not store.
+// IsInstructions reports whether the anchor is a system prompt outside the list. A provider that stores the list does
+// not store this prompt.
 func (a Anchor) IsInstructions() bool { return a.Role == RoleSystem && a.Part == 0 }
 
 // Find returns the index of the anchor's item, or System. block is the index of the tool result in the item's content,
-// or -1 for the user's text. ok is false without such an item or a place for text in it.
+// or -1 for the user's text. ok is false if there is no such item, or the item has no place for text.
 func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	if a.CallID != "" {
 		return r.findResult(a)
@@ -125,13 +125,13 @@ func (r *Request) countResultsBefore(i int, call uint64) int {
 	return n
 }
 
-// findResult returns the position of the call's result. If several results have the id, the content decides: an agent
-// may drop old messages.
+// findResult returns the position of the call's result. If several results have the id, the content decides, because an
+// agent may drop old messages.
 func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	results := r.resultsOfCall(xxhash.Sum64String(a.CallID))
 	nth := max(a.Nth, 0)
 	if (len(results) > 1 || nth >= len(results)) && a.Hash != 0 {
-		// An agent drops the oldest messages, so the number of the result is the former number or less.
+		// An agent drops the oldest messages, so the result's number can only shrink.
 		nth = min(nth, len(results)-1)
 		for nth >= 0 && r.Hash(int(r.scan.results[results[nth]].item)) != a.Hash {
 			nth--
@@ -229,7 +229,7 @@ func appendKey(keys []string, prefix, id string) []string {
 	return append(keys, prefix+id)
 }
 
-// endOfCode is the stop word of smolagents, which the agent appends to a reply without the word.
+// endOfCode is the stop word of smolagents. The agent appends a missing stop word to a reply.
 const endOfCode = "</code>"
 
 // TextEchoHash returns a hash of an assistant's text, "" for an empty text. TextEchoHash ignores white space at the

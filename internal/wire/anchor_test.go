@@ -23,7 +23,6 @@ const (
 
 func toolItem(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
 
-// Anchor.Nth is the number of identical messages before the anchor.
 func TestFindAnchorOfMessage(t *testing.T) {
 	r := newChat(t, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem)
 	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")
@@ -85,7 +84,7 @@ func TestFindAnchorOfResult(t *testing.T) {
 	}
 }
 
-// The agent drops old messages, and the server gives each call the same id. The content decides.
+// The agent drops old messages, and the server gives each call the same id. So the content of the result decides.
 func TestFindAnchorOfRepeatedCallIDAfterRemovals(t *testing.T) {
 	result := func(n int) string { return fmt.Sprintf(`{"role":"tool","tool_call_id":"a","content":"result %d"}`, n) }
 	third := newChat(t, goItem, answerItem, result(1), answerItem, result(2), answerItem, result(3)).AnchorAt(6, "a")
@@ -172,7 +171,6 @@ func TestEchoKeysOfItems(t *testing.T) {
 	}
 }
 
-// A reply of the Messages API may have calls that the provider answered, and several texts.
 func TestEchoMatchesReplyWithServedCallsOrSeveralTexts(t *testing.T) {
 	const served = `{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]}`
 	for _, content := range []string{

@@ -69,7 +69,7 @@ func BenchmarkParse(b *testing.B) {
 	})
 }
 
-// BenchmarkTurn parses, finds the calls of new results and two anchors, and splices, as the proxy does.
+// BenchmarkTurn does the work of the proxy: parse, find the calls of new results and two anchors, splice.
 func BenchmarkTurn(b *testing.B) {
 	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()

@@ -2,8 +2,7 @@ package wire
 
 import "slices"
 
-// A body of the Chat Completions API has the member messages, a list of
-// {role, content, tool_calls, tool_call_id}.
+// A body of the Chat Completions API has the member "messages", a list of {role, content, tool_calls, tool_call_id}.
 
 func (r *Request) decodeChat(it *Item, value span) {
 	b := r.Body

@@ -44,8 +44,8 @@ func (r *ReplyReader) readChoice(b []byte, v span) {
 // textItemIndex is the index of the first choice's text. Calls have indices from zero on, and further texts lower ones.
 const textItemIndex = -1
 
-// readOtherChoice keeps the text and call ids of a choice after the first, by which a later request is recognised: the
-// client may continue with it.
+// readOtherChoice keeps the text and call ids of a choice after the first. The client may continue with this choice,
+// and then its next request is recognised by them.
 func (r *ReplyReader) readOtherChoice(b []byte, index int, v span) {
 	if index < 0 {
 		return
@@ -119,8 +119,8 @@ func (r *ReplyReader) readCallDelta(b []byte, v span, isComplete bool) {
 	r.readNamedCall(s, b, custom, "input")
 }
 
-// callItem returns the call of a piece. A new id starts a new call, because some servers send no index, or always index
-// 0.
+// callItem returns the call to which a piece belongs. A new id starts a new call, because some servers send no index,
+// or always index 0.
 func (r *ReplyReader) callItem(index int, id string) *replyItem {
 	s := r.items.current
 	if index >= 0 {

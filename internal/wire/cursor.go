@@ -10,7 +10,7 @@ import (
 
 // The functions of this file read bytes that the scanner has validated. On other bytes, they may panic.
 
-// members iterates over the object at v, by unescaped name. Other values have no members.
+// members iterates over the unescaped names and the values of the object at v. Other values have no members.
 func members(b []byte, v span) iter.Seq2[[]byte, span] {
 	return func(yield func([]byte, span) bool) {
 		if firstByteAt(b, v) != '{' {
@@ -29,7 +29,6 @@ func members(b []byte, v span) iter.Seq2[[]byte, span] {
 	}
 }
 
-// elements iterates over the array at v. Other values have no elements.
 func elements(b []byte, v span) iter.Seq[span] {
 	return func(yield func(span) bool) {
 		if firstByteAt(b, v) != '[' {
@@ -52,8 +51,8 @@ type field struct {
 	dest *span
 }
 
-// findMembers sets the destinations of the wanted members of the object at v, the last of equal names. Absent members
-// set none.
+// findMembers sets the destinations of the wanted members of the object at v. The last of equal names counts. The
+// destination of an absent member stays unchanged.
 func findMembers(b []byte, v span, wanted ...field) {
 	for name, m := range members(b, v) {
 		for _, f := range wanted {
@@ -74,7 +73,8 @@ func member(b []byte, v span, name string) (found span) {
 	return found
 }
 
-// firstByteAt returns '"', '{', '[', 't', 'f', 'n', a digit or '-', and 0 for an absent value.
+// firstByteAt returns the first byte of a value ('"', '{', '[', 't', 'f', 'n', a digit or '-'), and 0 for an absent
+// value.
 func firstByteAt(b []byte, v span) byte {
 	if v.empty() {
 		return 0
@@ -126,7 +126,7 @@ func nestEnd(b []byte, i int) int {
 	}
 }
 
-// unescapeBytes returns the text of a string literal's inside, which is raw itself if it has no escape.
+// unescapeBytes returns the text of raw, the inside of a string literal. Without an escape, the result is raw itself.
 func unescapeBytes(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
@@ -142,7 +142,6 @@ func textBytes(b []byte, v span) []byte {
 	return unescapeBytes(v.inner().of(b))
 }
 
-// text returns the text of the string at v, "" for other values.
 func text(b []byte, v span) string {
 	if firstByteAt(b, v) != '"' {
 		return ""
@@ -154,7 +153,8 @@ func text(b []byte, v span) string {
 	return unescapeString(raw)
 }
 
-// unescapeString decodes most texts into a buffer on the stack, so the string is the only allocation.
+// unescapeString returns the text of raw, the inside of a string literal. Most texts fit into the buffer on the stack,
+// so the string is the only allocation.
 func unescapeString(raw []byte) string {
 	var buffer [2 << 10]byte
 	if len(raw) > len(buffer) {
@@ -163,8 +163,8 @@ func unescapeString(raw []byte) string {
 	return string(appendUnescaped(buffer[:0], raw))
 }
 
-// appendUnescaped appends the text of a string literal's inside. An unpaired surrogate becomes U+FFFD; bytes that are
-// not UTF-8 stay.
+// appendUnescaped appends the text of raw, the inside of a string literal. An unpaired surrogate becomes U+FFFD. Bytes
+// that are not UTF-8 stay unchanged.
 func appendUnescaped(dst, raw []byte) []byte {
 	for {
 		n := bytes.IndexByte(raw, '\\')

@@ -73,7 +73,7 @@ func TestMembersMatchesGJSON(t *testing.T) {
 		return true
 	})
 	if strings.Join(names, "|") != strings.Join(wantNames, "|") || strings.Join(values, "|") != strings.Join(wantValues, "|") {
-		t.Errorf("members: got names %q, values %q\nwant names %q, values %q as gjson", names, values, wantNames, wantValues)
+		t.Errorf("members: got names %q, values %q\nwant names %q, values %q, the result of gjson", names, values, wantNames, wantValues)
 	}
 	var first []string
 	for v := range elements([]byte(` [ 1 , "a" , [ ] , {} ] `), span{1, 25}) {

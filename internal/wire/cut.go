@@ -28,8 +28,8 @@ type passagePart struct {
 // Head returns the texts before the model's first answer: the field "system" or "instructions", and the system and user
 // messages. Agents put rules files, such as AGENTS.md, only there.
 //
-// If the provider stores the beginning of the conversation, the list's user messages are left out. Head includes
-// aider's message with read-only files, although an example conversation precedes it.
+// If the provider stores the beginning of the conversation, Head leaves out the list's user messages. Head includes
+// aider's message with read-only files, although an example conversation precedes that message.
 func (r *Request) Head() []Passage {
 	var head []Passage
 	if p, ok := r.passage(contentParts(r.Body, r.members.system)); ok {

@@ -67,8 +67,8 @@ func restore(body, shortened []byte, cuts []Cut) []byte {
 	return append(restored, shortened...)
 }
 
-// assertCut removes a range from one passage. The result must be JSON, have the passage without the range, and restore
-// to the original body.
+// assertCut removes a range from one passage. The shortened body must be JSON, have the passage without the range, and
+// restore to the original body.
 func assertCut(t testing.TB, r *Request, passage, from, to int) []Cut {
 	t.Helper()
 	head := r.Head()

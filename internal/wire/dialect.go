@@ -14,7 +14,7 @@ type Dialect uint8
 
 // Dialects.
 const (
-	NoDialect Dialect = iota // all other APIs: passed through unchanged
+	NoDialect Dialect = iota // any other API; bodies pass unchanged
 	Chat
 	Responses
 	Messages
@@ -36,7 +36,7 @@ func DialectOf(path string) Dialect {
 // String returns the name in metrics and reports: chat, responses, messages, none.
 func (d Dialect) String() string { return [...]string{"none", "chat", "responses", "messages"}[d] }
 
-// DialectNamed returns the dialect with the name, NoDialect for an unknown name.
+// DialectNamed returns the dialect with the name, or NoDialect for an unknown name.
 func DialectNamed(name string) Dialect {
 	for _, d := range [...]Dialect{Chat, Responses, Messages} {
 		if d.String() == name {
@@ -59,8 +59,8 @@ func (d Dialect) partType() string {
 type Role uint8
 
 // Roles in all dialects. "developer" is RoleSystem. Output of the model, such as reasoning, calls and references to
-// items, is RoleAssistant. A Messages user message with only tool results is RoleTool; with more, it is RoleUser with
-// Results.
+// items, is RoleAssistant. In the Messages API, a user message with only tool results is RoleTool, and a user message
+// with results and text is RoleUser.
 const (
 	RoleOther Role = iota
 	RoleSystem

@@ -4,8 +4,9 @@
 // out a range; all other bytes stay. For a body that wire does not understand, Parse returns an *Uninspected error, and
 // the caller forwards the body unchanged.
 //
-// scan.go and parser.go prove that a body is JSON and record its list. memory.go scans only the new part of a growing
-// conversation. agents.go and text_*.go read calls and results that agents write as prose. reader.go assembles a reply.
+// scan.go and parser.go prove that a body is JSON and record the items of its list. memory.go scans only the new part
+// of a growing conversation. agents.go and text_*.go read calls and results that agents write as prose. reader.go
+// assembles a reply.
 //
 // Hazards: a Request refers to the bytes of its body, and is valid only while the bytes are unchanged. Only one
 // goroutine at a time may use a Request, which decodes items lazily, or a ReplyReader.

@@ -5,11 +5,11 @@ import (
 	"strconv"
 )
 
-// Document reads a JSON document in one pass. After a read that does not match, all reads fail and return zero values.
+// Document reads a JSON document in one pass. After a read of the wrong type, all reads fail and return zero values.
 type Document struct {
 	scan scanner
 	text string // the same bytes; a text without an escape needs no copy
-	at   int    // next value, or invalid
+	at   int    // offset of the next value, or invalid
 }
 
 // NewDocument returns a reader of a UTF-8 document.
@@ -75,7 +75,7 @@ func (d *Document) textOf(inner span) string {
 	return d.text[inner.start:inner.end]
 }
 
-// Raw returns the bytes of a value of any kind, at most maxDepth deep.
+// Raw returns the bytes of a value of any kind, which may be nested up to maxDepth.
 func (d *Document) Raw() []byte {
 	if d.at < 0 {
 		return nil

@@ -58,7 +58,7 @@ func FuzzDocument(f *testing.F) {
 		}
 		want := map[string]string{}
 		if err := json.Unmarshal([]byte(text), &want); err != nil || !maps.Equal(got, want) {
-			t.Errorf("%q: got %q, want %q as encoding/json (its error: %v)", text, got, want, err)
+			t.Errorf("%q: got %q, want %q, the result of encoding/json (its error: %v)", text, got, want, err)
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Decode returns a reader of a body without its Content-Encoding (gzip, deflate, zstd, br, identity). The result may be
+// Decode returns a reader that decodes a body's Content-Encoding (gzip, deflate, zstd, br, identity). The result may be
 // a thousand times longer, so the caller must limit the length.
 func Decode(encoding string, body []byte) (io.ReadCloser, error) {
 	plain, err := decoder(encoding, bytes.NewReader(body))
@@ -31,7 +31,7 @@ const maxWindow = 8 << 20
 
 var errEncoding = errors.New("unknown encoding")
 
-// decoder starts no goroutine.
+// decoder returns a decoder of r that starts no goroutine.
 func decoder(encoding string, r io.Reader) (io.ReadCloser, error) {
 	switch canonicalEncoding(encoding) {
 	case "":

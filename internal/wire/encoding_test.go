@@ -16,7 +16,7 @@ import (
 	"precept/internal/wire"
 )
 
-// compressedVariants returns text by encoding. A suffix after a colon names a format of it.
+// compressedVariants returns the compressed text by encoding. A suffix after a colon names a format of the encoding.
 func compressedVariants(t *testing.T, text string) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// requestGenerator draws bodies of every dialect, with varying white space and order of members.
 type requestGenerator struct{ *rapid.T }
 
 func (g requestGenerator) space() string {

@@ -23,7 +23,7 @@ func jsonString(text string) string {
 	return string(b)
 }
 
-// twoParts returns text parts around an image. The second begins with line.
+// twoParts returns two text parts around an image. The second part begins with line.
 func twoParts(text, line string) string {
 	head, tail, _ := strings.Cut(text, "\n"+line)
 	return `[{"type":"text","text":` + jsonString(head) + `},{"type":"image_url"},{"type":"text","text":` + jsonString(line+tail) + `}]`
@@ -40,7 +40,7 @@ func TestSpliceInsertsTextBeforeResultsOfGrowingMessage(t *testing.T) {
 	)
 	for name, tc := range map[string]struct {
 		content string
-		want    []string // by result: the spliced body around HERE, "" without a place
+		want    []string // for each result: the spliced body around HERE, "" if the result has no place
 	}{
 		"a scratchpad":                  {jsonString(scratchpad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
 		"a scratchpad in two parts":     {twoParts(scratchpad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
@@ -72,8 +72,8 @@ func TestSpliceInsertsTextBeforeResultsOfGrowingMessage(t *testing.T) {
 	}
 }
 
-// A header has a field's name and a step's number. With an unknown name, a number above 65535, or more text on its
-// line, it belongs to the text above.
+// A header has a field's name and a step's number. A line with an unknown name, a number above 65535, or more text
+// belongs to the text above.
 func TestTrajectoryStepsAreReadByFieldHeader(t *testing.T) {
 	const head = "[[ ## q ## ]]\nx\n\n[[ ## trajectory ## ]]\n"
 	for text, want := range map[string]string{

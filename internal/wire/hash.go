@@ -17,8 +17,8 @@ func hashWords(list []string) uint64 {
 	return d.Sum64()
 }
 
-// systemHash returns a hash of the raw system prompt and leading system items. A client repeats their escapes, and
-// unescaping 30 KB on every turn would cost more than the scan.
+// systemHash returns a hash of the raw system prompt and leading system items. The hash covers escapes as sent: a
+// client repeats them, and unescaping 30 KB on every turn would cost more than the scan.
 func (r *Request) systemHash(system span) uint64 {
 	d := xxhash.New()
 	b := r.Body
@@ -66,7 +66,7 @@ func (r *Request) hash(i int) uint64 {
 	for n := range it.Results {
 		res := &it.Results[n]
 		if res.WithCall && res.Block >= 0 || res.Inferred {
-			continue // the message grows, or counts as a result only since the list repeats it
+			continue // the message grows, or its result is only inferred
 		}
 		put('r', sentID(res.CallID))
 		put('t', resultText(res))
@@ -129,14 +129,15 @@ func hashMedia(b []byte, parts []part) (sum uint64) {
 	return sum
 }
 
-// hashValue ignores the order of members, and the members that agents change.
+// hashValue returns a hash of the value at v. The hash ignores the order of members, and the members that agents
+// change.
 func hashValue(b []byte, v span) uint64 {
 	sum, _ := hashAt(b, v.start)
 	return sum
 }
 
-// hashAt also returns the end of the value at i. A separate search would read the innermost bytes once per level of
-// nesting.
+// hashAt returns the hash and the end of the value at i. A separate search for the end would read the innermost bytes
+// once per level of nesting.
 func hashAt(b []byte, i int) (sum uint64, end int) {
 	s := scanner{b: b}
 	var value uint64

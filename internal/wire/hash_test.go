@@ -7,7 +7,6 @@ func firstItemHash(t *testing.T, d Dialect, item string) uint64 {
 	return mustParse(t, d, `{"`+d.listKey()+`":[`+item+`]}`).Hash(0)
 }
 
-// The items of a case must have one hash.
 func TestHashIgnoresChangesByAgents(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

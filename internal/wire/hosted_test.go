@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// Arguments of hosted tools belong neither to the calls nor to the text of the reply.
 func TestReplyHasArgumentsOfHostedTools(t *testing.T) {
 	for name, c := range map[string]struct {
 		dialect Dialect

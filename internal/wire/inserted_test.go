@@ -48,8 +48,8 @@ func escaped(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// removeInserted removes a text with the part, member or message created for it. removeInserted returns false unless
-// body contains the text once.
+// removeInserted removes a text with the part, member or message that was created for the text. removeInserted returns
+// false unless body contains the text once.
 func removeInserted(body []byte, text string) ([]byte, bool) {
 	e := escaped(text)
 	if bytes.Count(body, []byte(e)) != 1 {
@@ -67,8 +67,8 @@ func removeInserted(body []byte, text string) ([]byte, bool) {
 	return nil, false
 }
 
-// assertInserted splices texts into random places. The output must be JSON, keep the bytes of other items, and without
-// the texts equal body.
+// assertInserted splices texts into random places. The output must be JSON and keep the bytes of other items. Without
+// the texts, the output must equal body.
 func assertInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	r, err := wire.Parse(d, bytes.Clone(body))
 	if err != nil {
@@ -107,7 +107,7 @@ func assertInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	}
 }
 
-// assertSameItems compares the items of out with those of r after the edits.
+// assertSameItems compares the items of out with the items of r after the edits.
 func assertSameItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 	spliced, err := wire.Parse(r.Dialect, out)
 	if err != nil {
@@ -132,7 +132,7 @@ func assertSameItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit)
 	}
 }
 
-// agentItems returns items as agents send them. An element may be several items. %d stands for a number.
+// agentItems returns items as agents send them. An element may consist of several items. %d stands for a number.
 func agentItems(d wire.Dialect) []string {
 	return map[wire.Dialect][]string{
 		wire.Chat: {
@@ -192,7 +192,7 @@ func TestSpliceOnlyInsertsTexts(t *testing.T) {
 	}
 }
 
-// PRECEPT_CAPTURES names a directory of JSON Lines files of {path, body}, which are not checked in.
+// PRECEPT_CAPTURES names a directory of JSON Lines files of {path, body}, which is not in the repository.
 func TestSpliceOnlyInsertsTextsIntoRecordedRequests(t *testing.T) {
 	dir := os.Getenv("PRECEPT_CAPTURES")
 	if dir == "" {

@@ -19,13 +19,13 @@ type Call struct {
 type Result struct {
 	CallID        string
 	Text          string // unescaped; parts joined with \n
-	LeadingBlocks string // inserted before the text by another precept between the agent and this one; not part of Text
+	LeadingBlocks string // inserted before the text by a precept between the agent and this one; not part of Text
 	IsError       int8   // -1 for no error, +1 for an error, 0 without a flag
 	Block         int    // messages: index of the tool_result in the content; otherwise 0
 	InUserText    bool   // the result is text of a user message; Block is an observation's number, or -1
 	WithCall      bool   // the same item also holds the call
-	Inferred      bool   // a result only because the list repeats call and text; Item.UserText has the text, too
-	MediaHash     uint64 // images and files; 0 for none
+	Inferred      bool   // a result only by repetition of the call and the text; the text is also in Item.UserText
+	MediaHash     uint64 // hash of images and files; 0 for none
 }
 
 // Item is one entry of messages or input, decoded.
@@ -34,13 +34,13 @@ type Item struct {
 	Role          Role
 	Kind          string // responses: type of the item
 	ID            string // responses: "id", also of an item_reference
-	IsReference   bool   // the item refers to one that the provider keeps
+	IsReference   bool   // the item refers to an item that the provider keeps
 	Text          string // text parts as sent, joined with \n
 	UserText      string // the user's words, without reminders, environment blocks and blocks of precept
 	Calls         []Call
 	Results       []Result
-	ProviderIDs   []string // parts of an answer that the provider keeps: calls that it answered, audio
-	LeadingBlocks string   // user: blocks of another precept before the words
+	ProviderIDs   []string // ids of parts that the provider keeps: calls that the provider answered, audio
+	LeadingBlocks string   // user: blocks of a different precept before the words
 	HasText       bool     // user: a block can be inserted before a text part
 
 	textCall      Call   // user: call that the text answers, written as text
@@ -95,7 +95,8 @@ func (r *Request) decode(it *Item, value span) {
 }
 
 // FirstNew returns the index of the first item after the model's last output (assistant message, call, reasoning,
-// reference), 0 in a delta. A prefilled beginning (see Prefill) is not output.
+// reference). In a delta, a list without the history, the index is 0. A prefilled beginning (see Prefill) is not
+// output.
 func (r *Request) FirstNew() int { return r.scan.firstNew }
 
 func (r *Request) findFirstNew() int {
@@ -128,8 +129,8 @@ func (r *Request) End() int {
 	return end
 }
 
-// Prefill returns the beginning of the answer at the end of the list, "" for none. The client may send the answer back
-// with or without this beginning.
+// Prefill returns the beginning of the answer that the client wrote at the end of the list, "" for none. The client may
+// later send the answer back with or without this beginning.
 func (r *Request) Prefill() string {
 	end := r.End()
 	if end == len(r.scan.list) {
@@ -185,8 +186,8 @@ func (r *Request) findNewResults() (out []ItemResult) {
 	return out
 }
 
-// CallOf returns the call with the id from the newest item that has one. A delta usually has none. Items are read from
-// the end, because nearly always the last answer has the call.
+// CallOf returns the call with the id from the newest item with such a call. Items are read from the end, because the
+// last answer nearly always has the call. A delta, a list without the history, usually lacks the call.
 func (r *Request) CallOf(callID string) (Call, bool) {
 	if callID == "" {
 		return Call{}, false
@@ -205,8 +206,8 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 	return *c, true
 }
 
-// memoizeCalls adds the calls of item i to the memo, and returns the wanted one. The newest item with an id counts, and
-// its first call.
+// memoizeCalls adds the calls of item i to the memo, and returns the call with the wanted id. If calls share an id, the
+// first call in the newest item counts.
 func (r *Request) memoizeCalls(i int, wanted string) (found *Call) {
 	made := r.Item(i).Calls
 	for k := range made {
@@ -225,8 +226,8 @@ func (r *Request) memoizeCalls(i int, wanted string) (found *Call) {
 	return found
 }
 
-// generatedIDPrefix begins the ids that this package makes for calls without one. The id of a server's call contains
-// the index of the answering item, so the id is stable while the agent only appends to the list.
+// generatedIDPrefix begins the ids that this package makes for calls without one. The id contains a position in the
+// list, and is stable while the agent only appends to the list.
 const generatedIDPrefix = "~"
 
 func generatedID(i int) string { return generatedIDPrefix + strconv.Itoa(i) }
@@ -237,7 +238,7 @@ func GeneratedCallID(i, n int) string { return generatedID(i + 1 + n) }
 // IsGeneratedID reports whether this package made the id of a call.
 func IsGeneratedID(callID string) bool { return strings.HasPrefix(callID, generatedIDPrefix) }
 
-// sentID returns the id of a call if the agent sent it. The content hash omits generated ids, which depend on the
+// sentID returns the id of a call if the agent sent the id. The content hash omits generated ids, which depend on the
 // position.
 func sentID(callID string) string {
 	if IsGeneratedID(callID) {
@@ -261,8 +262,8 @@ func (r *Request) hasCallID(i int) bool {
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }
 
-// CallEchoHash returns a hash of a call's name and arguments, which recognises later requests if calls have no ids.
-// White space between JSON values does not count.
+// CallEchoHash returns a hash of a call's name and arguments, by which later requests are recognised if calls have no
+// ids. The hash ignores white space between JSON values.
 func CallEchoHash(c *Call) string {
 	sum := uint64(0)
 	if args := []byte(c.Args); len(args) > 0 && args[0] == '{' && valid(args) {

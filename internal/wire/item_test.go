@@ -102,7 +102,6 @@ func TestItemsAreReadInEachDialect(t *testing.T) {
 	}
 }
 
-// Without an image, MediaHash is 0.
 func TestMediaHashDistinguishesResults(t *testing.T) {
 	for _, tc := range []struct {
 		dialect Dialect
@@ -132,7 +131,6 @@ func TestStringInputIsUserItem(t *testing.T) {
 	}
 }
 
-// The message of LastUser must have words and accept inserted text.
 func TestFirstNewAndLastUserReturnIndices(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -10,8 +10,8 @@ type StoredItems[T ~[]byte] struct {
 	ModelText string  // model's text before the items, which may contain calls as prose
 }
 
-// Read decodes the items as Request.Item does. Bytes that are not an item give an empty item of RoleOther, and the
-// string that the Responses API accepts in place of a list a user item.
+// Read decodes the items as Request.Item does. A string, which the Responses API accepts in place of a list, becomes a
+// user item. Other bytes that are not an item become an empty item of RoleOther.
 func (s StoredItems[T]) Read() []*Item {
 	out := make([]*Item, len(s.Items))
 	r := s.request()
@@ -83,8 +83,8 @@ func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
 	return list, true
 }
 
-// CallsIn returns the JSON of all kinds of calls in an item of every dialect: the search for opted-out paths must not
-// miss one. ok is false for bytes that are not an item.
+// CallsIn returns the JSON of all kinds of calls in an item of any dialect, because the search for opted-out paths must
+// not miss a call. ok is false for bytes that are not an item.
 func CallsIn(item []byte) (calls [][]byte, ok bool) {
 	v, ok := wholeValue(item, listDepth)
 	if !ok {

@@ -26,7 +26,6 @@ func TestLeadingBlocksHoldBlocksOfAnotherPrecept(t *testing.T) {
 	}
 }
 
-// assertLeadingBlocks parses lead+rest as a tool result in each dialect and as a user message.
 func assertLeadingBlocks(t *testing.T, lead, rest, wantText string) {
 	t.Helper()
 	raw, err := json.Marshal(lead + rest)

@@ -10,11 +10,11 @@ import (
 	"precept/internal/label"
 )
 
-// ParseCache limits the cost of parsing a growing conversation, which an agent sends with every turn, to its new part.
-// Bytes of an earlier request are only hashed, which takes a tenth of the time.
+// ParseCache limits the parsing of a growing conversation, which an agent sends with every turn, to the new part. Bytes
+// of an earlier request are only hashed, which takes a tenth of the time.
 //
 // The cache holds offsets and hashes, never text. The hash is not cryptographic, so a client may find two beginnings
-// with the same hash. The scope (the client's credential) is part of the key: such a client confuses only its own
+// with the same hash. The scope (the client's credential) is part of the key: such a client can confuse only its own
 // requests. A ParseCache is safe for concurrent use.
 type ParseCache struct {
 	mu          sync.Mutex
@@ -32,8 +32,8 @@ const (
 	maxCacheEntries      = 1_000_000 // an entry needs about 16 bytes
 )
 
-// checkpoint is the state of the scan of an earlier body at the end of its last item. A longer body with the same
-// beginning is scanned from end on.
+// checkpoint is the state of the scan of an earlier body at the end of the last item. The scan of a longer body with
+// the same beginning resumes at end.
 type checkpoint struct {
 	end         int // end of the covered bytes
 	spans       memberSpans
@@ -58,8 +58,9 @@ func NewParseCache() *ParseCache {
 	return &ParseCache{checkpoints: map[uint64][]*checkpoint{}, minBytes: memoryMinBytes}
 }
 
-// Parse is like the function Parse, but resumes from the checkpoint with the longest prefix of the body. More than
-// maxItems items, parts, calls, tools and top-level keys give the reason "items". 0 means no limit.
+// Parse is like the function Parse, but resumes from the checkpoint with the longest prefix of the body. If the body
+// has more than maxItems items, parts, calls, tools and top-level keys, the error has the reason "items". 0 means no
+// limit.
 func (m *ParseCache) Parse(scope uint64, d Dialect, body []byte, maxItems int) (*Request, error) {
 	if len(body) < m.minBytes {
 		r, _, err := parse(d, body, maxItems)
@@ -91,9 +92,9 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 	return r, p, err
 }
 
-// parser returns a parser that continues at cp.end. The parser appends to the arrays of cp.list and cp.results, which
-// earlier requests read up to their own length, so a turn's cost does not grow with the conversation. Only one parser
-// may append: if the conversation branches, findCheckpoint returns lists without room.
+// parser returns a parser that continues at cp.end. The parser appends to the arrays of cp.list and cp.results without
+// a copy, so a turn's cost does not grow with the conversation. Earlier requests read these arrays only up to their own
+// length. Only one parser may append. If the conversation branches, findCheckpoint returns lists without room.
 func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
 		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: cp.count, spans: cp.spans, keys: slices.Clone(cp.keys),
@@ -142,7 +143,7 @@ func clip[T any](s []T) []T {
 }
 
 // findCheckpoint returns a copy of the checkpoint with the longest prefix of the body. findCheckpoint hashes the body
-// once for all of the bucket.
+// once for all checkpoints of the bucket.
 func (m *ParseCache) findCheckpoint(key uint64, body []byte) *checkpoint {
 	m.mu.Lock()
 	list := m.checkpoints[key]

@@ -10,7 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// longConversation has one user message and n replies, each with a further user message.
+// longConversation returns a body with a user message, and n replies with a further user message after each.
 func longConversation(name string, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"model":"m","messages":[{"role":"user","content":"` + name + `"}`)
@@ -24,7 +24,7 @@ func checkpointKey(m *ParseCache, scope uint64, d Dialect, body []byte) uint64 {
 	return scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), cacheKeyBytes, m.minBytes)])
 }
 
-// countCheckpoints also checks m.size and the order of the buckets.
+// countCheckpoints returns the number of checkpoints, and checks m.size and the order of the buckets.
 func countCheckpoints(t *testing.T, m *ParseCache) (checkpoints int) {
 	t.Helper()
 	sum := 0
@@ -42,7 +42,7 @@ func countCheckpoints(t *testing.T, m *ParseCache) (checkpoints int) {
 	return checkpoints
 }
 
-// A growing conversation has one checkpoint, at the end. A branch has a checkpoint of its own.
+// A growing conversation has one checkpoint at its end. A branch has a checkpoint of its own.
 func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1
@@ -111,11 +111,11 @@ func TestMemoryEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
 	countCheckpoints(t, m)
 }
 
-// A third body, in which a second "messages" replaces the list, does not overwrite the checkpoint's items.
+// In the third body, a second member "messages" replaces the list. This list must not overwrite the checkpoint's items.
 func TestBranchesOfConversationDoNotShareItems(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1
-	for n := 1; n <= 30; n++ { // so that the arrays' capacity exceeds their length
+	for n := 1; n <= 30; n++ { // the loop makes the capacity of the arrays exceed their length
 		if _, err := m.Parse(1, Chat, longConversation("one", n), 0); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// assertSameParse compares ParseCache.Parse with Parse.
 func assertSameParse(t interface {
 	Helper()
 	Fatalf(string, ...any)

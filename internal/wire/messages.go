@@ -2,8 +2,8 @@ package wire
 
 import "bytes"
 
-// A body of the Messages API has the members system and messages, a list of {role, content}. Calls and
-// results are blocks of the content.
+// A body of the Messages API has the members "system" and "messages", a list of {role, content}. Calls and results are
+// blocks of the content.
 
 func (r *Request) decodeMessages(it *Item, value span) {
 	b := r.Body
@@ -52,7 +52,7 @@ func blockResults(b []byte, parts []part) []Result {
 	return out
 }
 
-// errorFlag returns the is_error whose JSON begins with kind: 1 for true, -1 for false, 0 for none.
+// errorFlag returns the flag for an is_error that begins with the byte kind: 1 for true, -1 for false, 0 for none.
 func errorFlag(kind byte) int8 {
 	switch kind {
 	case 't':

@@ -12,7 +12,7 @@ type nesting struct {
 	inString  bool
 	escaped   bool
 	validLen  int  // readLen when the text was last one whole value
-	neverJSON bool // brackets are closed, but no further bytes can make the text one value
+	neverJSON bool // brackets do not match, and no further bytes can make the text one value
 }
 
 func (n *nesting) read(piece []byte) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// A second call returns the same result.
 func TestIsWholeValueAfterEachPiece(t *testing.T) {
 	for _, text := range []string{
 		`{"a":"}\"{","b":[1,{"c":2}]}`, `[1,[2],"]"]`, `"a \" b"`, `12`, `true`, `  {} `, `{"a":"\\"}`,

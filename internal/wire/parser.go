@@ -32,11 +32,10 @@ type listPrelude struct {
 // memberSpans holds the top-level members that precept reads. Absent members have an empty span.
 type memberSpans struct {
 	list, model, generate, metadata, cacheKey, previous, conversation, system, tools, format, toolChoice span
-	// misspelt is a member system or instructions in a different case, such as System.
+	// misspelt is a member "system" or "instructions" in a different case, such as "System".
 	misspelt span
 }
 
-// body scans the whole body and returns the end, or invalid.
 func (p *parser) body() int {
 	i := p.scan.skipSpace(0)
 	if i >= len(p.scan.b) || p.scan.b[i] != '{' {
@@ -46,8 +45,8 @@ func (p *parser) body() int {
 	return p.members(p.scan.firstElement(i, '}', 1))
 }
 
-// countOne counts an item, part, call, tool or key, and reports whether maxCount permits it. Each takes more memory
-// than its bytes, and the client chooses their number.
+// countOne counts an item, part, call, tool or key, and reports whether maxCount permits a further one. A parsed
+// element takes more memory than its bytes, and the client chooses the number of elements.
 func (p *parser) countOne() bool {
 	p.count++
 	p.overLimit = p.overLimit || p.maxCount > 0 && p.count > p.maxCount

@@ -133,7 +133,8 @@ func (p *parser) block(i, n int) int {
 	return i
 }
 
-// addItem records an item with the number of its content's blocks (-1 if not a list) and of the results before it.
+// addItem records an item. blocks is the number of blocks of its content, -1 if the content is not a list. before is
+// the number of results before the item.
 func (p *parser) addItem(item span, role, kind, call []byte, blocks, before int) {
 	if p.list == nil {
 		p.list = make([]entry, 0, 16)

@@ -41,7 +41,8 @@ func (r *Request) content(i int) span {
 	return member(r.Body, r.itemSpan(i), "content")
 }
 
-// parts returns the content parts of item i. The last result is cached: one message may hold thousands of results.
+// parts returns the content parts of item i. The parts of the last item are cached, because one message may hold
+// thousands of results.
 func (r *Request) parts(i int) []part {
 	if r.memo.splitItem != i+1 {
 		r.memo.splitParts, r.memo.splitItem = contentParts(r.Body, r.content(i)), i+1

@@ -36,8 +36,8 @@ const (
 	modeJSON
 )
 
-// NewReplyReader returns a reader that keeps at most limit bytes. contentLength is -1 if unknown. The first byte tells
-// a stream from a JSON body, because the content type is often wrong.
+// NewReplyReader returns a reader that keeps at most limit bytes. contentLength is -1 if unknown. The reader tells a
+// stream from a JSON body by the first byte, because the content type is often wrong.
 func NewReplyReader(d Dialect, contentLength int64, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, contentLength: contentLength, limit: max(limit, 0)}
 	r.sse.maxBytes = r.limit + eventOverhead // an event is longer than its text
@@ -159,8 +159,8 @@ func (r *ReplyReader) MemoryBytes() int {
 // Dropped reports whether text was discarded because of Drop or a limit of 0.
 func (r *ReplyReader) Dropped() bool { return r.rep.Cut && r.limit == 0 }
 
-// Drop releases the kept bytes. The reader then keeps only ids, the finish reason and the usage, and nothing of a long
-// JSON body or a compressed reply.
+// Drop releases the kept bytes. Afterwards, the reader keeps only ids, the finish reason and the usage. Of a long JSON
+// body or a compressed reply, the reader keeps nothing.
 func (r *ReplyReader) Drop() {
 	if r.unpack != nil && !r.unpack.ended {
 		r.unpack.Close()

@@ -7,7 +7,6 @@ import (
 	"testing"
 )
 
-// After Drop, the reader still detects the end of the reply.
 func TestMemoryBytesIsBoundedAndDropFreesText(t *testing.T) {
 	event := func(piece string) string {
 		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
@@ -49,7 +48,8 @@ func TestMemoryBytesIsBoundedAndDropFreesText(t *testing.T) {
 	}
 }
 
-// At most 10% more than the text is needed, in one allocation if the length is announced.
+// The reader may need at most 10% more memory than the text. If the length is announced, the reader needs one
+// allocation.
 func TestReaderMemoryIsCloseToLengthOfLongReply(t *testing.T) {
 	const pieces, piece = 900, 1000
 	text := strings.Repeat("w", piece)

@@ -8,8 +8,7 @@ import (
 	"precept/internal/label"
 )
 
-// Recording is a conversation that a person recorded as an object with the member messages or input, in one of the
-// dialects.
+// Recording is a recorded conversation: an object with the member "messages" or "input", in one of the dialects.
 type Recording struct {
 	Source, ID []byte   // JSON of the members, empty if absent
 	Request    *Request // the whole conversation
@@ -58,7 +57,7 @@ func ReadRecording(raw []byte) (Recording, error) {
 	return rec, nil
 }
 
-// readReward reads reward, from 0 to 1, or else success, a boolean. null counts as absent.
+// readReward sets Reward from reward, a number from 0 to 1, or else from success, a boolean. null counts as absent.
 func (r *Recording) readReward(reward, success json.RawMessage) error {
 	given := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 	if given(reward) {
@@ -97,8 +96,8 @@ func recordedDialect(b []byte, list span) Dialect {
 	return d
 }
 
-// typedDialect returns the dialect to which a type points, or d. Types of the Messages API always decide. Types of the
-// Responses API change only Chat.
+// typedDialect returns the dialect to which the type of an item points, or d. Types of the Messages API always decide.
+// Types of the Responses API change only Chat.
 func typedDialect(d Dialect, kind []byte) Dialect {
 	switch string(kind) {
 	case "tool_result", "tool_use":

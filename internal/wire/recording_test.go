@@ -81,7 +81,6 @@ func TestCallsInFindsCallsOfAnyDialect(t *testing.T) {
 	}
 }
 
-// Text in an unknown tag stays.
 func TestStripUserTextRemovesAgentText(t *testing.T) {
 	const tags = "system-reminder,environment_context,skills_instructions,user_instructions,current_datetime,SYSTEM_NOTICE,environment_details," +
 		"permissions instructions,apps_instructions,plugins_instructions,collaboration_mode,model_switch,turn_aborted,subagent_notification," +

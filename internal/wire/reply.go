@@ -27,8 +27,8 @@ type Reply struct {
 	Complete bool // a regular end was read, and no error
 	Cut      bool // a part exceeded a limit or could not be decoded
 
-	// HostedArgs holds the arguments of calls to tools that the provider runs, such as an MCP server's. The agent does
-	// not answer them, but the text may quote their results.
+	// HostedArgs holds the arguments of calls to tools that the provider runs, such as an MCP server's tools. The agent
+	// does not answer such calls, but the text may quote their results.
 	HostedArgs []string
 
 	texts     []string // messages of a reply that may have several
@@ -53,8 +53,8 @@ type tokens struct{ input, cached, created, output, total int }
 // maxTokens keeps faulty numbers from overflowing the sums.
 const maxTokens = 1e9
 
-// read reads a usage object, with counts from 0 to maxTokens. The largest of several reports counts: streams report
-// cumulative numbers, and some servers end a stream with zeros.
+// read reads a usage object, with counts from 0 to maxTokens. The largest of several reports is kept, because streams
+// report cumulative numbers, and some servers end a stream with zeros.
 func (t *tokens) read(b []byte, v span) {
 	if firstByteAt(b, v) != '{' {
 		return
@@ -101,9 +101,9 @@ func (t *tokens) usage(d Dialect) Usage {
 // endOfThought ends the thinking before an answer. Its opening tag may be in the prompt.
 const endOfThought = "</think>"
 
-// ReplyEchoKeys returns the keys by which a later request continues this reply (see Request.EchoKeys), and "r:" with
-// the reply's id. The client may send prefill (Request.Prefill) back or not. The keys are computed once: the reply must
-// not change afterwards.
+// ReplyEchoKeys returns the keys by which a later request that continues this reply is recognised (see
+// Request.EchoKeys), and "r:" with the reply's id. The keys fit whether or not the client sends prefill
+// (Request.Prefill) back. The keys are computed once, so the reply must not change afterwards.
 func ReplyEchoKeys(rep *Reply, prefill string) []string {
 	if rep.echoKeys == nil {
 		rep.echoKeys = rep.keys()

@@ -29,8 +29,8 @@ type replyItem struct {
 	surrogate    []byte   // escape of a high surrogate, whose pair may begin the next piece
 }
 
-// A text doubles its capacity up to textPiece: a copy per event would be expensive. Then it grows in pieces: doubling
-// would leave half of the memory empty.
+// A text doubles its capacity up to textPiece, because a copy per event would be expensive. A longer text grows in
+// pieces, because doubling would leave half of the memory empty.
 const (
 	textRoom  = 1 << 10  // first allocation in bytes
 	textPiece = 16 << 10 // in bytes
@@ -57,7 +57,7 @@ func (r *replyItem) takeText() string {
 		b.Write(piece)
 	}
 	b.Write(r.text)
-	r.drop() // else many ending streams would take twice the permitted memory
+	r.drop() // otherwise, streams that end together would take twice the permitted memory
 	return b.String()
 }
 
@@ -78,13 +78,13 @@ func (r *ReplyReader) itemAt(index int) *replyItem {
 	return r.newItem(index)
 }
 
-// itemCost is the number of bytes that an item without text counts towards the limit.
+// itemCost is the number of bytes that an item without text adds to keptBytes.
 const itemCost = 128
 
 const maxItemsAtLimit = 32
 
-// newItem adds an item. At the limit, the item has ids but no text, because call ids may be all that recognises the
-// next request. After maxItemsAtLimit items, the new item is not part of the reply.
+// newItem adds an item. At the limit, the item has ids but no text, because the next request may be recognised only by
+// call ids. After maxItemsAtLimit items, the new item is not part of the reply.
 func (r *ReplyReader) newItem(index int) *replyItem {
 	s := &replyItem{index: index}
 	if r.keptBytes+itemCost <= r.limit {

@@ -13,14 +13,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// readReply reads pieces of n bytes.
 func readReply(d Dialect, raw []byte, limit, n int) *Reply {
 	r := NewReplyReader(d, -1, limit)
 	for len(raw) > 0 {
 		k := min(n, len(raw))
 		piece := bytes.Clone(raw[:k])
 		_, _ = r.Write(piece)
-		clear(piece) // the reader must keep no reference
+		clear(piece) // the reader must not keep a reference to piece
 		raw = raw[k:]
 	}
 	return r.Reply()
@@ -112,8 +111,8 @@ func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 	}
 }
 
-// The last event of the Responses API repeats the response; its name ends the reply. A JSON body is complete if it ends
-// with a brace.
+// The last event of the Responses API repeats the response. The name of this event ends the reply, although the event
+// is too long. A JSON body is complete if it ends with a brace.
 func TestReplyAboveLimitIsCompleteAtItsEnd(t *testing.T) {
 	stream := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"instructions\":\"" + strings.Repeat("x", 20_000) + "\"}}\n\n"
 	r := NewReplyReader(Responses, -1, 1000)
@@ -267,7 +266,6 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// The client may continue with every choice.
 func TestReplyEchoKeysCoverEachChoice(t *testing.T) {
 	stream := `data: {"id":"chatcmpl-1","choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"id":"call_b1","function":{"name":"sh","arguments":"{"}}]}}]}
 

@@ -45,7 +45,8 @@ type Request struct {
 type requestMembers struct {
 	firstMember int
 	system      span // system or instructions
-	// misspelt is a member system or instructions in a different case, such as System, which some upstreams accept.
+	// misspelt is a member "system" or "instructions" in a different case, such as "System", which some upstreams
+	// accept.
 	misspelt   span
 	tools      span // or functions
 	format     span // response_format, text or output_format
@@ -117,7 +118,8 @@ func Parse(d Dialect, body []byte) (*Request, error) {
 	return r, err
 }
 
-// request returns the Request for a scan that ended at end and resumed from known, if any.
+// request returns the Request for a scan that ended at end. known is the checkpoint from which the scan resumed, or
+// nil.
 func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 	body := p.scan.b
 	switch {
@@ -153,7 +155,8 @@ func (p *parser) listFits() bool {
 const maxPlainKeys = 64
 
 // hasRepeatedKey reports whether two top-level keys are equal, ignoring escapes and case. JSON readers differ in which
-// of them they use, so such a body is not rewritten. The few plain keys of an ordinary body are compared without a map.
+// of the two members they use, so such a body is not rewritten. The few plain keys of an ordinary body are compared
+// without a map.
 func (p *parser) hasRepeatedKey() bool {
 	b := p.scan.b
 	if len(p.keys) > maxPlainKeys || slices.ContainsFunc(p.keys, func(k span) bool { return !isPlainKey(k.of(b)) }) {

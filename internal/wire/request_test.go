@@ -200,7 +200,7 @@ func TestRawReturnsBytesOfItem(t *testing.T) {
 	}
 }
 
-// assertMethodsDoNotPanic also checks that Find finds each item's anchor.
+// assertMethodsDoNotPanic calls the methods of Request, and checks that Find finds each item's anchor.
 func assertMethodsDoNotPanic(t *testing.T, r *Request) {
 	t.Helper()
 	_, _, _ = r.NewUserTexts(), r.NewResults(), r.LastUser()
@@ -237,9 +237,9 @@ func FuzzParse(f *testing.F) {
 		}
 		switch ok := json.Valid(body); {
 		case err == nil && !ok:
-			t.Fatalf("Parse(%q) = nil error, want an error as from encoding/json", body)
+			t.Fatalf("Parse(%q) = nil error, want an error, as encoding/json returns one", body)
 		case err != nil && ok && u.Reason == label.UninspectedInvalid:
-			t.Fatalf("Parse(%q) = %v, want no error as from encoding/json", body, err)
+			t.Fatalf("Parse(%q) = %v, want no error, because encoding/json accepts the body", body, err)
 		case err == nil:
 			assertMethodsDoNotPanic(t, r)
 		}

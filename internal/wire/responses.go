@@ -2,7 +2,7 @@ package wire
 
 import "strings"
 
-// A body of the Responses API has the members instructions and input. input is a string or a list of items
+// A body of the Responses API has the members "instructions" and "input". The input is a string or a list of items
 // {type, ...}. A message may omit its type.
 
 // itemRole returns RoleAssistant for output of the model, RoleTool for output of a tool, and RoleOther for an unknown
@@ -22,8 +22,8 @@ func itemRole(role, kind []byte) Role {
 	return RoleOther
 }
 
-// outputPlace returns the place at the top of a tool's output, for a list of shell commands in the first one's. There
-// is none for a screenshot and the like.
+// outputPlace returns the place for text at the top of a tool's output. For a list of shell commands, this is the
+// output of the first command. An output without text, such as a screenshot, has no place.
 func outputPlace(b []byte, kind string, output span) (place, bool) {
 	switch kind {
 	case "function_call_output", "custom_tool_call_output":

@@ -39,7 +39,8 @@ func TestResponsesItemTypeDeterminesRole(t *testing.T) {
 	}
 }
 
-// A stream has a call's arguments in pieces, in an event, and in the whole item. Pieces after that have no effect.
+// A stream has a call's arguments in pieces, in an event, and in the whole item. Pieces after the whole item have no
+// effect.
 func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 	event := func(kind, rest string) string {
 		return `data: {"type":"` + kind + `","output_index":0` + rest + "}\n\n"
@@ -66,7 +67,6 @@ func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 	}
 }
 
-// Later system messages and blocks of precept are omitted.
 func TestSystemTextInEachDialect(t *testing.T) {
 	block := `Lessons from past experience:\n- x\nEnd of lessons.\n`
 	for name, tc := range map[string]struct {
@@ -99,12 +99,11 @@ func TestAppendStringMatchesEncodingJSON(t *testing.T) {
 			t.Fatalf("AppendString(%q) = %q, want JSON in valid UTF-8 (error %v)", s, written, err)
 		}
 		if err := json.Unmarshal(want, &fromEncodingJSON); err != nil || got != fromEncodingJSON {
-			t.Fatalf("AppendString(%q) decodes to %q, want %q as from encoding/json (error %v)", s, got, fromEncodingJSON, err)
+			t.Fatalf("AppendString(%q) decodes to %q, want %q, the result of encoding/json (error %v)", s, got, fromEncodingJSON, err)
 		}
 	})
 }
 
-// The message may have quotes and invalid UTF-8.
 func TestErrorBodyHasFormatOfDialect(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.NoDialect, wire.Chat, wire.Responses, wire.Messages} {
 		body := wire.ErrorBody(d, 503, "it \"failed\"\n\xff<b>")
@@ -124,7 +123,6 @@ func TestErrorBodyHasFormatOfDialect(t *testing.T) {
 	}
 }
 
-// Truncated bodies and wrong or unknown encodings are errors.
 func TestDecodeAcceptsEachEncodingName(t *testing.T) {
 	const text = `{"messages":[]}`
 	pack := func(w io.WriteCloser, b *bytes.Buffer) []byte {
@@ -191,7 +189,7 @@ func TestInsertedPartHasTypeOfNextTextPart(t *testing.T) {
 	}
 }
 
-// Changes that agents make do not count, nor do the order of tools and repeated tools.
+// The hashes ignore changes that agents make, the order of tools, and repeated tools.
 func TestHashCoversContentOnly(t *testing.T) {
 	hash := func(item string) uint64 { return mustParse(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
 	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
@@ -233,7 +231,7 @@ func TestHashCoversContentOnly(t *testing.T) {
 	}
 }
 
-// A piece without an id continues the last call. Text between pieces belongs to the reply.
+// A piece without an id continues the last call. Text between pieces is text of the reply.
 func TestStreamedCallsWithoutIndexAreSeparated(t *testing.T) {
 	const first, more, second = `{"id":"a","function":{"name":"f","arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`, `{"id":"b","function":{"name":"g","arguments":"{}"}}`
 	const both, counted = `{"index":0,"id":"a","function":{"name":"f","arguments":"{"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"\"x\""}}`
@@ -420,7 +418,6 @@ func TestMemoryParsesLeadingSystemMessages(t *testing.T) {
 	}
 }
 
-// A call has a second key with the id of the item.
 func TestReplyEchoKeysOfResponsesItems(t *testing.T) {
 	r := wire.NewReplyReader(wire.Responses, -1, 1<<16)
 	_, _ = io.WriteString(r, `{"id":"resp_1","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},`+
@@ -430,7 +427,7 @@ func TestReplyEchoKeysOfResponsesItems(t *testing.T) {
 	if want := []string{"c:c1", "c:fc_1", "i:fc_1", "i:msg_1", "r:resp_1"}; !slices.Equal(keys, want) {
 		t.Errorf("ReplyEchoKeys = %q, want %q", keys, want)
 	}
-	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // without its beginning
+	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // the stream lacks its beginning
 	_, _ = io.WriteString(r, "data: {\"type\":\"response.function_call_arguments.done\",\"output_index\":0,\"arguments\":\"{}\"}\n\n")
 	if rep := r.Reply(); len(rep.Calls) != 1 || rep.Calls[0].Args != "{}" || rep.Text != "" {
 		t.Errorf("stream without its beginning: got %+v, want one call with the arguments {} and no text", rep)

@@ -36,7 +36,6 @@ func TestParseScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 	}
 }
 
-// UserText does not change.
 func TestSpliceIntoGrowingScratchpad(t *testing.T) {
 	text := "Observe:\nObservation rules: none\\\\nObservation\nQuestion: \u00e9\nThought:"
 	var words string

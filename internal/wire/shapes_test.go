@@ -8,9 +8,9 @@ import (
 	"precept/internal/wire"
 )
 
-// describeItems writes each item as a letter for its role (other, system, user, assistant, tool), "+" if it accepts
-// text, its text, calls and results, and after "@" the calls answered by the provider. After a result, "!" means that
-// it accepts no text, a number is IsError, and "*" means images or files.
+// describeItems formats each item as a letter for the role (other, system, user, assistant, tool), "+" if the item
+// accepts text, the text, calls and results, and after "@" the calls answered by the provider. After a result, "!"
+// means that the result accepts no text, a number is IsError, and "*" means images or files.
 func describeItems(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {
@@ -45,7 +45,6 @@ func describeItems(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-// The notation is that of describeItems.
 func TestParseUnusualBodies(t *testing.T) {
 	for _, tc := range []struct {
 		dialect wire.Dialect

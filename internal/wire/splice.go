@@ -18,12 +18,12 @@ type form uint8
 
 const (
 	insideString  form = iota // at the beginning of a string
-	beforePart                // new text part before another
+	beforePart                // new text part before an existing part
 	firstPart                 // new text part that begins an array
 	createdMember             // new member of an object, or new message
 	atEnd                     // at the end of a string
 	lastPart                  // new text part that ends an array
-	aroundNull                // new string around the null of the body
+	aroundNull                // string in place of a null content
 )
 
 // A null content becomes the string "TEXT\u000anull". Clients write a line feed as \n, so this escape shows that
@@ -87,8 +87,8 @@ func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 	return place{}, false
 }
 
-// partType returns the type of a new part next to one of type typ: the same if possible, because some servers know only
-// one spelling.
+// partType returns the type of a new part next to a part of type typ. The types are equal if possible, because some
+// servers know only one spelling.
 func partType(typ string, d Dialect) string {
 	if typ == "text" || typ == "input_text" {
 		return typ
@@ -96,8 +96,8 @@ func partType(typ string, d Dialect) string {
 	return d.partType()
 }
 
-// placeOf returns the place for an edit. There is none if another precept has already created a member there (see
-// createdContent).
+// placeOf returns the place for an edit. ok is false if there is no place, for example because a different precept has
+// already created a member there (see createdContent).
 func (r *Request) placeOf(item, block int) (p place, ok bool) {
 	if item == System {
 		return r.systemPlace()
@@ -136,7 +136,7 @@ type insertion struct {
 	texts       []string
 }
 
-// insertions groups the edits by place, in the order of the body. Empty texts are left out.
+// insertions returns the edits grouped by place, in the order of the body, without empty texts.
 func (r *Request) insertions(edits []Edit) ([]insertion, error) {
 	list := make([]insertion, 0, len(edits))
 	for _, e := range edits {

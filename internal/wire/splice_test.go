@@ -10,7 +10,6 @@ import (
 
 const block = "Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n"
 
-// escaped is block with JSON escapes.
 const escaped = `Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n`
 
 func TestSpliceInsertsTextAtEachPlaceAndStripRemovesIt(t *testing.T) {

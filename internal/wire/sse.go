@@ -6,7 +6,7 @@ import (
 
 // sseReader splits a stream of server-sent events, in pieces of every size, into events. Lines end with LF, CR or CRLF.
 type sseReader struct {
-	maxBytes    int                                   // of a line, and of an event's data
+	maxBytes    int                                   // limit of a line, and of an event's data
 	handleEvent func(name, data []byte, tooLong bool) // data is missing if tooLong
 
 	line    []byte
@@ -133,7 +133,6 @@ type eventTemplate struct {
 	valid               bool
 }
 
-// learn sets the template to the last event, if that only added text to an item.
 func (e *eventTemplate) learn(name, data []byte) {
 	e.valid = e.changes == 1 && !e.item.isCall && !e.item.isHosted
 	if !e.valid {
@@ -144,7 +143,8 @@ func (e *eventTemplate) learn(name, data []byte) {
 	e.after = append(e.after[:0], data[e.textSpan.end-1:]...)
 }
 
-// readByTemplate reads an event that matches the template: it only adds its piece of text to the same item.
+// readByTemplate reads an event that matches the template, and reports whether the event matches. Such an event only
+// adds a piece of text to the template's item.
 func (r *ReplyReader) readByTemplate(name, data []byte) bool {
 	m := &r.template
 	if !m.valid || !bytes.HasPrefix(data, m.before) || !bytes.Equal(name, m.name) {

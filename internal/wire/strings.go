@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Strings are nine tenths of a body. This file finds their ends, and proves that they have no control characters and no
-// invalid escapes, eight bytes at a time.
+// Strings are nine tenths of a body. This file finds the ends of strings, and proves eight bytes at a time that strings
+// have no control characters and no invalid escapes.
 
 const (
 	ones        = 0x0101010101010101

@@ -9,7 +9,8 @@ import (
 // Strip is the inverse of Splice.
 func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	// An inserted system message shifts the other items, and text before a user message can change which results
-	// precept reads in it. So remove system prompt, user messages, and tool results in this order.
+	// precept reads in it. So Strip removes texts from the system prompt, the user messages, and the tool results in
+	// this order.
 	var steps [3][]insertion
 	for _, e := range edits {
 		step := &steps[2]
@@ -36,7 +37,7 @@ func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	return body, nil
 }
 
-// strip fails if an insertion is not in body.
+// strip returns an error if an insertion is not in body.
 func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	if len(spots) == 0 {
 		return bytes.Clone(body), nil
@@ -65,8 +66,8 @@ func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// places returns g's possible places. If its text reads as user text, placeOf returns a different part than at the
-// insertion, so every text part counts.
+// places returns the possible places of g. If the inserted text reads as user text, placeOf now returns a different
+// part than before the insertion, so every text part is a possible place.
 func (r *Request) places(g insertion) []place {
 	p, ok := r.placeOf(g.item, g.block)
 	if !ok && p.form != createdMember {

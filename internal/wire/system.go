@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// System is the Edit.Item of the system prompt, to which the text is appended. This invalidates the provider's prompt
-// cache. A missing prompt is created.
+// System is the Edit.Item of the system prompt. The edit's text is appended to the prompt, which invalidates the
+// provider's prompt cache. A missing prompt is created.
 const System = -2
 
 // Beginnings of a created prompt. The space before the colon distinguishes such a member from the client's. A prompt
@@ -18,7 +18,8 @@ const (
 	createdMessage      = `{"role":"system","content" :"`
 )
 
-// SystemText returns the member instructions or system and the leading system messages, without blocks of precept.
+// SystemText returns the text of the member "instructions" or "system" and of the leading system messages, without
+// blocks of precept.
 func (r *Request) SystemText() string {
 	texts := make([]string, 0, 2)
 	if t := joinText(r.Body, contentParts(r.Body, r.members.system)); t != "" {
@@ -35,7 +36,7 @@ func (r *Request) SystemText() string {
 	return strings.TrimSpace(withoutBlocks(strings.Join(texts, "\n"), nil))
 }
 
-// Prompt returns the JSON of the system prompt and the tools outside the list as sent, nil for absent parts.
+// Prompt returns the JSON of the system prompt and of the tools outside the list, as sent. An absent part is nil.
 func (r *Request) Prompt() (system, tools []byte) {
 	if v := r.members.system; firstByteAt(r.Body, v) == '"' || firstByteAt(r.Body, v) == '[' {
 		system = v.of(r.Body)
@@ -46,8 +47,8 @@ func (r *Request) Prompt() (system, tools []byte) {
 	return system, tools
 }
 
-// systemPlace returns the place at the end of the system prompt, or of a new member or message. There is no place if a
-// member's name differs only in case: an upstream that ignores case would read two prompts.
+// systemPlace returns the place at the end of the system prompt, or in a new member or message. ok is false if a
+// member's name differs only in case, because an upstream that ignores case would read two prompts.
 func (r *Request) systemPlace() (place, bool) {
 	if !r.members.system.empty() {
 		return r.endPlace(r.members.system)

@@ -6,16 +6,17 @@ import (
 )
 
 // A harness may write the user's request into a template, or send messages before the request. Item.UserText includes
-// the template, because the content hash covers the message. Request.UserRequest and Request.Task do not.
+// the template, because the content hash covers the message. Request.UserRequest and Request.Task leave the template
+// out.
 
 type taskTemplate struct {
 	harness     string
 	head        string   // begins the message; "" means every beginning
 	open        string   // line before the request; "" means the request follows the head
 	lead        string   // harness text between head and line; "" means every text
-	ends        []string // texts after the request; the first in the list counts
-	endOptional bool     // without an end, the request is the rest
-	endOnly     bool     // an end counts only at the message's end, because nothing else shows the template
+	ends        []string // texts after the request; the first that occurs counts
+	endOptional bool     // if none of ends occurs, the request is the rest of the message
+	endOnly     bool     // one of ends must end the message, because nothing else shows the template
 }
 
 // taskTemplates lists the known templates. The first match is used.
@@ -51,12 +52,12 @@ var taskTemplates = []taskTemplate{
 type taskTag struct {
 	name     string
 	harness  string
-	prefixes []string // harness texts of which one precedes the element; if empty, only elements precede it
+	prefixes []string // one of these texts precedes the element; if empty, only elements precede it
 }
 
 const numTaskTags = 10
 
-// taskTags lists the known tags. The first in the list is used.
+// taskTags lists the known tags. If a message has several, the first in this list is used.
 //
 //nolint:gochecknoglobals // immutable
 var taskTags = [numTaskTags]taskTag{
@@ -87,7 +88,7 @@ var noteTags = [...]string{
 	"info-msg",        // goose
 }
 
-// preamblePrefixes begin messages that a harness sends before the user's request.
+// preamblePrefixes returns the beginnings of messages that a harness sends before the user's request.
 func preamblePrefixes() [7]string {
 	return [...]string{
 		// aider
@@ -120,7 +121,7 @@ func (r *Request) UserRequest(i int) string {
 	return r.taskIn(i)
 }
 
-// UserRequest is like Request.UserRequest, for a message with a single text part.
+// UserRequest is like Request.UserRequest, for the words of a message with a single text part.
 func UserRequest(words string) string {
 	if len(words) > maxTemplatedBytes {
 		return words
@@ -304,9 +305,9 @@ func taskTagContent(words string) (inner string, ok bool) {
 	return "", false
 }
 
-// isHarnessText reports whether a harness wrote the text after the element <name>: elements and headings, not a
-// sentence. A person may also write a prompt in elements, often with <task> first, so elements after <task> do not
-// count.
+// isHarnessText reports whether a harness wrote the text after the element <name>. A harness writes elements and
+// headings, not sentences. A person may also write a prompt in elements, often with <task> first, so elements after
+// <task> do not count.
 func isHarnessText(name, after string) bool {
 	after = strings.TrimSpace(after)
 	return after == "" || strings.HasPrefix(after, "# ") || name != "task" && isMarkup(after)
@@ -357,8 +358,8 @@ func withoutNote(s string) string {
 	return s
 }
 
-// isNote reports whether a harness wrote the element <name>. A person may write <context>, too: that of Copilot Chat
-// precedes another element, and that of Zed begins with a known sentence.
+// isNote reports whether a harness wrote the element <name>. A person may write <context>, too. The <context> of
+// Copilot Chat precedes another element, and the <context> of Zed begins with a known sentence.
 func isNote(name, note, after string) bool {
 	return name != "context" || strings.HasPrefix(strings.TrimSpace(note), "The following items were attached") ||
 		strings.HasPrefix(strings.TrimSpace(after), "<")

@@ -8,7 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// newConversation returns a system message and turns. A turn is "U " (user) or "A " (assistant) and a text.
+// newConversation returns a request with a system message and turns. A turn is "U " (user) or "A " (assistant) and a
+// text.
 func newConversation(t *testing.T, turns ...string) *wire.Request {
 	t.Helper()
 	type message struct {

@@ -5,8 +5,8 @@ import "strings"
 // toolCallOpen is the tag of a call in the text format of Hermes and Qwen.
 const toolCallOpen = "<tool_call>"
 
-// parseTagCall parses calls in tags, or else in a form of parseActionCall. Several calls become one Call with the first
-// name and all arguments.
+// parseTagCall parses calls in tags. Without tags, parseTagCall tries the forms of parseActionCall. Several calls
+// become one Call with the first name and all arguments.
 func parseTagCall(text string) (Call, bool) {
 	name, all := "", strings.Builder{} // a reply may hold ten thousand calls
 	for _, rest, more := strings.Cut(text, toolCallOpen); more; _, rest, more = strings.Cut(rest, toolCallOpen) {
@@ -34,7 +34,8 @@ func parseTagCall(text string) (Call, bool) {
 	return parseActionCall(text)
 }
 
-// parseJSONCall parses {"name": ..., "arguments": ...}, with the default name "tool". Other text is the arguments.
+// parseJSONCall parses {"name": ..., "arguments": ...}. The default name is "tool". If s is not such an object, the
+// whole text becomes the arguments.
 func parseJSONCall(s string) (name, args string) {
 	b := []byte(s)
 	if s == "" || s[0] != '{' || !valid(b) {
@@ -206,8 +207,8 @@ func parseEditCall(text string) (Call, bool) {
 	return Call{Name: "search_replace", Args: strings.TrimSpace(text[i : j+len(">>>>>>> REPLACE")])}, true
 }
 
-// parseAnyCall parses a call in any of the text formats. bare is false for fenced code, which may also be meant for a
-// person.
+// parseAnyCall parses a call in any of the text formats. bare is false for a call in fenced code, which may also be
+// meant for a person.
 func parseAnyCall(text string) (c Call, bare bool) {
 	text = withoutThinking(text)
 	if c, ok := parseObjectCall(text); ok {
@@ -223,7 +224,6 @@ func parseAnyCall(text string) (c Call, bare bool) {
 	return c, bare
 }
 
-// withoutThinking removes a leading thinking block from an answer.
 func withoutThinking(text string) string {
 	text = strings.TrimSpace(text)
 	for _, tag := range [...]string{"think", "thinking", "thought"} {

@@ -7,7 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxResultDistance bounds the items from a call to its result: aider inserts notes between the two.
+// maxResultDistance is the maximum number of items from a call to its result. aider inserts notes between the two.
 const maxResultDistance = 8
 
 func hex16(n uint64) string { return strconv.FormatUint(n, 16) }
@@ -56,7 +56,8 @@ func (r *Request) readTextResult(it *Item) {
 	it.setTextResult(c, from, res)
 }
 
-// setTextResult sets the result of a user item and its call c in item from, which is -1 if unknown.
+// setTextResult sets the result of a user item and the call c that the result answers. from is the index of the call's
+// item, -1 if unknown.
 func (it *Item) setTextResult(c Call, from int, res Result) {
 	res.CallID = textCallID(&c, res.Text)
 	if from >= 0 {
@@ -69,7 +70,7 @@ func (it *Item) setTextResult(c Call, from int, res Result) {
 	it.Results = []Result{res}
 }
 
-// callOfTextResult returns the call that a text result answers, and its item's index, -1 if unknown.
+// callOfTextResult returns the call that a text result answers, and the index of the call's item, -1 if unknown.
 func (r *Request) callOfTextResult(i int, rep *textResult) (Call, int) {
 	for j := i - 1; j >= max(0, i-maxResultDistance); j-- {
 		if r.scan.list[j].role == RoleAssistant {
@@ -86,7 +87,8 @@ func (r *Request) callOfTextResult(i int, rep *textResult) (Call, int) {
 	return Call{}, -1
 }
 
-// textAt returns the text of item i without decoding the item: the decoding of an answer depends on later items.
+// textAt returns the text of item i without decoding the item, because the decoding of an answer depends on later
+// items.
 func (r *Request) textAt(i int) string {
 	if it := *r.memo.items.at(i, len(r.scan.list)); it != nil {
 		return it.Text
@@ -119,11 +121,11 @@ func (r *Request) readTextCalls(it *Item) {
 // then count as results. A fenced block may be meant for a person, who may report the same failure again, so a fenced
 // block needs three occurrences.
 //
-// Only the loop detection uses such Inferred results: an item's canonical hash must not change when a later item
-// arrives.
+// Only the loop detection uses such results (Result.Inferred), because an item's canonical hash must not change when a
+// later item arrives.
 
-// repeatedCall returns the call before a user item, if the list repeats both so often that the text must be the call's
-// result.
+// repeatedCall returns the call before a user item, if the list repeats call and text so often that the text must be
+// the call's result.
 func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
 	if it.UserText == "" || !r.mayHoldTextResult(it.Index) {
 		return Call{}, false

@@ -8,10 +8,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Some agents write all steps so far into one growing message. The oldest form of ReAct is such a scratchpad: rules and
-// a question, then every thought, action and observation, and finally an empty thought, which the model completes.
-// Steps in the rules are examples. dspy's message is a trajectory, with a line such as [[ ## thought_0 ## ]] before
-// each thought, call and observation.
+// Some agents write all steps so far into one growing message. The oldest form of ReAct is such a scratchpad. The
+// message contains rules for the model and a question, then every thought, action and observation, and finally an empty
+// thought, which the model completes. The rules may contain examples of steps, which are not steps of this agent.
+// dspy's message is a trajectory, with a line such as [[ ## thought_0 ## ]] before each thought, call and observation.
 
 type step struct {
 	number      int
@@ -76,7 +76,8 @@ func lineStarts(literal []byte) []int {
 
 const observationLabel = "Observation"
 
-// maxScratchpadSteps bounds a scratchpad. A longer message is not read as one.
+// maxScratchpadSteps is the maximum number of steps in a scratchpad. A message with more steps is not read as a
+// scratchpad.
 const maxScratchpadSteps = 4096
 
 func parseScratchpad(text string) (asked string, steps []step, ok bool) {

@@ -36,8 +36,8 @@ func newScriptedChat(t *testing.T, script string) *wire.Request {
 	return r
 }
 
-// callsText formats the user's words, the calls and the results of a request. It replaces call ids by numbers in the
-// order of their first occurrence.
+// callsText formats the user's words, the calls and the results of a request. Numbers in the order of the first
+// occurrence replace call ids.
 func callsText(r *wire.Request) string {
 	var out strings.Builder
 	ids := map[string]int{}
@@ -66,8 +66,8 @@ func callsText(r *wire.Request) string {
 	return out.String()
 }
 
-// Some agents write calls and results as text. The parser reads them as calls and results. It reads an unknown form
-// only if the conversation repeats a call and its result.
+// The parser reads text of known agents as calls and results. The parser reads an unknown form only if the conversation
+// repeats a call and its result.
 func TestTextAgentsHaveCallsAndResults(t *testing.T) {
 	for _, tc := range []struct{ name, script, want string }{
 		{"smolagents", `
@@ -433,7 +433,7 @@ Respond with the corresponding output fields, starting with the field '[[ ## nex
 	}
 }
 
-// assertEchoKeys requires of each assistant message an echo key of the reply with its text.
+// assertEchoKeys fails the test unless each assistant message has an echo key of the reply with the same text.
 func assertEchoKeys(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {

@@ -9,13 +9,13 @@ import (
 	"precept/internal/wire"
 )
 
-// repeatedCall has the replies answer(0) and answer(1), with the same user message after each.
+// repeatedCall returns a request with the replies answer(0) and answer(1), and the same user message after each reply.
 func repeatedCall(t *testing.T, answer func(n int) string) *wire.Request {
 	t.Helper()
 	return newScriptedChat(t, "U find it\nA "+answer(0)+"\nU nothing was found\nA "+answer(1)+"\nU nothing was found")
 }
 
-// The object may name the tool under several keys, and may contain thoughts, which may differ.
+// The object may name the tool under one of several keys. Thoughts in the object may differ.
 func TestRepeatedJSONObjectOfUnknownAgentIsCall(t *testing.T) {
 	for _, key := range []string{"request", "name", "tool", "tool_name", "action", "command", "function"} {
 		for form, value := range map[string]string{"a name": `"search"`, "an object": `{"name":"search","arguments":{"q":1}}`} {
@@ -99,7 +99,6 @@ func TestStripUserTextReturnsKindsOfRemovedPieces(t *testing.T) {
 	}
 }
 
-// Each result in the growing message has the id of its call.
 func TestCallsAndResultsInGrowingMessage(t *testing.T) {
 	for name, tc := range map[string]struct{ text, calls string }{
 		"a trajectory": {

@@ -19,7 +19,7 @@ func mustParse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	return r
 }
 
-// precept generates an id for each result. Find returns no place in a list without it.
+// precept generates an id for each result. Find returns no place in a list without this result.
 func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 	const calls = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
 	const results = `{"role":"tool","content":"same"},{"role":"tool","content":"same"}`
@@ -53,7 +53,7 @@ func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 	}
 }
 
-// White space and the order of members do not count.
+// The key ignores white space and the order of members.
 func TestEchoKeyOfCallWithoutID(t *testing.T) {
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write([]byte(`{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1, \"b\": [2]}"}},{"function":{"name":"g","arguments":" x "}}]}}]}`))
@@ -76,7 +76,7 @@ func TestEchoKeyOfCallWithoutID(t *testing.T) {
 	}
 }
 
-// The agent may have removed thoughts or prefilled text, or appended text.
+// The agent may have removed thoughts or the prefilled text, or appended text.
 func TestEchoKeyOfReturnedText(t *testing.T) {
 	reply := func(text, prefilled string) []string {
 		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}}}})

@@ -22,7 +22,7 @@ func TestReadUnusualReplies(t *testing.T) {
 	long := strings.Repeat("é", 600)
 	for _, tc := range []struct {
 		d         wire.Dialect
-		raw, want string // error, finish reason, completeness, and input, cached and output tokens (-1: unknown)
+		raw, want string // want: error, finish reason, completeness, and input, cached and output tokens (-1: unknown)
 	}{
 		{wire.Chat, `{"error":{"code":7}}`, `"unknown error" "" false {-1 -1 -1}`},
 		{wire.Chat, `{"error":"busy"}`, `"busy" "" false {-1 -1 -1}`},
@@ -78,7 +78,6 @@ func TestReadUnusualReplies(t *testing.T) {
 	}
 }
 
-// Sums over many sessions must not overflow.
 func TestTokenCountsAreLimited(t *testing.T) {
 	const maxCount = 1_000_000_000
 	for _, tc := range []struct {

@@ -13,7 +13,6 @@ const (
 	miniTail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps\n\n1. Run your script again."
 )
 
-// Lessons are matched against this text.
 func TestUserRequestRemovesTemplates(t *testing.T) {
 	t.Parallel()
 	const swe = "I've uploaded a repository. Consider the following PR description:\n\n<pr_description>\n"
