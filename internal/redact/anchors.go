@@ -32,7 +32,7 @@ type anchorTable struct {
 	tails            [1024]uint8 // index in prefixes by the result of tail, 0 if none
 	personalAnchors  uint64
 	vendorAnchors    uint64
-	rows             uint64 // anchor of table rows, used only while a table is open (heading.rowAnchor)
+	rows             uint64 // anchor of table rows, used only while a table is open (openTable.rowAnchor)
 }
 
 //nolint:gochecknoglobals // written once here, read only

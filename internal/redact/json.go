@@ -7,11 +7,11 @@ import "bytes"
 // otherwise uses dst[:0], which must not overlap raw.
 func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
-	var key []byte         // of the next value
-	var pairClass keyClass // of the name in the previous member
-	var listClass keyClass // of the first text in a list
-	var openClass keyClass // of the open object's name
-	var itemClass keyClass // of the open string list's name
+	var key []byte         // key of the next value
+	var pairClass keyClass // class of the name in the previous member
+	var listClass keyClass // class of the first text in a list
+	var openClass keyClass // class of the open object's name
+	var itemClass keyClass // class of the open string list's name
 	for i := 0; i < len(raw); {
 		q := bytes.IndexByte(raw[i:], '"')
 		if q < 0 {

@@ -94,7 +94,7 @@ type ending struct {
 
 type endings struct {
 	byLast [256][]ending
-	secret [alphabetLen][alphabetLen]uint32 // by the last two letters, bits for the letters before them
+	secret [alphabetLen][alphabetLen]uint32 // by the last two letters; bits stand for the letters before
 }
 
 //nolint:gochecknoglobals // written once here, read only

@@ -158,7 +158,7 @@ func (m *matcher) followsWord(i int, words string) bool {
 	return false
 }
 
-// isUpgrade reports whether the version is part of "1.2.3.4 -> 1.2.4.0" or "from 1.2.3.4 to 1.2.4.0".
+// isUpgrade reports whether the numbers at m.text[i:end] are part of "1.2.3.4 -> 1.2.4.0" or "from 1.2.3.4 to 1.2.4.0".
 func (m *matcher) isUpgrade(i, end int) bool {
 	const maxDistance = 12
 	after := m.text[end:min(len(m.text), end+maxDistance)]

@@ -28,7 +28,7 @@ type Redactor struct {
 	numbers        *PlaceholderNumbers
 	defaultNumbers PlaceholderNumbers // used until BeginExchange sets different numbers
 	counts         [kindCount]int
-	knownSecrets   [][]byte // since Reset or BeginExchange
+	knownSecrets   [][]byte // secrets since Reset or BeginExchange
 	secretTable    secretTable
 	clean          *CleanTexts // may be nil
 }

@@ -21,7 +21,7 @@ func (r *Redactor) remember(k kind, value []byte) {
 		value = value[bytes.IndexByte(value, ':')+1:]
 	}
 	if len(value) > maxKnownBytes {
-		if len(r.knownSecrets) >= maxKnownSecrets/2 { // the rest is for short secrets; long signatures are many
+		if len(r.knownSecrets) >= maxKnownSecrets/2 { // the other half is for short secrets
 			return
 		}
 		value = value[:maxKnownBytes]

@@ -169,7 +169,7 @@ func TestBuildDoesNotMergeExchangesWithoutItems(t *testing.T) {
 }
 
 // If the recorded judgements do not match the results, Build calls IsFailure.
-func TestBuildUsesRecordedVerdicts(t *testing.T) {
+func TestBuildUsesRecordedJudgements(t *testing.T) {
 	build := func(v *sample.ResultJudgements) (failed any, calls int) {
 		s := newScript()
 		s.addTurn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("user", "Run the tests"))
@@ -182,12 +182,12 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 		failed   int
 		calls    int // of IsFailure
 	}{
-		"no verdicts":                                {nil, 1, 1},
-		"one failed result":                          {&sample.ResultJudgements{Results: 1, Failed: []int{0}}, 1, 0},
-		"no failed result":                           {&sample.ResultJudgements{Results: 1}, 0, 0},
-		"more verdicts than results":                 {&sample.ResultJudgements{Results: 2, Failed: []int{1}}, 1, 1},
-		"more results in the verdicts than recorded": {&sample.ResultJudgements{Results: 2}, 1, 1},
-		"failed index out of range":                  {&sample.ResultJudgements{Results: 1, Failed: []int{7}}, 0, 0},
+		"no judgements":                            {nil, 1, 1},
+		"one failed result":                        {&sample.ResultJudgements{Results: 1, Failed: []int{0}}, 1, 0},
+		"no failed result":                         {&sample.ResultJudgements{Results: 1}, 0, 0},
+		"more judgements than results":             {&sample.ResultJudgements{Results: 2, Failed: []int{1}}, 1, 1},
+		"judgements on more results than recorded": {&sample.ResultJudgements{Results: 2}, 1, 1},
+		"failed index out of range":                {&sample.ResultJudgements{Results: 1, Failed: []int{7}}, 0, 0},
 	} {
 		if failed, calls := build(tc.verdicts); failed != tc.failed || calls != tc.calls {
 			t.Errorf("%s: got %v failed calls, %d calls of IsFailure, want %d, %d", name, failed, calls, tc.failed, tc.calls)

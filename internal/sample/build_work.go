@@ -87,7 +87,7 @@ func sameAim(a, b string) bool {
 }
 
 // argWords returns at most 200 words of the argument values. The function omits keys, which all calls of a tool share,
-// and single letters: neither show the aim.
+// and single letters: neither shows the aim.
 func argWords(args string) map[string]bool {
 	const maxWords = 200
 	if strings.HasPrefix(args, "{") {

@@ -68,8 +68,8 @@ const maxUncutTask = 4 << 10
 // TurnFacts holds facts about a turn for the lists of sessions.
 type TurnFacts struct {
 	Task  string   // user's first words, at the first turn
-	Tags  []string // from the client
-	Kinds []string // of failed tool results
+	Tags  []string // tags from the client
+	Kinds []string // kinds of the failed tool results
 	Paths string   // OptOut.PathHash of the applied patterns
 }
 

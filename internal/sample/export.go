@@ -35,7 +35,7 @@ func (e *Exporter) Flush() error {
 	return nil
 }
 
-// WriteLine writes a Sample, a Trial, or another document.
+// WriteLine writes a Sample, a Trial, or a different document as one line.
 func (e *Exporter) WriteLine(v any) error {
 	e.lines++
 	if err := e.enc.Encode(v); err != nil {

@@ -28,7 +28,7 @@ const (
 // in order.
 type MessageReader struct {
 	calls map[string]Call // by id
-	last  *Reply          // of the previous exchange
+	last  *Reply          // reply of the previous exchange
 }
 
 // NewMessageReader returns a reader for one session.

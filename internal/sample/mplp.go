@@ -12,7 +12,7 @@ import (
 const (
 	IntentResolution = "intent_resolution" // a task carried out with tools
 	DialogResponse   = "dialog_response"   // an answer to the user in words
-	ErrorCorrection  = "error_correction"  // a failed call and a different one that worked
+	ErrorCorrection  = "error_correction"  // a failed call and a different call that worked
 	PlanOptimization = "plan_optimization" // a slow or costly session
 )
 

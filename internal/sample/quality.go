@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Filter selects samples. An empty field does not restrict.
+// Filter selects samples. An empty field does not restrict the selection.
 type Filter struct {
 	From, To time.Time // From <= created_at < To
 	Quality  []string  // labels; "unrated" selects samples without a rating

@@ -66,12 +66,12 @@ func looksRandom(key string) bool {
 	end := func() {
 		letters := lower + upper
 		switch {
-		case digits == 0: // a word
+		case digits == 0: // the letters are a word
 		case letters == 0:
 			bits += 3.3 * float64(digits)
 		case lower > 0 && upper > 0:
 			bits += 5.9 * float64(digits+letters)
-		default: // maybe hex
+		default: // the letters may be hex digits
 			bits += 4 * float64(digits+letters)
 		}
 		digits, lower, upper = 0, 0, 0

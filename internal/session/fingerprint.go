@@ -12,17 +12,17 @@ import (
 // Bounds of Quotes.
 const (
 	maxQuoteScopes        = 512              // credentials with conversations
-	maxQuoteConversations = 64               // per scope, with tools and without
+	maxQuoteConversations = 64               // conversations per scope with tools, and as many without
 	maxAnswers            = 6                // answers and tool results per conversation
-	maxSidePhrases        = 6                // of a reply to a side request
+	maxSidePhrases        = 6                // phrases of a reply to a side request
 	maxReplyCalls         = 8                // calls read per reply
-	maxCallPhrases        = 4                // per call
+	maxCallPhrases        = 4                // phrases per call
 	quoteTTL              = 30 * time.Minute // age of a quoted conversation's newest request
-	sideRequestGap        = 2 * time.Minute  // between side requests about a conversation
+	sideRequestGap        = 2 * time.Minute  // time between two side requests about a conversation
 	minPieceBytes         = 12               // shorter texts occur by chance
 	minUniqueBytes        = 24               // such a piece identifies a conversation on its own
 	maxPieceBytes         = 80
-	maxSearchedBytes      = 128 << 10 // of a request
+	maxSearchedBytes      = 128 << 10 // searched bytes of a request
 	maxNewestItems        = 8         // number of last items that are searched for the newest words and results
 	maxTailBytes          = 80        // bytes that may follow an answer that ends a request
 	tailWordLimit         = 4         // fewer words than this may follow the answer

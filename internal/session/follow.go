@@ -143,7 +143,8 @@ func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found [
 	t.mu.Lock()
 	rank, best := t.highestRanked(found, tr)
 	if len(best) > 1 {
-		// narrow runs without the lock. Meanwhile, a concurrent request may continue a session, so best runs again.
+		// narrow runs without the lock. Meanwhile, a concurrent request may continue a session, so highestRanked runs
+		// again.
 		t.mu.Unlock()
 		alike := t.narrow(t.narrow(best, tr.olderThan(k.key)), tr.details())
 		r.EqualSessions = nil

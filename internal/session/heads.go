@@ -12,7 +12,7 @@ import (
 type head struct {
 	list       listMark  // of the newest request that continued the newest reply
 	lastActive time.Time // when the newest request began or ended
-	replies    stamp     // complete replies to main requests
+	replies    stamp     // number of complete replies to main requests
 	inFlight   int32     // number of requests with this list that are in progress
 	continued  bool
 	hasReply   bool
@@ -47,7 +47,8 @@ func (h *heads) continueHead(r *Resolved) {
 	x.inFlight++
 }
 
-// isExtendedBy reports whether the request's list is longer, with the last item of the session's list at its index.
+// isExtendedBy reports whether the request's list is longer than the session's list, and has the last item of that list
+// at the same index.
 func (h *head) isExtendedBy(req *wire.Request) bool {
 	return h.list.items > 0 && req.Len() > h.list.items && itemKey(req, h.list.items-1) == h.list.last
 }

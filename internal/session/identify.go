@@ -26,7 +26,7 @@ const (
 
 func (m Method) isClientName() bool { return m == ByHeader || m == ByPath || m == ByAgent }
 
-// DefaultAgent is the agent name of a request without one.
+// DefaultAgent is the agent of a request that names no agent.
 const DefaultAgent = "default"
 
 // Claim holds the names and switches of a request, before any look-up.
@@ -35,7 +35,7 @@ type Claim struct {
 	Product            string // from the User-Agent, lower case; identifies known agents
 	Tags               []string
 	InjectOff          bool // Precept-Inject: off
-	LearnOff           bool // off, or an unknown value
+	LearnOff           bool // Precept-Learn: off, or an unknown value
 	RulesOff           bool // Precept-Rules: off
 	Retry              bool // the client library declares a retry
 

@@ -35,7 +35,7 @@ type index struct {
 type indexEntry struct {
 	key   EchoKey
 	owner owner
-	older uint32 // slot of the key's next older entry, plus one; 0 for none. The slot may be reused, so walk checks it
+	older uint32 // slot of the key's next older entry, plus one; 0 for none. walk checks that the slot was not reused
 }
 
 // maxOwners is the maximum number of sessions of a key that are compared, and of sessions that may begin with identical

@@ -297,7 +297,7 @@ func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 // If the store does not answer in time, the conversation gets a temporary new session. FindLostSession later finds the
 // stored session by older items.
 func TestFindLostSessionReplacesOfflineSessionByStoredSession(t *testing.T) {
-	for name, isStored := range map[string]bool{"the store has the first session": true, "the store has only the stand-in": false} {
+	for name, isStored := range map[string]bool{"the store has the first session": true, "the store has only the offline session": false} {
 		t.Run(name, func(t *testing.T) {
 			st := newStoredThreader(t)
 			history := []string{userMessage("go")}

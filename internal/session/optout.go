@@ -54,7 +54,7 @@ func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
 	return OptOutMark{r.Thread.Turns, r.Thread.Items}, r.IsFullyOptedOut()
 }
 
-// Hide applies a mark: the turns up to m.Turns become opted-out turns. A mark with a shorter list is outdated and has
+// Hide applies a mark: the turns up to m.Turns become opted-out turns. A mark with fewer list items is outdated and has
 // no effect.
 func (r *Record) Hide(m OptOutMark) {
 	if m.Items < r.Thread.Items {

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	maxTrail         = 32  // echoes, newest first
-	maxSearchedItems = 96  // items
+	maxTrail         = 32  // echoes that are looked up, newest first
+	maxSearchedItems = 96  // items that are searched
 	maxItemsBefore   = 8   // items before the new part that are searched for unknown content
 	maxFirstItems    = 16  // items from the start that are searched for the first words
 	maxWords         = 512 // hashed bytes at each end of the first words

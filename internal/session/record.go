@@ -36,7 +36,7 @@ type Identity struct {
 	Method  Method    `json:"method"` // sessions without a name (ByNew, ByEcho) may be confused with identical histories
 	Started time.Time `json:"started"`
 	// Seen is the time of the newest main request. A store keeps the row with the later Seen, so Begin never sets Seen
-	// back with the clock.
+	// back, even if the clock is set back.
 	Seen    time.Time    `json:"seen"`
 	Model   string       `json:"model,omitempty"`
 	Dialect wire.Dialect `json:"dialect"`
@@ -44,7 +44,7 @@ type Identity struct {
 
 // Unit identifies the record with the session's coins, the random decisions to inject or withhold a lesson. A unit is a
 // run, or the parent session of a sub-agent. Its sessions get the same lessons: otherwise an agent with a lesson would
-// pass the lesson to an agent without.
+// pass the lesson to an agent without the lesson.
 type Unit struct {
 	ID           string `json:"id,omitempty"`        // hex ID of the unit; set by proxy before the record is added; empty: the session is its own unit
 	RunName      string `json:"run,omitempty"`       // set with ID

@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// SharesItemsWith reports whether the request contains a new item of the last turn, or its list. SharesItemsWith
-// returns true if nothing can be compared: no turn, no item, or a delta request.
+// SharesItemsWith reports whether the request contains a new item of the last turn, or has the list of that turn.
+// SharesItemsWith returns true if nothing can be compared: no turn, no item, or a delta request.
 func (r *Record) SharesItemsWith(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {
 		return true

@@ -24,7 +24,7 @@ var (
 	ErrDiskFull = errors.New("the disk is full")
 	// ErrDamaged means that a stored value cannot be read, now and later.
 	ErrDamaged = errors.New("a stored value is damaged")
-	// ErrParkingFull means that too much early feedback waits for its exchanges.
+	// ErrParkingFull means that too much feedback arrived before its exchanges and waits for them.
 	ErrParkingFull = errors.New("too much early feedback is waiting")
 )
 
@@ -95,7 +95,7 @@ type SettledState struct {
 	Rewarded bool
 	Reward   float64 // valid if Rewarded
 	Tier     int
-	Frozen   []byte // assignment at closing, from which every correction starts
+	Frozen   []byte // assignment when the session closed; every correction starts from it
 }
 
 // Settlement is one atomic step that counts a session. If the session's SettledState still has version From, the store
@@ -129,13 +129,13 @@ type UnsettledSession struct {
 
 // Position is the progress of a tenant's numbers, for replicas that share a store.
 type Position struct {
-	Counters           string // changes whenever counters do
+	Counters           string // changes whenever the tenant's counters change
 	ProvisionalRewards string // position of the newest provisional reward
 }
 
 // Erasure announces deleted sessions to other replicas.
 type Erasure struct {
-	Position string // of the announcement
+	Position string // position of the announcement
 	Tenant   string
 	IDs      []ID // empty: all sessions of the tenant
 	At       time.Time
@@ -167,7 +167,7 @@ type ListedSession struct {
 
 // Documents are a batch's exchanges and samples as a store keeps them.
 type Documents struct {
-	Sessions  []ID // of the exchanges, in the same order
+	Sessions  []ID // sessions of the exchanges, in the same order
 	Exchanges []sample.Encoded
 	Samples   [][]byte // JSON
 }

@@ -18,9 +18,9 @@ type trail struct {
 
 type trailKey struct {
 	key    EchoKey
-	method Method // of a session found by the key
-	weak   bool   // may occur in every run of the agent
-	unique bool   // counts only if one session fits best; see candidates
+	method Method // method of a session that the key finds
+	weak   bool   // the key may occur in every run of the agent
+	unique bool   // the key counts only if one session fits best; see candidates
 }
 
 // keys yields the keys in the order of the look-up. The first key nearly always decides, so the others are rarely

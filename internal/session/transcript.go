@@ -11,8 +11,8 @@ import (
 )
 
 // Some agents send the task and the whole history in one message: an agent on a completions API, or a chat with a
-// formatting template. The next text is then the previous one with an insertion near its end, which contains the first
-// line of the answer.
+// formatting template. The next text then equals the previous text with an insertion near the end. The insertion
+// contains the first line of the answer.
 
 // transcript is the newest state of a conversation with a single growing message.
 type transcript struct {

@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// TurnKind is the relation of a main request to the turns before.
+// TurnKind is the relation of a main request to the previous turns.
 type TurnKind uint8
 
 // Kinds of main requests.
@@ -56,8 +56,8 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	return NewTurn
 }
 
-// appendsToConversation reports whether the API appends the list to its conversation object. A list equal to the last
-// answered one is then new content, such as a second "continue".
+// appendsToConversation reports whether the API appends the list to its conversation object. In this case, a list equal
+// to the last answered list is new content, such as a second "continue".
 func appendsToConversation(req *wire.Request) bool { return req.Delta && req.Hints.PreviousID == "" }
 
 // KeepsIndices reports whether req has the items of the previous turn at their old indices. The reply and the new
@@ -84,14 +84,14 @@ func (r *Record) KeepsIndices(req *wire.Request) bool {
 }
 
 const (
-	maxReplyKeys  = 8 // per reply
+	maxReplyKeys  = 8 // keys per reply
 	maxReplyItems = 4 // searched items; a Responses reply has several
 )
 
 const (
 	maxCalls     = 512
 	maxCallArgs  = 512      // bytes; longer arguments are stored as a hash
-	maxCallBytes = 12 << 10 // of all calls
+	maxCallBytes = 12 << 10 // bytes of all calls
 )
 
 // AddReply adds the reply to a main request. The record keeps the reply's calls for requests that carry only the

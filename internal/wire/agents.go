@@ -9,7 +9,7 @@ import "strings"
 type agentFormat struct {
 	agent    string
 	prefixes []string
-	exact    bool // the text equals one of prefixes
+	exact    bool // the whole text equals one of prefixes
 
 	// read parses a result. read returns false for a text that only begins like a result. Without read and readSteps,
 	// the text is a note of the agent, such as a list of files.

@@ -79,7 +79,7 @@ func (r *Request) position(i, part int) (item, block int, ok bool) {
 	return i, block, ok
 }
 
-// matches compares item i with the anchor, except for Nth.
+// matches reports whether item i equals the anchor's item. Nth does not count.
 func (r *Request) matches(a Anchor, i int) bool {
 	return i >= 0 && i < len(r.scan.list) && r.scan.list[i].role == a.Role && r.Hash(i) == a.Hash
 }

@@ -44,8 +44,8 @@ func (r *ReplyReader) readChoice(b []byte, v span) {
 // textItemIndex is the index of the first choice's text. Calls have indices from zero on, and further texts lower ones.
 const textItemIndex = -1
 
-// readOtherChoice keeps the text and call ids of a choice after the first. The client may continue with this choice,
-// and then its next request is recognised by them.
+// readOtherChoice keeps the text and call ids of a choice after the first. The client may continue with this choice.
+// The text and the ids then recognise the next request.
 func (r *ReplyReader) readOtherChoice(b []byte, index int, v span) {
 	if index < 0 {
 		return

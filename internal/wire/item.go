@@ -19,7 +19,7 @@ type Call struct {
 type Result struct {
 	CallID        string
 	Text          string // unescaped; parts joined with \n
-	LeadingBlocks string // inserted before the text by a precept between the agent and this one; not part of Text
+	LeadingBlocks string // blocks that a second precept, next to the agent, inserted before Text
 	IsError       int8   // -1 for no error, +1 for an error, 0 without a flag
 	Block         int    // messages: index of the tool_result in the content; otherwise 0
 	InUserText    bool   // the result is text of a user message; Block is an observation's number, or -1
@@ -40,10 +40,10 @@ type Item struct {
 	Calls         []Call
 	Results       []Result
 	ProviderIDs   []string // ids of parts that the provider keeps: calls that the provider answered, audio
-	LeadingBlocks string   // user: blocks of a different precept before the words
+	LeadingBlocks string   // user: blocks of a second precept before the words
 	HasText       bool     // user: a block can be inserted before a text part
 
-	textCall      Call   // user: call that the text answers, written as text
+	textCall      Call   // user: text call that the user text answers
 	textCallIndex int    // index of that call's item
 	steps         []step // user: steps of a growing message
 }

@@ -93,7 +93,7 @@ func TestStoredItemsHaveDialectOfTheirForm(t *testing.T) {
 		}
 	}
 	if DialectNamed("none") != NoDialect || DialectNamed("") != NoDialect {
-		t.Errorf(`DialectNamed("none") = %v, DialectNamed("") = %v, want None`, DialectNamed("none"), DialectNamed(""))
+		t.Errorf(`DialectNamed("none") = %v, DialectNamed("") = %v, want NoDialect`, DialectNamed("none"), DialectNamed(""))
 	}
 }
 

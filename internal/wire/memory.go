@@ -50,7 +50,7 @@ type checkpoint struct {
 	lastUsed    uint64 // storeCount at the last use
 	isShared    bool   // a parser has resumed here, and may write beyond the ends of list and results
 
-	digest xxhash.Digest // of the list up to end; set only in findCheckpoint's copy
+	digest xxhash.Digest // state of the list's hash up to end; set only in findCheckpoint's copy
 }
 
 // NewParseCache returns an empty cache.

@@ -12,11 +12,11 @@ type parser struct {
 	list         []entry
 	results      []scannedResult
 	tools        []span // tool names
-	hasNonObject bool   // the list has values that are no objects
+	hasNonObject bool   // the list has values that are not objects
 	firstIndex   int    // see requestScan.firstIndex
 	prelude      listPrelude
 
-	count          int // of items, parts, calls, tools and keys
+	count          int // number of items, parts, calls, tools and keys
 	maxCount       int // 0 means no limit
 	countAtListEnd int
 	toolsAtListEnd int

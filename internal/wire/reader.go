@@ -14,7 +14,7 @@ import (
 type ReplyReader struct {
 	dialect       Dialect
 	contentLength int64
-	limit         int // of keptBytes
+	limit         int // maximum of keptBytes
 	keptBytes     int // stored bytes of the reply, plus itemCost for each item
 	mode          replyMode
 	sse           sseReader

@@ -23,7 +23,7 @@ type Reply struct {
 	Finish   string // finish_reason, stop_reason or status
 	Error    string // provider's message
 	Usage    Usage
-	Choices  int  // chat: n; Text and Calls belong to the first choice
+	Choices  int  // chat: number of choices; Text and Calls belong to the first choice
 	Complete bool // a regular end was read, and no error
 	Cut      bool // a part exceeded a limit or could not be decoded
 
@@ -98,7 +98,7 @@ func (t *tokens) usage(d Dialect) Usage {
 	return u
 }
 
-// endOfThought ends the thinking before an answer. Its opening tag may be in the prompt.
+// endOfThought ends the thinking before an answer. The opening tag may be in the prompt.
 const endOfThought = "</think>"
 
 // ReplyEchoKeys returns the keys by which a later request that continues this reply is recognised (see

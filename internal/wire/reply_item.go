@@ -22,10 +22,10 @@ type replyItem struct {
 	hasJSONArgs  bool // the arguments are not a string (see addArgs)
 	id, name     string
 	itemID       string
-	fullPieces   [][]byte // of the text or the arguments
+	fullPieces   [][]byte // complete pieces of the text or the arguments
 	fullCapacity int      // of fullPieces, in bytes
 	text         []byte   // last piece, still growing
-	nesting      nesting  // nesting of the text up to the last isWholeValue
+	nesting      nesting  // nesting of the text up to the last call of isWholeValue
 	surrogate    []byte   // escape of a high surrogate, whose pair may begin the next piece
 }
 

@@ -66,12 +66,12 @@ type requestMemo struct {
 	decodedCallItems int              // items at the end of the list whose calls are in calls
 	newResults       []ItemResult     // valid if hasNewResults
 	hasNewResults    bool
-	resultsByCall    map[uint64][]int32 // indices by call
+	resultsByCall    map[uint64][]int32 // indices of results by the hash of the call id
 	splitParts       []part             // parts of the item that was split last
 	splitItem        int                // index of that item plus one, or 0
-	resultsWithoutID map[uint64][]int   // by hash
+	resultsWithoutID map[uint64][]int   // indices of results without a call id, by the content hash
 	hashes           paged[itemHash]
-	pairCounts       map[uint64]int // equal results for equal calls; built by countPairs
+	pairCounts       map[uint64]int // numbers of equal results for equal calls; built by countPairs
 	hasRepeatedPair  bool           // a call outside a code fence got the same answer twice
 }
 

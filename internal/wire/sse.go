@@ -13,8 +13,8 @@ type sseReader struct {
 	data    []byte
 	name    []byte
 	hasData bool
-	lineCut bool // longer than maxBytes
-	tooLong bool // longer than maxBytes
+	lineCut bool // the line is longer than maxBytes
+	tooLong bool // the event is longer than maxBytes
 	afterCR bool
 }
 

@@ -107,7 +107,7 @@ func preamblePrefixes() [7]string {
 const examplesEnd = "I switched to a new code base. Please don't consider the above files or try to edit them any longer."
 
 const (
-	maxTemplates      = 4 // a benchmark harness may wrap an agent's template
+	maxTemplates      = 4 // nested templates; a benchmark harness may wrap an agent's template
 	maxNotes          = 32
 	maxTemplatedBytes = 1 << 20 // a longer message is returned as it is
 )

@@ -194,7 +194,7 @@ func parseShellCall(text string) (Call, bool) {
 	return Call{Name: "bash", Args: commandArgs(code)}, code != ""
 }
 
-// parseEditCall parses aider's SEARCH/REPLACE edits, including the file name before the first.
+// parseEditCall parses aider's SEARCH/REPLACE edits, including the file name before the first edit.
 func parseEditCall(text string) (Call, bool) {
 	i := strings.Index(text, "<<<<<<< SEARCH\n")
 	j := strings.LastIndex(text, ">>>>>>> REPLACE")
