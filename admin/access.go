@@ -136,7 +136,8 @@ type holder struct {
 	role role
 }
 
-// String returns the role and the first 8 hexadecimal digits that `printf %s "$TOKEN" | sha256sum` prints.
+// String returns the role and the first 8 hexadecimal digits of the token's SHA-256, which `printf %s "$TOKEN" |
+// sha256sum` prints.
 func (h holder) String() string { return h.role.String() + " " + hex.EncodeToString(h.sum[:4]) }
 
 // holderOf returns the holder of the request's token. Public metrics need no token; their holder is a viewer.

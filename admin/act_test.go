@@ -15,9 +15,9 @@ import (
 )
 
 type fakeLessonService struct {
-	lastCall string // arguments of the newest call
+	lastCall string // arguments of the newest call to Act
 	count    int
-	seen     lesson.SeenVersion // version in the newest call
+	seen     lesson.SeenVersion // version that the newest call to Act got
 	err      error              // returned by each call
 }
 

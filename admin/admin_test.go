@@ -162,7 +162,7 @@ func sampleReport() report.Report {
 	return r
 }
 
-// do sends one request, which change may alter before.
+// do sends one request. change may alter the request first.
 func (f *fixture) do(t *testing.T, method, target string, change func(*http.Request)) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(method, target, nil)
@@ -206,7 +206,6 @@ func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
 	return c, csrf
 }
 
-// Neither the response nor the log contains the token.
 func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 	f := newFixture(t, nil)
 	const canary = "canary' OR '1'='1"
@@ -257,7 +256,8 @@ func TestErrorDistinguishesWrongFromMissingToken(t *testing.T) {
 	}
 }
 
-// An error about the admin token would lead people to put it into the agent. A foreign host gets no address.
+// An error about the admin token would lead people to put it into the agent. A request with a foreign Host header does
+// not get the address.
 func TestAgentOnAdminListenerGetsAddressOfDataListener(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Address.DataURL = "http://127.0.0.1:9080" })
 	for _, request := range []string{
@@ -403,7 +403,7 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 		for _, path := range []string{"/api/report", "/login?token=" + token, "/static/style.css"} {
 			res := f.do(t, "GET", path, func(r *http.Request) { r.Host = host; bearer(token)(r) })
 			if refused := res.StatusCode == 403; refused == accepted {
-				t.Errorf("Host %q, %s: got status %d, want 403: %v", host, path, res.StatusCode, !accepted)
+				t.Errorf("Host %q, %s: got status %d, want it refused with 403 = %v", host, path, res.StatusCode, !accepted)
 			}
 		}
 	}

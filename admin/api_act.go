@@ -24,7 +24,7 @@ const (
 )
 
 // decode decodes a JSON body and refuses unknown members. decode accepts every content type, because curl by default
-// sends that of a form; checkWrite refuses forms of other sites.
+// sends the content type of a form; checkWrite refuses forms of other sites.
 func decode(c echo.Context, limit int64, target any) error {
 	d := json.NewDecoder(io.LimitReader(c.Request().Body, limit))
 	d.DisallowUnknownFields()
@@ -86,7 +86,7 @@ func (s *Server) apiAct(c echo.Context) error {
 	return sendJSON(c, response, nil)
 }
 
-// forecast returns the cost of a planned trial, else nil.
+// forecast returns the cost of a planned trial, or nil for an unplanned trial.
 func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error) {
 	if b.Picks == 0 && b.Detect == 0 {
 		if b.Power != 0 || b.DryRun || b.Outcome != "" {
@@ -139,7 +139,7 @@ func (s *Server) apiForget(c echo.Context) error {
 	return sendJSON(c, map[string]int{"forgotten": n}, err)
 }
 
-// apiImport handles POST /api/import. The body is in a form of detect.ReadTranscripts.
+// apiImport handles POST /api/import. The body has a format that detect.ReadTranscripts reads.
 func (s *Server) apiImport(c echo.Context) error {
 	p := params{c: c}
 	tenant, agent, at := p.tenant(), p.text("agent"), p.time("at")

@@ -88,7 +88,6 @@ func (f failingSource) Rate(context.Context, string, feedback.Post) (store.Poste
 	return store.Posted{}, f.err
 }
 
-// A page with an error shows no part of the list.
 func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 	for _, tc := range []struct {
 		err      error
@@ -113,7 +112,7 @@ func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 				t.Errorf("/api%s with error %v: got status %d, body %s, want status %d and a body with %q and without the canary", path, tc.err, res.StatusCode, text, tc.status, tc.wantText)
 			}
 			res = serve(h, path, cookie)
-			_, main, _ := strings.Cut(readBody(res), "<main") // on a page, the text starts with a capital
+			_, main, _ := strings.Cut(readBody(res), "<main") // a page starts the text with a capital
 			if res.StatusCode != tc.status || !strings.Contains(main, tc.wantText[1:]) || strings.Contains(main, "canary") ||
 				strings.Contains(main, `<div class="scroll`) || strings.Contains(main, `<div class="samples`) {
 				t.Errorf("page %s with error %v: got status %d, want %d; got page %s, want %q, and no canary, rows or samples", path, tc.err, res.StatusCode, tc.status, main, tc.wantText[1:])

@@ -15,8 +15,8 @@ import (
 	"precept/store"
 )
 
-// transcript returns a part of a session's transcript; the query key from is the number of exchanges before it. The
-// first part also has the lessons that nearly matched.
+// transcript returns a part of a session's transcript; the query key from is the number of exchanges before the part.
+// The first part also has the lessons that nearly matched.
 func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	p := params{c: c}
 	tenant, from := p.tenant(), p.number("from")
@@ -78,7 +78,7 @@ func appliesToExperiment(q *store.SampleQuery) bool {
 func (s *Server) browseSamples(c echo.Context) (*store.SampleQuery, store.SampleList, error) {
 	p := params{c: c}
 	q := sampleQuery(&p, s.options.Now())
-	if arm := c.QueryParam("arm"); arm != "" && arm != store.FateInjected { // from a page with the filters of the list of sessions
+	if arm := c.QueryParam("arm"); arm != "" && arm != store.FateInjected { // from a page of sessions
 		q.Filter.Lesson = ""
 	}
 	if p.err != nil {
@@ -104,8 +104,9 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	return n, err
 }
 
-// ClearCaches removes deleted data from the caches. Every deletion calls it, whether by the dashboard, by another
-// replica or by the retention. Surveys and scans are computed again, because they name sessions and sections.
+// ClearCaches removes deleted data from the caches. Every deletion calls ClearCaches, whether the dashboard, a
+// different replica or the retention deletes. Surveys and scans are computed again, because they name sessions and
+// sections.
 func (s *Server) ClearCaches() {
 	s.recent.clear()
 	s.surveys.expire()

@@ -56,7 +56,7 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 	return &sessionStore{Store: s, Archive: s.Archive(feedback.Definition{CloseAfter: time.Hour}), db: db, now: now}
 }
 
-// addSession writes a session, whose record and exchanges change may alter before.
+// addSession writes a session. change may alter the record and the exchanges first.
 func (s *sessionStore) addSession(t *testing.T, name string, turns int, change func(r *sessionpkg.Record, ex []sample.Exchange)) sessionpkg.ID {
 	t.Helper()
 	id := sessionpkg.IDOf("default", sessionpkg.NamespaceSession, name)
@@ -105,7 +105,7 @@ func (s *sessionStore) write(t *testing.T, b sessionpkg.Batch) {
 	}
 }
 
-// closeRewarded closes a session with feedback of this score.
+// closeRewarded closes a session with feedback of the given score.
 func (s *sessionStore) closeRewarded(t *testing.T, id sessionpkg.ID, score float64, comment string) {
 	t.Helper()
 	e := feedback.Entry{ID: "f-" + id.String(), At: s.now, Source: feedback.SourceUser, Type: feedback.TypeScore, Score: score, Tier: 1, Rater: "kim", Comment: comment}
@@ -152,9 +152,9 @@ func (s *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 	return id
 }
 
-// fakeExport writes one line. If err is set, Export returns err before the line or after it.
+// fakeExport writes one line. If err is set, Export returns err instead of the line or after the line.
 type fakeExport struct {
-	asked         Export // of the newest export
+	asked         Export // selection of the newest export
 	err           error
 	failAfterLine bool
 }

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// The profiler routes that take seconds are left out.
+// The test omits the profiler routes, which take seconds.
 func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	cookie, csrf := f.browser(t)
-	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // need no token
+	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // these routes need no token
 	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", ":name", "style.css", "/help/*", "/help/DASHBOARD", "/*", "/nothing-here")
 	checkStatus := func(method, path string, status int, sender string, change func(*http.Request)) {
 		t.Helper()

@@ -22,7 +22,8 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// axeScript returns the source of axe-core. Without it, the test fails in CI and is skipped elsewhere.
+// axeScript returns the source of axe-core. If axe-core is not installed, the test fails in CI and is skipped
+// elsewhere.
 func axeScript(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", ".cache", "node", "node_modules", "axe-core", "axe.min.js"))
@@ -95,7 +96,7 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	}
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, display := range []struct {
-		theme, rules string // a theme changes colours only
+		theme, rules string // a test of a theme checks the colours only
 		width        int64
 	}{{"light", "", 1280}, {"dark", `{runOnly: ["color-contrast"]}`, 1280}, {"light", `{runOnly: ["wcag2a", "wcag2aa"]}`, 360}} {
 		if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: display.width, Height: 900, DeviceScaleFactor: 1}); err != nil {

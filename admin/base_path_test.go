@@ -12,7 +12,6 @@ import (
 	"testing"
 )
 
-// A proxy in front strips or keeps the base path.
 func TestEveryLinkWorksUnderABasePath(t *testing.T) {
 	for _, stripsBase := range []bool{true, false} {
 		f, _, _ := withLessons(t, func(o *Options) { o.Address.BasePath = "/tools/precept" })

@@ -16,7 +16,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// postForm makes a request a browser's form post.
+// postForm returns a function that makes a request a form post of a browser.
 func postForm(cookie *http.Cookie, values url.Values) func(*http.Request) {
 	return func(r *http.Request) {
 		if cookie != nil {
@@ -125,7 +125,6 @@ func TestLessonButtonSendsShownVersion(t *testing.T) {
 	}
 }
 
-// If the login has expired or the server does not answer, the page says so.
 func TestBrowserRefreshReplacesMainAndReportsFailure(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -134,10 +133,10 @@ func TestBrowserRefreshReplacesMainAndReportsFailure(t *testing.T) {
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
 	const refreshed = `(async () => { document.querySelector("main").id = "before"; await refresh(); return document.querySelector("main").id })()`
 	if got := tb.eval(t, `(document.querySelector("[name=tenant]").value = "other", inUse(document.querySelector("main")))`); got != "true" {
-		t.Error("inUse returns " + got + " for a changed filter, want true")
+		t.Error("inUse returns " + got + " after a change of a filter, want true")
 	}
 	if got := tb.eval(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
-		t.Error("inUse returns " + got + " for unchanged filters, want false")
+		t.Error("inUse returns " + got + " without a change of a filter, want false")
 	}
 	if got := evalPromise(t, tb, refreshed); got != "main" {
 		t.Errorf("id of the main part after a refresh: got %q, want \"main\", the id of the new part", got)
@@ -155,7 +154,7 @@ func TestBrowserRefreshReplacesMainAndReportsFailure(t *testing.T) {
 	}
 }
 
-// The next page shows the notice of an action in another tab.
+// A refresh leaves the notice of an action in a different tab for the next page.
 func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })

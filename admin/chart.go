@@ -76,7 +76,7 @@ func effectChart(label string, effects []effectAt) chart {
 }
 
 // effectOverTime returns a chart and a table of the effect at the end of each day, with the evaluations of planned
-// trials. With fewer than two days, effectOverTime charts sinceStart, or returns nil.
+// trials. With fewer than two days, effectOverTime charts the effects in sinceStart, or returns nil.
 func effectOverTime(label, name string, days []report.Band, planned []report.PlannedTrial, sinceStart []effectAt) g.Node {
 	ends := make([]effectAt, len(days))
 	for i, d := range days {

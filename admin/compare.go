@@ -10,8 +10,8 @@ import (
 	"precept/store"
 )
 
-// Comparison compares the sessions of two agents or of two models. These are not assigned at random, so differences may
-// come from different tasks.
+// Comparison compares the sessions of two agents or of two models. Sessions do not get their agent or model at random,
+// so differences may come from different tasks.
 type Comparison struct {
 	By           string             `json:"by"` // agent or model
 	A            ComparedSide       `json:"a"`
@@ -75,7 +75,7 @@ func t95(n int) float64 {
 type sessionMeasure struct {
 	name    string
 	isShare bool                                            // values are from 0 to 1
-	value   func(x *store.SessionItem) (v float64, ok bool) // ok is false without the value
+	value   func(x *store.SessionItem) (v float64, ok bool) // ok is false if the session lacks the value
 }
 
 func sessionMeasures(p *Prices) []sessionMeasure {
@@ -112,8 +112,8 @@ func sessionMeasures(p *Prices) []sessionMeasure {
 	}
 }
 
-// compare compares two agents, or two models if by is "model". An empty a or b stands for the name with the most
-// remaining sessions.
+// compare compares two agents, or two models if by is "model". If a or b is empty, compare chooses the name with the
+// most sessions that is not the other side.
 func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string) Comparison {
 	facets := r.Facets(q)
 	valueOf, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents
@@ -154,8 +154,8 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 }
 
 // estimate returns the mean of a measure with its interval. For a share, a run counts once. The variance of a share is
-// p(1-p), the largest of values from 0 to 1 with the mean p. p is moved towards 0.5, so equal rewards do not give an
-// interval of width 0.
+// p(1-p), the largest variance of values from 0 to 1 with the mean p. p is moved towards 0.5, so equal rewards do not
+// give an interval of width 0.
 func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	var sum, squares float64
 	runs := map[string]bool{}
@@ -213,7 +213,7 @@ func subtract(a, b *Estimate) (d Estimate) {
 	return d
 }
 
-// comparedLessons returns the lessons injected on either side, by number of sessions.
+// comparedLessons returns the lessons injected on either side, sorted by number of sessions.
 func comparedLessons(sides *[2][]*store.SessionItem) []ComparedLesson {
 	found := map[string]*ComparedLesson{}
 	for i, list := range sides {

@@ -9,8 +9,8 @@ import (
 	"precept/store"
 )
 
-// sessionsOfTwoAgents returns sessions of coder with reward 1 and of tester with reward 0. The first of each has no
-// duration.
+// sessionsOfTwoAgents returns sessions of coder with reward 1 and of tester with reward 0. The first session of each
+// agent has no duration.
 func sessionsOfTwoAgents(perAgent int, run string) *store.Recent {
 	r := &store.Recent{}
 	for i := range perAgent {
@@ -22,7 +22,7 @@ func sessionsOfTwoAgents(perAgent int, run string) *store.Recent {
 	return r
 }
 
-// asJSON shows values behind pointers in messages.
+// asJSON returns a value as JSON, because a failure message would show pointers as addresses.
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)

@@ -95,8 +95,8 @@ func measurement(r *report.Row) string {
 	return text
 }
 
-// cautionNote explains that the counts turned advice into a caution, or returns nil. cautionNote shows the numbers of
-// the advice, a separate arm, because they caused the change.
+// cautionNote returns a warning that precept presents the lesson as a caution because sessions with the lesson had
+// lower rewards, or nil. The warning shows the numbers of the original advice, which is a separate arm.
 func (v *lessonView) cautionNote() g.Node {
 	if !isCautionByCounts(v.row) {
 		return nil
@@ -116,8 +116,8 @@ func isCautionByCounts(r *report.Row) bool {
 	return r != nil && r.Caution && strings.Contains(r.Arm, ".caution") && lesson.State(r.State).IsActive() && r.State != string(lesson.Caution)
 }
 
-// newestDecision returns the newest event of the lesson with its effect, and a button that undoes it if possible; nil
-// without an event.
+// newestDecision returns the newest event of the lesson with its effect, and a button that undoes it if possible.
+// Without an event, the result is nil.
 func (v *lessonView) newestDecision(f frame) g.Node {
 	if len(v.events) == 0 {
 		return nil

@@ -89,7 +89,7 @@ func TestHeadOfUnknownPathHasNoBody(t *testing.T) {
 	}
 }
 
-// The server starts even if the file is unreadable, and logs the error.
+// The server starts even if the audit file is unreadable, and logs the error.
 func TestAuditSkipsDamagedLinesAndUnreadableFile(t *testing.T) {
 	dir := t.TempDir()
 	var b strings.Builder

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Otherwise, the start would wait for a writer of the pipe.
+// Without the refusal, the start would wait for a writer of the pipe.
 func TestNamedPipeAsLoginsFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), loginsFile)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

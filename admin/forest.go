@@ -13,7 +13,7 @@ import (
 	"precept/bandit/report"
 )
 
-// effect is a measured effect with its 95% interval, in units of reward; nil: none to show.
+// effect is a measured effect with its 95% interval, in units of reward. A nil effect is not shown.
 type effect struct{ size, lo, hi float64 }
 
 // rowEffect returns the effect of a row, or nil if the row has none or has the verdict invalid.
@@ -69,8 +69,8 @@ type axis struct {
 }
 
 // fitAxis returns the axis of a plot. A positive zoom is the distance from 0 to both ends, in points. With zoom 0, the
-// axis contains all effects but cuts the widest intervals, of lessons with little data; a negative zoom contains all
-// intervals.
+// axis contains all effects but cuts the widest intervals, which belong to lessons with little data. With a negative
+// zoom, the axis contains all intervals.
 func fitAxis(effects []*effect, trueEffects []float64, zoom float64) axis {
 	if zoom > 0 {
 		return roundedAxis(-zoom/100, zoom/100)
@@ -113,7 +113,7 @@ func roundedAxis(lo, hi float64) axis {
 	}
 	steps := []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5}
 	i := slices.IndexFunc(steps, func(s float64) bool { return math.Ceil(hi/s-1e-9)-math.Floor(lo/s+1e-9) <= 6 })
-	step := steps[i] // at most 2, four of the largest steps
+	step := steps[i] // the range is at most 2, which is four of the largest steps
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
 }
 

@@ -14,10 +14,10 @@ import (
 	"precept/bandit/report"
 )
 
-// forestRow is a drawn row; missing marks are NaN.
+// forestRow holds the drawn marks of a row. A missing mark is NaN.
 type forestRow struct {
 	lo, effect, hi, truth float64 // x coordinates
-	cutLow, cutHigh       bool    // clipped at this end
+	cutLow, cutHigh       bool    // the interval is clipped at this end
 }
 
 // forestPlot returns the rows on a page, and the number of ticks.

@@ -10,7 +10,7 @@ import (
 )
 
 type fakeForgetter struct {
-	lastCall string // TENANT|SESSION
+	lastCall string // TENANT|SESSION of the newest call
 	err      error
 }
 
@@ -79,7 +79,7 @@ func TestForgetRequiresTokenAndCSRF(t *testing.T) {
 	}
 }
 
-// Names of sessions are personal data and must not stay in the log.
+// The audit log must not keep the names of sessions, which are personal data.
 func TestAuditEntryOfDeletionNamesTenantAndNumber(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Write.Forget = &fakeForgetter{} })
 	f.do(t, "POST", "/api/forget", func(r *http.Request) {

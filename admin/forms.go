@@ -41,7 +41,7 @@ func dateField(label, name, value, example string) g.Node {
 // choice is an option: Key in the query, Name on the page.
 type choice struct{ Key, Name string }
 
-// anyOf returns the options of a filter, starting with any, which does not filter.
+// anyOf returns the options of a filter. The first option, any, does not filter.
 func anyOf(words ...string) []choice {
 	out := []choice{{"", "any"}}
 	for _, w := range words {

@@ -128,7 +128,7 @@ func (f frame) WithQuery(query ...string) string {
 	return f.onSamePage(append([]string{"page", "", "after", ""}, query...)...)
 }
 
-// onSamePage is WithQuery, but keeps the page of rows.
+// onSamePage works like WithQuery, but keeps the page of rows.
 func (f frame) onSamePage(query ...string) string {
 	q := maps.Clone(f.query)
 	for i := 0; i+1 < len(query); i += 2 {
@@ -234,13 +234,13 @@ func (f frame) breadcrumb(paths ...string) g.Node {
 	return h.P(h.Class("crumb"), h.A(h.Href(target), g.Text(name)))
 }
 
-// linkByName is Link for a page or an action of a session or run.
+// linkByName works like Link, for the page of a session or run or for an action on it.
 func (f frame) linkByName(prefix, name string, action []string, query ...string) string {
 	segment, nameQuery := PathName(name)
 	return f.Link(joinPath(prefix, segment, action), append(query, nameQuery...)...)
 }
 
-// nameKey is the query key for a name whose path has - in its place.
+// nameKey is the query key for a name that a path cannot contain. The path then has - in place of the name.
 const nameKey = "name"
 
 // PathName returns the path segment for the name of a session or run. Browsers resolve . and .. even if escaped, so

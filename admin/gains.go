@@ -10,7 +10,7 @@ import (
 
 const week = 7 * 24 * time.Hour
 
-// lastWeek returns the sum of the last seven days, including today. A report with a shorter window has fewer.
+// lastWeek returns the sum of the last seven days, including today. A report with a shorter window has fewer days.
 func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	from := now.Add(-week).UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	for _, d := range days {

@@ -119,7 +119,7 @@ func (s stat) withLink(href string) stat {
 	return s
 }
 
-// unit returns the unit in singular or plural. A value still being counted has none.
+// unit returns the unit in singular or plural. A value that is still being counted has no unit.
 func (s stat) unit() string {
 	switch s.value {
 	case "1":

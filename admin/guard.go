@@ -31,8 +31,8 @@ func securityHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// recover converts a panic to status 500, without its text, which may hold data of a session. http.ErrAbortHandler
-// still aborts the connection.
+// recover converts a panic to status 500, without the panic's text, which may hold a session's data.
+// http.ErrAbortHandler still aborts the connection.
 func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {

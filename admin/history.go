@@ -26,8 +26,8 @@ type reportKey struct {
 	Provisional bool
 }
 
-// countsAllClosed reports whether a report counts all closed sessions and no open ones. Only these enter the history,
-// so the effects of a chart are comparable.
+// countsAllClosed reports whether a report counts all closed sessions and no open ones. Only such reports enter the
+// history, so the effects of a chart are comparable.
 func (k reportKey) countsAllClosed() bool { return k.Window == 0 && !k.Provisional }
 
 type effectAt struct {
@@ -43,8 +43,8 @@ const (
 
 func newHistory() *history { return &history{byKey: map[historyKey][]effectAt{}} }
 
-// add adds an effect, unless it is nil, within historyEvery of the last one, or of a new key beyond historyKeys. If the
-// key has historyEffects effects, add first removes every second one.
+// add adds an effect, unless the effect is nil, follows the last one within historyEvery, or belongs to a new key
+// beyond historyKeys. If the key has historyEffects effects, add first removes every second one.
 func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,8 +73,8 @@ func (h *history) effects(key historyKey) []effectAt {
 	return slices.Clone(h.byKey[key])
 }
 
-// decisions holds lessons as decided in the last seconds. The watcher of lessons sees a change up to two seconds later;
-// until then, pages would show the old state.
+// decisions holds the lessons that a person changed in the last seconds, with their new state. The watcher of lessons
+// sees a change up to two seconds later; until then, pages would show the old state.
 type decisions struct {
 	mu   sync.Mutex
 	list map[string]decision
@@ -94,7 +94,7 @@ func (d *decisions) add(l *lesson.Lesson, now time.Time) {
 	d.list[l.Slug] = decision{l, now}
 }
 
-// recent returns the lesson after a decision of the last seconds, or nil.
+// recent returns the lesson as a decision of the last seconds left it, or nil.
 func (d *decisions) recent(slug string, now time.Time) *lesson.Lesson {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -31,7 +31,8 @@ import (
 	"precept/store"
 )
 
-// Each page must have the same elements and attributes as with a plain word, and link only to pages of the dashboard.
+// Each page must have the same elements and attributes as with a plain word, and must link only to pages of the
+// dashboard.
 func TestHostileInputAddsNoMarkup(t *testing.T) {
 	plain := readPages(t, "word")
 	for _, hostile := range []string{
@@ -159,7 +160,7 @@ func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 type wordSource struct {
 	word         string
 	fail         bool
-	askedSession string // in the newest query
+	askedSession string // name of the session in the newest query
 	report       report.Report
 	book         *lesson.Book
 	findings     []lesson.Finding
@@ -383,7 +384,7 @@ func (w *wordSource) Rate(context.Context, string, feedback.Post) (store.Posted,
 
 func (w *wordSource) Forget(context.Context, string, string) (int, error) { return 0, w.err() }
 
-// countingSource is a random source with the same distinct values in each run.
+// countingSource is a random source that returns the same distinct values in each run.
 type countingSource struct{ n uint64 }
 
 func (c *countingSource) Read(b []byte) (int, error) {

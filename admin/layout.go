@@ -22,7 +22,7 @@ func (s *Server) show(c echo.Context, v pageContent) error {
 	f.page, f.Viewer = v, holderOf(c).role == viewer
 	if sess, ok := c.Get(browserSessionKey).(*browserSession); ok {
 		f.CSRF, f.MayAct = sess.csrf, !f.Viewer
-		if c.Request().Header.Get(refreshHeader) == "" { // a refresh of another tab must not take the notice for a form
+		if c.Request().Header.Get(refreshHeader) == "" { // a refresh must not use up the notice
 			f.Notice = s.logins.takeNotice(sess)
 		}
 	}

@@ -18,7 +18,7 @@ func verdictLine(r *report.Row) g.Node {
 	a := advise(r)
 	note := r.ZeroNote()
 	switch r.Verdict {
-	case report.Helps, report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched: // the advice states the note
+	case report.Helps, report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched: // the advice has the note
 	default:
 		note = r.Note
 	}

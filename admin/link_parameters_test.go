@@ -16,8 +16,8 @@ import (
 	"precept/store"
 )
 
-// linkAddresses returns the addresses in the main part of a page by the text of a link, by "form TEXT" with the button
-// of a GET form, or by "post ACTION".
+// linkAddresses returns the addresses in the main part of a page. The key of a link is its text, the key of a GET form
+// is "form TEXT" with the text of its button, and the key of another form is "post ACTION".
 func linkAddresses(t *testing.T, page string) map[string]*url.URL {
 	t.Helper()
 	_, main, _ := strings.Cut(page, "<main")
@@ -154,7 +154,6 @@ func (twoAgentSessions) Recent(context.Context, string, time.Time, time.Time) (s
 	return store.Recent{Sessions: []store.SessionItem{{ID: "s-1", Agent: "a", Tags: []string{"x"}}, {ID: "s-2", Agent: "b", Tags: []string{"x"}}}}, nil
 }
 
-// Both the raw character and its shown name find the session.
 func TestFilterFindsHiddenCharacterByItsName(t *testing.T) {
 	s := newSessionStore(t, time.Now())
 	s.addSession(t, "plain", 1, nil)

@@ -49,8 +49,8 @@ func unauthorized(c echo.Context, reason string) *echo.HTTPError {
 	return echo.NewHTTPError(http.StatusUnauthorized, reason)
 }
 
-// askToken sends browsers the login page and programs err. On a link from another site, such as a chat, browsers omit a
-// SameSite=Strict cookie; the login page then reloads the address from this site, with the cookie.
+// askToken sends the login page to browsers, and err to programs. On a link from another site, such as a chat, browsers
+// omit a SameSite=Strict cookie; the login page then reloads the address from this site, with the cookie.
 func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) error {
 	r := c.Request()
 	if !wantsHTML(r) {

@@ -9,7 +9,7 @@ import (
 	"precept/admin"
 )
 
-// mainText returns the main part of a page, unescaped. change may alter the data before.
+// mainText returns the main part of a page, unescaped. change may alter the data and the options first.
 func mainText(t *testing.T, target string, change func(*wordSource, *admin.Options)) string {
 	t.Helper()
 	w := newWordSource("word")
@@ -30,7 +30,7 @@ func mainText(t *testing.T, target string, change func(*wordSource, *admin.Optio
 	return html.UnescapeString(main)
 }
 
-// checkPage checks that a page has each wanted text, and none with a leading !.
+// checkPage checks that a page contains each wanted text, and none of the texts with a leading !.
 func checkPage(t *testing.T, name, page string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {

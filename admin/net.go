@@ -49,8 +49,8 @@ func (n netResult) amount(x float64) string {
 	return text
 }
 
-// failuresText formats prevented failures with the fewest decimals, at most three, whose product with the value of a
-// session is the shown money.
+// failuresText formats a number of prevented failures. The result has the fewest decimals, at most three, with which
+// the number times the value of a session equals the amount of money on the page.
 func (n netResult) failuresText(x float64) string {
 	for digits := range 3 {
 		scale := math.Pow10(digits)

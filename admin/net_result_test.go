@@ -11,7 +11,6 @@ import (
 	"precept/internal/price"
 )
 
-// Without admin.session_value, the page shows prevented failures; without an effect, no number.
 func TestNetResultShowsPartsAndInterval(t *testing.T) {
 	for name, tc := range map[string]struct {
 		effect *float64

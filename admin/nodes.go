@@ -37,7 +37,7 @@ func mutedText(children ...g.Node) g.Node {
 
 func warning(text string) g.Node { return h.P(h.Class("warning"), g.Text(text)) }
 
-// problem returns an alert: why a part of the page is missing.
+// problem returns an alert that says why a part of the page is missing.
 func problem(text string) g.Node {
 	return h.P(h.Class("problem"), h.Role("alert"), untrustedText(text))
 }
@@ -73,7 +73,7 @@ func smallLine(children ...g.Node) g.Node { return h.Small(children...) }
 
 func code(text string) g.Node { return h.Code(untrustedText(text)) }
 
-// prose keeps line breaks, in the direction of the script.
+// prose returns a text with its line breaks, in the direction of its script.
 func prose(text string) g.Node { return h.Pre(h.Dir("auto"), untrustedText(text)) }
 
 func keyboardKeys(names ...string) g.Node {

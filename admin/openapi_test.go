@@ -9,7 +9,6 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Pages and the profiler are not part of the API.
 func TestOpenAPIDescribesEveryAPIRoute(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]any

@@ -134,7 +134,7 @@ type Archive interface {
 	BrowseSamples(ctx context.Context, q *store.SampleQuery) (store.SampleList, error)
 }
 
-// SessionLists lists sessions; Recent holds the newest, and Ordered sorts them.
+// SessionLists lists sessions. Recent returns the newest sessions, and BrowseOrdered sorts them.
 type SessionLists interface {
 	Browse(ctx context.Context, q store.SessionQuery) (store.SessionList, error)
 	Recent(ctx context.Context, tenant string, since, until time.Time) (store.Recent, error)
@@ -174,7 +174,7 @@ type Export struct {
 	store.SampleQuery
 }
 
-// ExportFormats returns the formats of samples, also of precept export.
+// ExportFormats returns the formats in which samples are exported, by the dashboard and by precept export.
 func ExportFormats() []string {
 	return []string{"mplp", "openai", "preference", "experiment", "parquet"}
 }

@@ -18,7 +18,7 @@ import (
 type breakdownView struct {
 	by          choice
 	survey      *report.Survey
-	reading     bool          // sessions are being read, and no earlier survey has a full cell
+	reading     bool          // sessions are being read, and no earlier survey has enough data for a cell
 	cells       []report.Cell // with enough data
 	sparseCells int           // with too little data
 }

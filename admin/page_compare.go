@@ -180,7 +180,7 @@ func (v *compareView) measures(f frame) g.Node {
 }
 
 // basis states the number of sessions behind a mean if some sessions lack the value. For success, basis states the
-// rewarded sessions, and the rewards if sessions share the reward of a run.
+// number of rewarded sessions, and the number of rewards if sessions share the reward of a run.
 func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *ComparedSide) g.Node {
 	switch {
 	case m.Name == "success" && side.Rewarded > 0:

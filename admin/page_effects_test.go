@@ -148,7 +148,7 @@ func TestPagesWithoutReportShowReason(t *testing.T) {
 }
 
 func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
-	type pageData struct { // what a case may change
+	type pageData struct { // a case may change these data
 		*wordSource
 		row    *report.Row
 		lesson *lesson.Lesson
@@ -247,7 +247,7 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 		"The captured sessions cannot be read: no disk.", "!would have fired")
 }
 
-// blocklessLibrary returns empty blocks, as if lessons exceed the budget.
+// blocklessLibrary returns empty blocks, as if no lesson fits into the budget.
 type blocklessLibrary struct{ *wordSource }
 
 func (blocklessLibrary) Block(string, *lesson.Lesson) string { return "" }

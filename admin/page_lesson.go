@@ -88,8 +88,8 @@ func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decide
 	}
 }
 
-// splitRows sets row to the current text and older to the others. Without a current text, row is the last row, also in
-// older.
+// splitRows sets row to the row of the current text, and older to the other rows. Without a current text, row is the
+// last row, which is then in older as well.
 func (v *lessonView) splitRows(rows []report.Row) {
 	var last *report.Row
 	for i := range rows {

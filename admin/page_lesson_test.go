@@ -59,7 +59,7 @@ func (f *fakeLibrary) Backtest(_ context.Context, _ string, l *lesson.Lesson) (b
 	return backtest.Result{Slug: l.Slug, Sessions: 812, Matched: 41, Words: []backtest.SessionCount{{Text: "flaky test", Sessions: 41}}, SilentTriggers: []string{"never said"}}, nil
 }
 
-// newFakeLibrary has an active lesson, a quarantined lesson that supersedes it, and a candidate.
+// newFakeLibrary returns a library with an active lesson, a quarantined lesson that supersedes it, and a candidate.
 func newFakeLibrary(t *testing.T) *fakeLibrary {
 	t.Helper()
 	newLesson := func(slug, title, frontMatter string) *lesson.Lesson {
@@ -106,7 +106,7 @@ func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *
 	return f, lib, lessonService
 }
 
-// olderTextArchive has one session, which received an older text.
+// olderTextArchive holds one session, which received an older text of a lesson.
 type olderTextArchive struct{ Archive }
 
 func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (string, error) {
@@ -116,7 +116,7 @@ func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (
 	return "Lessons from past experience:\n- [another] Its own\n  | line\n- [" + slug + "] Run a flaky test alone\n  | In a <b>quiet</b> hour.\n  | Old advice.\nEnd of lessons.\n\n", nil
 }
 
-// If no stored session received an older text, the page has a note instead.
+// If no stored session received an older text, the page has a note instead of the text.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	f, lib, _ := withLessons(t, func(o *Options) { o.Read.Archive = olderTextArchive{} })
 	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))

@@ -15,7 +15,8 @@ import (
 	"precept/bandit/report"
 )
 
-// sampleReportWith adds n lessons with effects from −10 to +10 points and five verdicts.
+// sampleReportWith returns the sample report with n more lessons, which have effects from −10 to +10 points and five
+// verdicts.
 func sampleReportWith(n int) report.Report {
 	r := sampleReport()
 	verdicts := []report.Verdict{report.ProvenHelps, report.Unproven, report.ProvenHarms, report.NoEffect, report.Benched}
@@ -98,7 +99,7 @@ func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 	}
 }
 
-// At 360 px, only the table may scroll.
+// At a width of 360 px, only the table may scroll.
 func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })

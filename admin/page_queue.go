@@ -195,7 +195,7 @@ func (q *queueItem) decisionFacts(f frame) g.Node {
 const maxEvidenceReads = 5
 
 // evidence returns, by reference, the stored sessions that are evidence of a lesson, and the number of sessions of each
-// such run. Opted-out sessions are missing. After an error, evidence returns what it read before.
+// run that is evidence. Opted-out sessions are missing. After an error, evidence returns what it read before.
 func (s *Server) evidence(c echo.Context, l *lesson.Lesson) (sessions map[string]*store.SessionItem, runs map[string]int) {
 	sessions, runs = map[string]*store.SessionItem{}, map[string]int{}
 	for _, e := range l.Evidence[:min(len(l.Evidence), maxEvidenceReads)] {

@@ -264,7 +264,7 @@ func knownCount[N int | int64](n *N) string {
 	return countText(*n)
 }
 
-// durationText uses the two largest units.
+// durationText formats a duration in its two largest units.
 func durationText(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {

@@ -335,7 +335,7 @@ func (v *trafficView) bars(f frame, s *strip) g.Node {
 	)
 }
 
-// query returns what the list behind a bar selects besides the time.
+// query returns the query of the session list behind a bar, without the time.
 func (s *strip) query() []string {
 	if s.kind == "" {
 		return nil
@@ -343,7 +343,7 @@ func (s *strip) query() []string {
 	return []string{"error_kind", s.kind}
 }
 
-// hasList reports whether the list can select the sessions of a bar: it has only one filter by kind of error.
+// hasList reports whether a session list can select the sessions of a bar. A list has only one filter by kind of error.
 func (s *strip) hasList(f frame) bool {
 	kind := f.query.Get("error_kind")
 	return s.kind == "" || kind == "" || strings.EqualFold(kind, s.kind)

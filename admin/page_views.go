@@ -89,7 +89,7 @@ func (v *View) row(f frame) g.Node {
 // viewLinks links to the saved views, and can save the filters of the page.
 func (v *sessionsView) viewLinks(f frame) g.Node {
 	saved, currentFilters := f.query.Get("view"), filtersOf(f.query)
-	var current *View // the filters in use
+	var current *View // the view with the filters of the page
 	for i := range v.views {
 		if w := &v.views[i]; w.ID == saved {
 			current = w
@@ -158,8 +158,8 @@ func (s *Server) actOnView(c echo.Context) error {
 	return echo.ErrNotFound
 }
 
-// changeView applies change to a view, new if id is empty. changeView redirects to its sessions, or after a rename to
-// the page of views. verb is for the notice, such as saved.
+// changeView applies change to a view, or to a new view if id is empty. Then changeView redirects to the view's
+// sessions, or after a rename to the page of views. The notice contains verb, such as saved.
 func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View, form url.Values)) error {
 	form, err := c.FormParams()
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *Server) answerViewError(c echo.Context, err error) error {
 	if _, browser := c.Get(browserSessionKey).(*browserSession); !browser {
 		return err
 	}
-	form, _ := c.FormParams() // parsed before without error
+	form, _ := c.FormParams() // the form was parsed before without an error
 	back := frameOf(c).Link("/views")
 	if q := filtersOf(form); len(q) > 0 {
 		if id := param(c, "view"); id != "" {

@@ -46,7 +46,7 @@ func (p *params) text(name string) string {
 
 func (p *params) tenant() string { return cmp.Or(p.text("tenant"), "default") }
 
-// tenantOf, unlike params.tenant, does not check the length of the name.
+// tenantOf returns the tenant in the query. Unlike params.tenant, tenantOf does not check the length of the name.
 func tenantOf(c echo.Context) string { return cmp.Or(c.QueryParam("tenant"), "default") }
 
 func (p *params) number(name string) int {
@@ -72,7 +72,8 @@ func (p *params) boolean(name string) bool {
 
 func (p *params) time(name string) time.Time { return p.timeIn(name, time.UTC) }
 
-// timeIn accepts a day, a day with hour and minute as browsers send it (both in zone), or RFC 3339.
+// timeIn reads a day, a day with hour and minute as browsers send it (both in zone), or a time in the format of RFC
+// 3339.
 func (p *params) timeIn(name string, zone *time.Location) time.Time {
 	return readParam(p, name, "not a time such as 2026-01-31 or 2026-01-31T12:00:00Z", func(t string) (time.Time, bool) {
 		for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
@@ -89,7 +90,7 @@ func (p *params) oneOf(name string, words []string) string {
 	return readParam(p, name, "not one of "+alternatives(words), func(t string) (string, bool) { return t, slices.Contains(words, t) })
 }
 
-// values returns a repeated or comma-separated parameter with values in words.
+// values returns the values of a repeated or comma-separated parameter. Each value must be in words.
 func (p *params) values(name string, words []string) (out []string) {
 	for _, t := range p.c.QueryParams()[name] {
 		for w := range strings.SplitSeq(t, ",") {

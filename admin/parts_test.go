@@ -16,7 +16,7 @@ import (
 	"precept/bandit/report"
 )
 
-// countingSource is a random source without repetition.
+// countingSource is a random source that never repeats a value.
 type countingSource struct{ n uint64 }
 
 func (c *countingSource) Read(b []byte) (int, error) {
@@ -65,7 +65,7 @@ func TestEnsureTokenReplacesAnEmptyFile(t *testing.T) {
 	}
 }
 
-// An unreadable file gives no token.
+// If the file is unreadable, EnsureToken returns no token.
 func TestEnsureTokenReportsUnwritableAndUnreadableFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

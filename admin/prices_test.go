@@ -52,7 +52,7 @@ func TestCostsUseThePriceOfTheModel(t *testing.T) {
 		"/":                 {"1,000,000 × 5.5 a million", "−5.50\u00a0USD", "1 session without a price of the model (own), counted at the mean price"},
 		"/lessons/helpful":  {"10.00 USD", "0.0010\u00a0USD an injection"},
 		"/compare?by=model": {"Cost a session, USD", "10.5000"},
-		"/compare": { // one of two sessions has a price, and one a reward
+		"/compare": { // one of the two sessions has a price, and one has a reward
 			"10.5000<small>too few for an interval</small><small>of 1 of 2 sessions; no price or no tokens for the others</small>",
 			`of <a href="/sessions?agent=coder&min_reward=0">1 session</a> with a reward`, `/sessions?agent=coder">2 sessions</a>`,
 			`mean reward 1.00 of <a href="/sessions?agent=coder&arm=injected&lesson=helpful&min_reward=0">1 session</a>`,

@@ -9,7 +9,7 @@ import (
 	"precept/bandit/report"
 )
 
-// Workers returns the workers of the shared caches, which run until their context ends. Without them, each page
+// Workers returns the workers of the shared caches, which run until their context ends. Without workers, each page
 // computes its own values.
 func (s *Server) Workers() []func(context.Context) error {
 	return []func(context.Context) error{

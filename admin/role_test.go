@@ -17,7 +17,7 @@ import (
 
 const viewerToken = "only-to-look-at-the-numbers"
 
-// newRoleFixture accepts a viewer's token and has content on every page. newRoleFixture returns the lesson service and
+// newRoleFixture returns a server that accepts a viewer's token and has content on every page, the lesson service, and
 // the id of the stored session.
 func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	t.Helper()
@@ -31,10 +31,10 @@ func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	return f, lessonService, id.String()
 }
 
-// A new route is refused until isViewable lists it. Text searches are refused as well.
+// A new route is refused until isViewable lists the route. Text searches are refused as well.
 func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
-	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // need no token
+	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // these routes need no token
 	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", "/help/*", "/help/DASHBOARD", "/*", "/nothing-here")
 	viewed := 0
 	for _, r := range f.echo.Routes() {
@@ -68,7 +68,7 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	}
 }
 
-// A backtest shows sentences of users.
+// Viewers must not see a backtest, because it shows sentences of users.
 func TestViewerGetsNoBacktest(t *testing.T) {
 	const sentence = "Jane Doe rotates the database credentials"
 	lib := newFakeLibrary(t)
@@ -110,7 +110,7 @@ func (s sentenceSurvey) Backtest(context.Context, string, *lesson.Lesson) (backt
 	return backtest.Result{Sessions: 200, Matched: 1, Likeness: like}, nil
 }
 
-// The audit log has the refused action, with the role and the start of the token's digest.
+// The audit log contains the refused action, with the role and the start of the token's digest.
 func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(viewerToken), nil)

@@ -58,8 +58,8 @@ func sessionCompare(order string, p *Prices) func(x, y *store.SessionItem) int {
 	return nil
 }
 
-// errOrderedSearch is the error for a text search by cost or duration: searches read conversations in the order of
-// their start.
+// errOrderedSearch refuses a text search with an order by cost or duration, because a search reads conversations in the
+// order of their start.
 var errOrderedSearch = echo.NewHTTPError(http.StatusBadRequest,
 	"order: a text search has only the orders newest and oldest; omit words, tool and error, or the order")
 

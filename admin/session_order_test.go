@@ -18,8 +18,8 @@ import (
 	"precept/store"
 )
 
-// sessionsOfThreeCosts has three sessions: cheap is the longest, dear costs most, and the model of unpriced has no
-// price.
+// sessionsOfThreeCosts returns a server with three sessions: cheap is the longest, dear costs most, and the model of
+// unpriced has no price.
 func sessionsOfThreeCosts(t *testing.T) *fixture {
 	t.Helper()
 	k := newSessionStore(t, time.Now())
@@ -40,7 +40,7 @@ func sessionsOfThreeCosts(t *testing.T) *fixture {
 	})
 }
 
-// A session without a cost is last in both orders of the cost.
+// A session without a known cost comes last, whether the list begins with the highest or the lowest cost.
 func TestListOfSessionsIsSortedByCostAndDuration(t *testing.T) {
 	f := sessionsOfThreeCosts(t)
 	task := regexp.MustCompile(`>task of (\w+)<`)
@@ -69,7 +69,7 @@ func TestListOfSessionsIsSortedByCostAndDuration(t *testing.T) {
 func TestColumnHeadingsSortTheListOfSessions(t *testing.T) {
 	f := sessionsOfThreeCosts(t)
 	for target, links := range map[string][]string{
-		"/sessions?agent=coder":               {`href="/sessions?agent=coder&order=costliest" aria-label="Sort by cost, costliest first"`, `order=longest" aria-label`},
+		"/sessions?agent=coder":                 {`href="/sessions?agent=coder&order=costliest" aria-label="Sort by cost, costliest first"`, `order=longest" aria-label`},
 		"/sessions?agent=coder&order=costliest": {`href="/sessions?agent=coder&order=cheapest" aria-label="Sort by cost, cheapest first"`},
 	} {
 		page := html.UnescapeString(get(t, f, target, http.StatusOK))
@@ -81,7 +81,7 @@ func TestColumnHeadingsSortTheListOfSessions(t *testing.T) {
 	}
 }
 
-// The page of a text search keeps newest first, and names the reason.
+// The page of a text search keeps the newest sessions first, and names the reason.
 func TestTextSearchAndExportHaveNoOrderByCost(t *testing.T) {
 	f := sessionsOfThreeCosts(t)
 	if page := get(t, f, "/sessions?words=question&order=costliest", http.StatusOK); !strings.Contains(page, "Newest first, because a text search has no order by cost or duration. ") {
@@ -138,7 +138,6 @@ func (l fakeSessionList) Recent(context.Context, string, time.Time, time.Time) (
 	return l.recent, nil
 }
 
-// A page names the filters that it does not apply.
 func TestNavigationKeepsTheFiltersOfTheSessions(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Archive = twoAgentSessions{} })
 	const filters = "?agent=a&order=oldest&range=7d&tag=x&tenant=acme&verdict=poor&view=v1&words=make"
@@ -174,7 +173,7 @@ func TestNavigationKeepsTheFiltersOfTheSessions(t *testing.T) {
 	}
 }
 
-// The filter would leave one side empty.
+// A filter by one of the compared agents would leave the other side empty.
 func TestComparisonFilteredByAgentComparesThatAgentWithAnother(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Archive = twoAgentSessions{} })
 	for query, want := range map[string]string{"agent=b": "b a", "agent=b&b=b": "a b", "agent=b&a=a": "a b", "by=model&agent=b": " "} {

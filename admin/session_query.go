@@ -85,7 +85,7 @@ func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 	return q, p.err
 }
 
-// browse is listSessions with costs. Viewers get no tasks, whose words come from conversations.
+// browse returns the result of listSessions, with costs. Viewers get no tasks, whose words come from conversations.
 func (s *Server) browse(c echo.Context, q *store.SessionQuery, order string, maxWait time.Duration) (store.SessionList, error) {
 	l, err := s.listSessions(c, q, order, maxWait)
 	for i := range l.Sessions {

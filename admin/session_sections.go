@@ -130,7 +130,7 @@ func aboutSession(f frame, x *store.SessionItem) g.Node {
 	))
 }
 
-// sameValueLink links to sessions with the same agent or model; nil if empty or very long.
+// sameValueLink returns a link to sessions with the same agent or model, or nil for an empty or very long name.
 func sameValueLink(f frame, field, name string) g.Node {
 	const longest = 200
 	return g.If(name != "" && len(name) <= longest, h.A(h.Href(f.Link("/sessions", field, name)), g.Text("same "+field)))

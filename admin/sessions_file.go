@@ -14,7 +14,7 @@ import (
 	"precept/internal/file"
 )
 
-// loginsFile is in the data directory.
+// loginsFile is the name of the logins file in the data directory.
 const loginsFile = "admin-sessions.json"
 
 const (
@@ -22,8 +22,8 @@ const (
 	corruptSuffix  = ".corrupt"
 )
 
-// storedLogins is the content of the file. storedLogins has only digests of cookies and HMACs keyed by them, so a
-// reader can neither log in nor guess a token.
+// storedLogins is the content of the file. storedLogins has only digests of cookies and HMACs keyed by cookies, so a
+// person who reads the file can neither log in nor guess a token.
 type storedLogins struct {
 	Version int           `json:"version"`
 	Logins  []storedLogin `json:"logins"`

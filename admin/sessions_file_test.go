@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// startServerIn starts a server in a data directory. A second call with the directory is a restart.
+// startServerIn starts a server in a data directory. A second call with the same directory is a restart.
 func startServerIn(t *testing.T, dir string, start time.Time, change func(*Options)) *fixture {
 	t.Helper()
 	var f *fixture
@@ -49,7 +49,7 @@ func (f *fixture) logOut(t *testing.T, cookie *http.Cookie, csrf string) {
 
 func loginTime() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
-// The logins file has mode 0600, and no cookie, CSRF token, admin token or its digest.
+// The logins file has mode 0600, and contains no cookie, no CSRF token, no admin token and no digest of an admin token.
 func TestLoginSurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	addViewer := func(o *Options) { o.Access.Viewers = []string{"only-looks-at-the-figures"} }
@@ -101,10 +101,10 @@ func TestChangedTokenEndsStoredLogins(t *testing.T) {
 	}
 }
 
-// Logins work until the restart. If a logout cannot remove the file, the log asks the operator to do it.
+// Logins are valid until the restart. If a logout cannot remove the file, the log asks the operator to remove it.
 func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 	for name, tc := range map[string]struct {
-		content string // of a directory in place of the logins file; "": empty
+		content string // content of a directory in place of the logins file; "": the directory is empty
 		want    string
 	}{
 		"not removable": {"x", "delete the file before the restart"},
@@ -155,7 +155,7 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 	}
 }
 
-// Its age is unknown.
+// A clock that was set back makes the age of the login unknown.
 func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 	for setBack, want := range map[time.Duration]int{30 * time.Second: 200, time.Hour: 401} {
 		dir := t.TempDir()
@@ -170,7 +170,7 @@ func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 func TestLoginIsValidUntilItsEnd(t *testing.T) {
 	now := loginTime()
 	for name, tc := range map[string]struct {
-		used, until time.Duration // from now
+		used, until time.Duration // both times are relative to now
 		want        bool
 	}{
 		"in use":             {-time.Hour, time.Hour, true},

@@ -127,8 +127,8 @@ func (s *sharedCache[K, V]) addPending(flights int) {
 
 func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
 
-// renew computes and stores a value. After a clear meanwhile, renew discards the value; after an expire, it stores it
-// as old.
+// renew computes and stores a value. If clear ran meanwhile, renew discards the value. If expire ran, renew stores the
+// value as old.
 func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedValue[V] {
 	x := cachedValue[V]{startedAt: s.now(), pinned: pin}
 	s.mu.Lock()
@@ -207,7 +207,7 @@ func (s *sharedCache[K, V]) expire() {
 func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 	s.mu.Lock()
 	s.workerContext = ctx
-	s.startFlight(pinnedKey, true) //nolint:contextcheck // the life of the worker is ctx
+	s.startFlight(pinnedKey, true) //nolint:contextcheck // the worker ends with ctx
 	s.mu.Unlock()
 	round := time.NewTicker(renewEvery)
 	defer round.Stop()
@@ -221,7 +221,7 @@ func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 			<-s.semaphore
 			return nil
 		case <-round.C:
-			s.renewOld() //nolint:contextcheck // the life of the worker is ctx
+			s.renewOld() //nolint:contextcheck // the worker ends with ctx
 		}
 	}
 }

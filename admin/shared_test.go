@@ -14,7 +14,7 @@ import (
 	"precept/bandit/report"
 )
 
-// slowCounter computes 1, 2, and so on, each after a delay.
+// slowCounter computes the values 1, 2, and so on. Each computation takes the delay.
 type slowCounter struct {
 	delay time.Duration
 	made  atomic.Int64
@@ -36,7 +36,7 @@ func (counter *slowCounter) compute(ctx context.Context, key string) (int64, err
 	return counter.made.Add(1), nil
 }
 
-// withSharedCache runs a test in a synctest bubble, with a cache and its worker. The pinned key is "pinned".
+// withSharedCache runs a test in a synctest bubble, with a cache and its worker. The worker's pinned key is "pinned".
 func withSharedCache(t *testing.T, delay time.Duration, test func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -55,7 +55,7 @@ func withSharedCache(t *testing.T, delay time.Duration, test func(t *testing.T, 
 	})
 }
 
-// Once a value exists, get waits at most maxPageWait.
+// Once a value exists, get waits at most maxPageWait for a newer one.
 func TestConcurrentGetsShareOneComputation(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -95,7 +95,7 @@ func TestConcurrentGetsShareOneComputation(t *testing.T) {
 	})
 }
 
-// Programs cannot see that a value is old.
+// A program cannot see that a value is old, so get must not return an old value to it.
 func TestGetWithoutOldValuesWaitsForTheNewValue(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -120,7 +120,7 @@ func TestFastComputedValueIsNeverStale(t *testing.T) {
 	})
 }
 
-// It stops renewing other values an hour after their last request.
+// The worker stops renewing other values an hour after their last request.
 func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -170,7 +170,7 @@ func TestClearRemovesValuesAndIgnoresRunningComputations(t *testing.T) {
 	})
 }
 
-// A value without a request in the last minute is removed.
+// A value without a request in the last minute is removed instead.
 func TestExpireRecomputesValues(t *testing.T) {
 	withSharedCache(t, time.Second, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -200,7 +200,6 @@ func TestExpireRecomputesValues(t *testing.T) {
 	})
 }
 
-// Even the pinned value is removed.
 func TestUnusedValueIsRemoved(t *testing.T) {
 	withSharedCache(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
@@ -268,7 +267,7 @@ func (r *slowReports) Report(context.Context, ReportQuery) (report.Report, error
 	return made, nil
 }
 
-// The API computes a report per request.
+// The API, unlike pages, computes a report for each request.
 func TestPagesShareOneReportAndMarkStaleReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowReports{report: sampleReport()}

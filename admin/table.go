@@ -122,8 +122,8 @@ func (t *effectTable) row(f frame, l *report.Row, isTotal bool) g.Node {
 	)
 }
 
-// provenOutcomes returns the outcomes that a lesson provably lowers. A fall of recurrence is proven far sooner than an
-// effect on the reward.
+// provenOutcomes returns the outcomes that a lesson provably lowers. A lower recurrence of errors is proven far sooner
+// than an effect on the reward.
 func provenOutcomes(l *report.Row) g.Node {
 	var lines g.Group
 	for i := range l.Outcomes {
@@ -141,7 +141,7 @@ func totalRow(r *report.Global) *report.Row {
 	}
 }
 
-// overTime returns a small chart, and the number of rewarded picks so far and for a verdict.
+// overTime returns a small chart, the number of rewarded picks so far, and the number that a verdict needs.
 func overTime(l *report.Row) g.Node {
 	progress := smallLine(g.Text("enough picks"))
 	if l.NeedsPicks > 0 {

@@ -23,8 +23,8 @@ func (nearMissSurveyor) Nearest(context.Context, string, string, []string) ([]ba
 	return []backtest.Reason{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" of the phrase occurs`}}, nil
 }
 
-// storeWithWork has 24 sessions of two agents. The lesson read-the-log matched in each, and one has a refused
-// connection.
+// storeWithWork returns a store with 24 sessions of two agents. The lesson read-the-log matched in each session, and
+// one session has a refused connection.
 func storeWithWork(t *testing.T) *sessionStore {
 	t.Helper()
 	s := newSessionStore(t, time.Now())
@@ -53,8 +53,8 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 	const sessions, compare = "nav a[href='/sessions']", "nav a[href='/compare']"
 	for name, task := range map[string]struct {
 		text   string   // typed into #error before the second click
-		clicks []string // selectors
-		result string   // JavaScript that is true at the end
+		clicks []string // CSS selectors of the clicked elements
+		result string   // JavaScript expression that is true at the end of the task
 	}{
 		"find the session with ECONNREFUSED": {
 			"ECONNREFUSED",

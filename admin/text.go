@@ -147,7 +147,7 @@ func restoreHidden(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// maxShownText is in bytes.
+// maxShownText is the maximum length of a shown text in bytes.
 const maxShownText = 64 << 10
 
 // truncateBytes cuts a text, and adds a line with the number of omitted bytes.
@@ -159,7 +159,7 @@ func truncateBytes(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + fmt.Sprintf("\n… %d further bytes", rest)
 }
 
-// shortenName cuts names of agents and models, which have any length.
+// shortenName cuts names of agents and models, which can have any length.
 func shortenName(text string) string { return truncateChars(text, 48) }
 
 func truncateChars(text string, limit int) string {
@@ -173,8 +173,8 @@ func truncateChars(text string, limit int) string {
 // becomes U+FFFD.
 func TerminalText(text string) string { return escapeHidden(strings.ToValidUTF8(text, "\uFFFD")) }
 
-// isHidden reports whether a character is invisible or changes the display of others. The joiners U+200C and U+200D are
-// not, because emoji and Indic scripts need them.
+// isHidden reports whether a character is invisible or changes the display of others. The joiners U+200C and U+200D do
+// not count, because emoji and Indic scripts need them.
 func isHidden(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200d', '\u200c':
@@ -196,7 +196,7 @@ func tierText(tier int) string {
 }
 
 // definitionText describes a reward definition, such as "user>verifier@24h0m0s", without its period. definitionText
-// returns an invalid one unchanged.
+// returns an invalid definition unchanged.
 func definitionText(definition string) string {
 	d, err := feedback.ParseDefinition(definition)
 	if err != nil {

@@ -44,8 +44,8 @@ func TestCountKeepsDigits(t *testing.T) {
 	})
 }
 
-// The result has whole characters within the limit, and the number of the other bytes.
-func TestBoundedKeepsAPrefixOfWholeCharacters(t *testing.T) {
+// The result has whole characters within the limit, and a note with the number of omitted bytes.
+func TestTruncateBytesKeepsWholeCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, limit := rapid.String().Draw(t, "text"), rapid.IntRange(0, 40).Draw(t, "limit")
 		got, rest, left := strings.Cut(truncateBytes(text, limit), "\n… ")
@@ -64,7 +64,7 @@ func TestBoundedKeepsAPrefixOfWholeCharacters(t *testing.T) {
 	})
 }
 
-func TestVisibleShowsHiddenCharacters(t *testing.T) {
+func TestEscapeHiddenShowsHiddenCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
 		shown := escapeHidden(text)
@@ -80,7 +80,7 @@ func TestVisibleShowsHiddenCharacters(t *testing.T) {
 	})
 }
 
-// Other text in such brackets is unchanged.
+// unescapeHidden leaves other text in such brackets unchanged.
 func TestUnescapeHiddenReversesEscapeHidden(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.ReplaceAll(rapid.String().Draw(t, "text"), "‹", "")

@@ -33,7 +33,7 @@ type TrafficBucket struct {
 	Sum   TrafficSum `json:"sum"`
 }
 
-// TrafficRow is a model, an agent or a tenant; case does not matter.
+// TrafficRow holds the figures of a model, an agent or a tenant. Names that differ only in case share a row.
 type TrafficRow struct {
 	Value string     `json:"value"` // empty: unknown
 	Sum   TrafficSum `json:"sum"`
@@ -145,8 +145,8 @@ func trafficOf(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time,
 	return t
 }
 
-// setBuckets sets the window and its buckets. The window begins at the oldest session if the query has no start or a
-// much older one, or if older sessions are not counted.
+// setBuckets sets the window and its buckets. The window begins at the oldest session if the query has no start, if its
+// start is much older, or if older sessions are not counted.
 func (t *Traffic) setBuckets(r *store.Recent, q *store.SessionQuery, now time.Time, zone *time.Location) {
 	t.Since, t.Until = q.Since, now
 	if r.OldestStart.Sub(t.Since) > maxLead || !r.Complete && t.Since.Before(r.OldestStart) {

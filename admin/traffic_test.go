@@ -20,8 +20,8 @@ import (
 
 var trafficNow = time.Date(2026, 11, 20, 15, 30, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
-// withTraffic has four sessions of the tenant default and one of acme, 2, 4, 4, 5 and 6 hours old. The model of
-// unpriced has no price, and older comes from an older release.
+// withTraffic returns a server with four sessions of the tenant default and one of acme. The sessions are 2, 4, 4, 5
+// and 6 hours old. The model of unpriced has no price, and older is a session of an older release.
 func withTraffic(t *testing.T) *fixture {
 	t.Helper()
 	k := newSessionStore(t, trafficNow)
@@ -135,7 +135,7 @@ func sumParts(parts []TrafficSum) (sum TrafficSum) {
 	return sum
 }
 
-// Links keep the filters of the page, but not a search.
+// Links keep the filters of the page, but not a text search.
 func TestTrafficLinksLeadToListsOfTheirSessions(t *testing.T) {
 	f := withTraffic(t)
 	for target, wantLinks := range map[string]int{"/traffic": 35, "/traffic?tenant=acme": 11, "/traffic?tenants=true": 37, "/traffic?agent=coder&range=24h&words=nowhere": 33, "/traffic?error_kind=upstream-500": 13} {
@@ -168,8 +168,8 @@ func TestTrafficLinksLeadToListsOfTheirSessions(t *testing.T) {
 	}
 }
 
-// linkedSessions returns the number of sessions at a bar or a row of a model or agent, or -1 for one with another
-// figure, such as tokens. ok is false for links elsewhere.
+// linkedSessions returns the number of sessions behind the link of a bar or of a row, or -1 if the bar or row shows a
+// different figure, such as tokens. ok is false for links elsewhere.
 func linkedSessions(link *html.Node) (n int, ok bool) {
 	for at := link.Parent; at != nil; at = at.Parent {
 		switch class := attribute(at, "class"); {
@@ -194,7 +194,7 @@ func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
 	zone := time.FixedZone("", 2*60*60)
 	for _, c := range []struct {
 		oldest    time.Duration // age of the oldest session
-		since     time.Duration // before now; 0: none
+		since     time.Duration // time before now; 0: no bound
 		hours     int
 		buckets   int
 		wantFirst string // start of the second bucket
@@ -211,7 +211,7 @@ func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
 		for i := range 50 {
 			r.Sessions = append(r.Sessions, store.SessionItem{Started: r.OldestStart.Add(c.oldest * time.Duration(i) / 50)})
 		}
-		r.Sessions = append(r.Sessions, store.SessionItem{Started: trafficNow}) // of a replica whose clock is ahead
+		r.Sessions = append(r.Sessions, store.SessionItem{Started: trafficNow}) // a replica whose clock is ahead
 		q := store.SessionQuery{}
 		if c.since > 0 {
 			q.Since = trafficNow.Add(-c.since)

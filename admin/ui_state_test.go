@@ -10,7 +10,8 @@ import (
 	"precept/bandit/report"
 )
 
-// The server reads the changed file with a delay. If it is still unchanged, the queue shows the lesson again.
+// The server reads the changed file with a delay. If the file is unchanged after five seconds, the queue shows the
+// lesson again.
 func TestQueueHidesDecidedLessonForFiveSeconds(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	cookie, csrf := f.browser(t)

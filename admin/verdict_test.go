@@ -28,7 +28,7 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 		row := report.Row{State: "active", Verdict: verdict, NeedsPicks: 120, Weeks: &weeks, Note: "the random assignment is faulty"}
 		got := advise(&row)
 		if got.NextAction != verdict.Advice()+tc.more || got.Tone != tc.tone || got.Group != tc.group || got.Words != string(verdict) {
-			t.Errorf("%s: got %+v, want Next = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+tc.more, tc.tone, tc.group, string(verdict))
+			t.Errorf("%s: got %+v, want NextAction = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+tc.more, tc.tone, tc.group, string(verdict))
 		}
 	}
 	if got := advise(&report.Row{State: "active", Verdict: "unknown"}); got.Group != "open" || got.NextAction != "" {
@@ -76,7 +76,7 @@ func TestAdviceFollowsStateBeforeVerdict(t *testing.T) {
 	}
 }
 
-// By effect, rows without an effect are last.
+// In the order by effect, rows without an effect come last.
 func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 	row := func(slug string, effect *float64, rewarded, needs, tokens int64, helps float64, v report.Verdict) *report.Row {
 		return &report.Row{Slug: slug, State: "active", Effect: effect, Rewarded: rewarded, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}

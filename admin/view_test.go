@@ -101,7 +101,6 @@ func TestUntrustedTextIsEscapedOnOverviewAndInReport(t *testing.T) {
 	}
 }
 
-// The overview and the list of lessons state the reason.
 func TestProvenVerdictWithZeroInIntervalShowsReason(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Lessons[2].Lo = new(-0.015)
@@ -112,7 +111,6 @@ func TestProvenVerdictWithZeroInIntervalShowsReason(t *testing.T) {
 	}
 }
 
-// The page of the lesson has the numbers of both arms.
 func TestCautionByCountsIsShownWithBothArms(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	rows := f.reports.report.Lessons

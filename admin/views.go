@@ -133,7 +133,7 @@ func (v *View) version() string {
 }
 
 // checkVersion returns an error if the view has changed since a form showed version seen. Programs and older pages send
-// none.
+// no version.
 func (v *View) checkVersion(seen string) error {
 	if seen == "" || seen == v.version() {
 		return nil

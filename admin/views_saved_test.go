@@ -124,7 +124,7 @@ func TestInvalidAndExcessViewsAreRefused(t *testing.T) {
 	}
 }
 
-// Viewers see only views without a text search.
+// A viewer sees only the views without a text search.
 func TestViewsRequireRoleAndCSRFToken(t *testing.T) {
 	notes := memoryNotes{}
 	f := newFixture(t, func(o *Options) {
@@ -155,7 +155,7 @@ func fill(r *http.Request, form url.Values) {
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(form.Encode())), -1
 }
 
-// The next page shows the current name and filters.
+// After a refused change, the next page shows the current name and filters.
 func TestFormOfOlderPageDoesNotChangeView(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := newBrowserClient(t, f)
@@ -170,7 +170,7 @@ func TestFormOfOlderPageDoesNotChangeView(t *testing.T) {
 	if first == "" || !strings.Contains(get("/sessions?verdict=good&view="+id), `name="version" value="`+first+`"`) {
 		t.Fatalf("got version %q in the form of /views, want a version that the form of /sessions also has", first)
 	}
-	post("/views/"+id+"/rename", url.Values{"name": {"worst"}, "version": {first}}) // from another tab
+	post("/views/"+id+"/rename", url.Values{"name": {"worst"}, "version": {first}}) // a different tab renames the view
 	for _, tc := range []struct {
 		action string
 		form   url.Values

@@ -115,7 +115,8 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 	}
 }
 
-// markup lists the scripts of a page ("": inline) and the attributes with event handlers, styles or javascript: URLs.
+// markup returns the scripts of a page ("" for an inline script) and the attributes with event handlers, styles or
+// javascript: URLs.
 func markup(t *testing.T, page string) (scripts, handlers []string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
@@ -237,7 +238,7 @@ func TestAuditSkipsTruncatedAndLongLines(t *testing.T) {
 	}
 }
 
-// The data listener (the proxy) has the same format.
+// The entry has the format of /v1/feedback on the data listener.
 func TestFeedbackAPIAcceptsOneEntry(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := sessions.addSessionWithMarkup(t)

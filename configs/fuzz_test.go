@@ -34,7 +34,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Hidden secrets and values with ${ do not survive a second Parse.
+		// A second Parse cannot restore hidden secrets and values with ${.
 		if strings.Contains(effective, hiddenText) || strings.Contains(effective, "${") {
 			return
 		}

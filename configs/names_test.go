@@ -94,7 +94,7 @@ func TestReloadKeepsValuesThatNeedARestart(t *testing.T) {
 		t.Fatalf("two equal configurations: got pending keys %v or a different configuration, want neither", pending)
 	}
 	next.Listen, next.Bandit.Epsilon, next.Store.URL, next.Reward.Tiers = "127.0.0.1:1", 0.5, "x.db", []string{"user"}
-	next.Learning.Enabled = false // takes effect without a restart
+	next.Learning.Enabled = false // this change takes effect without a restart
 	got, pending := ApplyReload(started, next)
 	if strings.Join(pending, " ") != "listen store.url reward.tiers" {
 		t.Fatalf("the keys that need a restart are %q, want listen, store.url and reward.tiers", pending)

@@ -8,7 +8,7 @@ import (
 	"precept/internal/spell"
 )
 
-// suggestion ends a message about a misspelt key with the most similar key, or else with all keys.
+// suggestion returns the end of a message about a misspelt key: the most similar key, or else all keys.
 func suggestion(name string, keys map[string]int) string {
 	if best := spell.Suggest(name, slices.Sorted(maps.Keys(keys))); best != "" {
 		return "; did you mean " + best + "?"

@@ -37,7 +37,7 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 		{"epsilonn: 3", "epsilonn", "there are admin, bandit,"},
 		{"keys: [{name: a}, {name: a, key_sha256: zz}]", "keys[1].name", "is also the name of another key; choose another name"},
 	}
-	more := map[string]int{ // lines of further keys with a fault
+	more := map[string]int{ // the lines of further keys with a fault
 		"admin.bogus": 2, "routes.foo": 3, "upstreams.c.url": 4, "upstreams.d.url": 4, "match.user": 9, "tags.empty": 10, "inject.style": 11, "inject.placement": 11,
 		"inject.budget_bytes": 11, "bandit.control": 12, "bandit.holdout": 12, "bandit.objective": 12, "learning.enabled": 14, "learning.opt_out_patterns[0]": 14,
 		"learning.capture_limit": 14, "reward.sentiment": 15, "reward.tiers[0]": 15, "distill.gate": 16, "distill.judge": 16, "writ.enabled": 17, "limits.body_bytes": 19,
@@ -99,7 +99,6 @@ func TestRouteNextToUpstreamIsAFault(t *testing.T) {
 	}
 }
 
-// With two upstreams, such a route is a fault.
 func TestSingleUpstreamServesAllRoutes(t *testing.T) {
 	c, err := configs.Parse(configs.Sources{File: []byte("upstreams: {mine: {url: 'http://h/v1'}}\nlearning: {retention: 36500d}\n")})
 	if err != nil {
@@ -113,6 +112,6 @@ func TestSingleUpstreamServesAllRoutes(t *testing.T) {
 	}
 	_, err = configs.Parse(configs.Sources{File: []byte("upstreams: {a: {url: 'http://h/v1'}, b: {url: 'http://i/v1'}}\nroutes: {chat: a, responses: a, other: b}\n")})
 	if faults, _ := configs.AsFaults(err); len(faults) != 1 || faults[0].Key != "routes.messages" {
-		t.Errorf("with one unnamed route got %v, want a fault of routes.messages", err)
+		t.Errorf("two upstreams, and no upstream for messages: got %v, want one fault of routes.messages", err)
 	}
 }

@@ -31,7 +31,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// The items of turn n are a call and its result of size bytes.
+// turnItems returns the items of turn n: a call, and its result of the given size in bytes.
 func turnItems(path string, n, size int) string {
 	out := strings.Repeat("x", size)
 	switch path {
@@ -53,7 +53,8 @@ func replyWithCall(path string, n int) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%d","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"step %[1]d\"}"}}]}}]}`, n)
 }
 
-// The limits are limits.inspect_bytes and limits.items. The log reports the limit once. New user text gets no lesson.
+// The limits are limits.inspect_bytes and limits.items. The log reports an exceeded limit once. New user text above the
+// limit gets no lesson.
 func TestConversationAboveLimitKeepsItsBlock(t *testing.T) {
 	for _, path := range []string{chatPath, "/v1/messages", "/v1/responses"} {
 		for limit, flags := range map[string]map[string]string{
@@ -104,7 +105,7 @@ func TestConversationAboveLimitKeepsItsBlock(t *testing.T) {
 	}
 }
 
-// The request exceeds limits.inspect_bytes, starts no session and is counted.
+// The first request exceeds limits.inspect_bytes. It starts no session, and a metric counts it.
 func TestFirstRequestAboveLimitIsForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()

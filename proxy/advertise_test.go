@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Without the commands, replies are not searched for them.
+// If precept does not describe the commands to the model, precept does not search replies for commands.
 func TestCommandsAreAdvertisedOnlyIfTheyAreExecuted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		flags  map[string]string

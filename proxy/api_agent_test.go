@@ -8,17 +8,17 @@ import (
 	"testing"
 )
 
-// historyItem is independent of the API.
+// historyItem is an item of a conversation, in no API's format.
 type historyItem struct {
 	kind     string // system, user, text, call, result
 	text, id string
 	failed   bool
 }
 
-// apiAgent is a scripted agent that keeps its own history, without inserted text.
+// apiAgent is a scripted agent that keeps its own history, without precept's inserted text.
 type apiAgent struct {
 	api     string // chat, responses, messages
-	claude  bool   // see formatAsClaudeCode
+	claude  bool   // the body is formatted by formatAsClaudeCode
 	stream  bool
 	extra   obj // additional members of the body
 	history []historyItem
@@ -99,8 +99,8 @@ func (a *apiAgent) body() string {
 	return string(out)
 }
 
-// In the format of Claude Code, the newest part has cache_control, and the content of an older user message with one
-// text part is a string.
+// formatAsClaudeCode formats messages as Claude Code does: the newest part has cache_control, and the content of an
+// older user message with one text part is a string.
 func formatAsClaudeCode(list []obj) {
 	for i, m := range list {
 		parts, _ := m["content"].([]obj)
@@ -115,7 +115,8 @@ func formatAsClaudeCode(list []obj) {
 	}
 }
 
-// The results are the response, the id of its call, and the list at the upstream (see normalizedList).
+// sendNext returns the response, the id of the call in the response, and the list of messages at the upstream (see
+// normalizedList).
 func (a *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
 	res, body := f.send(t, "POST", a.path(), h, a.body())
@@ -125,8 +126,8 @@ func (a *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.
 	return res, res.Header.Get("X-Call"), normalizedList(t, f.up.lastRequest(t).body)
 }
 
-// In the normal form, a string is a text part, adjacent text parts are joined, and cache_control, refusal, members with
-// the prefix __ and the closing bracket are removed.
+// normalizedList returns the messages in a normal form: a string becomes a text part, adjacent text parts are joined,
+// and cache_control, refusal, members with the prefix __ and the closing bracket of the list are removed.
 func normalizedList(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct{ Messages, Input []any }

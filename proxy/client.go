@@ -106,7 +106,7 @@ func (w *clientWriter) boundBody(r *http.Request, maxBytes int64) *http.Request 
 	return bounded
 }
 
-// bodyOf returns the error tooLong for a body above maxBytes.
+// bodyOf reads the body of a request. For a body above maxBytes, bodyOf returns the error tooLong.
 func bodyOf(c echo.Context, maxBytes int64, tooLong string) ([]byte, error) {
 	w := clientOf(c.Response())
 	body, err := io.ReadAll(w.boundBody(c.Request(), maxBytes).Body)
@@ -161,7 +161,7 @@ func (b *clientBody) readError(d wire.Dialect) *apiError {
 
 const tooLarge = "the request body exceeds limits.body_bytes; raise it, or send less"
 
-// clientOf unwraps the writers of echo.
+// clientOf returns the clientWriter inside of echo's writers.
 func clientOf(w http.ResponseWriter) *clientWriter {
 	for {
 		switch v := w.(type) {

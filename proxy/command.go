@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// maxAnswerBytes is the size of the lessons in one answer.
+// maxAnswerBytes is the maximum size of the lessons in one answer.
 const maxAnswerBytes = 16 << 10
 
 // execute runs a /lesson command of an agent with the permissions of /v1/lessons. result is the label of the metric.
@@ -81,7 +81,8 @@ func idOf(l *lesson.Lesson) string {
 	return "#" + l.Slug
 }
 
-// lessonLine omits the title and text of a lesson with a delimiter of inserted blocks.
+// lessonLine returns a lesson in one line. If the lesson contains a delimiter of inserted blocks, the line omits its
+// title and text.
 func lessonLine(l *lesson.Lesson) string {
 	if line := lesson.SanitizeLine(idOf(l) + " [" + l.Title + "] " + lessonText(l)); line != "" {
 		return line
@@ -105,7 +106,7 @@ func quarantineNotice(all ...*lesson.Lesson) []string {
 	return []string{"Quarantined: " + strings.Join(ids, ", ") + ". These lessons take effect when a person approves them."}
 }
 
-// listLines begins with the most recently matched lessons.
+// listLines returns the lessons that contain words, the most recently matched first.
 func (req lessonsRequest) listLines(ctx context.Context, words string) (text string, lines []string, err error) {
 	book, err := req.book(ctx)
 	if err != nil {

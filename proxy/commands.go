@@ -49,8 +49,8 @@ func newCommandQueue(lessons *agentLessons) *commandQueue {
 
 const tooManyWait = "too many commands wait to be executed, so this command was not executed; send it again later"
 
-// enqueue refuses commands with an answer from maxQueuedReplies replies on. From maxRefusedReplies replies on, it
-// counts them as dropped and returns false.
+// enqueue adds a job to the queue. From maxQueuedReplies replies on, enqueue refuses the commands with an answer. From
+// maxRefusedReplies replies on, enqueue counts the commands as dropped and returns false.
 func (q *commandQueue) enqueue(job *commandJob) bool {
 	q.mu.Lock()
 	n := len(q.jobs)
@@ -74,7 +74,7 @@ func (q *commandQueue) enqueue(job *commandJob) bool {
 	return true
 }
 
-// refuse leaves commands that only get the answer tooManyWait.
+// refuse replaces the commands of a job by commands that only get the answer tooManyWait.
 func (j *commandJob) refuse() {
 	refused := make([]writ.Command, len(j.commands))
 	for i, c := range j.commands {
@@ -125,7 +125,7 @@ func (q *commandQueue) executeAll() {
 				return nil
 			})
 		}
-		_ = all.Wait() // no job has an error
+		_ = all.Wait() // no job returns an error
 	}
 }
 
@@ -157,7 +157,7 @@ func (q *commandQueue) execute(job commandJob) {
 	q.lessons.opts.Store.Release(ses, store.DecisionsChanged)
 }
 
-// send stores the answers for the replica that serves the next turn. Without the store, they are lost.
+// send stores the answers for the replica that serves the next turn. Without the store, the answers are lost.
 func (q *commandQueue) send(job commandJob, answers []string) {
 	text, err := json.Marshal(answers)
 	ctx, cancel := context.WithTimeout(context.Background(), commandTimeout)

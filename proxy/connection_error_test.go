@@ -50,7 +50,6 @@ func startTextServer(t *testing.T, text string) string {
 	})
 }
 
-// The server is the upstream or the HTTP proxy.
 func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 	t.Parallel()
 	secure := func(url string) string { return strings.Replace(url, "http:", "https:", 1) }
@@ -130,7 +129,7 @@ func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 	}
 }
 
-// The certificate is valid for the two hours before end.
+// selfSigned returns a certificate that is valid for the two hours before end.
 func selfSigned(t *testing.T, end time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

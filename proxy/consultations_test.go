@@ -10,7 +10,7 @@ import (
 	"precept/inject/bank"
 )
 
-// lossyTally stores each batch once, and fails afterwards if loseAnswer is set.
+// lossyTally stores each batch once. If loseAnswer is set, it then returns an error, as if its response was lost.
 type lossyTally struct {
 	loseAnswer bool
 	batches    map[string]map[string]bank.Consultation
@@ -36,7 +36,7 @@ func (l *lossyTally) Consultations(_ context.Context, slugs []string) (map[strin
 	return out, nil
 }
 
-// A batch without a response is sent again with the same name and without newer counts. Batches of different replicas
+// A batch without a response is sent again, with the same name and without newer counts. Batches of different replicas
 // have different names.
 func TestRetriedBatchIsCountedOnce(t *testing.T) {
 	now := time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC)
@@ -56,7 +56,7 @@ func TestRetriedBatchIsCountedOnce(t *testing.T) {
 	}
 	replica.countMatch([]string{"a"})
 	tally.loseAnswer = false
-	for range 3 { // the batch again, the newer counts, then nothing
+	for range 3 { // the counter sends the first batch again, then the newer counts, then nothing
 		if err := replica.save(t.Context()); err != nil {
 			t.Fatal(err)
 		}

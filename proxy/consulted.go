@@ -97,7 +97,7 @@ func (c *ConsultationCounter) lookup(slug string) (count int64, last time.Time) 
 	return x.Count, x.Last
 }
 
-// refresh keeps the known counts while the tally is unreachable.
+// refresh reads the counts of lessons from the tally. While the tally is unreachable, the known counts stay.
 func (c *ConsultationCounter) refresh(ctx context.Context, slugs []string) {
 	if c == nil || c.tally == nil || len(slugs) == 0 {
 		return
@@ -124,7 +124,8 @@ func (c *ConsultationCounter) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			// A lost count does not make the stop fail. The unconfirmed batch comes first.
+			// A lost count does not make the stop fail. The first call may only repeat the unconfirmed batch, so a
+			// second call sends the newer counts.
 			for range 2 {
 				_ = c.save(context.WithoutCancel(ctx))
 			}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// sendTurns sends four requests without a session name, with the call of each reply. It returns the number of sessions
-// and the last request at the upstream.
+// sendTurns sends four requests without a session name. Each request contains the call of the previous reply. sendTurns
+// returns the number of sessions and the last request at the upstream.
 func sendTurns(t *testing.T, f *fixture, up *upstream, callID func(reply []byte) string) (sessions int, last string) {
 	t.Helper()
 	a := newAgent("alpha: Write the parser of invoices.")
@@ -23,8 +23,8 @@ func sendTurns(t *testing.T, f *fixture, up *upstream, callID func(reply []byte)
 	return len(names), string(up.lastRequest(t).body)
 }
 
-// The copy of the reply has reached limits.capture_bytes, but the ids of calls are read. The next request, without a
-// session name, has the same session and the lesson.
+// The copy of the reply ends at limits.capture_bytes, but precept still reads the ids of later calls. So the next
+// request, which has no session name, gets the same session and the lesson.
 func TestCaptureLimitDoesNotSplitASession(t *testing.T) {
 	for _, limit := range []string{"1MiB", "1000", "100", "0"} {
 		up := newUpstream(t, callingModel())
@@ -38,7 +38,7 @@ func TestCaptureLimitDoesNotSplitASession(t *testing.T) {
 	}
 }
 
-// The copy exceeds limits.capture_total_bytes.
+// precept drops the copy of the reply, because it exceeds limits.capture_total_bytes.
 func TestDroppedCopyDoesNotSplitASession(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprint("stream=", stream), func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// silentRelay can drop the data of its first connections without closing them, like a firewall that has lost their
-// state.
+// silentRelay can drop the data of its first connections without closing them, like a firewall that has lost the state
+// of the connections.
 type silentRelay struct {
 	net.Listener
 	target      string
@@ -70,7 +70,7 @@ func (r *silentRelay) relay(c net.Conn, n int64) {
 	r.conns.Go(func() { forward(c, up); r.open.Add(-1) })
 }
 
-// A stream on the connection is cut, and the next request gets a new connection.
+// The stream on the dead connection is cut, and the next request gets a new connection.
 func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	begun := make(chan struct{}, 1)
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -10,10 +10,10 @@ import (
 	"precept/internal/sample"
 )
 
-// block is the block of the lesson one, escaped for a JSON string.
+// block is the inserted block with the lesson one, escaped for a JSON string.
 const block = `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\n`
 
-// The bodies have ^ at the position of the block. All other bytes are the client's.
+// In the expected bodies, ^ is the position of the block. All other bytes are the client's.
 func TestBlockIsBeforeUserTextOrInResultOnEachAPI(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
@@ -45,8 +45,8 @@ func TestBlockIsBeforeUserTextOrInResultOnEachAPI(t *testing.T) {
 	}
 }
 
-// Each lesson and the loop warning occur once in twelve turns with two restarts. Named sessions get streams, others get
-// whole replies.
+// Each lesson and the loop warning occur once in twelve turns with two restarts. A named session gets streams, and
+// other sessions get whole replies.
 func TestEachTurnExtendsThePreviousListOnEveryAPI(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages", "claude"} {
 		for _, named := range []bool{true, false} {
@@ -60,7 +60,7 @@ func TestEachTurnExtendsThePreviousListOnEveryAPI(t *testing.T) {
 	}
 }
 
-// The restarts are before turns 6 and 9.
+// checkTwelveTurns restarts the proxy before turns 6 and 9.
 func checkTwelveTurns(t *testing.T, s *apiAgent, named bool) {
 	t.Helper()
 	up := newUpstream(t, newModel(t))
@@ -106,13 +106,12 @@ func checkTwelveTurns(t *testing.T, s *apiAgent, named bool) {
 	}
 }
 
-// defaultTenantExchanges stops the fixture first.
+// defaultTenantExchanges stops the fixture and returns the stored exchanges of a session.
 func defaultTenantExchanges(t *testing.T, f *fixture, name string) []sample.Exchange {
 	t.Helper()
 	return storedExchanges(t, f, name)["default"]
 }
 
-// The stored reply has the content of the stream.
 func TestStreamOfEachAPIIsForwardedAndStored(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", nil, nil)
@@ -143,7 +142,8 @@ func TestStreamOfEachAPIIsForwardedAndStored(t *testing.T) {
 	}
 }
 
-// The provider keeps the history, so a request contains only new items. Loops are found by the calls in the replies.
+// The provider keeps the history, so a request contains only new items. precept finds loops by the calls in the
+// replies.
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha", "two: no rule to make"), injectAll())
@@ -158,7 +158,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	for turn := 1; turn < 6; turn++ {
 		a.extra = obj{"previous_response_id": fmt.Sprintf("resp_%024x", turn)}
 		a.history = []historyItem{{kind: "result", id: call, text: "make: *** No rule to make target 'x'.  Stop.\nProcess exited with code 2"}}
-		if turn == 4 { // the user interrupts
+		if turn == 4 { // the user writes a message
 			a.history = append(a.history, historyItem{kind: "user", text: "alpha, I said"})
 		}
 		var res *http.Response
@@ -197,7 +197,7 @@ func TestWebsocketIsRefused(t *testing.T) {
 	}
 }
 
-// Nothing is inserted between calls and results.
+// precept inserts no text between calls and results.
 func TestWarningOfParallelCallsIsInFailedResult(t *testing.T) {
 	call := func(id, command string) obj {
 		return obj{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + jsonString(command) + `}`}}

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// nameServer answers NXDOMAIN if address is nil.
+// nameServer is a DNS server. It answers NXDOMAIN if address is nil.
 type nameServer struct{ address atomic.Pointer[netip.Addr] }
 
 func (s *nameServer) serve(c net.PacketConn) {
@@ -48,7 +48,7 @@ func (s *nameServer) serve(c net.PacketConn) {
 	}
 }
 
-// The proxy responds with 502 while no server can be reached.
+// While the name has no reachable address, the proxy responds with 502.
 func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	names := &nameServer{}
 	c, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")

@@ -28,7 +28,7 @@ func dial(t *testing.T, base string) *sender {
 	return &sender{c, bufio.NewReader(c)}
 }
 
-// The upstream responds before it has read the body. The rest of the body is not read as a further request.
+// The upstream responds before it has read the body. The proxy must not read the rest of the body as a further request.
 func TestEarlyResponseReachesSendingClient(t *testing.T) {
 	part := strings.Repeat("x", 100<<10)
 	for name, tc := range map[string]struct{ head, sent string }{
@@ -110,7 +110,7 @@ func TestStreamStartsBeforeBodyEnds(t *testing.T) {
 	}
 }
 
-// A client with Expect: 100-continue gets a 100 or a refusal.
+// A client that sends Expect: 100-continue gets a 100 or a refusal.
 func TestExpectIsForwardedToUpstream(t *testing.T) {
 	for status, wire := range map[int]string{
 		401: "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno",
@@ -141,8 +141,8 @@ func TestExpectIsForwardedToUpstream(t *testing.T) {
 	}
 }
 
-// The body stalls for limits.client_write_timeout. A slow body continues, and a connection may be idle between two
-// requests.
+// The client sends no byte of its body for limits.client_write_timeout. A slow body continues, and a connection may be
+// idle between two requests.
 func TestStalledBodyEndsRequest(t *testing.T) {
 	for path, status := range map[string]int{"/v1/feedback": http.StatusBadRequest, "/v1/chat/completions": http.StatusBadGateway} {
 		synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func (p *pipeListener) Accept() (net.Conn, error) {
 func (p *pipeListener) Close() error   { close(p.dialled); return nil }
 func (p *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Only one goroutine may access the headers of the response, or the race detector reports the second.
+// Only one goroutine may access the headers of the response; otherwise the race detector fails the test.
 func TestBodyAboveLimitDuringEarlyResponseCausesNoRace(t *testing.T) {
 	part := fmt.Sprintf("%x\r\n%s\r\n", 65_000, strings.Repeat("x", 65_000))
 	u := newRawUpstream(t, false, func(_ int, c net.Conn, _ *http.Request) bool {

@@ -26,8 +26,8 @@ data: [DONE]
 
 `
 
-// The name after the colon distinguishes two formats of one encoding. The replies in br and zstd are constants, because
-// only package wire imports their libraries.
+// encodedReplies returns a reply in each encoding. A name after a colon distinguishes two formats of one encoding. The
+// replies in br and zstd are constants, because only package wire imports their libraries.
 func encodedReplies(t *testing.T) map[string][]byte {
 	t.Helper()
 	constant := func(text string) []byte {
@@ -54,8 +54,8 @@ func encodedReplies(t *testing.T) map[string][]byte {
 	}
 }
 
-// precept's request asks for no compression. The id of the call identifies the session of the next request, and the
-// tokens are counted.
+// The upstream compresses although precept asked for no compression. precept reads the id of the call, which identifies
+// the session of the next request, and the number of tokens.
 func TestCompressedRepliesAreRead(t *testing.T) {
 	for name, reply := range encodedReplies(t) {
 		encoding, _, _ := strings.Cut(name, ":")
@@ -85,7 +85,6 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 	}
 }
 
-// The exchange is complete, with a truncated reply.
 func TestUndecodableReplyIsForwardedAndCounted(t *testing.T) {
 	for name, tc := range map[string]struct{ encoding, body, reason string }{
 		"unknown encoding":     {"compress", "\x1f\x9dxyz", "encoding"},
@@ -126,8 +125,8 @@ func gzipped(text string) string {
 	return b.String()
 }
 
-// The content is null, absent or empty. The warning becomes the content of the second failed result, also in later
-// turns.
+// The content of the result is null, absent or empty. The warning becomes the content of the second failed result, also
+// in later turns.
 func TestResultsWithoutContentGetLoopWarnings(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, injectAll())

@@ -13,9 +13,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Exported for the tests in package proxy_test.
+// These functions give the tests in package proxy_test access to unexported parts.
 
-// Options may change before the first request.
+// Options returns the options, which a test may change before the first request.
 func (p *Proxy) Options() *Options { return &p.opts }
 
 func (p *Proxy) MakeDecisionsPanic() { p.settings.Load().injector = nil }

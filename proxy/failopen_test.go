@@ -35,7 +35,7 @@ func (bb blockedBackend) Write(ctx context.Context, b session.Batch) error {
 	}
 }
 
-// The exchanges are written when the store continues.
+// The exchanges are written as soon as the store continues.
 func TestHangingStoreDoesNotDelayTurns(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "precept.db"), Now: time.Now})
 	if err != nil {
@@ -88,7 +88,7 @@ func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 	}
 }
 
-// Each turn that is not stored is counted.
+// A metric counts each turn that is not stored.
 func TestVolatileStoreKeepsLessonsInMemory(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixtureOn(t, up, store.NullBackend{}, newBook(t, "one: alpha"), injectAll())

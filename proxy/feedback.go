@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// maxFeedbackBytes is the size of a body of POST /v1/feedback, which may have many entries.
+// maxFeedbackBytes is the maximum size of a body of POST /v1/feedback, which may have many entries.
 const maxFeedbackBytes = 8 << 20
 
 type entryAnswer struct {

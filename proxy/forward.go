@@ -51,7 +51,8 @@ type forwarder struct {
 	original   bool // the upstream accepted only the original bytes
 }
 
-// serve panics with http.ErrAbortHandler when the upstream cuts its stream, so that the client sees a cut as well.
+// serve forwards the request. When the upstream cuts its stream, serve panics with http.ErrAbortHandler, so that the
+// client sees a cut as well.
 func (f *forwarder) serve() {
 	finished := false
 	defer func() {
@@ -114,7 +115,7 @@ func (f *forwarder) rewrite(pr *httputil.ProxyRequest) {
 	setBody(out, f.out.body, f.out.length)
 }
 
-// dropTrailer drops trailers about the length of the body, which net/http refuses, and trailers of precept.
+// dropTrailer deletes trailers about the length of the body, which net/http refuses, and trailers of precept.
 func dropTrailer(name string, _ []string) bool {
 	switch name {
 	case "Transfer-Encoding", "Trailer", "Content-Length":
@@ -152,7 +153,7 @@ func (f *forwarder) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// roundTrip refuses a response that came before the request.
+// roundTrip sends the request, and refuses a response that came before the whole request was sent.
 func (f *forwarder) roundTrip(r *http.Request) (*http.Response, error) {
 	res, err := f.out.target.transport.RoundTrip(r)
 	if err == nil && f.attempts.isEarly.Load() {
@@ -162,7 +163,7 @@ func (f *forwarder) roundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// resend returns the first response if the second attempt fails.
+// resend sends the client's original bytes. If this second attempt fails, resend returns the first response.
 func (f *forwarder) resend(r *http.Request, first *http.Response) *http.Response {
 	retry := r.Clone(r.Context())
 	length := int64(len(f.out.original.data))

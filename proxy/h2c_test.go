@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Java's HttpClient offers h2c to a plain address. HTTP/2 forbids these headers, and a plain upstream could answer in
-// HTTP/2.
+// Java's HttpClient offers h2c to a plain address. HTTP/2 forbids the headers of this offer, and a plain upstream could
+// accept the offer and answer in HTTP/2.
 func TestH2CUpgradeOfferIsNotForwarded(t *testing.T) {
 	t.Parallel()
 	offer := http.Header{"Connection": {"Upgrade, HTTP2-Settings"}, "Upgrade": {"h2c"}, "Http2-Settings": {"AAEAAEAAAAIAAAAB"}}

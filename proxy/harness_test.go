@@ -33,7 +33,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// TestMain makes the system trust the certificate of httptest, as with SSL_CERT_FILE.
+// TestMain makes the system trust the certificate of httptest servers, as SSL_CERT_FILE does.
 func TestMain(m *testing.M) {
 	srv := httptest.NewTLSServer(nil)
 	pool := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
@@ -208,7 +208,7 @@ func (l testLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// client requests no compression and follows no redirects.
+// client returns a client that requests no compression and follows no redirects.
 func client(t *testing.T) *http.Client {
 	t.Helper()
 	tr := &http.Transport{DisableCompression: true}
@@ -237,7 +237,7 @@ func (f *fixture) send(t *testing.T, method, path string, header http.Header, bo
 
 const chatPath = "/v1/chat/completions"
 
-// chat fails the test unless the status is 200.
+// chat sends a chat request, and fails the test unless the status is 200.
 func (f *fixture) chat(t *testing.T, header http.Header, body string) []byte {
 	t.Helper()
 	res, got := f.send(t, http.MethodPost, chatPath, header, body)
@@ -247,7 +247,7 @@ func (f *fixture) chat(t *testing.T, header http.Header, body string) []byte {
 	return got
 }
 
-// A lesson is given as "slug: keyword".
+// newBook returns a book of lessons, each given as "slug: keyword".
 func newBook(t testing.TB, lessons ...string) *lesson.Book {
 	t.Helper()
 	var all []*lesson.Lesson

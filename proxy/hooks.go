@@ -139,7 +139,7 @@ func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, 
 	return answerOf(entry.ID, &done)
 }
 
-// refusedHooks logs at most one warning a minute, because any client can send a delivery.
+// refusedHooks counts refused deliveries. It logs at most one warning a minute, because any client can send a delivery.
 type refusedHooks struct {
 	mu          sync.Mutex
 	lastWarning time.Time
@@ -158,14 +158,14 @@ func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Ti
 	r.lastWarning, r.count = now, 0
 }
 
-// maxDeliveries bounds the stored marks. A repetition after that changes nothing either, because both entries have the
-// same id and time.
+// maxDeliveries bounds the stored marks of webhook deliveries. A delivery that is repeated after its mark was dropped
+// changes nothing either, because both entries have the same id and time.
 const maxDeliveries = 4096
 
-// deliveryMark is a hash of the id or the body.
+// deliveryMark is a hash of a delivery's id or body.
 type deliveryMark [sha256.Size]byte
 
-// deliveryMarks uses the body as well as the id, because no signature of GitHub covers the id.
+// deliveryMarks returns a mark of the body as well as of the id, because no signature of GitHub covers the id.
 func deliveryMarks(service hooks.Service, tenant, id string, body []byte) []deliveryMark {
 	from := string(service) + "\x00" + tenant + "\x00"
 	marks := []deliveryMark{sha256.Sum256(append([]byte(from+"body\x00"), body...))}
@@ -189,7 +189,7 @@ func (d *deliveries) seen(marks []deliveryMark) bool {
 	return slices.ContainsFunc(marks, func(m deliveryMark) bool { return d.marks[m] })
 }
 
-// add drops the oldest marks beyond maxDeliveries.
+// add stores marks, and drops the oldest marks beyond maxDeliveries.
 func (d *deliveries) add(marks []deliveryMark) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

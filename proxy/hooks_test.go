@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// postWebhook signs the payload as GitHub does.
+// postWebhook posts a payload that is signed as GitHub signs it.
 func (f *fixture) postWebhook(t *testing.T, secret, event, id, payload string) (code int, got hookResponse) {
 	t.Helper()
 	m := hmac.New(sha256.New, []byte(secret))
@@ -36,7 +36,7 @@ type hookResponse struct {
 	Error struct{ Message string }
 }
 
-// The first text of each pair is replaced by the second.
+// hookPayload reads a payload, and replaces the first text of each pair by the second.
 func hookPayload(t *testing.T, name string, pairs ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("hooks/testdata/" + name)
@@ -46,7 +46,6 @@ func hookPayload(t *testing.T, name string, pairs ...string) string {
 	return strings.NewReplacer(pairs...).Replace(string(text))
 }
 
-// Repeated deliveries, unknown pull requests and wrong secrets rate nothing.
 func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.github"] = "s3cret"
@@ -77,7 +76,7 @@ func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 	}
 }
 
-// An unknown path, and a path without a configured secret, have the status 404.
+// A path that is unknown or has no configured secret has the status 404.
 func TestGitLabTokenIsValidOnlyOnGitLabPath(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.gitlab"] = "s3cret"

@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// The text of the same reply may quote the result of a tool that the provider runs.
+// The provider runs the tool, and the text of the same reply may quote the result.
 func TestCallOfHostedToolOptsOut(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -29,7 +29,7 @@ func TestCallOfHostedToolOptsOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Options().Store.(*store.Store).SetOptOut(rules) //nolint:forcetypeassert // as newFixtureOn made it
+	f.Options().Store.(*store.Store).SetOptOut(rules) //nolint:forcetypeassert // newFixtureOn set this type
 	for _, name := range []string{"secret", "open"} {
 		f.send(t, http.MethodPost, "/v1/messages", http.Header{"Precept-Session": {name}}, fmt.Sprintf(`{"max_tokens":9,"messages":[{"role":"user","content":"read the %s file"}]}`, name))
 	}

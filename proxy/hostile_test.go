@@ -21,9 +21,9 @@ func TestHostileLessonStaysInsideItsBlock(t *testing.T) {
 			for _, a := range banktest.Hostile() {
 				l, err := lesson.Parse("x/"+a.Kind+".md", a.Text)
 				if err != nil || attacks[l.Slug].Text != nil {
-					continue // invalid, or a duplicate slug
+					continue // the lesson is invalid, or its slug is a duplicate
 				}
-				l.State, l.Trigger.Keywords, l.ExpiresAt = lesson.Active, []string{l.Slug}, time.Time{} // as if approved by a user
+				l.State, l.Trigger.Keywords, l.ExpiresAt = lesson.Active, []string{l.Slug}, time.Time{} // as after an approval
 				l.Scope = lesson.Scope{}
 				lessons, attacks[l.Slug] = append(lessons, l), a
 			}
@@ -46,7 +46,7 @@ func TestHostileLessonStaysInsideItsBlock(t *testing.T) {
 	}
 }
 
-// insertedBlock returns the text before the user's text at the upstream.
+// insertedBlock returns the text that precedes the user's text at the upstream.
 func insertedBlock(t *testing.T, body []byte, text string) string {
 	t.Helper()
 	var req struct {
@@ -62,14 +62,14 @@ func insertedBlock(t *testing.T, body []byte, text string) string {
 	return block
 }
 
-// Forbidden in a block.
+// These patterns must not occur in a block.
 var (
 	templateTokens = regexp.MustCompile(`(?i)<\s*\||\|>|\[\s*/?\s*inst\s*\]|<<\s*/?\s*sys|<\s*/?\s*(?:s|system|assistant|user|human|developer|system-reminder|tool_call|tool_result|function_calls|function_results|invoke|thinking|instructions|start_of_turn|end_of_turn)\b[^>]*>|\x1b|<!--`)
 	roleLines      = regexp.MustCompile(`(?im)^[\s>*_#|+-]*(?:\[[a-z0-9-]*\]\s*)?[\s>*_#|+-]*(?:system|assistant|human|developer|user)[*_]*\s*[:：]|^[\s|]*#{2,}`)
 	hiddenRunes    = regexp.MustCompile(`[\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{2069}\x{FEFF}\x{00AD}\x{E0000}-\x{E007F}\x{2028}\x{2029}\x{0085}\r\v\f]`)
 )
 
-// checkContained needs one end line at the end of the block, a prefix on each line, and no forbidden pattern.
+// checkContained checks that a block has one end line at its end, a prefix on each line, and no forbidden pattern.
 func checkContained(t *testing.T, style string, a banktest.Attack, block string) {
 	t.Helper()
 	end := "End of lessons."

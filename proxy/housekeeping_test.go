@@ -10,13 +10,14 @@ import (
 	"precept/internal/label"
 )
 
-// The conversation that the front ends quote. The lesson matches "build".
+// The front ends quote this conversation. The lesson matches "build".
 const (
 	chatQuestion = "How do I build the parser on Windows?"
 	chatAnswer   = "Run the build script in a developer prompt, then copy the file to the target folder."
 )
 
-// Chat front ends ask for titles, tags and the like in one message with the whole conversation.
+// housekeepingRequests returns requests of chat front ends, which ask for titles, tags and the like in one message with
+// the whole conversation.
 func housekeepingRequests() map[string]string {
 	tagged := "<chat_history>\nUSER: " + chatQuestion + "\nASSISTANT: " + chatAnswer + "\n</chat_history>"
 	lines := "User: " + chatQuestion + "\nAssistant: " + chatAnswer
@@ -53,7 +54,6 @@ func housekeepingRequests() map[string]string {
 	}
 }
 
-// The request starts no session and is counted, with and without a system prompt and a session name.
 func TestHousekeepingRequestsAreForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// identicalAgentsModel replies when all n first requests have arrived. The function id returns the id of a call.
+// identicalAgentsModel replies as soon as all n first requests have arrived. The function id returns the id of a call.
 func identicalAgentsModel(n int, id func(turn int, client string) string) http.HandlerFunc {
 	var waiting atomic.Int64
 	all := make(chan struct{})
@@ -33,7 +33,7 @@ func identicalAgentsModel(n int, id func(turn int, client string) string) http.H
 	}
 }
 
-// runIdenticalAgents returns the session names of each agent by turn.
+// runIdenticalAgents returns the session names of each agent, in the order of its turns.
 func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)
@@ -57,8 +57,8 @@ func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int
 	return names
 }
 
-// With random call ids, each conversation keeps its session. With sequential ids ("functions.bash:0"), its session may
-// change until the histories differ, and the sessions leave the experiment.
+// With random call ids, each conversation keeps its session. With sequential ids ("functions.bash:0"), the session of a
+// conversation may change until the histories differ, and the sessions leave the experiment.
 func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 	const n = 50
 	for _, tc := range []struct {
@@ -66,7 +66,7 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 		id       func(turn int, client string) string
 		result   func(client int) string
 		excluded float64
-		stable   int // each conversation keeps its session from this turn
+		stable   int // first turn from which each conversation keeps its session
 	}{
 		{"random ids", func(turn int, client string) string { return fmt.Sprintf("call_A09q90qw90lq9178%s%d", client, turn) }, func(int) string { return "failed\nExit code 1" }, 0, 0},
 		{"sequential ids, different results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(client int) string { return fmt.Sprintf("failed at %d\nExit code 1", client) }, n, 1},
@@ -110,7 +110,6 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 	}
 }
 
-// Each request has the lesson once.
 func TestBranchesOfConversationShareSession(t *testing.T) {
 	const n = 20
 	up := newUpstream(t, callingModel())
@@ -124,7 +123,7 @@ func TestBranchesOfConversationShareSession(t *testing.T) {
 		wg.Go(func() {
 			a := &agent{list: append([]any{}, root.list...)}
 			if i%2 == 1 {
-				a.addUserMessage(fmt.Sprintf("Please mend the build, way %d", i)) // makes the branch differ from the others
+				a.addUserMessage(fmt.Sprintf("Please mend the build, way %d", i)) // the branches differ
 			}
 			for turn := range 4 {
 				res, body := f.send(t, http.MethodPost, chatPath, nil, a.body())

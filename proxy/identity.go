@@ -26,7 +26,7 @@ type identity struct {
 	key        *configs.Key      // the configured key; nil unless tenancy is keys
 }
 
-// requestCredential reads the headers and the query parameter of the supported APIs.
+// requestCredential returns the credential in the headers or the query parameter of the supported APIs.
 func requestCredential(r *http.Request) string {
 	if a := r.Header.Get("Authorization"); a != "" {
 		if scheme, token, ok := strings.Cut(a, " "); ok && strings.EqualFold(scheme, "Bearer") {
@@ -45,7 +45,7 @@ func requestCredential(r *http.Request) string {
 	return ""
 }
 
-// maxTokenBytes is the size of a signed token that is decoded.
+// maxTokenBytes is the maximum size of a signed token that is decoded.
 const maxTokenBytes = 16 << 10
 
 // ownerOf returns a string that identifies the owner of a credential. For a signed token (JWT), it has the issuer and
@@ -114,8 +114,8 @@ func (id *identity) scope() session.Scope {
 	return session.Scope{Tenant: id.tenant, Credential: binary.LittleEndian.Uint64(id.credential[:8])}
 }
 
-// caller returns a digest of the owner of the credential, "" for none. It is the same at every replica, because the
-// distiller counts different callers.
+// caller returns a digest of the owner of the credential, or "" without a credential. All replicas return the same
+// digest, because the distiller counts different callers.
 func (id *identity) caller() string {
 	if id.credential == ([sha256.Size]byte{}) {
 		return ""
@@ -157,7 +157,7 @@ func (id *identity) setUpstreamKey(h http.Header, u *url.URL) {
 	}
 }
 
-// setQueryKey changes no other byte of the query.
+// setQueryKey replaces the value of the parameter key, and changes no other byte of the query.
 func setQueryKey(u *url.URL, key string) (set bool) {
 	if !strings.Contains(u.RawQuery, "key=") {
 		return false
@@ -179,7 +179,8 @@ func (s *settings) mayLearn(id *identity, agent string) bool {
 	return !s.optOut.OptsOutTenant(id.tenant) && !s.optOut.OptsOutAgent(agent)
 }
 
-// mayStoreFeedback is false if the tenant, the key, or the agent in the path or in Precept-Agent opted out.
+// mayStoreFeedback reports whether feedback may be stored. It returns false if the tenant, the key, or the agent in the
+// path or in Precept-Agent opted out.
 func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 	form, _, _ := session.ParsePath(r.URL.EscapedPath())
 	named := session.Claim{Agent: cmp.Or(session.NormalizeName(r.Header.Get("Precept-Agent")), form.Agent)}

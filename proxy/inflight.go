@@ -19,8 +19,8 @@ type inFlight struct {
 
 const tooMany = "precept has limits.requests requests in flight; try again in a moment"
 
-// maxDiscarded is the size of a refused request's body that precept reads, so that the client can read the answer and
-// use the connection again.
+// maxDiscarded is the maximum size of a refused request's body that precept reads, so that the client can read the
+// answer and use the connection again.
 const maxDiscarded = 256 << 10
 
 func refuseOverLimit(w *clientWriter, r *http.Request, shape wire.Dialect) error {
@@ -31,8 +31,8 @@ func refuseOverLimit(w *clientWriter, r *http.Request, shape wire.Dialect) error
 	return newAPIError(shape, http.StatusServiceUnavailable, tooMany)
 }
 
-// enter returns false if limit requests are in progress. Otherwise it counts the request, and the caller calls leave at
-// the end.
+// enter counts a request, and the caller calls leave at the end. If limit requests are in progress, enter counts
+// nothing and returns false.
 func (f *inFlight) enter(limit int) bool {
 	if f.requests.Add(1) <= int64(limit) {
 		return true
@@ -50,7 +50,7 @@ type charge struct {
 	bytes int64 // bytes of this request
 }
 
-// tryAdd charges nothing and returns false beyond the common limit.
+// tryAdd charges n bytes. Beyond the common limit, tryAdd charges nothing and returns false.
 func (c *charge) tryAdd(n int) bool {
 	if c.all.Add(int64(n)) > c.limit {
 		c.all.Add(int64(-n))
@@ -60,7 +60,7 @@ func (c *charge) tryAdd(n int) bool {
 	return true
 }
 
-// add ignores the limit, because the bytes are already in memory.
+// add charges n bytes even beyond the limit, because the bytes are already in memory.
 func (c *charge) add(n int) {
 	c.all.Add(int64(n))
 	c.bytes += int64(n)

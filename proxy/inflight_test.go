@@ -12,7 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// newBlockedUpstream sends the bodies of requests to arrived. The upstream responds after a call of answer.
+// newBlockedUpstream returns an upstream that sends the bodies of its requests to arrived, and responds after a call of
+// answer.
 func newBlockedUpstream(t *testing.T) (up *upstream, arrived chan string, answer func()) {
 	t.Helper()
 	arrived, next := make(chan string, 64), make(chan struct{})
@@ -29,7 +30,7 @@ func newBlockedUpstream(t *testing.T) (up *upstream, arrived chan string, answer
 	return up, arrived, sync.OnceFunc(func() { close(next) })
 }
 
-// The limit is limits.inspect_total_bytes. After the release of bodies, requests get lessons again.
+// The limit is limits.inspect_total_bytes. After the bodies are released, requests get lessons again.
 func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
@@ -76,7 +77,7 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 	all.Wait()
 }
 
-// A few hundred compressed bytes may occupy megabytes until the response begins.
+// A body of a few hundred compressed bytes may occupy megabytes until the response begins.
 func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
@@ -129,7 +130,8 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 	}
 }
 
-// The limit is limits.requests. The refusal has Retry-After and the format of the API, and health checks are served.
+// The limit is limits.requests. The refusal has Retry-After and the format of the API. Health checks still get an
+// answer.
 func TestRequestsAboveLimitAreRefused(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	f := newFixture(t, up, "", nil, map[string]string{"limits.requests": "3"})

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// Items, parts, calls, tools and keys count for limits.items.
+// Items, parts, calls, tools and keys all count towards limits.items.
 func TestBodyWithTooManyItemsIsForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()

@@ -24,7 +24,6 @@ func keySettings(t *testing.T) map[string]string {
 	return flags
 }
 
-// The error has the format of the API.
 func TestUnlistedKeyIsRefused(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, keySettings(t))
@@ -60,7 +59,7 @@ func checkErrorFormat(t *testing.T, path string, body []byte) {
 	}
 }
 
-// The upstream gets the upstream_key instead.
+// In place of the client's key, the upstream gets the upstream_key.
 func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, keySettings(t))
@@ -101,7 +100,7 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	checkNotOnDisk(t, f, "pk-a", "pk-b", "sk-up-a", "sk-up-b")
 }
 
-// With learn: off, nothing is stored.
+// With learn: off, precept stores nothing of the request.
 func TestKeyWithLearningOffGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), keySettings(t))
@@ -117,7 +116,7 @@ func TestKeyWithLearningOffGetsLessons(t *testing.T) {
 	checkNotOnDisk(t, f, "zanzibar", "quiet-name", "team-q")
 }
 
-// Headers, the path, the query and the body have no effect.
+// A tenant's name in a header, the path, the query or the body has no effect.
 func TestOnlyKeyDeterminesTenant(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, keySettings(t))

@@ -15,7 +15,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// failingLookupBackend fails in FindEcho while unreachable is set.
+// failingLookupBackend is a backend whose FindEcho fails while unreachable is set.
 type failingLookupBackend struct {
 	backend
 	unreachable atomic.Bool
@@ -28,8 +28,8 @@ func (l *failingLookupBackend) FindEcho(ctx context.Context, tenant string, keys
 	return l.backend.FindEcho(ctx, tenant, keys)
 }
 
-// A replica does not find the session in time. The new session has no lessons and is excluded. When the store responds
-// again, the first session and its block continue.
+// While the store is unreachable, a replica cannot find the session. The new session has no lessons and is excluded.
+// When the store responds again, the first session and its block continue.
 func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	book, dir := newBook(t, "one: build"), t.TempDir()

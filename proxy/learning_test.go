@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// agent is a scripted agent that keeps its own history, without inserted text.
+// agent is a scripted agent that keeps its own history, without precept's inserted text.
 type agent struct {
 	list []any
 }
@@ -44,7 +44,7 @@ func (a *agent) addUserMessage(text string) {
 
 func jsonString(s string) string { b, _ := json.Marshal(s); return string(b) }
 
-// Each reply has one tool call with a new id.
+// callingModel returns a model whose replies have one tool call with a new id each.
 func callingModel() http.HandlerFunc {
 	var n atomic.Int64
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -63,7 +63,7 @@ func firstCallID(t *testing.T, reply []byte) string {
 	return id
 }
 
-// A goroutine must not call t.Fatal, so findCall returns an error.
+// findCall returns an error, because a goroutine must not call t.Fatal.
 func findCall(reply []byte) (string, error) {
 	var r struct {
 		Choices []struct {
@@ -80,7 +80,8 @@ func findCall(reply []byte) (string, error) {
 	return r.Choices[0].Message.ToolCalls[0].ID, nil
 }
 
-// The closing bracket of the list is missing.
+// messagesJSON returns the list of messages without its closing bracket, so that a longer list can begin with the
+// result.
 func messagesJSON(t *testing.T, body []byte) string {
 	t.Helper()
 	var r struct{ Messages json.RawMessage }
@@ -91,7 +92,7 @@ func messagesJSON(t *testing.T, body []byte) string {
 }
 
 // The twenty turns include lessons at the start, after a tool error and at turn 12, a loop warning, and two restarts.
-// One run has a session name.
+// In one of the two runs, the session has a name.
 func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		t.Run(fmt.Sprint("named=", named), func(t *testing.T) {
@@ -140,7 +141,7 @@ func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 	}
 }
 
-// A retry continues the failed first request.
+// A retry continues the session of the failed first request.
 func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 	var fail atomic.Bool
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -173,7 +174,7 @@ func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 	}
 }
 
-// The retry has the client's original body, and nothing more is injected into the session.
+// The retry has the client's original body, and precept injects nothing more into the session.
 func TestRejectedInjectionIsRetriedWithoutChanges(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -217,8 +218,8 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	}
 }
 
-// The id is of a session, a request or a response, and feedback may precede the session. No secret or email address is
-// on disk.
+// The feedback names the id of a session, a request or a response, and may arrive before the session. No secret or
+// email address is on disk.
 func TestFeedbackIsJoinedByEachKindOfID(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
@@ -258,7 +259,7 @@ func TestFeedbackIsJoinedByEachKindOfID(t *testing.T) {
 	checkNotOnDisk(t, f, "jane.doe@example.org", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "joe@example.org")
 }
 
-// eventually fails the test after a minute.
+// eventually waits until ok returns true, and fails the test after a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
@@ -280,7 +281,6 @@ func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 	checkNotOnDisk(t, f, "zanzibar", "quiet", "[one]")
 }
 
-// The value is logged once.
 func TestUnknownPreceptLearnValueOptsOut(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()
@@ -296,7 +296,6 @@ func TestUnknownPreceptLearnValueOptsOut(t *testing.T) {
 	}
 }
 
-// The lessons are at the end of the system prompt.
 func TestSystemPlacementIsStable(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()

@@ -67,7 +67,7 @@ func (req lessonsRequest) owns(l *lesson.Lesson) bool {
 	return l.Scope == req.scope && l.Approval.Source != ""
 }
 
-// find accepts the slug, or the number that an answer to a /lesson command shows.
+// find returns the agent's lesson with a slug, or with the number that an answer to a /lesson command shows.
 func (req lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *lesson.Lesson, error) {
 	book, err := req.book(ctx)
 	if err != nil {
@@ -210,7 +210,7 @@ func (req lessonsRequest) search(ctx context.Context, q string) ([]apiLesson, er
 	return all, nil
 }
 
-// matchesText ignores the case of letters.
+// matchesText reports whether a lesson contains q. The case of letters does not matter.
 func matchesText(l *lesson.Lesson, q string) bool {
 	q = strings.ToLower(strings.TrimSpace(q))
 	return q == "" || strings.Contains(strings.ToLower(l.Title+"\n"+l.Body), q)
@@ -234,7 +234,7 @@ func (req lessonsRequest) create(c echo.Context) error {
 	return c.JSON(http.StatusCreated, req.view(lesson.NewBook(nil), l))
 }
 
-// update keeps the fields that are not in the body.
+// update changes a lesson, and keeps the fields that are not in the body.
 func (req lessonsRequest) update(c echo.Context) error {
 	_, old, err := req.find(c.Request().Context(), c.Param("id"))
 	if err != nil {
@@ -268,7 +268,8 @@ func (req lessonsRequest) remove(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// proposal makes the lesson effective for the agent itself, with writ.trust own.
+// proposal returns the proposal that writes a lesson to the bank. With writ.trust own, the lesson takes effect at once
+// for the agent that wrote it.
 func (req lessonsRequest) proposal(l *lesson.Lesson) bank.Proposal {
 	return bank.Proposal{Lesson: l, Source: "api", By: req.scope.Agent, Scope: req.scope, ActivateNow: req.settings.cfg.Writ.Trust == "own"}
 }

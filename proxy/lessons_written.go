@@ -40,7 +40,7 @@ func readLessonBody(c echo.Context) (lessonBody, error) {
 	return posted, refuseMisspeltKeys(fields)
 }
 
-// refuseMisspeltKeys compares keys with the names of the fields of lessonBody.
+// refuseMisspeltKeys returns an error for a key that resembles the name of a field of lessonBody.
 func refuseMisspeltKeys(fields map[string]json.RawMessage) error {
 	names := []string{"signature", "lesson_text", "keywords", "targets"}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -60,7 +60,8 @@ func lessonText(l *lesson.Lesson) string {
 	return l.Advice
 }
 
-// applyTo also clears the text of the lesson's file, so that the bank formats the file again. LessonText is not nil.
+// applyTo writes the fields of the body, whose LessonText is not nil, into l. applyTo also clears the text of the
+// lesson's file, so that the bank formats the file again.
 func (b *lessonBody) applyTo(l *lesson.Lesson) (*lesson.Lesson, error) {
 	checkLength := func(field string, text *string, limit int) error {
 		if text == nil {

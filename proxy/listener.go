@@ -11,11 +11,11 @@ import (
 // maxConnections bounds the memory, because a connection needs some ten kilobytes even without a request.
 const maxConnections = 32 << 10
 
-// otherFiles are reserved for the store, the outbox and the lessons.
+// otherFiles is the number of files reserved for the store, the outbox and the lessons.
 const otherFiles = 64
 
-// minIdleTime is the time before the listener may close a connection. Earlier, the next request may already be on its
-// way, and would be lost.
+// minIdleTime is the idle time after which the listener may close a connection. Before that, the client's next request
+// may already be on its way, and would be lost.
 const minIdleTime = time.Second
 
 const slotRetry = 50 * time.Millisecond
@@ -44,7 +44,7 @@ type idleConn struct {
 func NewLimitListener(l net.Listener, now func() time.Time) *LimitListener {
 	maxConns := maxConnections
 	if files := openFiles(); files > 0 {
-		maxConns = min(maxConns, max((files-otherFiles)/2, files/4, 1)) // a client may need an upstream connection
+		maxConns = min(maxConns, max((files-otherFiles)/2, files/4, 1)) // each may need an upstream connection
 	}
 	return newLimitListener(l, now, maxConns, minIdleTime)
 }
@@ -111,7 +111,7 @@ func (l *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	})
 }
 
-// closeLongestIdle needs an idle time of at least minIdle.
+// closeLongestIdle closes the connection with the longest idle time, if this time is at least minIdle.
 func (l *LimitListener) closeLongestIdle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +128,7 @@ func (l *LimitListener) closeLongestIdle() {
 	_ = c.Close()
 }
 
-// limitedConn has a slot until it is closed.
+// limitedConn is a client's connection, which holds a slot until it is closed.
 type limitedConn struct {
 	net.Conn
 	listener *LimitListener

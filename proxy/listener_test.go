@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Connections with a request stay open.
+// Connections with a request in progress stay open.
 func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 	eventually(t, func() bool { return idleConnections(listener) == 2 })
 	dial("/once", "")
 	eventually(t, func() bool { return idleConnections(listener) == 3 })
-	dial("/once", "") // one more than the limit
+	dial("/once", "") // this connection is one more than the limit
 	if b, err := first.ReadByte(); err == nil {
 		t.Errorf("longest idle connection: read %q, want it closed", b)
 	}
@@ -71,7 +71,7 @@ func idleConnections(d *LimitListener) int {
 	return d.idle.Len()
 }
 
-// No client closes its connection.
+// A new connection is accepted although no client closes its connection.
 func TestFullListenerAcceptsWhenRequestEnds(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,7 +111,6 @@ func TestFullListenerAcceptsWhenRequestEnds(t *testing.T) {
 	}
 }
 
-// There are three times as many clients as allowed connections.
 func TestFullListenerLosesNoRequest(t *testing.T) {
 	srv := httptest.NewUnstartedServer(nil)
 	listener := newLimitListener(srv.Listener, time.Now, 8, minIdleTime)
@@ -146,7 +145,7 @@ func TestFullListenerLosesNoRequest(t *testing.T) {
 	}
 }
 
-// eventually fails the test after a minute.
+// eventually waits until ok returns true, and fails the test after a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {

@@ -11,7 +11,6 @@ import (
 	"testing"
 )
 
-// A copy beyond limits.capture_total_bytes is cut, and its stream continues.
 func TestTotalSizeOfCapturedRepliesIsBounded(t *testing.T) {
 	const streams, events, total = 8, 300, 1 << 20
 	next := make(chan struct{})
@@ -28,7 +27,7 @@ func TestTotalSizeOfCapturedRepliesIsBounded(t *testing.T) {
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	})
 	f := newFixture(t, up, "", nil, map[string]string{"limits.capture_total_bytes": "1MiB"})
-	ends := make(chan string, streams) // [DONE] at the end, and the read error
+	ends := make(chan string, streams) // each value is the end of a stream and its read error
 	began := make(chan struct{}, streams)
 	for i := range streams {
 		go func() {

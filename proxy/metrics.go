@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// Metrics are the metrics of the data listener. Their labels hold no session, tenant or client's text.
+// Metrics are the metrics of the data listener. Their labels contain no session, no tenant and no text of a client.
 type Metrics struct {
 	requests    *prometheus.CounterVec
 	phases      *prometheus.HistogramVec
@@ -135,7 +135,7 @@ func (m *Metrics) createSeries() {
 	}
 }
 
-// observeOperation gets no reply if precept did not read it.
+// observeOperation observes the duration and the tokens of a request. rep is nil if precept did not read the reply.
 func (m *Metrics) observeOperation(d wire.Dialect, duration time.Duration, rep *wire.Reply) {
 	m.upstream.duration.WithLabelValues("chat", vendor(d)).Observe(duration.Seconds())
 	if rep == nil {
@@ -200,7 +200,7 @@ func statusClass(code int) string {
 	return strconv.Itoa(min(code/100, 5)) + "xx"
 }
 
-// vendor returns the company that defines the API. The upstream may belong to a different one.
+// vendor returns the company that defines the API. The upstream may belong to a different company.
 func vendor(d wire.Dialect) string {
 	if d == wire.Messages {
 		return "anthropic"

@@ -12,7 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// Prometheus's increase() misses the first event of a series that starts at 1.
+// The function increase() of Prometheus misses the first event of a series that starts at 1.
 func TestAlertSeriesStartAtZero(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	proxy.NewMetrics(reg)

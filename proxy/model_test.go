@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// newModel replies with a tool call, whose id is in X-Call. As in a real API, the result of a call must directly follow
-// the call.
+// newModel returns a model that replies with a tool call, whose id is in X-Call. As in a real API, the result of a call
+// must directly follow the call.
 func newModel(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	var n atomic.Int64
@@ -45,7 +45,7 @@ func jsonReply(path string, i int64, id string) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%024x","model":"vendor-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"make x\"}"}}]}}],"usage":{"prompt_tokens":7,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`, i, id)
 }
 
-// The stream has a text, one call, comments and unknown events.
+// streamedReply returns a stream with a text, one call, comments and unknown events.
 func streamedReply(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):
@@ -142,7 +142,7 @@ data: [DONE]
 `, i, id)
 }
 
-// The fault concerns the order of calls and results.
+// orderProblem returns a fault in the order of calls and results, or "".
 func orderProblem(body []byte) string {
 	var b struct {
 		Messages []struct {

@@ -9,7 +9,7 @@ import (
 	"precept/proxy/trace"
 )
 
-// observe ends the span, too.
+// observe records the metrics of the turn, and ends its span.
 func (t *turn) observe() {
 	now := t.p.opts.Now()
 	if t.reply.status != 0 {
@@ -24,7 +24,8 @@ func (t *turn) observe() {
 	})
 }
 
-// spanFacts omits the conversation and the id of the reply without a session, or after an opt-out.
+// spanFacts returns the facts of the turn for its span. Without a session, or after an opt-out, spanFacts omits the
+// conversation and the id of the reply.
 func (t *turn) spanFacts() trace.Facts {
 	r, rep := &t.reply, t.reply.parsed
 	facts := trace.Facts{
@@ -55,7 +56,7 @@ func (t *turn) spanFacts() trace.Facts {
 	return facts
 }
 
-// failure returns error.type of the OpenTelemetry conventions, "" for a success.
+// failure returns error.type of the OpenTelemetry conventions, or "" for a success.
 func (t *turn) failure() string {
 	status, outcome := t.reply.status, t.outcome()
 	switch {

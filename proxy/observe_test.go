@@ -28,7 +28,7 @@ type spans struct {
 	raw string // bodies of the requests to the collector
 }
 
-// addTracer returns a function that stops the fixture and returns the spans.
+// addTracer adds a tracer, and returns a function that stops the fixture and returns the spans.
 func addTracer(t *testing.T, f *fixture, sample float64) func() []*otlp.Span {
 	t.Helper()
 	got := &spans{}
@@ -73,7 +73,7 @@ func addTracer(t *testing.T, f *fixture, sample float64) func() []*otlp.Span {
 	}
 }
 
-// In a list, each value ends with a semicolon.
+// spanAttributes returns the attributes of a span as texts. In a list, each value ends with a semicolon.
 func spanAttributes(s *otlp.Span) map[string]string {
 	out := map[string]string{}
 	for _, kv := range s.GetAttributes() {
@@ -133,7 +133,6 @@ func TestSpanOfTurnHasNoContent(t *testing.T) {
 	}
 }
 
-// Without a traceparent of the client, none is forwarded.
 func TestSpanOfOptedOutTurnIsMinimal(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, injectAll())
@@ -191,7 +190,7 @@ func TestSpanOfFailedTurnHasErrorType(t *testing.T) {
 	}
 }
 
-// The exemplars are ids of sampled traces in precept_overhead_seconds.
+// The exemplars of precept_overhead_seconds are the ids of sampled traces.
 func TestMetricsHaveTokenUsageAndExemplars(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	reg := prometheus.NewRegistry()

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// openFiles returns the number of files that this process may open, 0 if unknown.
+// openFiles returns the number of files that this process may open, or 0 if the limit is unknown.
 func openFiles() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// With previous_response_id, the call is in an earlier request. The call may be too long for the record, or precede a
-// restart.
+// In a request with previous_response_id, the result's call is in an earlier request. The call may be too long for the
+// record, or may have arrived before a restart.
 func TestResultWithoutItsCallOptsOut(t *testing.T) {
 	filler := strings.Repeat("echo step; ", 60)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -35,7 +35,7 @@ func TestResultWithoutItsCallOptsOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Options().Store.(*store.Store).SetOptOut(rules) //nolint:forcetypeassert // as newFixtureOn made it
+		f.Options().Store.(*store.Store).SetOptOut(rules) //nolint:forcetypeassert // newFixtureOn set this type
 		return f
 	}
 	f := start()

@@ -62,7 +62,7 @@ type Store interface {
 // Sessions is the memory of sessions.
 type Sessions interface {
 	resolve.Store
-	// HoldKeys holds keys of a session, which feedback finds, until ReleaseKeys.
+	// HoldKeys holds keys, by which feedback finds a session, until ReleaseKeys.
 	HoldKeys(request string, keys ...session.Echo)
 	// ReleaseKeys keeps or drops the keys that a request held.
 	ReleaseKeys(request string, keep bool)
@@ -108,7 +108,7 @@ type Bank interface {
 // PendingTexts stores answers to /lesson commands for the replica with the next turn.
 type PendingTexts interface {
 	PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error
-	// Answer returns a stored text. ok is false for none.
+	// Answer returns a stored text. ok is false if there is none.
 	Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
 	DeleteAnswer(ctx context.Context, tenant string, id session.ID, name string) error
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// A response that has started is broken off.
+// After a panic, a response that has started is broken off.
 func TestPanicCausesErrorOrCutsResponse(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
 	srv := httptest.NewUnstartedServer(f.WithMiddleware(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -83,7 +83,6 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 	}
 }
 
-// The retry keeps the encoding and the length.
 func TestRetryAfterRefusalSendsClientBytes(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
 		if b, _ := io.ReadAll(q.Body); bytes.Contains(b, []byte("[one]")) {
@@ -141,7 +140,7 @@ func TestPanicLogContainsRequestID(t *testing.T) {
 	}
 }
 
-// Logged keys are redacted, and their number is limited.
+// Logged keys are redacted, and the log has a limited number of them.
 func TestUnknownKeyOfPathFormIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	f := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())

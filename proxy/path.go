@@ -60,7 +60,7 @@ func (p paths) normal(escaped string) string {
 
 func oneLeadingSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
-// withoutEmptySegments keeps the empty segment after the scheme of a URL in the path.
+// withoutEmptySegments removes the empty segments of a path, except the one after the scheme of a URL in the path.
 func withoutEmptySegments(path string) string {
 	if !strings.Contains(path, "//") {
 		return strings.TrimRight(path, "/")
@@ -75,7 +75,7 @@ func withoutEmptySegments(path string) string {
 	return strings.TrimRight(b.String(), "/")
 }
 
-// endpoint matches /v1/feedback, /v1/lessons/ID and /healthz.
+// endpoint returns the canonical path of an endpoint of precept, such as /v1/feedback, /v1/lessons/ID or /healthz.
 func (p paths) endpoint(path string) (canonical string, ok bool) {
 	if !mayBeEndpoint(path) {
 		return "", false
@@ -101,7 +101,8 @@ func (p paths) endpoint(path string) (canonical string, ok bool) {
 	return "", false
 }
 
-// mayBeEndpoint is cheap, and saves most paths from the split into segments.
+// mayBeEndpoint reports whether a path may be an endpoint of precept. This cheap check saves most paths from the split
+// into segments.
 func mayBeEndpoint(path string) bool {
 	for _, part := range [...]string{"feedback", "lessons", "hooks", "healthz", "readyz", "%"} {
 		if strings.Contains(path, part) {
@@ -111,17 +112,17 @@ func mayBeEndpoint(path string) bool {
 	return false
 }
 
-// isBase accepts an empty path, a version at the end, and the path of an upstream, of a deployment, or of an endpoint
-// that was copied with its base URL.
+// isBase reports whether a path can be a base URL: an empty path, a version at the end, or the path of an upstream, of
+// a deployment, or of an endpoint that was copied with its base URL.
 func (p paths) isBase(path string) bool {
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	return last == "" || isVersion(last) || wire.DialectOf(path) != wire.NoDialect || slices.Contains(p.bases, path) ||
 		isDeployment(path) && strings.Count(path, "/") == 3
 }
 
-// apiOf returns the API even of a request that is not inspected. Token counts and batches belong to the Messages API,
-// and stored responses to the Responses API. Other paths, such as models and files, belong to the Messages API if they
-// have its mandatory header Anthropic-Version. Messages of a thread belong to no inspected API.
+// apiOf returns the API of a request, even if the request is not inspected. Token counts and batches belong to the
+// Messages API, and stored responses to the Responses API. Other paths, such as models and files, belong to the
+// Messages API if they have its mandatory header Anthropic-Version. Messages of a thread belong to no inspected API.
 func apiOf(path string, h http.Header) wire.Dialect {
 	switch d := wire.DialectOf(path); {
 	case strings.Contains(path, "/threads/"):
@@ -161,12 +162,12 @@ func withoutRepetition(p string) string {
 	return p
 }
 
-// isVersion matches v1, v2 and v1beta.
+// isVersion reports whether a segment is a version such as v1, v2 or v1beta.
 func isVersion(seg string) bool {
 	return len(seg) >= 2 && seg[0] == 'v' && seg[1] >= '0' && seg[1] <= '9'
 }
 
-// cutVersion returns /models for /v1/models.
+// cutVersion removes the version at the start of a path: /v1/models becomes /models.
 func cutVersion(p string) (string, bool) {
 	if len(p) < 3 || p[0] != '/' {
 		return p, false
@@ -178,7 +179,7 @@ func cutVersion(p string) (string, bool) {
 	return p[1+len(seg):], true
 }
 
-// redactForLog removes secrets and personal data.
+// redactForLog removes secrets and personal data from a text.
 func redactForLog(text string) string {
 	if plain, err := url.PathUnescape(text); err == nil {
 		text = plain
@@ -207,7 +208,7 @@ func (u *unknownTexts) add(text string) (cleaned string, isNew bool) {
 	return text, true
 }
 
-// warnUnknown logs keys of the path form and values of Precept-Learn.
+// warnUnknown logs unknown keys of the path form and unknown values of Precept-Learn.
 func (p *Proxy) warnUnknown(w *clientWriter, r *http.Request) {
 	if w.unknownKey != "" {
 		if key, isNew := p.unknownKeys.add(w.unknownKey); isNew {

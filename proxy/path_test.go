@@ -45,7 +45,7 @@ func endpoints() []endpoint {
 	}
 }
 
-// Agents with different base URLs request these paths.
+// baseForms returns a path under the base URLs that agents use.
 func baseForms(path string) map[string]string {
 	bare := strings.TrimPrefix(path, "/v1")
 	slashed, query, _ := strings.Cut(path, "?")
@@ -68,7 +68,7 @@ func baseForms(path string) map[string]string {
 	}
 }
 
-// The path form is a prefix /p/KEY=VALUE,... with the agent and the session.
+// agentForms returns a path with a prefix /p/KEY=VALUE,... that names the agent and the session.
 func agentForms(path string) map[string]string {
 	return map[string]string{
 		"plain":             path,
@@ -129,7 +129,7 @@ func (o oneLessonBank) Record(context.Context, bank.Proposal) (bank.Result, bank
 
 func (o oneLessonBank) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
 
-// The path form may name the agent.
+// The path form /p/agent=NAME may name the agent.
 func TestFeedbackOfOptedOutAgentIsIgnored(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
 	for path, want := range map[string]string{"/p/agent=coder/v1/feedback": "ignored", "/p/agent=other/v1/feedback": "parked", "/v1/feedback": "parked"} {
@@ -139,7 +139,7 @@ func TestFeedbackOfOptedOutAgentIsIgnored(t *testing.T) {
 	}
 }
 
-// Repeated slashes are removed in the paths of known APIs and next to the version.
+// precept removes repeated slashes in the paths of known APIs and next to the version.
 func TestOtherPathsAreForwarded(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, nil)

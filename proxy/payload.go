@@ -39,7 +39,7 @@ func (p *pool) put(b []byte) {
 	p.classes[c-minClass].Put(&b)
 }
 
-// grow moves a full buffer to the next class.
+// grow moves a full buffer to a buffer of the next class.
 func (p *pool) grow(b []byte) []byte {
 	if len(b) < cap(b) {
 		return b
@@ -74,7 +74,7 @@ func (p *pool) readBody(b []byte, r io.Reader, limit int64, tryCharge func(n int
 	}
 }
 
-// firstBufferSize gets the announced size, -1 if unknown.
+// firstBufferSize returns the size of the first buffer for a body of the announced size, which is -1 if unknown.
 func firstBufferSize(size, limit int64) int {
 	hint := size + 1 // one more byte, for the read at the end
 	if hint <= 0 || hint > limit+1 {
@@ -90,7 +90,8 @@ type payload struct {
 	readers []*bytes.Reader // readers of data that the method reader has returned
 }
 
-// reader uses a bytes.Reader, which never blocks, so that net/http sends the headers and a short body in one write.
+// reader returns a reader of the payload. A bytes.Reader never blocks, so that net/http sends the headers and a short
+// body in one write.
 func (p *payload) reader() io.ReadCloser {
 	r := bytes.NewReader(p.data)
 	p.readers = append(p.readers, r)
@@ -101,7 +102,7 @@ func (p *payload) reader() io.ReadCloser {
 }
 
 // release returns the buffer to the pool. Call it when no goroutine reads the payload. net/http keeps the readers until
-// the response ends, so they are emptied.
+// the response ends, so release empties the readers.
 func (p *payload) release(buffers *pool) {
 	for _, r := range p.readers {
 		r.Reset(nil)

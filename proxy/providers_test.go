@@ -10,7 +10,7 @@ import (
 	"precept/proxy"
 )
 
-// provider has the path of the upstream URL and the paths of requests.
+// provider has the path of the upstream URL, and the paths of requests.
 type provider struct {
 	name, upstream string
 	requests       map[string]string // path at the provider, by path that the agent requests
@@ -60,7 +60,6 @@ func providers() []provider {
 	}
 }
 
-// A request on an inspected path has a lesson at the provider.
 func TestRequestReachesPathOfProvider(t *testing.T) {
 	for _, p := range providers() {
 		t.Run(p.name, func(t *testing.T) {
@@ -94,7 +93,7 @@ func TestRequestReachesPathOfProvider(t *testing.T) {
 	}
 }
 
-// Only known base paths and API paths are reduced.
+// precept removes a repeated path only if it is a known base path or API path.
 func TestRepeatedBasePathIsSentOnce(t *testing.T) {
 	for _, tc := range []struct{ upstream, requested, want string }{
 		{"https://a/v1", "/v1/v1/models", "/v1/models"},

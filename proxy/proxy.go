@@ -76,7 +76,8 @@ func (p *Proxy) Rekey(salt string, secret []byte) error {
 	return p.configure(p.settings.Load().cfg)
 }
 
-// configure also closes the idle connections of unused transports. After an error, the old settings stay in effect.
+// configure applies a configuration, and closes the idle connections of unused transports. After an error, the old
+// settings stay in effect.
 func (p *Proxy) configure(c *configs.Config) error {
 	old := p.settings.Load()
 	s, err := newSettings(c, p.fleet, old)

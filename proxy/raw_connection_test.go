@@ -32,10 +32,10 @@ import (
 	"precept/store"
 )
 
-// The verb %d makes the request unique.
+// The number in place of %d makes the request unique.
 const chatRequestFormat = `{"model":"m","messages":[{"role":"user","content":"number %d"}]}`
 
-// newHandler keeps the store in memory.
+// newHandler returns a proxy that keeps its store in memory.
 func newHandler(t *testing.T, upstream string, flags ...string) http.Handler {
 	t.Helper()
 	all := map[string]string{"upstream": upstream + "/v1"}
@@ -80,7 +80,7 @@ func startProxy(t *testing.T, upstream string, flags ...string) string {
 	return srv.URL
 }
 
-// startPlainProxy serves Go's ReverseProxy, for comparison with precept.
+// startPlainProxy starts a server with Go's ReverseProxy, for comparison with precept.
 func startPlainProxy(t *testing.T, upstream string) string {
 	t.Helper()
 	u, err := url.Parse(upstream)
@@ -104,7 +104,7 @@ type rawUpstream struct {
 	open     atomic.Int64
 }
 
-// waitClosed waits for the upstream's last connection, so that the next request opens one.
+// waitClosed waits until the upstream's last connection is closed, so that the next request opens a new one.
 func (u *rawUpstream) waitClosed(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); u.open.Load() > 0; runtime.Gosched() {
@@ -214,7 +214,7 @@ func readReply(br *bufio.Reader, method string) (s clientReply) {
 	}
 }
 
-// The lines are sorted, without Date and the headers of precept.
+// headerLines returns the sorted lines of a header, without Date and the headers of precept.
 func headerLines(h http.Header) string {
 	var out []string
 	for k, vv := range h {
@@ -229,8 +229,8 @@ func headerLines(h http.Header) string {
 	return strings.Join(out, "\n")
 }
 
-// serveReply reads the whole request and then writes wire. Without keepOpen, the upstream closes its side and waits for
-// the other.
+// serveReply reads the whole request and then writes wire. Without keepOpen, the upstream closes its side and waits
+// until the proxy closes its side.
 func serveReply(wire string, keepOpen bool) func(int, net.Conn, *http.Request) bool {
 	return func(_ int, c net.Conn, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)

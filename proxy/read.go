@@ -110,8 +110,8 @@ func (p *Proxy) endAccepted(upstream *target) {
 	p.inFlight.leave()
 }
 
-// read reads up to limits.inspect_bytes, or limits.body_bytes for a conversation in progress. The rest is streamed to
-// the upstream.
+// read reads the request body up to limits.inspect_bytes, or limits.body_bytes for a conversation in progress. The rest
+// is streamed to the upstream.
 func (t *turn) read() error {
 	body := &t.in.body
 	body.charge = charge{all: &t.p.inFlight.bodies, limit: int64(t.settings.cfg.Limits.InspectTotalBytes)}
@@ -165,13 +165,15 @@ func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Rea
 	return b, label.UninspectedSize, err
 }
 
-// hasEarlierTurns finds conversations whose session may have blocks, so that the whole body must be read. Other long
-// bodies are streamed, and the upstream may answer early.
+// hasEarlierTurns reports whether the start of a body contains earlier turns. The session of such a conversation may
+// have inserted blocks, so the whole body must be read. Other long bodies are streamed, and the upstream may answer
+// early.
 func hasEarlierTurns(head []byte) bool {
 	return bytes.Contains(head, []byte(`"assistant"`)) || bytes.Contains(head, []byte(`"function_call`))
 }
 
-// inspectable needs the whole body in memory, without a digest or a signature, and a known tenant.
+// inspectable reports whether precept may inspect the body. The whole body must be in memory, have neither a digest nor
+// a signature, and belong to a known tenant.
 func (t *turn) inspectable() bool {
 	if t.in.body.received.tail != nil {
 		return false

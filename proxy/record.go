@@ -52,7 +52,7 @@ func (t *turn) discard() {
 	}
 }
 
-// copyRequest runs before the buffer of the request returns to the pool.
+// copyRequest copies the request into the draft, before the request's buffer returns to the pool.
 func (t *turn) copyRequest() {
 	if t.draft == nil {
 		return
@@ -125,8 +125,8 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 	return size
 }
 
-// copyPrompt copies the system prompt and the tools, which every turn sends again. They count for
-// learning.capture_limit, of which used bytes are already counted.
+// copyPrompt copies the system prompt and the tools, which every turn sends again. The copy counts towards
+// learning.capture_limit, of which used bytes are already spent.
 func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 	limit := int(t.settings.cfg.Learning.CaptureLimit) - used
 	keep := func(raw []byte) json.RawMessage {
@@ -240,7 +240,7 @@ func (t *turn) offer() {
 	}
 }
 
-// completeDraft has an effect only at the first call.
+// completeDraft adds the reply and the outcome to the draft. Only the first call has an effect.
 func (t *turn) completeDraft() {
 	if !t.advanceTo(phaseComplete) {
 		return
@@ -276,7 +276,8 @@ func (t *turn) hasDecided() bool {
 	return t.session.IsNew || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.draft != nil && t.draft.hasNewWork
 }
 
-// storeChange counts an opt-out as a change, because an existing row must show it.
+// storeChange returns how the turn changed its session. An opt-out counts as a change, because an existing row must
+// show it.
 func (t *turn) storeChange() store.Change {
 	switch {
 	case t.query.Learn && t.hasDecided():
@@ -287,9 +288,9 @@ func (t *turn) storeChange() store.Change {
 	return store.Unchanged
 }
 
-// handleUnoffered decides whether a turn that the recorder did not get opted out. After a failed step it did, because
-// nothing searched the turn for an opt-out. Its keys are dropped, and so are the keys of a side request of a session
-// with an opt-out.
+// handleUnoffered decides the opt-out of a turn that the recorder did not get. After a failed step, the turn counts as
+// opted out, because nothing searched the turn for an opt-out. Then its keys are dropped. The keys of a side request
+// are dropped if its session has an opt-out.
 func (t *turn) handleUnoffered() {
 	if !t.query.Learn || t.phase >= phaseOffered {
 		return
@@ -306,7 +307,7 @@ func (t *turn) handleUnoffered() {
 	t.p.opts.Store.ReleaseKeys(t.w.id, keep)
 }
 
-// abandonUnoffered has no effect after an offer.
+// abandonUnoffered ends the admission of a turn that was not offered to the recorder.
 func (t *turn) abandonUnoffered() {
 	if t.draft != nil {
 		t.p.opts.Store.Abandon(t.draft.start)
@@ -328,7 +329,7 @@ func (t *turn) findCommands() []writ.Command {
 	return found
 }
 
-// queueCommands drops the commands of a turn that opted out.
+// queueCommands queues the /lesson commands of the reply, unless the turn opted out.
 func (t *turn) queueCommands() {
 	if len(t.reply.commands) == 0 {
 		return

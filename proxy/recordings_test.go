@@ -20,7 +20,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// The recorded content is invented, in the format of each agent.
+// A recordedRequest has the format of a real agent, with invented content.
 type recordedRequest struct {
 	// Kind is main (the list extends the previous one), edited (the list was edited before its new part), replaced (a
 	// compaction), delta (new items only), or side.
@@ -128,7 +128,7 @@ func (r *replayer) replay(t *testing.T, all []recordedRequest) {
 	f.stop()
 }
 
-// Stored verdicts are the errors among the tool results of an exchange.
+// The stored verdicts say which tool results of an exchange are errors.
 func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {
@@ -188,7 +188,7 @@ func (r *replayer) storedExchanges(t *testing.T) (all [][]sample.Exchange) {
 	return all
 }
 
-// Results without a stored verdict are classified.
+// buildSamples classifies the results without a stored verdict.
 func buildSamples(list []sample.Exchange) []sample.Sample {
 	return sample.Build(sample.Session{Tenant: "default", ID: "x", Exchanges: list, IsFailure: func(tool, args, text string, isError int8) bool {
 		return detect.Classify(tool, args, text, isError).Outcome == detect.Error

@@ -20,7 +20,7 @@ import (
 // Handler answers requests to precept's own paths, and forwards all others to an upstream.
 func (p *Proxy) Handler() http.Handler { return p.front(p.router()) }
 
-// router forwards requests to all other paths.
+// router returns the router: precept answers its own paths, and forwards requests to all other paths.
 func (p *Proxy) router() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true

@@ -17,7 +17,7 @@ import (
 	"precept/internal/wire"
 )
 
-// hiRequest is valid on every API.
+// hiRequest is a body that every API accepts.
 const hiRequest = `{"messages":[{"role":"user","content":"hi"}],"input":"hi"}`
 
 func newRoutedFixture(t *testing.T, ups map[string]*upstream, flags map[string]string) *fixture {
@@ -34,7 +34,8 @@ func newRoutedFixture(t *testing.T, ups map[string]*upstream, flags map[string]s
 	return newFixture(t, last, "", nil, all)
 }
 
-// The names are joined by "+". The map before holds the earlier numbers of requests.
+// newlyUsedUpstreams returns the names of the upstreams that got a request, joined by "+". The map before holds the
+// earlier numbers of requests.
 func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string {
 	var names []string
 	for name, up := range ups {
@@ -46,7 +47,7 @@ func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string 
 	return strings.Join(names, "+")
 }
 
-// The Messages API and its clients use anthropic, all others openai.
+// Requests to the Messages API and from its clients go to anthropic, and all others to openai.
 func TestDefaultRoutesFollowTheDialect(t *testing.T) {
 	ups := map[string]*upstream{"openai": newUpstream(t, nil), "anthropic": newUpstream(t, nil)}
 	f := newRoutedFixture(t, ups, nil)
@@ -123,7 +124,7 @@ func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 	}
 }
 
-// The spellings are addresses of this host.
+// hostSpellings returns spellings of this host's addresses.
 func hostSpellings(port string) []string {
 	var out []string
 	for _, h := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.1.nip.io", "x@127.0.0.1"} {
@@ -132,7 +133,7 @@ func hostSpellings(port string) []string {
 	return out
 }
 
-// Headers, query, body, path and redirects have no effect.
+// Headers, query, body, path and redirects have no effect on the address.
 func TestClientCannotChooseUpstreamAddress(t *testing.T) {
 	var connections atomic.Int64
 	internal := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -194,7 +195,6 @@ func rawRequest(t *testing.T, base, line, host string) {
 	_, _ = io.Copy(io.Discard, bufio.NewReader(c))
 }
 
-// Subpaths and a prefix such as /p/agent=x do not matter.
 func TestErrorsUseTheFormatOfTheRequestedAPI(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	unresponsive := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})

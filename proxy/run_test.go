@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// The requests are counted in n.
+// countingModel returns a model that counts its requests in n.
 func countingModel(n *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*n++
@@ -42,7 +42,8 @@ func (c *agentConversation) addCall(n int, args, output string) {
 		obj{"role": "tool", "tool_call_id": id, "content": output})
 }
 
-// A unit is a run, or a named session with its sub-agents. waitForUnit returns a copy of its record.
+// waitForUnit waits until a unit (a run, or a named session with its sub-agents) has the given number of members, and
+// returns a copy of the unit's record.
 func waitForUnit(t *testing.T, f *fixture, id session.ID, members int) *session.Record {
 	t.Helper()
 	var rec *session.Record
@@ -59,7 +60,7 @@ func waitForUnit(t *testing.T, f *fixture, id session.ID, members int) *session.
 	return rec
 }
 
-// The sub-agent keeps its own session after a restart. Side requests under the name are recognized.
+// The sub-agent keeps its own session after a restart. Side requests under the parent's name are recognized.
 func TestSubAgentWithSessionNameOfParentSharesUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, countingModel(&n))
@@ -119,7 +120,6 @@ func TestSubAgentWithSessionNameOfParentSharesUnit(t *testing.T) {
 	}
 }
 
-// No name reaches the upstream or a reply.
 func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
@@ -174,7 +174,7 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 	}
 }
 
-// Two runs stay separate for equal names, for a continued conversation and for a retry.
+// Two runs stay separate for equal session names, for a continued conversation and for a retry.
 func TestRunsDoNotShareSessions(t *testing.T) {
 	n, fail := 0, true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -222,7 +222,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 	waitForUnit(t, f, session.RunID("default", "c"), 1)
 }
 
-// Otherwise, the run has the picks of the members that did not opt out.
+// If some members did not opt out, the stored run has the picks of these members.
 func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	dir := t.TempDir()
@@ -259,7 +259,7 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	}
 }
 
-// The upstream accepts the request without lessons. The other members still get lessons.
+// The upstream accepts only the request without lessons. The other members still get lessons.
 func TestRefusedRequestOfMemberMarksRunAsRefused(t *testing.T) {
 	strict := true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -283,7 +283,6 @@ func TestRefusedRequestOfMemberMarksRunAsRefused(t *testing.T) {
 	}
 }
 
-// Each lesson is either injected or withheld for all agents and sub-agents of a run.
 func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -298,11 +297,11 @@ func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
 	f := newFixture(t, up, "", newBook(t, lessons...), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	outcomes := map[string]map[string]bool{} // "given" or "withheld"
+	outcomes := map[string]map[string]bool{} // each outcome is "given" or "withheld"
 	for g := range 12 {
 		all.Go(func() {
 			h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {fmt.Sprint("run-", g%2)}}
-			if g%3 > 0 { // sub-agents of one named session
+			if g%3 > 0 { // these agents are sub-agents of one named session
 				h.Set("Precept-Session", "lead")
 			}
 			c := &agentConversation{system: fmt.Sprint("You are agent ", g), tools: []string{fmt.Sprint("tool", g)}}

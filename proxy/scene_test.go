@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// scene records the request at the upstream.
+// scene sends requests through a proxy, and records the last request at the upstream.
 type scene struct {
 	*fixture
 	t       *testing.T
@@ -63,7 +63,7 @@ func (s *scene) ask(reply string, list []obj, members ...obj) []string {
 	return out
 }
 
-// The parameters are pairs of an id and arguments.
+// callReply returns a reply with tool calls, given as pairs of an id and arguments.
 func callReply(idsAndArgs ...string) string {
 	var list []obj
 	for i := 0; i+1 < len(idsAndArgs); i += 2 {
@@ -115,7 +115,8 @@ func (s *scene) checkPrefix(name string, previous, current []string) {
 	}
 }
 
-// The last message of the client is the start of the answer. In the next turn, the client may join both parts.
+// The last message of the client is the start of the answer. In the next turn, the client may join this start and the
+// reply.
 func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 	for _, merged := range []bool{true, false} {
 		t.Run(fmt.Sprint("merged ", merged), func(t *testing.T) {
@@ -138,7 +139,7 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 	}
 }
 
-// A tool call and its result follow the task.
+// In the first request, a tool call and its result follow the task.
 func TestFirstRequestWithHistoryGetsBlockAtNewestItem(t *testing.T) {
 	s := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
 	list := []obj{newMessage("system", "S"), newMessage("user", "Shown before."), newMessage("assistant", "Yes."), newMessage("user", "Please mend the build"), callMessage("call_4a5b6c7d8e9fa0", `{"n":1}`), toolResult("call_4a5b6c7d8e9fa0", "a file")}
@@ -153,7 +154,7 @@ func TestFirstRequestWithHistoryGetsBlockAtNewestItem(t *testing.T) {
 		t.Errorf("second turn: session = %q, want %q", s.session, name)
 	}
 
-	// An example before the last user message is not matched.
+	// The user message in an example before the last user message is not matched.
 	exampleList := s.ask(chatReply("c3", "Fine."), []obj{newMessage("user", "Please mend the build"), newMessage("assistant", "I did."), newMessage("user", "Which day is it?")})
 	s.checkText("request with an example conversation", exampleList, "[one]")
 }

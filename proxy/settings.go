@@ -29,7 +29,7 @@ type settings struct {
 	hash           string                  // hash of the configuration, recorded with exchanges
 }
 
-// newSettings keeps the transport of an upstream that is also in old.
+// newSettings returns the settings of a configuration. An upstream that is also in old keeps its transport.
 func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, error) {
 	s := &settings{
 		cfg: c, transports: map[transportKey]*http.Transport{}, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
@@ -80,7 +80,8 @@ func (s *settings) setUpstreams(old *settings) error {
 	return nil
 }
 
-// target returns the upstream that the path form names, nil if not configured, or else the upstream of the API.
+// target returns the upstream that the path form names, or nil if it is not configured. If the path names none, target
+// returns the upstream of the API.
 func (s *settings) target(d wire.Dialect, named string) *target {
 	if named != "" {
 		return s.targets[named]

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The API appends repeated words to the conversation object, and keeps the lesson.
+// The provider's conversation object already contains the lesson, and the API appends the repeated words to it.
 func TestRepeatedMessageInConversationObjectKeepsSession(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: continue"), injectAll())
@@ -28,7 +28,6 @@ func TestRepeatedMessageInConversationObjectKeepsSession(t *testing.T) {
 	}
 }
 
-// An application may send one prompt_cache_key in all conversations.
 func TestConversationsWithSharedCacheKeyHaveSeparateSessions(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	dir, book := t.TempDir(), newBook(t, "one: mend the build")

@@ -12,14 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// The conversation that the side requests quote.
+// The side requests quote this conversation.
 const (
 	quotedTask   = "Please mend the failing parser test."
 	quotedResult = "--- FAIL: TestParse (0.00s) parse_test.go:12"
 	quotedAnswer = "The parser test passes now: a comma was missing, and \"go test\" is green."
 )
 
-// No request states its purpose in a phrase that precept knows.
+// sideRequests returns side requests that do not state their purpose in a phrase that precept knows.
 func sideRequests() map[string][]obj {
 	turns := []obj{{"role": "user", "content": quotedTask}, {"role": "assistant", "content": quotedAnswer}}
 	dumped, _ := json.Marshal(turns)
@@ -51,7 +51,8 @@ func sideRequests() map[string][]obj {
 	}
 }
 
-// sendConversation returns the session name of the first turn. With tools, the second turn must have the same session.
+// sendConversation returns the session name of the first turn. With tools, it also checks that the second turn has the
+// same session.
 func sendConversation(t *testing.T, f *fixture, key http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
@@ -76,7 +77,8 @@ func sendConversation(t *testing.T, f *fixture, key http.Header, tools bool) (na
 	return first
 }
 
-// newAnsweringUpstream replies to the task with a tool call, and to all else with text.
+// newAnsweringUpstream returns an upstream that replies to the task with a tool call, and to all other requests with
+// text.
 func newAnsweringUpstream(t *testing.T) *upstream {
 	t.Helper()
 	var n atomic.Int64
@@ -92,7 +94,6 @@ func newAnsweringUpstream(t *testing.T) *upstream {
 	return up
 }
 
-// Side requests start no session, and are counted.
 func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
 	for name, call := range sideRequests() {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +118,8 @@ func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// Frameworks ask for JSON or a call to store facts. A further side request may quote only the previous side reply.
+// Frameworks ask for JSON or for a call that stores facts. A further side request may quote only the reply to the
+// previous side request.
 func TestSideRequestsForJSONOrToolCallAreForwardedUnchanged(t *testing.T) {
 	buffer := "==== Human Message ====\n\n" + quotedTask + "\n\n==== Tool Message ====\n\n" + quotedResult + "\n\n===== Ai Message =====\n\n" + quotedAnswer
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
@@ -199,7 +201,7 @@ func TestSessionContinuesFromSummaryOfSideRequest(t *testing.T) {
 	}
 }
 
-// After the restart, side requests are recognized from the next turn on, even about earlier turns.
+// After the restart, precept recognizes side requests from the next turn on, even side requests about earlier turns.
 func TestSideRequestIsRecognizedAfterRestart(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"

@@ -10,8 +10,8 @@ import (
 //nolint:gochecknoglobals // immutable
 var bodyHeaders = [...]string{"Content-Digest", "Repr-Digest", "Digest", "Content-Md5"}
 
-// hasBodyDigest finds a digest or a signature. An upstream that checks one refuses a changed body, so the body is
-// forwarded unchanged.
+// hasBodyDigest reports whether the headers contain a digest or a signature of the body. An upstream that checks it
+// refuses a changed body, so the body is forwarded unchanged.
 func hasBodyDigest(h http.Header) bool {
 	for _, name := range bodyHeaders {
 		if _, ok := h[name]; ok {

@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// Even a comment keeps a stream open.
+// A comment line keeps a stream open, although it is no event.
 func TestIdleStreamIsCutAtLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, pieces = time.Minute, 6
@@ -41,7 +41,6 @@ func TestIdleStreamIsCutAtLimit(t *testing.T) {
 	})
 }
 
-// Nearly all turns have no pending answer to a /lesson command.
 func TestCollectWithoutPendingAnswersDoesNotAllocate(t *testing.T) {
 	m := mailbox{pending: &pendingReplies{}, ses: &store.Session{Record: &session.Record{}}}
 	if n := testing.AllocsPerRun(100, func() { m.collect(t.Context()) }); n != 0 {

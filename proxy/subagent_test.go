@@ -12,8 +12,8 @@ import (
 	"precept/internal/session"
 )
 
-// The task comes from a tool call of a live session. Two such calls, or an opt-out, leave the sub-agent without the
-// unit.
+// The task of the sub-agent is an argument of a tool call in an active session. If two sessions made such a call, or if
+// the session opted out, the sub-agent does not share the unit.
 func TestSubAgentSharesUnitOfCallingSession(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +46,7 @@ func TestSubAgentSharesUnitOfCallingSession(t *testing.T) {
 		t.Fatalf("session %q is not in memory", name)
 		return nil, ""
 	}
-	outcomes := map[string]int{} // number of callers by their injected and withheld lessons
+	outcomes := map[string]int{} // number of callers, by their injected and withheld lessons
 	for i := range 24 {
 		question := fmt.Sprintf("Find the parser that reads case %d and say where", i)
 		send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, question), nil)

@@ -64,7 +64,7 @@ func (t *turn) onFailure(h http.Header, status int) {
 	t.showSession(h)
 }
 
-// showSession lets the client send feedback on the session.
+// showSession adds the name of the session to the headers, so that the client can send feedback on the session.
 func (t *turn) showSession(h http.Header) {
 	if t.session.Session != nil || t.session.Side != "" {
 		h.Set("Precept-Session", t.session.Name)
@@ -94,7 +94,8 @@ func (t *turn) onBody(b []byte, err error) {
 	}
 }
 
-// chargeCopy cuts the copy beyond limits.capture_total_bytes, but the reader still finds the end of the reply.
+// chargeCopy charges the copy of the reply to limits.capture_total_bytes. Beyond the limit, the copy is cut, but the
+// reader still finds the end of the reply.
 func (t *turn) chargeCopy() {
 	r := &t.reply
 	n := int64(r.reader.MemoryBytes()) - r.copied
@@ -112,7 +113,7 @@ func (t *turn) chargeCopy() {
 }
 
 // release returns the request's buffers to the pool, after the headers have arrived or the request has failed. The
-// draft has its data already.
+// draft then has a copy of its data.
 func (t *turn) release() {
 	if !t.advanceTo(phaseReleased) {
 		return
@@ -153,8 +154,8 @@ func (t *turn) resolveReply() {
 	t.advanceTo(phaseResolved)
 }
 
-// end runs before the client sees the end of the response, because a retry may follow at once, and is recognised only
-// after the end of the first request.
+// end records the end of the request, before the client sees the end of the response: a retry may follow at once, and
+// is recognised only after the end of the first request.
 func (t *turn) end() {
 	if t.advanceTo(phaseEnded) && t.session.Session != nil {
 		if s := t.reply.status; s == http.StatusUnauthorized || s == http.StatusForbidden {

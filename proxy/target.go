@@ -35,7 +35,8 @@ func newTarget(name, raw string) (*target, error) {
 	for seg := range strings.SplitSeq(t.path, "/") {
 		t.versioned = t.versioned || isVersion(seg)
 	}
-	// The version of a gateway (/v1/ID/NAME/anthropic) is not that of the Messages API, which follows.
+	// In the path of a gateway (/v1/ID/NAME/anthropic), the version is the gateway's; the version of the Messages API
+	// follows.
 	t.versioned = t.versioned && !strings.HasSuffix(t.path, "/anthropic")
 	return t, nil
 }

@@ -16,7 +16,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// Further headers are pairs of a name and a value.
+// bearerHeader returns a header with a key, and with further headers given as pairs of a name and a value.
 func bearerHeader(key string, pairs ...string) http.Header {
 	h := http.Header{"Authorization": {"Bearer " + key}}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -31,7 +31,7 @@ func storedExchanges(t *testing.T, f *fixture, name string) map[string][]sample.
 	return storedExchangesIn(t, f, session.NamespaceSession, name)
 }
 
-// storedExchangesIn is for a name from a different source, such as the header of an agent.
+// storedExchangesIn works like storedExchanges, for a name from a different source, such as the header of an agent.
 func storedExchangesIn(t *testing.T, f *fixture, space session.Namespace, name string) map[string][]sample.Exchange {
 	t.Helper()
 	f.stop()
@@ -55,7 +55,8 @@ func storedExchangesIn(t *testing.T, f *fixture, space session.Namespace, name s
 	return out
 }
 
-// The id of a call is the number of messages, so all clients get the same sequential ids, as from some model servers.
+// sequentialCallsModel uses the number of messages as the id of a call, so all clients get the same sequential ids, as
+// from some model servers.
 func sequentialCallsModel(w http.ResponseWriter, r *http.Request) {
 	var b struct{ Messages []json.RawMessage }
 	_ = json.NewDecoder(r.Body).Decode(&b)
@@ -110,7 +111,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 		t.Errorf("two requests have the same id %s", secondResponse.Header.Get("Precept-Request-Id"))
 	}
 
-	requestID := res.Header.Get("Precept-Request-Id") // see sequentialCallsModel
+	requestID := res.Header.Get("Precept-Request-Id")
 	for _, subject := range []string{`"session_id":"build"`, `"request_id":"` + requestID + `"`, `"response_id":"chatcmpl-6"`} {
 		for key, want := range map[string]string{"k-one": "joined", "k-three": "parked"} {
 			if status := postApproval(t, f, bearerHeader(key), subject); status != want {
@@ -140,7 +141,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	checkNotOnDisk(t, f, "k-one", "k-two", "k-three")
 }
 
-// postApproval identifies the session by the JSON member subject, such as "session_id":"build".
+// postApproval posts an approval of the session that the JSON member subject names, such as "session_id":"build".
 func postApproval(t *testing.T, f *fixture, h http.Header, subject string) string {
 	t.Helper()
 	res, body := f.send(t, "POST", "/v1/feedback", h, `{`+subject+`,"source":"user","type":"approval"}`)
@@ -151,7 +152,8 @@ func postApproval(t *testing.T, f *fixture, h http.Header, subject string) strin
 	return a.Status
 }
 
-// Fifty tenants use the same names, call ids and texts, except for a canary.
+// Fifty tenants use the same names, call ids and texts. Only the canary, a text in the messages, is different for each
+// tenant.
 func TestConcurrentTenantsDoNotMix(t *testing.T) {
 	up := newUpstream(t, sequentialCallsModel)
 	f := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
@@ -206,7 +208,7 @@ func TestConcurrentTenantsDoNotMix(t *testing.T) {
 	}
 }
 
-// A goroutine must not call t.Fatal, so converse returns an error.
+// converse returns an error, because a goroutine must not call t.Fatal.
 func converse(t *testing.T, f *fixture, c *http.Client, h http.Header, a *agent, turns int) error {
 	t.Helper()
 	session := ""

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// textAgent writes calls and results as text, without tools in the request.
+// textAgent is an agent that writes calls and results as text, without tools in the request.
 type textAgent struct {
 	name   string
 	task   string
@@ -17,7 +17,7 @@ type textAgent struct {
 	list   func(task string, answers, results []string) []obj // all messages of a rewritten list
 }
 
-// The same call fails in steps 0, 2 and 3, and step 1 has a different call.
+// textAgents returns agents whose steps 0, 2 and 3 fail with the same call. Step 1 has a different call.
 func textAgents() []textAgent {
 	part := func(role, text string) obj {
 		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
@@ -34,7 +34,8 @@ func textAgents() []textAgent {
 		}
 		return "make shop"
 	}
-	// A command has the format ask, and its result the format result. In step 1, passed replaces failed.
+	// newAgent returns an agent whose command has the format ask and whose result has the format result. In step 1, the
+	// text passed replaces the text failed.
 	newAgent := func(name, ask, result, failed, passed string) textAgent {
 		return textAgent{
 			name: name, task: "Please mend the build",
@@ -138,7 +139,7 @@ func textAgents() []textAgent {
 	}
 }
 
-// Each list extends the previous one, unless the agent rewrites its list.
+// Each list extends the previous list, unless the agent rewrites its list.
 func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	for _, a := range textAgents() {
 		t.Run(a.name, func(t *testing.T) {
@@ -176,7 +177,7 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	}
 }
 
-// dspy's ReAct writes all earlier steps into one message.
+// The ReAct agent of dspy writes all earlier steps into one message.
 func TestBlocksKeepTheirPositionsInTrajectory(t *testing.T) {
 	s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 	const tail = "\n\nRespond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`, and then ending with the marker for `[[ ## completed ## ]]`."
@@ -212,7 +213,8 @@ func TestBlocksKeepTheirPositionsInTrajectory(t *testing.T) {
 	}
 }
 
-// The oldest agents send one growing message from a template. Lessons and warnings are at the top of the observations.
+// The oldest agents send one growing message from a template. Lessons and warnings are at the top of the observations,
+// the results in this message.
 func TestScratchpadAgentHasOneSession(t *testing.T) {
 	templates := map[string]func(steps []string) string{
 		"ReAct": func(steps []string) string {

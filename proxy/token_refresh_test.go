@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// The signature is invented. Tokens with different issue times share only the issuer and the subject.
+// jwt returns a token with an invented signature. Tokens with different issue times share only the issuer and the
+// subject.
 func jwt(issuer, subject string, issued int) string {
 	part := func(v any) string { b, _ := json.Marshal(v); return base64.RawURLEncoding.EncodeToString(b) }
 	return part(obj{"alg": "RS256", "kid": fmt.Sprint("k", issued)}) + "." +
@@ -28,7 +29,7 @@ func parseMessages(t *testing.T, body []byte) []json.RawMessage {
 	return v.Messages
 }
 
-// Forty agents without a session header change their token. Lessons keep their positions.
+// Forty agents without a session header change their token during the conversation. Lessons keep their positions.
 func TestRefreshedTokenKeepsSession(t *testing.T) {
 	const conversations, turns, refresh = 40, 5, 3
 	opaque := func(owner, issued int) string { return fmt.Sprintf("ya29.a0AfH6SM-%d-%d", owner, issued) }
@@ -38,7 +39,7 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer  http.HandlerFunc
 		tenancy string
-		shared  bool // one token for all agents
+		shared  bool // all agents share one token
 		token   func(owner, issued int) string
 	}{
 		"opaque tokens, random call ids":                      {callingModel(), "single", false, opaque},
@@ -132,7 +133,6 @@ func TestAnswerTextIdentifiesSessionOnlyForSameCredential(t *testing.T) {
 	}
 }
 
-// The first token has expired.
 func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 	up := newUpstream(t, nil)
 	var refused atomic.Int64
@@ -163,7 +163,7 @@ func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 	}
 }
 
-// The id belongs to a call, an item or a response.
+// The id in the reply is the id of a call, an item or a response.
 func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 	input := `{"type":"message","role":"user","content":"Fix it."}`
 	for name, tc := range map[string]struct {
@@ -203,7 +203,7 @@ func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 	}
 }
 
-// The tenant of an opaque key is determined by its bytes.
+// For a key that is not a token, all bytes determine the tenant.
 func TestTenantOfTokenIsIssuerAndSubject(t *testing.T) {
 	up := newUpstream(t, callingModel())
 	f := newFixture(t, up, "", nil, map[string]string{"tenancy": "by-credential"})

@@ -61,7 +61,7 @@ func TestUnmodifiedBodyIsForwardedByteForByte(t *testing.T) {
 	})
 }
 
-// The upstream may check a digest or a signature, which may also cover Accept-Encoding.
+// The upstream may check a digest or a signature of the body. A signature may also cover Accept-Encoding.
 func TestSignedBodyIsForwardedUnchanged(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":"alpha"}]}`
 	up := newUpstream(t, newModel(t))
@@ -219,7 +219,7 @@ func TestUpstreamStatusIsForwarded(t *testing.T) {
 	}
 }
 
-// A gzip request with a match is sent uncompressed.
+// precept forwards a gzip request with a match uncompressed.
 func TestCompressedBodiesAreForwarded(t *testing.T) {
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
@@ -343,7 +343,7 @@ func TestStreamCutByUpstreamIsCutForClient(t *testing.T) {
 	}
 }
 
-// The test hangs otherwise.
+// If the upstream request is not cancelled, the test hangs.
 func TestClientDisconnectCancelsUpstreamRequest(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		cancelled := make(chan struct{})
@@ -418,7 +418,7 @@ func TestExpectChunkedBodyAndTrailersAreForwarded(t *testing.T) {
 	}
 }
 
-// net/http refuses some trailers, and others are precept's.
+// net/http refuses some trailers, and others belong to precept.
 func TestForbiddenTrailersAreDropped(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
@@ -473,7 +473,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
-// Without the upstream, /v1/messages has errors in the format of the Messages API.
+// While the upstream is down, /v1/messages returns errors in the format of the Messages API.
 func TestLargeBodyWebsocketAndConnectAreRefused(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})

@@ -43,8 +43,8 @@ func newTransport(headerTimeout time.Duration) *http.Transport {
 }
 
 // upstreamConn counts the bytes that are read from an HTTP/1 connection, to find surplus bytes after a response.
-// net/http offers the connection to the next request before it looks for them, and a different client would get them as
-// its response. A response is surplus if no byte was read since the write of its request began.
+// net/http offers the connection to the next request before it looks for such bytes, and a different client would get
+// them as its response. A response is surplus if no byte was read since the write of its request began.
 type upstreamConn struct {
 	net.Conn
 	bytesRead        atomic.Int64
@@ -60,7 +60,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return &upstreamConn{Conn: c}, nil
 }
 
-// countedConn returns nil for HTTP/2, whose frames name their request.
+// countedConn returns the upstreamConn inside of c, or nil for HTTP/2, whose frames name their request.
 func countedConn(c net.Conn) *upstreamConn {
 	if t, ok := c.(*tls.Conn); ok {
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
@@ -91,10 +91,10 @@ func (c *upstreamConn) hasAnswer() bool {
 	return asked >= 0 && c.bytesRead.Load() > asked
 }
 
-// attempts counts net/http's attempts to send one request. Several may read the body at the same time, even after
-// RoundTrip has returned.
+// attempts counts net/http's attempts to send one request. Several attempts may read the body at the same time, even
+// after RoundTrip has returned.
 type attempts struct {
-	unfinished atomic.Int32 // may still read the body
+	unfinished atomic.Int32 // attempts that may still read the body
 	bodies     []*payload   // returned to the pool when no attempt may read them
 	pool       *pool
 	hasBodies  atomic.Bool

@@ -74,7 +74,8 @@ func parseSettings(t *testing.T, upstream string, extraFlags ...string) *configs
 	return cfg
 }
 
-// Idle connections close at once, others after their last request, and HTTP/2 connections at their idle limit.
+// A reload closes idle connections at once, other connections after their last request, and HTTP/2 connections at their
+// idle limit.
 func TestReloadClosesUnneededConnections(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -167,5 +168,5 @@ func TestTLSHandshakeTimeoutNamesHandshake(t *testing.T) {
 	}
 }
 
-// The default upstreams of the vendors have other transports.
+// transport returns the transport of the test's upstream. The default upstreams of the vendors have other transports.
 func (f *fixture) transport() *http.Transport { return f.Transport("127.0.0.1:") }

@@ -45,7 +45,7 @@ const (
 	phaseOffered               // the recorder has got or refused the turn
 )
 
-// advanceTo returns false if the turn has already reached that phase.
+// advanceTo moves the turn to a phase. It returns false if the turn has already reached that phase.
 func (t *turn) advanceTo(next phase) bool {
 	if t.phase >= next {
 		return false

@@ -52,7 +52,6 @@ func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 	}
 }
 
-// Side requests are not turns, so no exchange is stored.
 func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 	user := func(text string) obj { return obj{"role": "user", "content": text} }
 	tools := func(names ...string) []obj {
@@ -102,7 +101,6 @@ func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// The request is for a title or a commit message.
 func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	flags := injectAll()
@@ -130,7 +128,7 @@ func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
 	}
 }
 
-// The upstream gets the same bytes, a loop is counted once, and each turn has one exchange.
+// The upstream gets the same bytes in each try, a loop is counted once, and each turn has one complete exchange.
 func TestRetryBelongsToSameTurn(t *testing.T) {
 	for name, failingReply := range map[string]http.HandlerFunc{
 		"429": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
@@ -152,7 +150,7 @@ func TestRetryBelongsToSameTurn(t *testing.T) {
 	}
 }
 
-// Each turn has two failing tries.
+// sendWithRetries sends three turns, each with two failing tries before the successful one.
 func sendWithRetries(t *testing.T, failingReply http.HandlerFunc, named bool) {
 	t.Helper()
 	var failing atomic.Bool
@@ -216,7 +214,7 @@ func sendWithRetries(t *testing.T, failingReply http.HandlerFunc, named bool) {
 	}
 }
 
-// If the upstream refuses both, the client gets the refusal.
+// If the upstream refuses the retry as well, the client gets the refusal.
 func TestRefusedRequestIsRetriedWithoutLessons(t *testing.T) {
 	for _, status := range []int{400, 413, 422} {
 		for _, api := range []string{"chat", "responses", "messages"} {

@@ -37,7 +37,7 @@ func (p *Proxy) UnsupportedRequests() int64 {
 	return p.unsupported.count
 }
 
-// isAuxiliary finds endpoints without a conversation, such as embeddings.
+// isAuxiliary reports whether a path is an endpoint without a conversation, such as embeddings.
 func isAuxiliary(path string) bool {
 	for segment := range strings.SplitSeq(path, "/") {
 		switch segment {

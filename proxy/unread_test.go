@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// Inspected requests and embeddings do not count.
 func TestRequestsToUnsupportedAPIAreCounted(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
 	f.chat(t, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)

@@ -39,8 +39,8 @@ func sendBytes(t *testing.T, base, method, bytes string) clientReply {
 	return readReply(bufio.NewReader(c), method)
 }
 
-// Where ReverseProxy changes a request, the client's bytes are expected.
-func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
+// Where ReverseProxy changes a request, the test expects the client's bytes.
+func TestUnusualRequestsMatchReverseProxy(t *testing.T) {
 	up := newRawUpstream(t, false, echoRequest)
 	preceptURL, plainURL := startProxy(t, up.url), startPlainProxy(t, up.url)
 	hi := fmt.Sprintf(chatRequestFormat, 1)
@@ -48,8 +48,8 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		head string // request line without HTTP/1.1, and headers
 		body string
-		want string // request line, if not ReverseProxy's
-		part string // part of the status and the body, if not ReverseProxy's
+		want string // expected request line; "": that of ReverseProxy
+		part string // expected part of the status and the body; "": as with ReverseProxy
 	}{
 		"repeated slashes":        {head: "GET /v1/files//models///x/"},
 		"escaped slash":           {head: "GET /v1/files/a%2fb%2F..%2Fc"},

@@ -15,7 +15,8 @@ import (
 
 const eventStreamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
-// If want is empty, the response must be that of Go's ReverseProxy. Otherwise its status and body begin with want.
+// unusualResponses holds responses of the upstream. If want is empty, the proxy's response must be that of Go's
+// ReverseProxy. Otherwise its status and body begin with want.
 var unusualResponses = map[string]struct{ wire, want string }{ //nolint:gochecknoglobals // a table
 	"Content-Length":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
 	"chunked":                       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
@@ -79,7 +80,7 @@ var unusualResponses = map[string]struct{ wire, want string }{ //nolint:gocheckn
 	"surplus after chunks":          {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 }
 
-func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
+func TestUnusualUpstreamsMatchReverseProxy(t *testing.T) {
 	requestLines := map[string]string{"chat": "POST /v1/chat/completions HTTP/1.1", "models": "GET /v1/models HTTP/1.1", "old": "POST /v1/chat/completions HTTP/1.0"}
 	for name, k := range unusualResponses {
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +104,7 @@ func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 	}
 }
 
-// checkSameReply compares with the plain proxy if want is empty.
+// checkSameReply compares a reply with the text want, or with the plain proxy's reply if want is empty.
 func checkSameReply(t *testing.T, name, want string, got clientReply, sendPlain func() clientReply) {
 	t.Helper()
 	if want != "" {
@@ -130,7 +131,7 @@ func checkSameReply(t *testing.T, name, want string, got clientReply, sendPlain 
 	}
 }
 
-func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
+func TestUnusualHTTP2UpstreamsMatchReverseProxy(t *testing.T) {
 	flush := func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 	for name, handler := range map[string]http.HandlerFunc{
 		"plain":            func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") },
@@ -187,7 +188,7 @@ func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 	}
 }
 
-// A request on a connection with such bytes may fail, often on machines with many cores.
+// A request on a connection with surplus bytes may fail, and often fails on machines with many cores.
 func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRawUpstream(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
@@ -218,7 +219,7 @@ func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 	}
 }
 
-// The upstream may have read the request.
+// The proxy must not repeat such a request, because the upstream may have read it.
 func TestRequestOnBrokenConnectionIsSentOnce(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRawUpstream(t, secure, func(n int, c net.Conn, r *http.Request) bool {

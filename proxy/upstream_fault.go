@@ -61,11 +61,11 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 
 // hop is the upstream, or the proxy before it, in an error message.
 type hop struct {
-	name    string // and host, without a credential
+	name    string // name and host, without a credential
 	setting string // key or variable with the address
 }
 
-// hops returns nil for via if there is no proxy.
+// hops returns the upstream, and the proxy before it or nil.
 func (t *target) hops() (up hop, via *hop) {
 	up = hop{"the upstream " + t.name + " (" + t.base.Host + ")", "upstreams." + t.name + ".url"}
 	if t.name == "default" {
@@ -131,7 +131,7 @@ func (e *refusedTunnel) failureAnswer(t *target, via *hop) (int, string) {
 	return status, strings.TrimSpace(fmt.Sprintf("%s refused the connection to %s with status %d %s", via.name, host, e.status, http.StatusText(e.status))) + "; " + remedy
 }
 
-// noTunnel answers for a proxy that accepted the connection and sent no usable response to CONNECT.
+// noTunnel returns the answer for a proxy that accepted the connection and sent no usable response to CONNECT.
 func (h *hop) noTunnel(err error) (int, string) {
 	if isTimeout(err) {
 		return http.StatusGatewayTimeout, h.name + " did not answer CONNECT; check " + h.setting
@@ -142,7 +142,7 @@ func (h *hop) noTunnel(err error) (int, string) {
 	return http.StatusBadGateway, h.name + " did not answer CONNECT with HTTP; check that " + h.setting + " names the port of a proxy"
 }
 
-// dialFailure answers for a hop to which no connection can be opened.
+// dialFailure returns the answer for a hop to which no connection can be opened.
 func dialFailure(h *hop, err error) (int, string) {
 	var dns *net.DNSError
 	isErrno := func(numbers ...syscall.Errno) bool {
@@ -183,7 +183,7 @@ func dialFailure(h *hop, err error) (int, string) {
 	return answer(http.StatusBadGateway, "the connection failed", "check "+h.setting)
 }
 
-// tlsFailure returns "" for an error outside of the TLS handshake.
+// tlsFailure returns the fact and the remedy of a failed TLS handshake, or "" for an error outside of the handshake.
 func tlsFailure(err error, h *hop) (fact, remedy string) {
 	var verify *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
@@ -239,7 +239,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// endReason returns only the kind of the error, which may quote the upstream.
+// endReason returns why a stream ended. It does not quote the error, which may contain text of the upstream.
 func endReason(err error, clientLeft bool) string {
 	var op *net.OpError
 	switch {
@@ -337,7 +337,7 @@ func (l *outageLog) logFailure(log *slog.Logger, t *target, now time.Time, statu
 	log.Warn("requests to the upstream fail", l.appendSuppressed(args)...)
 }
 
-// logRecovery only counts an outage without a warning.
+// logRecovery logs that the upstream answers again. An outage without a warning is only counted.
 func (l *outageLog) logRecovery(log func() *slog.Logger, t *target, clock func() time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"precept/proxy/hooks"
 )
 
-// The warning has the number of failures. Three failures in a row are a new outage.
+// The warning contains the number of failures. After a recovery, three failures in a row are a new outage.
 func TestFailingUpstreamIsLoggedOncePerMinute(t *testing.T) {
 	up, err := newTarget("default", "http://user:secret@127.0.0.1:9/v1")
 	if err != nil {
@@ -44,17 +44,17 @@ func TestFailingUpstreamIsLoggedOncePerMinute(t *testing.T) {
 	for range 3 {
 		up.outages.logFailure(log, up, now, 502, "connection refused")
 	}
-	checkLog(`level=WARN msg="requests to the upstream fail".*failed=22 `) // three failures in a row
+	checkLog(`level=WARN msg="requests to the upstream fail".*failed=22 `) // these are three failures in a row
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 429)
 	checkLog() // a 429 does not end the outage
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 200)
 	checkLog(`level=INFO msg="the upstream answers again".*failed=23 `)
 	now = now.Add(time.Minute)
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 529)
-	checkLog(`level=WARN msg="requests to the upstream fail".* status=529 failed=1 `) // a new outage
+	checkLog(`level=WARN msg="requests to the upstream fail".* status=529 failed=1 `) // this is a new outage
 }
 
-// checkLines empties the log.
+// checkLines compares the lines of the log with patterns, and empties the log.
 func checkLines(t *testing.T, log *bytes.Buffer, want ...string) {
 	t.Helper()
 	got := strings.Split(strings.TrimSpace(log.String()), "\n")
@@ -69,7 +69,7 @@ func checkLines(t *testing.T, log *bytes.Buffer, want ...string) {
 	}
 }
 
-// Of many outages in a minute, five are logged, and the next line counts the rest.
+// If a minute has more than five outages, five are logged, and the next line has the number of the others.
 func TestStartAndEndOfEachOutageAreLogged(t *testing.T) {
 	up, err := newTarget("default", "http://127.0.0.1:9/v1")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// The warning quotes a call with a secret and an e-mail address.
+// The warning quotes a call that contains a secret and an e-mail address.
 func TestStoredLoopWarningIsRedacted(t *testing.T) {
 	const secret, email = "sk-" + "proj-abcdEFGH1234ijklMNOP5678qrstUVWX9012yzAB", "jane.doe@corp.example"
 	up := newUpstream(t, callingModel())

@@ -10,7 +10,7 @@ import (
 
 // A work item is a commit, a branch or a pull request in a tool result.
 
-// sendCommandTurns sends two turns. The second has the command and its result.
+// sendCommandTurns sends two turns. The second turn contains the command and its result.
 func (f *fixture) sendCommandTurns(t *testing.T, header http.Header, command, result string) {
 	t.Helper()
 	a := newAgent("Please fix the build of " + header.Get("Precept-Session"))
@@ -19,7 +19,7 @@ func (f *fixture) sendCommandTurns(t *testing.T, header http.Header, command, re
 	f.chat(t, header, a.body())
 }
 
-// Further headers are pairs of a name and a value.
+// sessionHeader returns a header with a session name, and with further headers given as pairs of a name and a value.
 func sessionHeader(session string, pairs ...string) http.Header {
 	h := http.Header{"Precept-Session": {session}}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -37,7 +37,7 @@ type feedbackResponse struct {
 	Error          struct{ Message string }
 }
 
-// postScore identifies the rated session or work item by the JSON member subject.
+// postScore posts a score for the session or the work item that the JSON member subject names.
 func (f *fixture) postScore(t *testing.T, header http.Header, subject string) (got feedbackResponse) {
 	t.Helper()
 	res, body := f.send(t, "POST", "/v1/feedback", header, `{`+subject+`,"source":"system","type":"score","score":1}`)
@@ -50,7 +50,6 @@ func (f *fixture) postScore(t *testing.T, header http.Header, subject string) (g
 
 const commitHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
-// All spellings of a commit, a branch or a pull request count.
 func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	f.sendCommandTurns(t, sessionHeader("a"), "git commit -am x && git push && gh pr create --fill",
@@ -93,7 +92,7 @@ func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 	}
 }
 
-// Feedback joins the newest twenty sessions of the item, or their run once.
+// Feedback joins the newest twenty sessions of the item. If the sessions belong to a run, feedback joins the run once.
 func TestFeedbackOnWorkItemIsJoinedToNewestSessionsAndRuns(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	for i := range 24 {

@@ -81,7 +81,7 @@ func (a adminClient) do(ctx context.Context, method, path string, body []byte, r
 	return read(io.LimitReader(res.Body, maxResponse))
 }
 
-// sendRequest bypasses the proxy that the environment configures.
+// sendRequest sends a request to the server. It bypasses the proxy that the environment configures.
 func sendRequest(
 	ctx context.Context, method, address, token string, body []byte,
 ) (*http.Response, error) {

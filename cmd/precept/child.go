@@ -73,7 +73,7 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a file descriptor fits into an int
 }
 
-// startFailureCode returns the exit code of shells.
+// startFailureCode returns the exit code that shells use for a program that cannot be started.
 func startFailureCode(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 		return exitNotFound

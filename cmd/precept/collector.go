@@ -20,7 +20,7 @@ type collectorBounds struct {
 	maxSlack  uint64 // maximum growth in bytes of a medium heap
 }
 
-// serverBounds also serves commands that do not call keepHeapSmall.
+// serverBounds returns the bounds for a server, and for commands that do not call keepHeapSmall.
 func serverBounds() collectorBounds { return collectorBounds{250, 25, 68 << 20, 20 << 20} }
 
 // readerBounds returns the bounds for a command that reads a long file into memory. The file has no pointers, so a

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// GOGC in the environment takes precedence.
+// If the environment sets GOGC, precept does not change GOGC.
 func TestGOGCFollowsLiveHeap(t *testing.T) {
 	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
@@ -35,7 +35,7 @@ func readGOGC() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// collectUntil collects garbage until accept returns true. want describes the expected value in the failure message.
+// collectUntil collects garbage until accept returns true. want describes the accepted value in the failure message.
 func collectUntil(t *testing.T, want string, accept func(percent uint64) bool) uint64 {
 	t.Helper()
 	for range 6000 {

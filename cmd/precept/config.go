@@ -31,7 +31,7 @@ type configFlags struct {
 
 const projectFile = "precept.yaml"
 
-// flagValue accepts every text, because configs.Parse checks all keys together.
+// flagValue is the value of a flag. It accepts every text, because configs.Parse checks all keys together.
 type flagValue struct {
 	key    *configs.KeyInfo
 	values map[string]string
@@ -65,7 +65,7 @@ func (inv *invocation) withConfig(c *cobra.Command, helpKeys []string, run func(
 	return c
 }
 
-// withBank is withConfig for a command on the configured bank.
+// withBank works like withConfig, for a command on the configured bank.
 func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		b, closeBank, err := inv.tools.OpenBank(cfg)
@@ -119,13 +119,14 @@ func bankKeys() []string { return []string{"lessons", "store.url"} }
 
 func storeKeys() []string { return []string{"data_dir", "store.url"} }
 
-// path looks at --config, PRECEPT_CONFIG and the working directory, in this order. An empty --config selects no file.
+// path returns the path of the configuration file: from --config, PRECEPT_CONFIG or the working directory, in this
+// order. An empty --config selects no file.
 func (f *configFlags) path(inv *invocation) string {
 	path, _ := f.findFile(inv)
 	return path
 }
 
-// findFile also reports whether the path is the default, precept.yaml in the working directory.
+// findFile returns path, and reports in found whether the file is precept.yaml in the working directory, the default.
 func (f *configFlags) findFile(inv *invocation) (path string, found bool) {
 	if f.command.Flags().Changed("config") {
 		return f.file, false
@@ -148,8 +149,8 @@ func (f *configFlags) announce(inv *invocation) {
 	}
 }
 
-// source ignores faults of keys that only a server needs if offline is true. A file that was found in the working
-// directory must be trusted, at the start and at each reload.
+// source returns the source of the configuration. If offline is true, it ignores faults of keys that only a server
+// needs. A file that was found in the working directory must be trusted, at the start and at each reload.
 func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 	path, found := f.findFile(inv)
 	return &server.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
@@ -331,7 +332,7 @@ func (f *configFlags) dataDir(inv *invocation, configured string) (dir, reason s
 	return configured, ""
 }
 
-// isDataLocationSet is also true for a configuration file, which may set the keys.
+// isDataLocationSet reports whether a flag, a variable or a configuration file may set the location of the data.
 func (f *configFlags) isDataLocationSet(inv *invocation) bool {
 	return f.path(inv) != "" || f.isDataKeySet(inv)
 }
@@ -349,7 +350,7 @@ func loadError(err error) error {
 	return misuse(err)
 }
 
-// loadForServer also checks the configured files without which a server does not start.
+// loadForServer loads the configuration, and checks the configured files without which a server does not start.
 func loadForServer(source *server.Source) (*configs.Config, error) {
 	c, err := source.Load()
 	if err != nil {

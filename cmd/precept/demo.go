@@ -26,7 +26,7 @@ const (
 	demoPollInterval = 250 * time.Millisecond  // interval between two reads of the progress of the agents
 	demoCloseAfter   = time.Second             // reward.close_after of the demo's server
 	demoSettleTime   = 2500 * time.Millisecond // time in which the last sessions close and their rewards are counted
-	demoSettleLimit  = time.Minute             // the same on a busy machine
+	demoSettleLimit  = time.Minute             // the same time on a busy machine
 )
 
 // demoFlags are the flags of `precept demo`.

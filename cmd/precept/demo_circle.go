@@ -124,7 +124,7 @@ type bookings struct {
 	Succeeded int64 `json:"succeeded"`
 }
 
-// waitForLesson returns an error after lessonTimeout.
+// waitForLesson waits until the lesson is distilled. After lessonTimeout, it returns an error.
 func (c *circle) waitForLesson(ctx context.Context) (*lesson.Lesson, error) {
 	deadline := c.invocation.tools.Now().Add(lessonTimeout)
 	for c.invocation.tools.Now().Before(deadline) {

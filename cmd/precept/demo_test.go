@@ -54,7 +54,7 @@ func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 	}
 }
 
-// One row is as advice, the other as a caution.
+// A lesson that was first presented as advice and then as a caution has one row for each presentation.
 func TestDemoCircleExplainsTwoRowsOfOneLesson(t *testing.T) {
 	active := report.Row{Slug: demo.CircleHarm, State: "active", Caution: true, Verdict: report.LikelyHarms}
 	earlier := active

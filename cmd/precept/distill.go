@@ -267,7 +267,8 @@ func signalContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 }
 
-// openDistiller may run at the same time as a server, because only one distiller at a time has the claim to a tenant.
+// openDistiller opens a distiller. A server may run at the same time, because only one distiller at a time has the
+// claim to a tenant.
 func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config, optOut func() *sample.OptOut, dryRun bool) (*server.Distiller, func(), error) {
 	if err := checkStoreExists(cfg); err != nil {
 		return nil, nil, err

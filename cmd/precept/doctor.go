@@ -140,9 +140,9 @@ func (d *diagnosis) failedChecks() (names []string) {
 	return names
 }
 
-// diagnose also requests /readyz from the running server. A server that cannot write its data directory has no
-// run.json; diagnose then uses the key listen. Another server may use this address, so the response counts only if the
-// server says that it stores nothing.
+// diagnose checks the data directory and the store, and requests /readyz from the running server. A server that cannot
+// write its data directory has no run.json; diagnose then uses the key listen. Another server may use this address, so
+// the response counts only if the server says that it stores nothing.
 func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{SetAside: deadLetters{Latest: []deadLetter{}}}
 	if running, err := server.ReadRunFile(cfg.DataDir); err == nil {

@@ -14,8 +14,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// startFeedbackServer responds with the status codes in order, and then repeats the last one. stop returns the ids of
-// the received feedback.
+// startFeedbackServer starts a server that responds with the status codes in order, and then repeats the last one. stop
+// returns the ids of the received feedback.
 func startFeedbackServer(t *testing.T, codes ...int) (base string, stop func() (ids []string)) {
 	t.Helper()
 	var got []string
@@ -36,7 +36,6 @@ func startFeedbackServer(t *testing.T, codes ...int) (base string, stop func() (
 	}
 }
 
-// The id stays the same, and one message is printed.
 func TestPostFeedbackRetriesWhileServerIsUnavailable(t *testing.T) {
 	t.Parallel()
 	base, stop := startFeedbackServer(t, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusAccepted)

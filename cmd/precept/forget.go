@@ -139,7 +139,8 @@ func forgetOffline(
 	return n, errors.Join(err, s.stop())
 }
 
-// forgetOnline asks the running server, because its memory and outbox hold data that is not in the store yet.
+// forgetOnline asks the running server to delete the data, because the server's memory and outbox hold data that is not
+// in the store yet.
 func forgetOnline(
 	ctx context.Context, cfg *configs.Config, f *forgetFlags,
 ) (int, error) {

@@ -75,7 +75,7 @@ func TestExamplesInHelpAreAccepted(t *testing.T) {
 	}
 }
 
-// splitWords splits at spaces outside of double quotes.
+// splitWords splits a line at spaces outside of double quotes.
 func splitWords(line string) (words []string) {
 	for i, part := range strings.Split(strings.TrimSpace(line), `"`) {
 		if i%2 == 1 {

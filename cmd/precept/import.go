@@ -27,8 +27,8 @@ type importFlags struct {
 	asJSON        bool
 }
 
-// importFunc imports the transcripts in r. at is the time of the imported exchanges and samples. done is called after
-// each transcript.
+// importFunc imports the transcripts in r. at is the time of the imported exchanges and samples. The function calls
+// done after each transcript.
 type importFunc func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportResult, error)
 
 func (inv *invocation) importCommand() *cobra.Command {

@@ -226,7 +226,7 @@ func addDirectoryRemedy(err error) error {
 	return err
 }
 
-// createFile returns an error for an existing file, which stays unchanged.
+// createFile creates a file. If the file exists, createFile leaves it unchanged and returns an error.
 func createFile(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a file of the user's project, without secrets
 	if errors.Is(err, fs.ErrExist) {

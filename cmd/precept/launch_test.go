@@ -12,7 +12,7 @@ import (
 	"precept/configs"
 )
 
-// agentProcess returns the process that precept run would start, with the given files in the home directory, which must
+// agentProcess returns the launch of a command, with the given files in the home directory. It checks that the files do
 // not change.
 func agentProcess(t *testing.T, command string, files map[string]string) (*launch, *bytes.Buffer) {
 	t.Helper()
@@ -49,7 +49,7 @@ const (
 	upstreamURL = agentURL + ",upstream=mine"                              // base URL for the upstream mine
 )
 
-func TestPointSetsAddressesForAnyAgent(t *testing.T) {
+func TestLaunchSetsAddressesForAnyAgent(t *testing.T) {
 	p, _ := agentProcess(t, "python3 my_agent.py --fast", nil)
 	for name, want := range map[string]string{
 		"OPENAI_BASE_URL": agentURL + "/v1", "OPENAI_API_BASE": agentURL + "/v1", "COPILOT_PROVIDER_BASE_URL": agentURL + "/v1",
@@ -61,8 +61,8 @@ func TestPointSetsAddressesForAnyAgent(t *testing.T) {
 	}
 }
 
-// If only the run is set, PRECEPT_SESSION is also the run.
-func TestPointSeparatesRunAndSession(t *testing.T) {
+// If only the run is set, PRECEPT_SESSION has the name of the run.
+func TestLaunchSeparatesRunAndSession(t *testing.T) {
 	for _, tc := range []struct{ run, session, base, sessionVariable string }{
 		{"ci/7", "", "http://h/p/agent=a,run=ci%2F7", "ci/7"},
 		{"r", "s,1", "http://h/p/agent=a,run=r,session=s%2C1", "s,1"},
@@ -78,7 +78,7 @@ func TestPointSeparatesRunAndSession(t *testing.T) {
 	}
 }
 
-func TestPointSetsCodexProvider(t *testing.T) {
+func TestLaunchSetsCodexProvider(t *testing.T) {
 	p, _ := agentProcess(t, "codex exec x", nil)
 	if got, want := strings.Join(p.args, " "), `codex -c openai_base_url="`+agentURL+`/v1" exec x`; got != want {
 		t.Errorf("got command %q, want %q", got, want)
@@ -93,7 +93,7 @@ func TestPointSetsCodexProvider(t *testing.T) {
 	}
 }
 
-func TestPointSetsOpencodeProviders(t *testing.T) {
+func TestLaunchSetsOpencodeProviders(t *testing.T) {
 	p, notes := agentProcess(t, "opencode run x", map[string]string{
 		".config/opencode/opencode.jsonc": "// mine\n{\"provider\": {\"my.own\": {\"options\": {\"baseURL\": \"http://model.test/v1\"}}, /* x */ \"far\": {\"options\": {\"baseURL\": \"http://elsewhere.test\"}},}}",
 	})
@@ -111,7 +111,7 @@ func TestPointSetsOpencodeProviders(t *testing.T) {
 	}
 }
 
-func TestPointSetsPiProviders(t *testing.T) {
+func TestLaunchSetsPiProviders(t *testing.T) {
 	p, _ := agentProcess(t, "/usr/bin/pi -p x", map[string]string{
 		".pi/agent/models.json": `{"providers": {"m": {"baseUrl": "http://model.test", "big": 12345678901234567890}}}`,
 		".pi/agent/auth.json":   `{}`,
@@ -126,7 +126,7 @@ func TestPointSetsPiProviders(t *testing.T) {
 	}
 }
 
-func TestPointSetsContinueAndQwenProviders(t *testing.T) {
+func TestLaunchSetsContinueAndQwenProviders(t *testing.T) {
 	p, _ := agentProcess(t, "cn -p x", map[string]string{".continue/config.yaml": "models:\n  - name: a\n    apiBase: http://model.test/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"})
 	at := slices.Index(p.args, "--config")
 	if at != 1 {

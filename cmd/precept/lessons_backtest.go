@@ -139,7 +139,7 @@ func (inv *invocation) runBacktest(ctx context.Context, cfg *configs.Config, les
 		if err != nil || s == nil {
 			return err
 		}
-		if !s.Rewarded { // of an open or imported session the feedback counts as the reward
+		if !s.Rewarded { // an open or imported session has no reward, so its feedback counts
 			entries, err := e.Feedback(ctx, r.Tenant, r.ID)
 			if err != nil {
 				return err

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 )
 
-// writeJSON indents, because people also read the output of --json.
+// writeJSON writes v as indented JSON, because people also read the output of --json.
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -54,7 +54,7 @@ func outputWidth(out io.Writer) int {
 	return width
 }
 
-// terminalWidth returns 80 if out is not a terminal.
+// terminalWidth returns the width of a terminal, or 80 if out is not a terminal.
 func terminalWidth(out io.Writer) (width int, isTTY bool) {
 	const defaultWidth, minWidth = 80, 40
 	f, ok := out.(*os.File)
@@ -99,7 +99,7 @@ func wrapHelp(stdout io.Writer, root *cobra.Command) {
 	})
 }
 
-// wrapText keeps indented lines, which are examples.
+// wrapText wraps a text, and keeps indented lines, which are examples.
 func wrapText(text string, columns int) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -162,7 +162,8 @@ func printWrapped(out io.Writer, columns int, format string, args ...any) {
 	fmt.Fprintln(out, strings.Join(foldSentence(fmt.Sprintf(format, args...), columns), "\n"))
 }
 
-// foldSentence indents the lines after the first. A longer word, such as a path, is not broken.
+// foldSentence breaks a sentence into lines, and indents the lines after the first. A word that is longer than a line,
+// such as a path, is not broken.
 func foldSentence(text string, columns int) []string {
 	var lines []string
 	for word := range strings.SplitSeq(text, " ") {

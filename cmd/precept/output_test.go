@@ -8,7 +8,6 @@ import (
 	"precept/distill"
 )
 
-// A cell that is too wide for its row is printed below the row.
 func TestTableAndWrappedTextFitColumns(t *testing.T) {
 	rows := [][]string{
 		{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"},
@@ -47,13 +46,12 @@ func TestTableAndWrappedTextFitColumns(t *testing.T) {
 	}
 }
 
-// A path stays in one piece.
-func TestFoldedDoesNotSplitWords(t *testing.T) {
+func TestFoldSentenceDoesNotSplitWords(t *testing.T) {
 	path := "/tmp/" + strings.Repeat("x", 40) + "/precept.yaml:1:"
 	for columns := 20; columns < 80; columns++ {
 		lines := foldSentence("fault: "+path+" bandit.epsilon is out of bounds", columns)
 		if text := strings.Join(lines, "\n"); !strings.Contains(text, path) || len(lines) < 2 {
-			t.Errorf("folded at %d columns = %q, want several lines with the path in one of them", columns, lines)
+			t.Errorf("sentence folded at %d columns = %q, want several lines with the path in one of them", columns, lines)
 		}
 	}
 }

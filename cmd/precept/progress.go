@@ -21,7 +21,7 @@ type progress struct {
 	width                 int
 }
 
-// newProgress returns nil if console is not a terminal.
+// newProgress returns a progress, or nil if console is not a terminal.
 func newProgress(console io.Writer, tools server.Tools, unit string, total int64) *progress {
 	if !isTerminal(console) {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A shorter line overwrites a longer one completely.
+// A shorter line overwrites a longer line completely.
 func TestProgressIsWrittenEvery200Milliseconds(t *testing.T) {
 	var out strings.Builder
 	at := time.Unix(0, 0)

@@ -52,7 +52,7 @@ func (inv *invocation) readyCommand() *cobra.Command {
 	})
 }
 
-// askReady puts the error of a failed request into Message.
+// askReady requests /readyz, and puts the error of a failed request into Message.
 func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	r := readiness{URL: dataListenerURL(cfg) + "/readyz"}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)

@@ -91,8 +91,8 @@ func readEntry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) err
 	return nil
 }
 
-// recordEntry prints an error and returns nil if the entry could be written neither to the ledger nor to the trace
-// file.
+// recordEntry writes an entry to the ledger, or else to the trace file. If both writes fail, recordEntry prints an
+// error and returns nil.
 func recordEntry(
 	ctx context.Context, out, console io.Writer, l *ledger.Ledger, e ledger.Entry, asJSON bool,
 ) error {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The error does not hint that the token may be wrong.
+// The error does not suggest that the token is wrong.
 func TestRefusalOfViewerTokenHasServerReason(t *testing.T) {
 	t.Parallel()
 	const why = "a viewer's token cannot change anything; use an operator's token"

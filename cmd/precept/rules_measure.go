@@ -208,7 +208,7 @@ func (f *measureFlags) skipReason(s *rules.Section, r *rules.RegisteredSection, 
 	return ""
 }
 
-// chooseSections returns the outermost sections if no name is given.
+// chooseSections returns the named sections, or the outermost sections if no name is given.
 func chooseSections(file string, all []rules.Section, names []string) (indices []int, err error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s has no sections: a section is a heading with its content, or a bullet at the left margin", file)

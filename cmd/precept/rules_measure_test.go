@@ -33,7 +33,7 @@ func openSections(t *testing.T) (storage *server.RegistryStorage, register func(
 	}
 }
 
-// A section of a different file with the same name is refused.
+// If a different file has a section with the same name, its section is refused.
 func TestMeasureDisplacesOnlyEarlierVersionInSameFile(t *testing.T) {
 	_, register := openSections(t)
 	edited := strings.Replace(measuredFile, "tabs", "blanks", 1)
@@ -64,7 +64,7 @@ func TestMeasureOfFinishedSectionRequiresPicks(t *testing.T) {
 	}
 }
 
-// A section with a prohibition ("never") needs force.
+// A section with a prohibition ("never") is removed only with force.
 func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 	const text = "# Shop\n\n## Style\n\nUse tabs.\n\n## Keys\n\nNever print a key.\n\n## Tests\n\nRun the tests.\n"
 	var rep report.Report
@@ -97,7 +97,7 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 	}
 }
 
-// The clock of the registering machine is two hours ahead.
+// The clock of the machine that registers the section is two hours ahead.
 func TestMeasurementInRedisBeginsAtRedisTime(t *testing.T) {
 	tools := &server.Tools{Now: time.Now}
 	storage, closeStorage, err := tools.OpenRegistry(&configs.Config{Lessons: storetest.StartRedis(t).URL()})
@@ -111,6 +111,6 @@ func TestMeasurementInRedisBeginsAtRedisTime(t *testing.T) {
 		t.Fatalf("register = %+v, %v, want one registered section", answer, err)
 	}
 	if start := answer.Registered[0].Began; time.Until(start).Abs() > time.Minute {
-		t.Errorf("got Began = %v, want the time of Redis, within a minute of %v", start, time.Now())
+		t.Errorf("got start %v, want the time of Redis, within a minute of %v", start, time.Now())
 	}
 }

@@ -205,7 +205,8 @@ func removalRule(r *report.Row, margin float64) (rule, reason string) {
 	return "", "unproven (" + formatEffect(r) + ")"
 }
 
-// intervalOf prefers the interval of a planned trial, which is narrower because its number of sessions is fixed.
+// intervalOf returns the effect and its interval. It prefers the interval of a planned trial, which is narrower because
+// its number of sessions is fixed.
 func intervalOf(r *report.Row) (effect, lo, hi *float64) {
 	for i := range slices.Backward(r.PlannedTrials) {
 		if l := &r.PlannedTrials[i]; l.Evaluated && l.Outcome == "" && l.Effect != nil {
@@ -237,7 +238,7 @@ func (j *removalDecision) evidence() string {
 	return fmt.Sprintf("%s; saves %d tokens in each request of a session", text, tokens)
 }
 
-// cutSections also cuts headings that would have no content left.
+// cutSections removes sections from a text, and headings that would have no content left.
 func cutSections(text string, cuts []rules.Span) string {
 	for i := range cuts { // also cut the blank lines after each section
 		for cuts[i].End < len(text) && (text[cuts[i].End] == '\n' || text[cuts[i].End] == '\r') {
@@ -344,9 +345,10 @@ const (
 var (
 	// listItem matches the start of a nested list, or of the next paragraph of a bullet.
 	listItem = regexp.MustCompile(`\n\s*\n|\n\s*(?:[-*+]|\d{1,9}[.)])\s`)
-	// sentenceEnd has a capital letter, because an abbreviation such as "e.g." would end the sentence.
+	// sentenceEnd requires a capital letter, because an abbreviation such as "e.g." does not end a sentence.
 	sentenceEnd = regexp.MustCompile(`[.!?]\s+\p{Lu}`)
-	// clauseEnd is no condition (unless, if, except), without which a sentence has a different meaning.
+	// clauseEnd omits words for conditions (unless, if, except): without its condition, a sentence has a different
+	// meaning.
 	clauseEnd = regexp.MustCompile(`; |: | [-–—] | \(| because | so that | since `)
 )
 

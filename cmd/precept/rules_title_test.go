@@ -7,7 +7,7 @@ import (
 	"precept/inject/rules"
 )
 
-// The section's own name has at most eight words.
+// If no phrase is short enough, the title is the section's name.
 func TestTitleOfLessonFromBulletIsCompletePhrase(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

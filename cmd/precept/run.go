@@ -156,7 +156,8 @@ func agentError(code int, err error) error {
 	return &codedError{code: code, err: fmt.Errorf("the agent cannot be run: %w", err)}
 }
 
-// newLaunch generates a name for the run if neither --run nor --session is given.
+// newLaunch returns the launch of the command. If neither --run nor --session is given, newLaunch generates a name for
+// the run.
 func (inv *invocation) newLaunch(
 	cfg *configs.Config, f *runFlags, base string, args []string,
 ) (*launch, error) {

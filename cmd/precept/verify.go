@@ -119,7 +119,8 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyResul
 	return v, nil
 }
 
-// recordFailures only prints its errors, because the exit code of precept is that of the command.
+// recordFailures records the failures of the command. It only prints its errors, because the exit code of precept is
+// that of the command.
 func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, intent string, v *verifyResult) {
 	entries := make([]ledger.Entry, 0, len(v.Failures))
 	for i := range v.Failures {

@@ -61,7 +61,7 @@ func (inv *invocation) watchCommand() *cobra.Command {
 	})
 }
 
-// repeat ends when step is done or fails, or when the user presses Ctrl-C.
+// repeat calls step until step is done or fails, or until the user presses Ctrl-C.
 func repeat(
 	ctx context.Context, interval time.Duration, step func(context.Context) (done bool, err error),
 ) error {
@@ -125,7 +125,7 @@ func (w *watcher) poll(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// reportWait prints the reason once. With --once, the reason is an error.
+// reportWait prints the reason for waiting once. With --once, the reason is an error.
 func (w *watcher) reportWait(reason string) (done bool, err error) {
 	if w.flags.once {
 		return true, errors.New(reason + "; omit --once to wait")

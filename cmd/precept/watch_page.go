@@ -129,7 +129,7 @@ func (p pageStyle) entry(e *store.Entry) []string {
 	return p.withLabel(colour, label, p.truncate(e, text))
 }
 
-// truncate adds lines that say how much is omitted.
+// truncate cuts a long text, and adds lines that say how much is omitted.
 func (p pageStyle) truncate(e *store.Entry, text string) string {
 	maxLines := maxShownLines
 	if e.Kind == sample.MessageSystem {

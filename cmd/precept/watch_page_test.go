@@ -10,7 +10,6 @@ import (
 	"precept/store"
 )
 
-// The output has no control characters.
 func TestWatchPageFitsColumns(t *testing.T) {
 	turn := store.TurnItem{Turn: 7, Outcome: sample.Failed, Loops: 1, Input: 12, Entries: []store.Entry{
 		{Kind: sample.EventUser, Text: strings.Repeat("日本語のとても長い文章 ", 20) + "\x1b]0;owned\x07\u202eevil"},

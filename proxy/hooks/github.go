@@ -74,7 +74,7 @@ type githubCheck struct {
 	} `json:"pull_requests"`
 }
 
-// parseGitHub returns in ignored why precept uses no event.
+// parseGitHub returns the events of a delivery. If precept uses no event, ignored has the reason.
 func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, err error) {
 	if bytes.HasPrefix(body, []byte("payload=")) { // content type application/x-www-form-urlencoded
 		form, err := url.ParseQuery(string(body))
@@ -119,7 +119,8 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " does not show the outcome of work", nil
 }
 
-// closedEvents returns a second event for a pull request that a merged one reverts.
+// closedEvents returns the event of a closed pull request. If a merged pull request reverts another one, a second event
+// rates the reverted one.
 func (p *githubPayload) closedEvents() []Event {
 	pr, repository := &p.PullRequest, p.Repository.FullName
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(pr.ClosedAt, pr.UpdatedAt)}

@@ -41,7 +41,7 @@ type gitlabProject struct {
 	DefaultBranch string `json:"default_branch"`
 }
 
-// parseGitLab returns in ignored why precept uses no event.
+// parseGitLab returns the events of a delivery. If precept uses no event, ignored has the reason.
 func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, err error) {
 	var p gitlabPayload
 	var head struct {
@@ -67,7 +67,8 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+head.Kind) + " does not show the outcome of work", nil
 }
 
-// mergeRequestEvents returns a second event for a merge request that a merged one reverts.
+// mergeRequestEvents returns the event of a merge request. If a merged merge request reverts another one, a second
+// event rates the reverted one.
 func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 	o, repository := &p.Object, p.Project.Path
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(o.UpdatedAt)}

@@ -56,7 +56,7 @@ type Event struct {
 	At        time.Time // as the service states it; zero if unknown
 }
 
-// ID returns the same id for a repetition of the event.
+// ID returns the id of the event. A repetition of the event has the same id.
 func (e *Event) ID(service Service) string {
 	h := sha256.New()
 	parts := []string{string(service), string(e.Outcome), e.Repository, e.Check, e.At.UTC().Format(time.RFC3339Nano)}
@@ -110,7 +110,7 @@ func IsSigned(service Service, h http.Header, body []byte, secret string, now ti
 	return subtle.ConstantTimeCompare(given[:], want[:]) == 1
 }
 
-// isSignedByGitLab needs one valid signature in the form of standardwebhooks.com.
+// isSignedByGitLab reports whether one of the signatures, in the form of standardwebhooks.com, is valid.
 func isSignedByGitLab(h http.Header, signatures string, body []byte, secret string, now time.Time) bool {
 	at, err := strconv.ParseInt(h.Get("Webhook-Timestamp"), 10, 64)
 	if err != nil || now.Sub(time.Unix(at, 0)).Abs() > maxAge {
@@ -140,7 +140,7 @@ func digest(key, text []byte) []byte {
 	return m.Sum(nil)
 }
 
-// DeliveryID returns the id of a delivery, also of a repetition, "" for none.
+// DeliveryID returns the id of a delivery, or "". A repetition has the same id.
 func DeliveryID(h http.Header) string {
 	for _, name := range [...]string{"X-GitHub-Delivery", "Webhook-Id", "Idempotency-Key", "X-Gitlab-Event-UUID"} {
 		if id := h.Get(name); id != "" {
@@ -159,7 +159,7 @@ func Parse(service Service, h http.Header, body []byte) (events []Event, ignored
 	return parseGitLab(h, body)
 }
 
-// validRefs calls the functions of commitRef, branchRef and requestRef.
+// validRefs returns the valid references among the results of commitRef, branchRef and requestRef.
 func validRefs(refs ...func() (work.Ref, bool)) (list []work.Ref) {
 	for _, f := range refs {
 		if ref, ok := f(); ok {
@@ -173,7 +173,8 @@ func commitRef(hash, repository string) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) { return work.CommitRef(hash, work.CleanPath(repository)) }
 }
 
-// branchRef refuses the default branch, because many sessions work on it.
+// branchRef returns a function that makes a reference to a branch. It refuses the default branch, because many sessions
+// work on it.
 func branchRef(name, defaultName, repository string) func() (work.Ref, bool) {
 	return func() (work.Ref, bool) {
 		ref, ok := work.BranchRef(name, work.CleanPath(repository))
@@ -187,7 +188,7 @@ func requestRef(repository string, number int) func() (work.Ref, bool) {
 	}
 }
 
-// subjects drops empty groups.
+// subjects returns the groups that are not empty.
 func subjects(groups ...[]work.Ref) (list [][]work.Ref) {
 	for _, g := range groups {
 		if len(g) > 0 {
@@ -220,7 +221,7 @@ func revertsOfPush(ref, defaultBranch, repository string, commits []pushedCommit
 	return nil, "the push reverts nothing", nil
 }
 
-// revertsOf returns at most maxReverts events.
+// revertsOf returns an event for each commit that the messages revert, at most maxReverts.
 func revertsOf(messages []string, repository string, at time.Time) (events []Event) {
 	for _, message := range messages {
 		if !strings.HasPrefix(message, "Revert ") {

@@ -46,7 +46,6 @@ func describe(events []hooks.Event) string {
 	return strings.Join(lines, "\n")
 }
 
-// The event refers to the pull request, its last commit and its branch.
 func ExampleParse() {
 	body, _ := os.ReadFile("testdata/github_pull_request_merged.json")
 	events, _, _ := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"pull_request"}}, body)
@@ -63,7 +62,7 @@ func TestParseReturnsEventsOfPayload(t *testing.T) {
 	merged, check := payload(t, "github_pull_request_merged.json"), payload(t, "github_check_run.json")
 	request, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
 	replace := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
-	// The pull request, the commit and the branch are in one group or in three groups.
+	// In oneGroup and threeGroups, the pull request, the commit and the branch form one group or three groups.
 	const oneGroup = "; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@acme/shop"
 	const separateGroups = "; commit " + commitHash + "@acme/shop; pull_request 12@acme/shop; branch fix/x@acme/shop"
 	for name, tc := range map[string]struct {
@@ -157,7 +156,7 @@ func TestParseReturnsEventsOfPayload(t *testing.T) {
 	}
 }
 
-// The messages are sorted from the oldest to the newest.
+// pushEvent returns a push with the given commit messages, the oldest first.
 func pushEvent(messages ...string) []byte {
 	var commits []map[string]string
 	for _, message := range messages {
@@ -169,7 +168,7 @@ func pushEvent(messages ...string) []byte {
 	return body
 }
 
-// The hash may be in quotes or brackets, text may follow, and the revert of a merge names a second commit.
+// The hash may be in quotes or brackets, text may follow the hash, and the revert of a merge names a second commit.
 func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 	const found = "reverted 0; commit " + commitHash + "@acme/shop"
 	for text, want := range map[string]string{
@@ -194,7 +193,7 @@ func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 	}
 }
 
-// At most 20 reverts are read, but any number of commits may precede one.
+// At most 20 reverts are read, but any number of other commits may precede a revert.
 func TestParseLimitsRevertsOfPush(t *testing.T) {
 	const revert = "Revert \"Fix the door\"\n\nThis reverts commit " + commitHash + "."
 	for _, tc := range []struct{ others, reverts, want int }{{200, 1, 1}, {0, 20, 20}, {30, 21, 20}} {
@@ -212,7 +211,7 @@ func hmacSum(key, text string) []byte {
 	return m.Sum(nil)
 }
 
-// From GitLab, the secret itself is valid as a token, and a signature must be recent.
+// For GitLab, the secret itself is valid as a token, and a signature must be recent.
 func TestIsSignedVerifiesSignatureOrToken(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	const body, secret = `{"a":1}`, "It's a Secret to Everybody"

@@ -121,7 +121,8 @@ func (r *Result) ChangeUnit(change func(unit *session.Record)) {
 	change(r.Unit.Record)
 }
 
-// isFoundByEcho is false for a named session, because echo keys would only use memory.
+// isFoundByEcho reports whether the session is found by echo keys. A named session is not, because its echo keys would
+// only use memory.
 func (r *Result) isFoundByEcho() bool {
 	m := r.Thread.Method
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
@@ -235,7 +236,7 @@ func (r *Resolver) RecordEnd(res *Result, complete bool) {
 	r.threads.RecordEnd(res.Thread, complete, r.now())
 }
 
-// echoes returns nil if no content of the turn may be stored.
+// echoes returns the echoes of a turn's keys, or nil if no content of the turn may be stored.
 func echoes(q *Query, id session.ID, now time.Time, keys []session.EchoKey) []session.Echo {
 	if !q.Learn || len(keys) == 0 {
 		return nil

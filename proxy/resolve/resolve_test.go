@@ -179,7 +179,7 @@ func TestSessionsOfRunShareRandomizationUnit(t *testing.T) {
 		t.Errorf("unit = %+v, want a run with 2 members", unit)
 	}
 	if !slices.ContainsFunc(second.EchoKeys, func(e session.Echo) bool { return e.Key == session.RunEchoKey("default", "ci-1") }) {
-		t.Errorf("second session: Noted = %v, want the key of the run among them", second.EchoKeys)
+		t.Errorf("second session: EchoKeys = %v, want the key of the run among them", second.EchoKeys)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestUnreachableStoreExcludesSession(t *testing.T) {
 	c.store.unreachable = true
 	res := c.sendTurn(firstRequest, firstAnswer, "Precept-Session", "mine")
 	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.StartedOffline || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("unreachable store: Excluded = %v, Provisional = %v, reasons = %v; want true, true, [%v]", res.Session.Record.Assignment.Excluded, res.Session.Record.State.StartedOffline, res.Excluded, label.ExcludedLate)
+		t.Errorf("unreachable store: Excluded = %v, StartedOffline = %v, reasons = %v; want true, true, [%v]", res.Session.Record.Assignment.Excluded, res.Session.Record.State.StartedOffline, res.Excluded, label.ExcludedLate)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestFailedEchoLookupExcludesSession(t *testing.T) {
 	c.store.unreachable = true
 	res := c.sendTurn(secondRequest, "done")
 	if !res.IsNew || !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("unreachable store: New = %v, Excluded = %v, reasons = %v; want true, true, [%v]", res.IsNew, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
+		t.Errorf("unreachable store: IsNew = %v, Excluded = %v, reasons = %v; want true, true, [%v]", res.IsNew, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
 	}
 	if next := c.sendTurn(firstRequest, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
 		t.Errorf("first request, which needs no lookup: Excluded = %v, reasons = %v, want no exclusion", next.Session.Record.Assignment.Excluded, next.Excluded)
@@ -286,7 +286,7 @@ func TestSessionChangedByAnotherReplicaIsReadAgain(t *testing.T) {
 	before := c.store.refreshCount
 	res := c.sendTurn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+firstAnswer+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
 	if c.store.refreshCount == before || !res.MayHaveMoved {
-		t.Errorf("session was read %d times, Moved = %v, want at least once, true", c.store.refreshCount-before, res.MayHaveMoved)
+		t.Errorf("session was read %d times, MayHaveMoved = %v, want at least once, true", c.store.refreshCount-before, res.MayHaveMoved)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 		c.store.full = true
 		_, res := c.resolveChat(firstRequest, headers...)
 		if res.Session != nil || res.Unit != nil || res.IsNew || res.Side != "" || res.Name == "" || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedBusy}) {
-			t.Errorf("%s: session = %v, unit = %v, New = %v, Side = %q, name = %q, reasons = %v; want only a name and [%v]", name, res.Session, res.Unit, res.IsNew, res.Side, res.Name, res.Excluded, label.ExcludedBusy)
+			t.Errorf("%s: session = %v, unit = %v, IsNew = %v, Side = %q, name = %q, reasons = %v; want only a name and [%v]", name, res.Session, res.Unit, res.IsNew, res.Side, res.Name, res.Excluded, label.ExcludedBusy)
 		}
 		if n := c.store.pinCount(); n != pins || old.Unit.Record.Unit.Members != members {
 			t.Errorf("%s: after the request: %d pins, %d members of the run, want %d and %d as before", name, n, old.Unit.Record.Unit.Members, pins, members)
@@ -312,7 +312,7 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 		}
 		c.store.full = false
 		if res = c.sendTurn(firstRequest, firstAnswer, headers...); res.Session == nil || !res.IsNew {
-			t.Errorf("%s: with room in memory: session = %v, New = %v, want a new session", name, res.Session, res.IsNew)
+			t.Errorf("%s: with room in memory: session = %v, IsNew = %v, want a new session", name, res.Session, res.IsNew)
 		}
 	}
 }
@@ -333,7 +333,6 @@ func TestPanicLeavesNoPin(t *testing.T) {
 	}
 }
 
-// The session and its unit are pinned once.
 func TestResultPinsSessionAndUnit(t *testing.T) {
 	c := newClient(t)
 	res := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "ci-1")

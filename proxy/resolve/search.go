@@ -184,7 +184,8 @@ func (s *search) begin() bool {
 	return true
 }
 
-// passWithoutSession is for a full memory, and for an unknown session under KnownOnly.
+// passWithoutSession lets the request pass without a session, because memory is full, or because an unknown session may
+// not begin (KnownOnly).
 func (s *search) passWithoutSession() {
 	res := s.res
 	if res.Session != nil {
@@ -199,7 +200,8 @@ func (s *search) passWithoutSession() {
 	s.r.threads.RecordEnd(res.Thread, true, s.startedAt)
 }
 
-// isSide finds requests for a title, a summary or a compaction, and quotations of a current conversation.
+// isSide reports whether the request is a side request: for a title, a summary or a compaction, or with a quotation of
+// a current conversation.
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.res, s.res.Thread.Method
 	if !s.uncertain && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // no name in the request
@@ -215,9 +217,9 @@ func (s *search) isSide(rec *session.Record) bool {
 	return res.QuotesSession
 }
 
-// excludeTwins removes sessions with equal histories from the experiment, because the lessons of one may have reached a
-// different one. They still get lessons. Closed sessions are already counted, a name identifies its session, and the
-// sessions of a run share their random choices, so all of these stay.
+// excludeTwins removes sessions with equal histories from the experiment, because the lessons of one session may have
+// reached a different one. The sessions still get lessons. Closed sessions are already counted, a name identifies its
+// session, and the sessions of a run share their random choices, so all of these stay.
 func (s *search) excludeTwins() {
 	for _, id := range s.res.Thread.EqualSessions {
 		ses := s.r.store.AcquireInMemory(id)
@@ -236,7 +238,8 @@ func (s *search) excludeTwins() {
 	}
 }
 
-// exclusion returns "" for none. With uncertain, the store may have an earlier record.
+// exclusion returns the reason to exclude a new session, or "". If uncertain is true, the store may have an earlier
+// record.
 func (s *search) exclusion(uncertain bool) label.Reason {
 	switch {
 	case uncertain:
@@ -247,7 +250,8 @@ func (s *search) exclusion(uncertain bool) label.Reason {
 	return ""
 }
 
-// exclude counts the reason for the metric. The caller locks a shared record.
+// exclude excludes a record from the experiment, and counts the reason for the metric. The caller locks a shared
+// record.
 func (s *search) exclude(rec *session.Record, why label.Reason) {
 	rec.Assignment.Exclude(trial.ExclusionReason(why))
 	s.res.Excluded = append(s.res.Excluded, why)
@@ -266,14 +270,14 @@ func (s *search) addKeys(id session.ID, keys ...session.EchoKey) {
 
 func (s *search) releaseParent() { s.releaseUnlessUnit(s.parent) }
 
-// releaseUnlessUnit keeps a session that the result pins as the unit.
+// releaseUnlessUnit releases a session, unless the result pins the session as the unit.
 func (s *search) releaseUnlessUnit(ses *store.Session) {
 	if ses != nil && ses != s.res.Unit {
 		s.r.store.Release(ses, store.Unchanged)
 	}
 }
 
-// abandon also ends the request at the threader.
+// abandon releases all pinned sessions, and ends the request at the threader.
 func (s *search) abandon() {
 	for _, ses := range []*store.Session{s.res.Session, s.res.Unit} {
 		if ses != nil {

@@ -10,9 +10,9 @@ import (
 )
 
 // A session may share the random choices of its unit, which is the record of a run, or of the parent session of a
-// sub-agent. A sub-agent sends the name of its parent session, or was started by a tool call of it.
+// sub-agent. A sub-agent sends the name of its parent session, or a tool call of the parent session started it.
 
-// joinUnit returns false if memory has no room for the unit.
+// joinUnit pins the unit of a known session. It returns false if memory has no room for the unit.
 func (s *search) joinUnit() bool {
 	member := s.res.Session.Record.MemberNow()
 	switch {
@@ -26,7 +26,7 @@ func (s *search) joinUnit() bool {
 	}
 }
 
-// joinNew returns false if memory has no room for the unit.
+// joinNew finds the unit of a new session. It returns false if memory has no room for the unit.
 func (s *search) joinNew(rec *session.Record) bool {
 	parent := s.parent
 	if parent == nil {
@@ -77,7 +77,8 @@ func (s *search) callingSession(rec *session.Record) *store.Session {
 	return nil
 }
 
-// pinUnlessOptedOut refuses an opted-out session as a unit, because its row would have to name its members.
+// pinUnlessOptedOut pins a session. It refuses an opted-out session as a unit, because its row would have to name its
+// members.
 func (s *search) pinUnlessOptedOut(id session.ID) *store.Session {
 	ses := s.r.store.AcquireInMemory(id)
 	if ses == nil {
@@ -93,8 +94,8 @@ func (s *search) pinUnlessOptedOut(id session.ID) *store.Session {
 	return ses
 }
 
-// pinUnit adds a record if the backend has none, or excludes it from the experiment if the backend does not answer in
-// time. It returns false if memory has no room.
+// pinUnit pins the record of a unit. If the backend has no record, pinUnit adds one. If the backend does not answer in
+// time, the new record is excluded from the experiment. pinUnit returns false if memory has no room.
 func (s *search) pinUnit(id session.ID, name string) bool {
 	st, res := s.r.store, s.res
 	if res.Unit = st.AcquireInMemory(id); res.Unit != nil {

@@ -54,7 +54,7 @@ func newClient(endpoint string, headers http.Header) (*client, error) {
 	}, nil
 }
 
-// stopRetries also ends the current pauses, when precept stops.
+// stopRetries ends the retries, and the current pauses, when precept stops.
 func (c *client) stopRetries() { close(c.noRetries) }
 
 func (c *client) close() {
@@ -139,7 +139,7 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	case res.StatusCode/100 == 2 && err == nil:
 		return parseRejection(answer)
 	case res.StatusCode/100 == 2:
-		return nil // accepted, with cut details
+		return nil // the collector accepted the spans, but its details were cut
 	}
 	err = fmt.Errorf("the collector answers %s; check otel.endpoint and otel.headers", res.Status)
 	switch res.StatusCode {
@@ -150,8 +150,8 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	return err
 }
 
-// parseRejection reads field 1 (partial_success), which has the fields 1 (rejected_spans) and 2 (error_message). An
-// unreadable response rejects no span.
+// parseRejection returns an error if the response rejects spans. It reads field 1 (partial_success), which has the
+// fields 1 (rejected_spans) and 2 (error_message). An unreadable response rejects no span.
 func parseRejection(answer []byte) error {
 	r := &partialRejection{}
 	for _, inner := range fieldsOf(answer, 1) {

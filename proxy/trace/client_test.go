@@ -49,7 +49,8 @@ func newTestClient(t *testing.T, answer func(n int) (*http.Response, error)) (*c
 	return c, f
 }
 
-// A batch is sent up to four times. Each pause doubles, or lasts until Retry-After. A permanent error is final.
+// A batch is sent up to four times. Each pause is twice as long as the one before, or lasts until Retry-After. After a
+// permanent error, the batch is not sent again.
 func TestBatchIsRetriedWithBackoff(t *testing.T) {
 	const s = time.Second
 	for name, tc := range map[string]struct {
@@ -112,7 +113,7 @@ type brokenBody struct{}
 
 func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// The time limit of the stop or a canceled context ends it, too.
+// The time limit of the stop and a canceled context end the pause as well.
 func TestStopEndsRetryPause(t *testing.T) {
 	for name, end := range map[string]func(c *client, cancel func()){
 		"stop":             func(c *client, _ func()) { c.stopRetries() },
@@ -145,7 +146,7 @@ func partialResponse(spans uint64, reason string) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), inner)
 }
 
-// Unknown fields are skipped, and an invalid response rejects nothing.
+// Unknown fields are skipped, and an invalid response rejects no span.
 func TestParseRejectionReturnsRejectedSpans(t *testing.T) {
 	later := protowire.AppendFixed64(protowire.AppendTag(nil, 9, protowire.Fixed64Type), 7)
 	later = protowire.AppendString(protowire.AppendTag(later, 8, protowire.BytesType), "news")

@@ -13,7 +13,7 @@ import (
 	api "go.opentelemetry.io/otel/trace"
 )
 
-// maxTextBytes is the size of a client's or upstream's text in a span.
+// maxTextBytes is the maximum size of a client's or upstream's text in a span.
 const maxTextBytes = 256
 
 // Span is the span of one turn. A Span belongs to the goroutine of the turn.
@@ -157,7 +157,8 @@ func (l *list) tokens(key string, n int) {
 	}
 }
 
-// cutText cuts between two characters. It quotes invalid UTF-8, because the encoding of a batch would fail.
+// cutText cuts a text at maxTextBytes, between two characters. It quotes invalid UTF-8, because the encoding of a batch
+// would fail.
 func cutText(s string) string {
 	if !utf8.ValidString(s) {
 		s = strconv.QuoteToASCII(s)

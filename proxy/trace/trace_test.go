@@ -80,7 +80,7 @@ func (s *statusRecorder) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// eventually fails the test after a minute.
+// eventually waits until ok returns true, and fails the test after a minute.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
@@ -90,7 +90,7 @@ func eventually(t *testing.T, ok func() bool) {
 	}
 }
 
-// startTracer returns stop, which waits for the remaining spans.
+// startTracer starts a tracer, and returns a function that stops the tracer after it has sent the remaining spans.
 func startTracer(t *testing.T, o Options) (tr *Tracer, stop func()) {
 	t.Helper()
 	tr, err := New(o)
@@ -177,7 +177,7 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	}
 }
 
-// The client or the tracer decides, whichever starts the trace.
+// The client decides about its own traces, and the tracer about all others.
 func TestSamplingFollowsTheParent(t *testing.T) {
 	never, err := New(Options{Endpoint: "http://127.0.0.1:1", Sample: 0})
 	if err != nil {
@@ -221,7 +221,7 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 	}
 }
 
-// Spans beyond the queue are dropped and counted, and the stop is bounded.
+// Spans beyond the queue are dropped and counted, and the stop takes a bounded time.
 func TestHangingCollectorDoesNotBlock(t *testing.T) {
 	release := make(chan struct{})
 	c := newCollector(t, func(int, http.ResponseWriter) { <-release })
@@ -261,7 +261,7 @@ func TestSpansAreDroppedWithoutCollectorAndAfterStop(t *testing.T) {
 	}
 }
 
-// A busy collector gets the batch again. Spans of a partial rejection count as dropped.
+// A busy collector gets the batch again. Spans that a response rejects count as dropped.
 func TestSpansAreCountedByCollectorResponse(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -308,7 +308,7 @@ func TestSpansAreCountedByCollectorResponse(t *testing.T) {
 	}
 }
 
-// Otherwise the collector would refuse the batch.
+// Without this change, the collector would refuse the whole batch.
 func TestLongAndInvalidTextsAreSanitized(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := startTracer(t, Options{Endpoint: c.URL, Sample: 1})
@@ -340,7 +340,7 @@ func TestInvalidEndpointIsRefused(t *testing.T) {
 	}
 }
 
-// Without a Conversation, its facts are left out.
+// The attributes of a missing Conversation are omitted.
 func TestFactsBecomeAttributes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		facts Facts

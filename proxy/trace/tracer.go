@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	maxSpans     = 2048             // neither sent nor dropped
+	maxSpans     = 2048             // maximum number of spans that are neither sent nor dropped
 	sendInterval = 2 * time.Second  // maximum time before a batch is sent
 	sendTimeout  = 20 * time.Second // maximum time to send one batch, including retries
 	stopTimeout  = 3 * time.Second  // maximum time to send all batches at a stop
@@ -110,7 +110,7 @@ type queue struct {
 	dropped    atomic.Int64
 }
 
-// setProcessor drops every span if p is nil.
+// setProcessor sets the processor of further spans. If p is nil, every span is dropped.
 func (q *queue) setProcessor(p sdk.SpanProcessor) {
 	if p == nil {
 		q.batches.Store(nil)

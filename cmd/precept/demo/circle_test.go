@@ -15,11 +15,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// circleProxy replaces precept. It inserts a block before each failed tool result, and records the feedback.
+// circleProxy stands in for precept. It inserts a block before each failed tool result, and records the feedback.
 type circleProxy struct {
 	circle *demo.Circle
 	block  string
-	status func(n int) int // status of the nth response; 0: the model answers
+	status func(n int) int // status of response n; 0: the model answers
 
 	mu       sync.Mutex
 	requests int
@@ -82,7 +82,7 @@ func (p *circleProxy) play(t *testing.T) (rate float64) {
 	return float64(success) / float64(done)
 }
 
-// Agents succeed in a third of their bookings without a lesson.
+// Without a lesson, agents succeed in a third of their bookings.
 func TestCircleSuccessDependsOnLessons(t *testing.T) {
 	block := func(slugs ...string) string {
 		return "Lessons from past experience:\n- [" + strings.Join(slugs, "] x\n- [") + "] x\nEnd of lessons.\n\n"
@@ -125,7 +125,6 @@ func TestCircleSuccessDependsOnLessons(t *testing.T) {
 	}
 }
 
-// Three seeds give at least two different rates.
 func TestCircleIsDeterministicForSeed(t *testing.T) {
 	rate := func(seed uint64) float64 { return (&circleProxy{circle: demo.NewCircle(seed)}).play(t) }
 	if one, second := rate(7), rate(7); one != second {

@@ -21,7 +21,7 @@ type recordingProxy struct {
 	results  map[string]string // last text of the model, by reply id
 	turns    int
 	asked    map[[2]string]int            // requests by agent and model
-	fail     func(path string, n int) int // status of the nth response; 0: the model answers
+	fail     func(path string, n int) int // status of response n; 0: the model answers
 }
 
 func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int) *recordingProxy {

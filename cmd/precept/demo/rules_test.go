@@ -49,7 +49,7 @@ func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) fl
 	return sum / rated
 }
 
-// The random number of each ticket is fixed, so a section without an effect changes no result.
+// Each ticket has a fixed random number, so a section without an effect changes no result.
 func TestRulesSuccessRateChangesByEffectOfSection(t *testing.T) {
 	const sessions = 500
 	whole := rateWithout(t, 1, sessions)

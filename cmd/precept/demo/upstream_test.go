@@ -92,7 +92,7 @@ func TestUpstreamReplyIDsAreUnique(t *testing.T) {
 	}
 }
 
-// The model finds the lessons in the request.
+// The model knows which lessons were injected only from the text of the request.
 func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
 	for label, slugs := range map[string][]string{
 		"no lesson": nil, "a helpful lesson": {"reproduce-before-fixing"}, "a harmful lesson": {"restart-the-service-first"},
@@ -126,7 +126,7 @@ func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
 			}
 			s := u.Score()
 			if math.Abs(s.WithLessons-expected/n) > 1e-9 || s.Best < s.WithoutLessons {
-				t.Errorf("Score() = %+v, want WithLessons = %v, Best >= None", s, expected/n)
+				t.Errorf("Score() = %+v, want WithLessons = %v, Best >= WithoutLessons", s, expected/n)
 			}
 		})
 	}
@@ -147,7 +147,7 @@ func TestScoreSummary(t *testing.T) {
 	}
 }
 
-// Otherwise a lesson of 40 tokens would be a large part of the cost.
+// Without a typical prompt, a lesson of 40 tokens would be a large part of the cost.
 func TestUsageIncludesTypicalPrompt(t *testing.T) {
 	rec := httptest.NewRecorder()
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(lastTurnBody(1))))

@@ -50,7 +50,6 @@ func TestEffect(t *testing.T) {
 	}
 }
 
-// The limits are 0.03 and 0.97.
 func TestChanceIsWithinLimitsAndChangesByEffect(t *testing.T) {
 	w := NewWorld(1)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -87,7 +86,7 @@ func TestOutcomesMatchChancesAndRawRatesMislead(t *testing.T) {
 	w := NewWorld(3)
 	const n = 20_000
 	var success, expected, variance, without float64
-	type sums struct { // over the tickets to which a lesson applies
+	type sums struct { // sums over the tickets to which a lesson applies
 		tickets, with, without, effect float64
 	}
 	byLesson := make([]sums, len(w.Truths))
@@ -152,7 +151,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	}
 	now := time.Date(2032, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, f := range (lesson.Checker{Now: now}).CheckBook(book) {
-		t.Errorf("Checks: got finding %+v, want none", f)
+		t.Errorf("CheckBook: got finding %+v, want none", f)
 	}
 	for _, l := range w.Truths {
 		got, ok := book.Get(l.Slug)

@@ -87,7 +87,7 @@ func Find(name string, e Env) (Client, []string, error) {
 	return c, found, nil
 }
 
-// glob supports a component **, which matches directories at every depth.
+// glob returns the paths that match a pattern. The component ** matches directories at every depth.
 func glob(pattern string) ([]string, error) {
 	root, rest, isRecursive := strings.Cut(pattern, string(filepath.Separator)+"**"+string(filepath.Separator))
 	if !isRecursive {

@@ -53,7 +53,7 @@ func conversations(t *testing.T, client string, e history.Env) (lines []string, 
 			lines = append(lines, tr.Source+" "+tr.ID+": "+outline(tr.Request))
 			return nil
 		}); err != nil {
-			t.Fatalf("detect.Read of %s, transcripts %s: %v", path, text, err)
+			t.Fatalf("detect.ReadTranscripts of %s, transcripts %s: %v", path, text, err)
 		}
 	}
 	return lines, skipped

@@ -18,8 +18,8 @@ import (
 	"precept/internal/session"
 )
 
-// A sample whose id is in the window of recent ids is not written again. A store delivers a sample twice after Redis
-// has lost its newest data, or when a session continues, soon after the first delivery.
+// A sample whose id is in the window of recent ids is not written again. A store delivers a sample twice if Redis has
+// lost its newest data. If a session continues after a delivery, the store delivers its samples again soon after.
 const (
 	windowIDs   = 1 << 18 // ids in the window
 	windowFiles = 1000    // recent files whose ids Run loads
@@ -42,7 +42,7 @@ func keyOf(id string) sampleKey {
 	return sampleKey(sum[:8])
 }
 
-// loadWindow skips files that were deleted or compacted.
+// loadWindow returns the ids in recent files, except files that were deleted or compacted.
 func loadWindow(ctx context.Context, storage Storage, recent []recentFile) (*idWindow, error) {
 	w := &idWindow{ids: map[sampleKey]bool{}}
 	for _, f := range recent {
@@ -66,7 +66,7 @@ func loadWindow(ctx context.Context, storage Storage, recent []recentFile) (*idW
 	return w, nil
 }
 
-// add evicts the oldest id of a full window.
+// add adds an id. If the window is full, add evicts the oldest id.
 func (w *idWindow) add(k sampleKey) {
 	if w.ids[k] {
 		return
@@ -95,7 +95,7 @@ func newBatch() *batch {
 	return &batch{partitions: map[string][]Row{}, ids: map[sampleKey]bool{}, positions: map[string]string{}}
 }
 
-// add skips samples whose ids are in the batch or in written.
+// add adds samples, except those whose ids are in the batch or in written.
 func (b *batch) add(list []session.StoredSample, written *idWindow, now time.Time) error {
 	if b.firstAdded.IsZero() {
 		b.firstAdded = now

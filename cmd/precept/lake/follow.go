@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	pollInterval = time.Second      // minimum between two polls
-	pollFactor   = 10               // minimum pause after a poll, in durations of the poll
+	pollInterval = time.Second      // minimum pause between two polls
+	pollFactor   = 10               // a pause lasts at least this many times as long as the poll before it
 	maxRetryWait = 30 * time.Second // maximum pause after an error
 	claimTTL     = 30 * time.Second // duration of the lease
 	stopTimeout  = 30 * time.Second // maximum time of the last write
@@ -154,7 +154,8 @@ func (f *Follower) completePlanned(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// rebuildBatch reads the store again, so that a sample that was deleted while the batch waited is not written.
+// rebuildBatch builds the planned batch from the store again, so that a sample that was deleted while the batch waited
+// is not written.
 func (f *Follower) rebuildBatch(ctx context.Context) error {
 	fresh := newBatch()
 	for _, stream := range slices.Sorted(maps.Keys(f.batch.positions)) {

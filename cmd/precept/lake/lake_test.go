@@ -25,7 +25,7 @@ import (
 	"precept/internal/session"
 )
 
-// memoryStore has sample streams, one consumer group and one claim, the exclusive right to write.
+// memoryStore is a store with sample streams, one consumer group and one claim, the exclusive right to write.
 type memoryStore struct {
 	streams map[string][]session.StoredSample
 	acked   map[string]string // position of the group, by stream
@@ -57,7 +57,7 @@ func (m *memoryStore) SamplesAfter(_ context.Context, stream, after, until strin
 	}
 	to := min(from+3, end)
 	for _, s := range m.streams[stream][from:to] {
-		if s.Sample.ID != "" { // "" means deleted
+		if s.Sample.ID != "" { // a deleted sample has no id
 			list = append(list, s)
 		}
 	}
@@ -83,7 +83,7 @@ func (m *memoryStore) AcquireLease(_ context.Context, _, owner string, _ time.Ti
 
 func (m *memoryStore) ReleaseLease(context.Context, string, string) error { m.claimed = ""; return nil }
 
-// memoryStorage lets a test of many crashes not wait for the disk.
+// memoryStorage is a storage in memory, so that a test of many crashes does not wait for the disk.
 type memoryStorage map[string][]byte
 
 func (m memoryStorage) String() string { return "files" }
@@ -111,7 +111,7 @@ func (m memoryStorage) CompareAndSwap(_ context.Context, name, version string, d
 type interruptedStorage struct {
 	lake.Storage
 	writesLeft int
-	afterWrite bool // the first failed write takes effect, as if the process was killed after it
+	afterWrite bool // the write that fails takes effect, as if the process was killed after the write
 }
 
 var errKilled = errors.New("killed")
@@ -136,7 +136,7 @@ func (s *interruptedStorage) write(call func() (string, error)) (string, error) 
 	return "", errKilled
 }
 
-// drain exports samples in files of about batchBytes bytes.
+// drain copies the samples of a store, in files of about batchBytes bytes.
 func drain(t *testing.T, m *memoryStore, storage lake.Storage, batchBytes int) error {
 	t.Helper()
 	now := time.Unix(0, 0)
@@ -223,7 +223,7 @@ func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 	}
 }
 
-// A process is killed before or after each of its writes. Samples that were deleted in between are missing.
+// A process is killed before or after each of its writes. The lake lacks only samples that were deleted in between.
 func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
@@ -237,7 +237,7 @@ func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 				t.Fatalf("killed at write %d (after the write: %v): err = %v, want %v", writes, after, err, errKilled)
 			}
 			before := out.sampleIDs(t)
-			for _, list := range m.streams { // delete a sample of each stream, unless a file has it
+			for _, list := range m.streams { // the loop deletes a sample of each stream, unless a file has the sample
 				if i := len(list) / 2; !slices.Contains(before, list[i].Sample.ID) {
 					list[i].Sample.ID = ""
 				}
@@ -253,8 +253,8 @@ func TestLakeHasEachSampleOnceAfterCrashAtAnyWrite(t *testing.T) {
 	}
 }
 
-// A process is killed before the state that ends the batch. The next process removes the sample, which was deleted in
-// between.
+// A process is killed before it writes the state that ends the batch, and then a sample is deleted. The next process
+// removes the sample from the files.
 func TestDeletedSampleIsRemovedFromFilesOfUnfinishedBatch(t *testing.T) {
 	t.Parallel()
 	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
@@ -301,7 +301,7 @@ func TestSampleDeletedWhileBatchWaitsIsNotWritten(t *testing.T) {
 	}
 }
 
-// A store that lost its newest data adds a sample again at a different position.
+// A store that lost its newest data adds the sample again, at a different position.
 func TestSampleAddedAgainToStoreIsSkipped(t *testing.T) {
 	t.Parallel()
 	m, out := newStoreWithSamples(), memoryStorage{}
@@ -318,7 +318,7 @@ func TestSampleAddedAgainToStoreIsSkipped(t *testing.T) {
 	}
 }
 
-// The error has a remedy.
+// The error names a remedy.
 func TestRunRefusesOutputOrGroupOfAnotherExport(t *testing.T) {
 	t.Parallel()
 	m, out := newStoreWithSamples(), memoryStorage{}
@@ -416,7 +416,7 @@ func TestPutReplacesFileInDirectory(t *testing.T) {
 	}
 }
 
-// Of two writers with the same version, only the first succeeds.
+// If two writers have the same version, only the first one succeeds.
 func TestCompareAndSwapReplacesOnlyCurrentVersion(t *testing.T) {
 	t.Parallel()
 	out, err := lake.OpenStorage(t.TempDir(), "", func(string) string { return "" })
@@ -442,7 +442,7 @@ func TestCompareAndSwapReplacesOnlyCurrentVersion(t *testing.T) {
 	}
 }
 
-// The folders differ even on a case-insensitive disk.
+// The folders differ even on a disk that ignores case.
 func TestTenantNamesGiveSafeAndDistinctFolders(t *testing.T) {
 	t.Parallel()
 	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
@@ -466,7 +466,7 @@ func TestTenantNamesGiveSafeAndDistinctFolders(t *testing.T) {
 	}
 }
 
-// pausedStorage is paused once, after writesLeft writes.
+// pausedStorage pauses its process once, after writesLeft writes.
 type pausedStorage struct {
 	lake.Storage
 	writesLeft int
@@ -489,7 +489,7 @@ func (s *pausedStorage) wait() {
 	}
 }
 
-// A second process writes the lake while the first is paused.
+// While the first process is paused, a second process writes the lake.
 func TestLakeHasEachSampleOnceAfterPausedProcess(t *testing.T) {
 	t.Parallel()
 	for writes := 0; ; writes++ {

@@ -17,8 +17,8 @@ import (
 // BankTimeout is the maximum time of one operation on the bank, the storage of the lessons.
 const BankTimeout = 10 * redisTimeout
 
-// bankURL returns "" if the lessons are files. The configured value redis:// selects the Redis of store.url, so that
-// the password need not be configured twice.
+// bankURL returns the URL of the Redis that holds the lessons, or "" if the lessons are files. The configured value
+// redis:// selects the Redis of store.url, so that the password need not be configured twice.
 func bankURL(cfg *configs.Config) (string, error) {
 	switch {
 	case !IsRedis(cfg.Lessons):
@@ -56,7 +56,7 @@ func LessonsError(cfg *configs.Config, err error) error {
 	return fmt.Errorf("the lessons in %s cannot be read: %w; %s", LessonsLocation(cfg), err, redisRemedy(cfg.Lessons))
 }
 
-// OpenRedisBank opens the lessons in Redis; nil if they are files.
+// OpenRedisBank opens the lessons in Redis, or returns nil if the lessons are files.
 func (t *Tools) OpenRedisBank(cfg *configs.Config) (*redis.Bank, error) {
 	url, err := bankURL(cfg)
 	if url == "" || err != nil {

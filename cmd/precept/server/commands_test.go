@@ -22,7 +22,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// redis:// selects the Redis of the store.
+// The value redis:// selects the Redis of the store.
 func TestOpenStorageReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 	for _, tc := range []struct{ lessons, store, storage, fault string }{
 		{"bank", "", "bank", ""},
@@ -53,7 +53,7 @@ func TestOpenStorageReadsLessonsKeyAsDirectoryOrRedis(t *testing.T) {
 	}
 }
 
-// PrivateKinds also finds personal data.
+// PrivateKinds finds personal data as well.
 func TestOpenBankAppliesLimitsAndSecretKindsFindsSecrets(t *testing.T) {
 	cfg := loadConfig(t, flagSource(t, nil))
 	banktest.WriteLesson(t, cfg.Lessons, "look-first", "targets")
@@ -89,7 +89,7 @@ func lessonText(t *testing.T, dir string) string {
 	return string(r.Texts["look-first.md"])
 }
 
-// A session without a matching lesson is not randomized.
+// precept makes no random assignment for a session without a matching lesson.
 func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 	for _, tc := range []struct{ name, control, epsilon, holdoutArm, controlArm string }{
 		{"no holdout", "0", "0", "injected", "treated"}, {"every lesson withheld", "0", "1", "withheld", "treated"}, {"every session a control", "1", "0", "", "control"},
@@ -131,7 +131,8 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 				}
 				got[d.Coin+" "+d.Slug] = d.Assigned
 			}
-			// A key is the kind of an assignment and a lesson, or none for the whole session.
+			// A key of want has the kind of an assignment and a lesson, or no lesson if the assignment is of the whole
+			// session.
 			want := map[string]string{"control ": tc.controlArm, "holdout look-first": tc.holdoutArm}
 			if tc.controlArm == "control" {
 				want = map[string]string{"control ": "control", "control look-first": "control"}
@@ -171,10 +172,10 @@ func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
 	}
 }
 
-// The next run follows after the interval.
+// Follow starts the next run after the interval.
 func TestDistillerPanicEndsOnlyOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := server.Distiller{Options: distill.Options{Now: time.Now}} // without a store, it panics
+		d := server.Distiller{Options: distill.Options{Now: time.Now}} // a Distiller without a store panics
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		start, runs := time.Now(), 0

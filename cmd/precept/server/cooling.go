@@ -14,7 +14,7 @@ import (
 // its samples.
 const lakeGroup = "lake"
 
-// The pause between two deletions is a tenth of learning.hot, within these bounds.
+// minDeletePause and maxDeletePause bound the pause between two deletions, which is a tenth of learning.hot.
 const (
 	minDeletePause  = time.Second
 	maxDeletePause  = 10 * time.Minute
@@ -32,7 +32,7 @@ type exchangeDeleter struct {
 	redisDeleter *redis.ExchangeDeleter // deletes under the lease of the fleet; nil if not in use
 }
 
-// run applies a changed learning.hot within hotPollInterval.
+// run deletes old exchanges until ctx ends. It applies a changed learning.hot within hotPollInterval.
 func (d *exchangeDeleter) run(ctx context.Context) error {
 	defer d.release(context.WithoutCancel(ctx))
 	var next time.Time
@@ -89,7 +89,7 @@ func (d *exchangeDeleter) release(ctx context.Context) {
 	d.redisDeleter = nil
 }
 
-// warn logs only once.
+// warn logs a warning only once.
 func (d *exchangeDeleter) warn(reason string) {
 	if !d.warned {
 		d.log.Warn("learning.hot deletes no exchange", "reason", reason)

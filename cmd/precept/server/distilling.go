@@ -124,7 +124,8 @@ type fileClaims struct {
 	held  map[string]*os.File
 }
 
-// withClaims uses leases for Redis, because the replicas may run on several machines, and file locks for SQLite.
+// withClaims adds claims to the notes: leases for Redis, because the replicas may run on several machines, and file
+// locks for SQLite.
 func withClaims(cfg *configs.Config, st distill.Notes) distill.Notes {
 	if IsRedis(cfg.StoreURL()) {
 		return st
@@ -251,7 +252,8 @@ func (d *Distiller) onceWithoutPanic(ctx context.Context) (sum distill.Summary, 
 	return d.Once(ctx)
 }
 
-// distillerWorker also ends the trials of proposed lessons that are due, after each run.
+// distillerWorker returns a worker that runs the distiller. After each run, the worker ends the trials of proposed
+// lessons that are due.
 func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *failures) func(context.Context) error {
 	d.changed = gate.learner.ChangedTenants
 	d.Options.Select.ClosedOnly = true

@@ -50,7 +50,7 @@ func TestOverviewReportsAFailedDistiller(t *testing.T) {
 	}
 }
 
-// The judge, a model that reads sessions, replies with no judgement.
+// The judge is a model that reads sessions. Its reply contains no judgement, so the step fails.
 func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

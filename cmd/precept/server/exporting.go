@@ -102,7 +102,8 @@ func (j *ExportJob) reportRead() {
 	}
 }
 
-// selectsSession compares j.Session with the session's id, name and request ids. name is a string, or nil if unknown.
+// selectsSession reports whether j.Session is the session's id, its name or one of its request ids. name is a string,
+// or nil if unknown.
 func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool {
 	if j.Session == "" || j.Session == id.String() || j.Session == name {
 		return true
@@ -114,7 +115,7 @@ func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool 
 	return ok && requestSession == id || slices.Contains(j.candidates, id)
 }
 
-// selectsRow needs a decoded row for names only.
+// selectsRow reports whether the export contains the session of a row. It decodes the row only to find a name.
 func (j *ExportJob) selectsRow(r *session.Row) bool {
 	if j.selectsSession(r.Tenant, r.ID, nil) {
 		return true

@@ -32,7 +32,7 @@ func (o oneSession) Feedback(context.Context, string, session.ID) ([]feedback.En
 	}, nil
 }
 
-// The text may be about an opted-out turn. Feedback on one turn keeps its text.
+// Feedback on the session may be about an opted-out turn, so its text is left out. Feedback on one turn keeps its text.
 func TestExportOmitsFeedbackTextIfTurnIsMissing(t *testing.T) {
 	id := session.IDOf("default", session.NamespaceSession, "s")
 	rec := &session.Record{
@@ -72,7 +72,7 @@ func TestExportSelectsRowsBySessionName(t *testing.T) {
 	}
 }
 
-// BenchmarkExportOfOneSessionReadsARow reads the row of a different session.
+// BenchmarkExportOfOneSessionReadsARow measures reading the row of a session that the export does not select.
 func BenchmarkExportOfOneSessionReadsARow(b *testing.B) {
 	rec := &session.Record{Identity: session.Identity{ID: session.ID{7}, Tenant: "default", Name: "ci-42", Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0)}}
 	rec.Facts.Task = strings.Repeat("Fix the build of the parser. ", 10)

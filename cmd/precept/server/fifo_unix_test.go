@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Opening the pipe would wait for a writer forever.
+// A server that opens the pipe would wait for a writer forever.
 func TestLedgerPipeDoesNotBlockStop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "AGENT.md")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -25,7 +25,7 @@ func TestLedgerPipeDoesNotBlockStop(t *testing.T) {
 				t.Error(err)
 			}
 			return
-		default: // ENXIO: nobody has the pipe open for reading
+		default: // with ENXIO, no process has the pipe open for reading
 			if w, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); !errors.Is(err, syscall.ENXIO) {
 				t.Errorf("open of the ledger pipe for writing: err = %v, want %v, because the server must not read the pipe", err, syscall.ENXIO)
 				_ = w.Close()

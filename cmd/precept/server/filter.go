@@ -70,7 +70,7 @@ func (f optOutFilter) Exchanges(ctx context.Context, tenant string, id session.I
 	return o.VisibleExchanges(list), err
 }
 
-// Feedback omits texts that may be about an opted-out turn.
+// Feedback returns the feedback of a session, without texts that may be about an opted-out turn.
 func (f optOutFilter) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	entries, err := f.source.Feedback(ctx, tenant, id)
 	if err != nil || len(entries) == 0 {

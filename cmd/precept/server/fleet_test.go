@@ -88,8 +88,8 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 }
 
-// The salt decides which sessions get a lesson, and the other replicas may have a different salt. Once Redis was
-// available, the server has a copy of the keys for the next start.
+// The salt decides which sessions get a lesson, and the other replicas may have a different salt. If Redis was
+// available once, the server has a copy of the keys for the next start.
 func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
@@ -114,7 +114,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	}
 	tools := testTools()
 	if db, err := tools.OpenFiltered(t.Context(), loadConfig(t, source)); err == nil {
-		t.Errorf("OpenStored with an unavailable Redis: err = nil, want an error (Close: %v)", db.Close())
+		t.Errorf("OpenFiltered with an unavailable Redis: err = nil, want an error (Close: %v)", db.Close())
 	}
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestFleetKeysOfAnotherStoreAreNotUsed(t *testing.T) {
 	}
 }
 
-// The log reports the fault.
+// The log reports that the lessons cannot be read.
 func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
@@ -209,7 +209,8 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	}
 }
 
-// The lease is for the deletion of old exchanges. It ends when a reload sets learning.hot to 0s, and at a stop.
+// A replica deletes old exchanges under a lease. The lease ends when a reload sets learning.hot to 0s, and when the
+// server stops.
 func TestReplicaReleasesLeaseForOldExchanges(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "store.url": redis.URL()}))

@@ -22,8 +22,9 @@ import (
 	"precept/store/sqlite"
 )
 
-// The trials were started by distill.gate: auto. A harmful lesson stays on trial, but is archived if the always-valid
-// interval shows harm before the evaluation. Trials with too few picks and trials of a user are not changed.
+// The mode distill.gate: auto has started the trials. A harmful lesson stays on trial, but is archived if the
+// always-valid interval shows harm before the evaluation. Trials with too few picks and trials of a user are not
+// changed.
 func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		for name, tc := range map[string]struct {
@@ -58,7 +59,7 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 				v.lessons.book.Store(book)
 				row := g.row(v)
 				if row.NInjected != 200 || row.NWithheld != 200 || len(row.PlannedTrials) != 1 || row.PlannedTrials[0].Evaluated != (tc.picks == 400) {
-					t.Errorf("got row %+v, want 200 injected, 200 withheld, and one planned trial, taken if 400 picks were planned", row)
+					t.Errorf("got row %+v, want 200 injected, 200 withheld, and one planned trial, evaluated if 400 picks were planned", row)
 				}
 				if name == "harms" && row.Verdict != report.TrialHarms && row.Verdict != report.ProvenHarms {
 					t.Errorf("got verdict %s, want %s or %s", row.Verdict, report.TrialHarms, report.ProvenHarms)
@@ -68,7 +69,7 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	}
 }
 
-// Benched and likely harms are predictions of the chooser, not proof.
+// The verdicts Benched and LikelyHarms are predictions of the chooser, not proof.
 func TestVerdictOfEndedTrialDeterminesState(t *testing.T) {
 	for verdict, want := range map[report.Verdict]lesson.State{
 		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,
@@ -125,7 +126,7 @@ func (g *gateFixture) storeSessions(l *lesson.Lesson, with, without int) {
 	if err != nil {
 		g.Fatal(err)
 	}
-	defer db.Close() //nolint:errcheck // Settle has written
+	defer db.Close() //nolint:errcheck // Settle has already written
 	arm := inject.Config{Style: inject.Style(g.cfg.Inject.Style)}.Present(l, lesson.NewBook([]*lesson.Lesson{l}).Text(l), nil).Arm
 	settlements := make([]session.Settlement, 400)
 	for i := range settlements {
@@ -149,7 +150,7 @@ func (g *gateFixture) storeSessions(l *lesson.Lesson, with, without int) {
 	}
 }
 
-// open sets up a server that accepts no requests.
+// open sets up a server, but the server accepts no requests.
 func (g *gateFixture) open() (*services, *trialGate, *Distiller) {
 	g.Helper()
 	s := New(Options{Tools: *g.tools, Config: g.cfg, Console: io.Discard})
@@ -200,7 +201,7 @@ func (g *gateFixture) row(v *services) report.Row {
 	return r.Lessons[0]
 }
 
-// All tenants are read at the start, once a day, and after a run that stopped early.
+// The distiller reads all tenants at the start, once a day, and after a run that stopped early.
 func TestDistillerReadsChangedTenants(t *testing.T) {
 	now := time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)
 	var names []string

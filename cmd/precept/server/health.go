@@ -75,7 +75,8 @@ func (h *health) refresh(ctx context.Context) (admin.Account, admin.StoreInfo) {
 	return h.account, h.storeInfo
 }
 
-// readAccount sets Balanced to false if the sum of the counts by result is not the number of admitted exchanges.
+// readAccount reads the account. Balanced is false if the sum of the counts by result is not the number of admitted
+// exchanges.
 func (h *health) readAccount() admin.Account {
 	a := admin.Account{Balanced: true}
 	a.Dropped = map[string]int64{}
@@ -147,8 +148,8 @@ func ReadBuild() Build {
 
 const shortRevision = 12
 
-// buildOf returns the first version of stamped (by the linker), the module version, "devel-" with the commit, and
-// "(devel)".
+// buildOf returns the version that the linker stamped, or else the module version, or else "devel-" with the commit, or
+// else "(devel)".
 func buildOf(stamped string, info *debug.BuildInfo) Build {
 	b := Build{Version: stamped, Go: info.GoVersion}
 	for _, s := range info.Settings {

@@ -35,9 +35,9 @@ type metaStore interface {
 	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
-// keyPair holds the salt of the random assignments and the secret of tenant names, which all replicas on one store
-// share. With a different salt, a session would get a different assignment. With a different secret, a client's API key
-// would belong to a different tenant.
+// keyPair holds the salt of the random assignments, and the secret with which a tenant's name is computed from an API
+// key. All replicas on one store share both. With a different salt, a session would get a different assignment. With a
+// different secret, a client's API key would belong to a different tenant.
 //
 // A start without Redis uses the copy in the data directory.
 type keyPair struct {
@@ -56,7 +56,7 @@ type keys struct {
 	store   metaStore
 }
 
-// openKeys reads or creates the keys. Without a store, they are lost when the server stops.
+// openKeys reads or creates the keys. Without a store, the keys are lost when the server stops.
 func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaStore, log *slog.Logger) (*keys, error) {
 	if store != nil && IsRedis(cfg.StoreURL()) {
 		return agreeOnKeys(ctx, tools, cfg, store, log)
@@ -170,7 +170,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 	}
 }
 
-// writeCopy only logs a failure, although the next start then needs Redis.
+// writeCopy writes the copy of the keys. It only logs a failure, although the next start then needs Redis.
 func (k *keys) writeCopy(log *slog.Logger) {
 	b, err := json.Marshal(k.pair) //nolint:gosec // only this program may read the file, which contains the secret
 	if err == nil {
@@ -184,7 +184,7 @@ func (k *keys) writeCopy(log *slog.Logger) {
 	}
 }
 
-// readKeyCopy returns the zero pair for an incomplete copy.
+// readKeyCopy reads the copy of the keys. For an incomplete copy, it returns the zero pair.
 func readKeyCopy(path string) (k keyPair, err error) {
 	b, err := os.ReadFile(path)
 	if err == nil {

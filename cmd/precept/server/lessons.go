@@ -112,7 +112,7 @@ func (l *library) warnIfMissing() {
 	}
 }
 
-// loadFirst activates the lessons of the start, none after an error.
+// loadFirst activates the lessons that were read at the start, or no lessons after an error.
 func (l *library) loadFirst(b *lesson.Book, problems []lesson.Problem, err error) {
 	if err != nil {
 		b = lesson.NewBook(nil)
@@ -174,7 +174,8 @@ func redisRemedy(source string) string {
 	return "start Redis, or correct the key lessons"
 }
 
-// countActive omits, for example, candidates, archived and superseded lessons.
+// countActive returns the number of active lessons. Candidates, archived and superseded lessons, for example, are not
+// active.
 func countActive(b *lesson.Book, now time.Time) (n int) {
 	for _, l := range b.Lessons() {
 		if state, _ := b.StateAt(l.Slug, now); state.IsActive() {
@@ -184,7 +185,8 @@ func countActive(b *lesson.Book, now time.Time) (n int) {
 	return n
 }
 
-// reindex logs a failure only at the level debug, because the directory may be read-only.
+// reindex writes the index of the lessons. It logs a failure only at the level debug, because the directory may be
+// read-only.
 func (l *library) reindex() {
 	ctx, cancel := context.WithTimeout(context.Background(), indexTimeout)
 	defer cancel()
@@ -272,8 +274,8 @@ func (l *library) recordCautions(ctx context.Context, learner *learn.Learner, p 
 	return l.bank.RecordCautionChanges(ctx, changes)
 }
 
-// setCountsFunc counts successes and failures of the current text for the index, in the lesson's tenant or else the
-// default tenant.
+// setCountsFunc sets the function that returns the counts for the index: the successes and failures with the current
+// text, in the lesson's tenant or else the default tenant.
 func (l *library) setCountsFunc(learner *learn.Learner, p *proxy.Proxy) {
 	l.counts = func(slug string) lesson.Counts {
 		current, ok := l.book.Load().Get(slug)

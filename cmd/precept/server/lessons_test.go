@@ -41,7 +41,7 @@ func newRecordingModel(t *testing.T) *recordingModel {
 	return m
 }
 
-// newSessionSees reports whether the model sees a text in a new session with the message.
+// newSessionSees starts a session with a message, and reports whether the model sees a text.
 func (m *recordingModel) newSessionSees(s *runningServer, agent, message, text string) bool {
 	s.t.Helper()
 	status, answer := send(s.t, http.MethodPost, s.dataURL+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
@@ -61,7 +61,7 @@ func injectAll(extra map[string]string) map[string]string {
 	return out
 }
 
-// Only this agent gets the lesson, until it is retired.
+// Until the approval, no session gets the lesson. Then only sessions of this agent get the lesson.
 func TestLessonOfAgentWaitsForApproval(t *testing.T) {
 	m := newRecordingModel(t)
 	s := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1"})))
@@ -104,7 +104,8 @@ func TestLessonOfAgentWaitsForApproval(t *testing.T) {
 	}
 }
 
-// The ledger AGENT.md lists the failures of a project. With ledger.trust: own, its agent gets the lesson at once.
+// The ledger AGENT.md lists the failures of a project. With ledger.trust: own, the agent of the ledger gets the lesson
+// at once.
 func TestLedgerEntryBecomesLesson(t *testing.T) {
 	for _, trust := range []string{"quarantined", "own"} {
 		t.Run(trust, func(t *testing.T) {
@@ -153,7 +154,7 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 	}
 }
 
-// The old file is unchanged.
+// The renamed file has the content of the corrupt database.
 func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	source := flagSource(t, map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"})
 	path := loadConfig(t, source).StoreURL()
@@ -187,7 +188,7 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	}
 }
 
-// An unknown lesson is an error, and so is lessons: redis:// for a store in a file.
+// A change of an unknown lesson is an error. The value redis:// for lessons is an error if the store is a file.
 func TestBankChangesLessonsWithoutServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")

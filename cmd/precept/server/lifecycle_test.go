@@ -69,7 +69,7 @@ func (s *runningServer) sendSession(agent, name, text, feedback string) {
 	}
 }
 
-// After the stop, a command exports the sessions from the store.
+// After the server stops, a command exports the sessions from the store.
 func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -179,7 +179,7 @@ func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*
 		t.Fatal(err)
 	}
 	if seen != 5 {
-		t.Errorf("export as %s: got %d calls of Seen, want 5", format, seen)
+		t.Errorf("export as %s: got %d calls of OnRead, want 5", format, seen)
 	}
 	return out.String()
 }
@@ -211,7 +211,7 @@ func checkParquet(t *testing.T, cfg *configs.Config, lines []string) {
 	}
 }
 
-// The error comes before the data directory is created.
+// The error occurs before the data directory is created.
 func TestPortInUseIsReportedWithKey(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -231,7 +231,7 @@ func TestPortInUseIsReportedWithKey(t *testing.T) {
 	}
 }
 
-// A failure of the service manager does not prevent a start.
+// The server starts even if the service manager fails.
 func TestServerReportsAddresses(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprint("service manager fails: ", fails), func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// newLogger also returns the level, which a reload can change.
+// newLogger returns a logger, and its level, which a reload can change.
 func newLogger(w io.Writer, c configs.Log) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	setLevel(level, c.Level)
@@ -27,7 +27,7 @@ func newLogger(w io.Writer, c configs.Log) (*slog.Logger, *slog.LevelVar) {
 	return slog.New(slog.NewTextHandler(w, options)), level
 }
 
-// setLevel ignores an unknown name.
+// setLevel sets the level with a name, and ignores an unknown name.
 func setLevel(v *slog.LevelVar, name string) {
 	var level slog.Level
 	if level.UnmarshalText([]byte(name)) == nil {
@@ -35,7 +35,7 @@ func setLevel(v *slog.LevelVar, name string) {
 	}
 }
 
-// logAlways ignores the level, because other programs wait for the line.
+// logAlways logs a line at every level, because other programs wait for the line.
 func logAlways(ctx context.Context, log *slog.Logger, now time.Time, msg string, args ...any) {
 	r := slog.NewRecord(now, slog.LevelInfo, msg, 0)
 	r.Add(args...)
@@ -89,7 +89,7 @@ func (f *failures) outboxRecovered() {
 	f.logLimit.endLongPause(label.StepOutbox)
 }
 
-// reportPanic omits the panic value, which may contain content of the request.
+// reportPanic logs a panic without its value, which may contain content of the request.
 func (f *failures) reportPanic(step label.Step, value any) {
 	f.metrics.FailedOpen(step)
 	if !f.logLimit.allow(step) {
@@ -127,7 +127,7 @@ func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 	return true
 }
 
-// endLongPause lets a new failure soon after a recovery be logged.
+// endLongPause shortens the pause of a step after a recovery, so that a new failure is logged soon.
 func (l *limiter) endLongPause(step label.Step) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

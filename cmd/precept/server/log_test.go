@@ -35,15 +35,15 @@ func TestCountActiveOmitsSupersededAndExpiredLessons(t *testing.T) {
 	}
 }
 
-// The log has at most one line per step in ten seconds, and for an unavailable store or outbox in a minute. A step that
-// a stop interrupts has not failed.
+// The log has at most one line per step in ten seconds. If the store or the outbox is unavailable, the log has at most
+// one line in a minute. A step that a stop interrupts has not failed.
 func TestFailuresAreCountedAndLoggedAtLimitedRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
 		registry := prometheus.NewRegistry()
 		f := &failures{log: slog.New(slog.NewTextHandler(&output, nil)), metrics: proxy.NewMetrics(registry), logLimit: newLimiter(time.Now)}
 		unavailable := fmt.Errorf("write: %w", session.ErrUnavailable)
-		for range 20 { // 100 seconds
+		for range 20 { // the loop takes 100 seconds
 			f.report("close", errors.New("odd"))
 			f.report("write", unavailable)
 			f.report("samples", unavailable)

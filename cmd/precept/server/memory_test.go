@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// unwritableDir returns a directory that even root cannot create, because its parent is a file.
+// unwritableDir returns a directory that even root cannot create, because the directory's parent is a file.
 func unwritableDir(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
@@ -22,7 +22,7 @@ func unwritableDir(t *testing.T) string {
 	return filepath.Join(file, "data")
 }
 
-// An export gets status 503.
+// An export gets status 503, because the store is in memory.
 func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := t.TempDir()

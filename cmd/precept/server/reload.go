@@ -16,7 +16,7 @@ type reloadStatus struct {
 	succeededAt atomic.Int64 // Unix nanoseconds of the last success, or of the start
 }
 
-// atomicString is safe for concurrent use.
+// atomicString is a text that is safe for concurrent use.
 type atomicString struct{ text atomic.Pointer[string] }
 
 func (a *atomicString) set(text string) { a.text.Store(&text) }
@@ -28,7 +28,8 @@ func (a *atomicString) get() string {
 	return ""
 }
 
-// reloadConfig keeps the previous configuration if a part rejects the new one.
+// reloadConfig reads and applies the configuration. If a part of the server rejects it, the previous configuration
+// stays in effect.
 func (s *Server) reloadConfig() {
 	if s.options.Source == nil {
 		return

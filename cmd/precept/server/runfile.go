@@ -170,7 +170,8 @@ func restrictData(dir string, log *slog.Logger) {
 	}
 }
 
-// userPath returns a path below the first absolute variable, or else below ~/.local/kind; "" without a home directory.
+// userPath returns a path in the directory that the first of the variables with an absolute path names, or else below
+// ~/.local/kind; "" without a home directory.
 func userPath(env func(string) (string, bool), name, kind string, variables ...string) string {
 	for _, v := range variables {
 		if dir, _ := env(v); filepath.IsAbs(dir) {
@@ -208,7 +209,8 @@ func isAlive(pid int) bool {
 	return err == nil || errors.Is(err, os.ErrPermission)
 }
 
-// writeUserRunFile uses mode 0600, makes the paths absolute, and removes the password from a Redis URL.
+// writeUserRunFile writes the user's run file with mode 0600. It makes the paths absolute, and removes the password
+// from a Redis URL.
 func writeUserRunFile(path string, r UserRun) error {
 	if path == "" {
 		return nil
@@ -242,7 +244,7 @@ func writeUserRunFile(path string, r UserRun) error {
 	return file.Write(path, 0o600, b, []byte("\n"))
 }
 
-// removeUserRunFile keeps the file of another server.
+// removeUserRunFile removes the user's run file, unless another server has written it.
 func removeUserRunFile(path string) {
 	b, err := os.ReadFile(path)
 	var r UserRun

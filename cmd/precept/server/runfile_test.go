@@ -9,7 +9,7 @@ import (
 	"precept/configs"
 )
 
-// A run file in a foreign repository could redirect requests.
+// A run file from a foreign repository could redirect requests to a different machine.
 func TestReadRunFileAcceptsOnlyAddressesOfThisMachine(t *testing.T) {
 	t.Parallel()
 	dir, local := t.TempDir(), "http://127.0.0.1:1"
@@ -34,7 +34,7 @@ func TestReadRunFileAcceptsOnlyAddressesOfThisMachine(t *testing.T) {
 	}
 }
 
-// The directory is below the working directory. A directory with other files gets none.
+// The data directory is below the working directory. A directory with other files gets no .gitignore.
 func TestMakeDataDirWritesGitignore(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"empty", "foreign"} {

@@ -28,7 +28,7 @@ func (s *runningServer) getPage(path string) string {
 	return body
 }
 
-// postAdmin fails the test unless the status is 2xx.
+// postAdmin posts a body to the admin listener, and fails the test unless the status is 2xx.
 func (s *runningServer) postAdmin(path, body string) string {
 	s.t.Helper()
 	status, answer := send(s.t, http.MethodPost, s.adminURL+path, map[string]string{"Authorization": "Bearer token", "Content-Type": "application/json"}, body)
@@ -38,8 +38,8 @@ func (s *runningServer) postAdmin(path, body string) string {
 	return answer
 }
 
-// A rating counts, and a forgotten session is in no list and no export. A command exports the same lines from the
-// store.
+// The report counts a rating, and a forgotten session is in no list and no export. A command exports the same lines
+// from the store.
 func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -98,19 +98,19 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 		if err := (&server.ExportJob{StoreReader: e, Filter: &sample.Filter{}, Out: &out}).Write(t.Context(), format); err != nil {
 			t.Fatal(err)
 		}
-		for line := range strings.Lines(out.String()) { // without the forgotten s-3
+		for line := range strings.Lines(out.String()) { // the forgotten session s-3 is missing
 			if !strings.Contains(served, line) {
 				t.Errorf("server's export as %s lacks line %s of the command's export", format, line)
 			}
 		}
-		// No lesson matched in the forgotten session.
+		// The forgotten session has no assignments, because no lesson matched.
 		if fewer := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); fewer < 0 || format != "experiment" && fewer != 1 {
 			t.Errorf("export as %s after the deletion of a session with one turn: got %d fewer lines, want 1 (experiment: at least 0)", format, fewer)
 		}
 	}
 }
 
-// Exchanges of an opted-out agent are neither stored nor exported.
+// Exchanges during the opt-out are never stored or exported.
 func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"}))
 	write := addConfigFile(t, source)
@@ -148,7 +148,7 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	}
 }
 
-// The overview shows the change. A viewer token in the same file is valid at once.
+// The overview names the key that needs a restart. A viewer token in the same file is valid at once.
 func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	source := flagSource(t, map[string]string{"upstream": startModel(t), "admin.tokens": "[token]"})
 	write := addConfigFile(t, source)
@@ -210,7 +210,7 @@ func TestSpansAreSentToCollector(t *testing.T) {
 	})
 	s := startServer(t, flagSource(t, options))
 	s.sendSession("coder", "traced", "a word that no span holds", `"type":"approval"`)
-	if err := s.stopAndWait(); err != nil { // the stop sends the buffered spans
+	if err := s.stopAndWait(); err != nil { // the server sends the buffered spans when it stops
 		t.Fatal(err)
 	}
 	got := <-spans
@@ -237,7 +237,7 @@ func TestSpansAreSentToCollector(t *testing.T) {
 	}
 }
 
-// If a lesson file becomes invalid, the previous text stays in effect.
+// If a lesson file becomes invalid, the previous text of the lesson stays in effect.
 func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := filepath.Join(t.TempDir(), "later")

@@ -44,7 +44,7 @@ func (t *Tools) OpenRegistry(cfg *configs.Config) (*RegistryStorage, func(), err
 	}, nil
 }
 
-// newRegistryStorage uses Redis unless redisBank is nil.
+// newRegistryStorage returns storage in Redis, or storage in a file if redisBank is nil.
 func newRegistryStorage(cfg *configs.Config, redisBank *redis.Bank) *RegistryStorage {
 	s := &RegistryStorage{path: rules.Path(cfg.Lessons), redisBank: redisBank}
 	if redisBank != nil {
@@ -112,7 +112,7 @@ const (
 	registryPollInterval = time.Second              // pause between checks for a changed registry
 	registryDelay        = 3 * registryPollInterval // after it, all replicas have read a change in Redis
 	maxAdvancePause      = time.Minute              // maximum pause between calls of advanceMeasurements
-	advancePauseFactor   = 100                      // pause after a call, in durations of the call
+	advancePauseFactor   = 100                      // a pause lasts this many times as long as the call before it
 )
 
 // sections holds the registered sections in effect.
@@ -157,7 +157,7 @@ func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.R
 	}
 }
 
-// readFile returns nil if the file has not changed.
+// readFile returns the registry in the file, or nil if the file has not changed.
 func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 	info, err := os.Stat(s.storage.path)
 	if errors.Is(err, fs.ErrNotExist) && s.fileInfo == nil {
@@ -177,8 +177,8 @@ func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 	return read, nil
 }
 
-// readRedis returns nil if the registry has not changed. Other replicas need up to registryDelay to read a change, so
-// its effect is delayed.
+// readRedis returns the registry in Redis, or nil if it has not changed. Other replicas need up to registryDelay to
+// read a change, so its effect is delayed.
 func (s *sections) readRedis(ctx context.Context) (*rules.Registry, error) {
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()

@@ -66,7 +66,8 @@ type runningServer struct {
 
 func testTools() server.Tools { return server.Tools{Now: time.Now, Random: rand.Reader} }
 
-// startServer waits until the server is ready. It ignores signals unless change sets Embedded to false.
+// startServer starts a server and waits until it is ready. The server ignores signals unless change sets Embedded to
+// false.
 func startServer(t *testing.T, source *server.Source, change ...func(*server.Options)) *runningServer {
 	t.Helper()
 	cfg, err := source.Load()
@@ -103,12 +104,12 @@ func (s *runningServer) stopAndWait() error {
 	return <-s.runErr
 }
 
-// flagSource has free ports, new directories and extra keys.
+// flagSource returns a configuration with free ports, new directories and extra keys.
 func flagSource(t *testing.T, extra map[string]string) *server.Source {
 	t.Helper()
 	flags := map[string]string{
 		"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data_dir": t.TempDir(), "lessons": t.TempDir(),
-		"limits.lookup_timeout": "10s", // on a busy machine, a look-up of 45 ms excludes a session
+		"limits.lookup_timeout": "10s", // if a look-up takes 45 ms on a busy machine, the session is excluded
 	}
 	maps.Copy(flags, extra)
 	return &server.Source{Parse: func(file []byte) (*configs.Config, error) {
@@ -133,7 +134,7 @@ func get(t *testing.T, url, token string) int {
 	return res.StatusCode
 }
 
-// eventually waits up to a minute. state describes the awaited state.
+// eventually waits up to a minute until ok returns true. state describes the awaited state.
 func eventually(t *testing.T, state string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
@@ -143,7 +144,7 @@ func eventually(t *testing.T, state string, ok func() bool) {
 	}
 }
 
-// A third server cannot use the data directory of the first until it has stopped.
+// While the first server runs, a third server cannot use the first server's data directory.
 func TestTwoServersRunInOneProcess(t *testing.T) {
 	firstSource := flagSource(t, map[string]string{"admin.tokens": "[first]"})
 	first, second := startServer(t, firstSource), startServer(t, flagSource(t, map[string]string{"admin.tokens": "[second]"}))
@@ -215,7 +216,6 @@ func TestReloadSurvivesPanic(t *testing.T) {
 	}
 }
 
-// Both addresses have the path prefix admin.base_path.
 func TestOnlyFirstStartPrintsLoginLinkAndAgentVariable(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.base_path": "/tools/precept"})
 	cfg, err := source.Load()

@@ -10,7 +10,7 @@ import (
 	"precept/configs"
 )
 
-// The configuration may spell the directory differently.
+// The paths of the directory are spelled differently.
 func TestWatcherAndWriterShareParsedLessons(t *testing.T) {
 	dir := t.TempDir()
 	text := `---

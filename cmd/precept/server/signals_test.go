@@ -30,7 +30,7 @@ func sendSignal(t *testing.T, s os.Signal) {
 	}
 }
 
-// A second signal ends the drain delay, and the stop succeeds despite an idle connection.
+// A second signal ends the drain delay. The server then stops without an error, despite an idle connection.
 func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
 	s := startServer(t, flagSource(t, map[string]string{"upstream": startModel(t), "limits.drain_delay": "1h"}), handleSignals)
 	idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.dataURL, "http://"))
@@ -53,7 +53,6 @@ func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
 	s.stop()
 }
 
-// During limits.drain_timeout, /readyz returns 503, and the data listener accepts no connections.
 func TestStreamFinishesUnlessSecondSignalCutsIt(t *testing.T) {
 	for _, secondSignal := range []bool{false, true} {
 		end := make(chan struct{})
@@ -123,7 +122,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 		_, body := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 		return body
 	}
-	// The metrics are of the last reload.
+	// reload returns the metrics of the last reload.
 	reload := func() (successful string, lastSuccess float64) {
 		_, body := send(t, http.MethodGet, s.adminURL+"/metrics", map[string]string{"Authorization": "Bearer token"}, "")
 		m := regexp.MustCompile(`(?ms)^precept_config_last_reload_success_timestamp_seconds (\S+)$.*^precept_config_last_reload_successful (\S+)$`).FindStringSubmatch(body)
@@ -155,7 +154,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 			t.Errorf("metrics after faulty file %q: got successful %s at %v, want 0 at the time of the start, %v", wrong.text, successful, lastSuccess, startedAt)
 		}
 	}
-	corrected := filepath.Join(t.TempDir(), "next.yaml") // renamed over the file, as editors do
+	corrected := filepath.Join(t.TempDir(), "next.yaml") // the file is renamed over the old file, as editors do
 	if err := os.WriteFile(corrected, []byte("bandit: {epsilon: 0.4}\nreward: {close_after: 1h}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +173,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 			t.Errorf("the log lacks %q", text)
 		}
 	}
-	// SIGHUP reloads the file without a change.
+	// On SIGHUP, the server reloads the file even if the file has not changed.
 	reloadCount := func() int { return s.console.count("configuration reloaded") }
 	before := reloadCount()
 	sendSignal(t, syscall.SIGHUP)

@@ -178,7 +178,7 @@ func listenTCP(ctx context.Context, key, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// listenError adds a remedy.
+// listenError adds a remedy to the error of a listener.
 func listenError(key string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%s: %w; choose a port above 1023, or give precept the right to bind the port (on Linux CAP_NET_BIND_SERVICE)", key, err)
@@ -202,7 +202,7 @@ func serveOn(server *http.Server, l net.Listener) error {
 	return nil
 }
 
-// localURL returns the loopback address for a listener on all addresses.
+// localURL returns the URL of a listener. For a listener on all addresses, the URL has the loopback address.
 func localURL(a net.Addr) string {
 	address, err := netip.ParseAddrPort(a.String())
 	if err != nil {

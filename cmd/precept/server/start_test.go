@@ -25,7 +25,8 @@ import (
 	"precept/store/storetest"
 )
 
-// closingModel closes each connection, because an open one would stop the clock of a synctest bubble.
+// closingModel starts a model that closes each connection, because an open connection would stop the clock of a
+// synctest bubble.
 func closingModel(t *testing.T, content string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -100,7 +101,7 @@ func checkGoroutines(t *testing.T, source *server.Source, functions map[string]i
 	}
 }
 
-// The dashboard and the index (_index.md) have the lesson.
+// The dashboard and the index (_index.md) contain the lesson as well.
 func TestNewLessonTakesEffectWithinTwoSeconds(t *testing.T) {
 	lessons := t.TempDir()
 	inBubble(t, map[string]string{"lessons": lessons}, func(b *bubbleServer) {
@@ -116,7 +117,7 @@ func TestNewLessonTakesEffectWithinTwoSeconds(t *testing.T) {
 	})
 }
 
-// Only the agent of the session gets the lesson of a /lesson command.
+// If a session's reply contains a /lesson command, only the agent of the session gets the lesson.
 func TestCommandInReplyIsExecutedWhileServerRuns(t *testing.T) {
 	inBubble(t, map[string]string{
 		"upstream": closingModel(t, "/lesson grep first: Use grep before you read."), "writ.enabled": "true", "writ.trust": "own",
@@ -133,7 +134,7 @@ func TestCommandInReplyIsExecutedWhileServerRuns(t *testing.T) {
 	})
 }
 
-// A crash loses at most a few seconds. A damaged file restarts the counts at zero.
+// After a crash, the counts of at most a few seconds are lost. After a damaged file, the counts restart at zero.
 func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 	data, lessons := t.TempDir(), t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -163,7 +164,6 @@ func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 	}
 }
 
-// The next start succeeds.
 func TestPanicDuringStartReleasesDataDirectory(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
 	cfg := loadConfig(t, source)

@@ -144,7 +144,7 @@ func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db CommandStor
 	return hex.EncodeToString(sum[:6]), nil
 }
 
-// openRedisStore fails if Redis does not answer, unlike a server.
+// openRedisStore opens the store in Redis for a command. Unlike a server, it fails if Redis does not answer.
 func (t *Tools) openRedisStore(ctx context.Context, cfg *configs.Config) (CommandStore, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: t.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
@@ -256,7 +256,7 @@ func warnLayout(log *slog.Logger, l redis.Layout) {
 	}
 }
 
-// sharedBackend returns nil unless the backend is in Redis, which replicas share.
+// sharedBackend returns a backend that is in Redis, which replicas share, or else nil.
 func sharedBackend[T any](backend any) (role T) {
 	if db, ok := backend.(*redis.Store); ok {
 		role, _ = any(db).(T)
@@ -314,7 +314,7 @@ func Tiers(names []string) (out []int) {
 // OutboxPath returns the path of the outbox.
 func OutboxPath(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, "outbox.db") }
 
-// outboxOf returns "" for a server that stores no exchanges.
+// outboxOf returns the path of the outbox, or "" for a server that stores no exchanges.
 func outboxOf(cfg *configs.Config, backend Backend) string {
 	if _, volatile := backend.(store.NullBackend); volatile || !cfg.Learning.Enabled {
 		return ""

@@ -21,7 +21,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// exchangeBytes uses a new connection, and returns the time until the server closed it.
+// exchangeBytes sends bytes on a new connection, and returns the answer and the time until the server closed the
+// connection.
 func (b *bubbleServer) exchangeBytes(sent string) (answer string, open time.Duration) {
 	b.t.Helper()
 	c, err := b.ports.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.dataURL, "http://"))
@@ -53,7 +54,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// The file may have had the same text before. A faulty configuration is reported and changes nothing.
+// The change may restore an earlier text of the file. A faulty configuration is reported and changes nothing.
 func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 	source := flagSource(t, nil)
 	write := addConfigFile(t, source)
@@ -126,7 +127,7 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	})
 }
 
-// Its proposals are quarantined.
+// The proposals are quarantined.
 func TestDistillerProposesFromClosedSessions(t *testing.T) {
 	lessons := t.TempDir()
 	proposedStates := func(t *testing.T) (states []lesson.State) {
@@ -189,7 +190,6 @@ func TestHealthCountsAreCachedForFiveSeconds(t *testing.T) {
 	})
 }
 
-// The address is reachable from this machine.
 func TestWildcardListenerIsReportedWithReachableAddress(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		s := startServer(t, flagSource(t, map[string]string{"listen": address}))

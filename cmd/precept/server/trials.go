@@ -58,7 +58,7 @@ func assignmentOf(r session.Row, a session.SettledState) (*trial.Assignment, err
 	return &record.Assignment, nil
 }
 
-// runName returns "" for a session.
+// runName returns the name of a run, or "" for a session.
 func runName(r session.Row) string {
 	if rec, err := session.Decode(r.ID, r.Data); err == nil && rec.Unit.IsRun {
 		return rec.Identity.Name
@@ -66,7 +66,7 @@ func runName(r session.Row) string {
 	return ""
 }
 
-// trialsOf returns nothing if the session is excluded from the experiment or had no match.
+// trialsOf returns the trials of a session, or none if it is excluded from the experiment or had no match.
 func trialsOf(r session.Row, a session.SettledState, as *trial.Assignment) []sample.Trial {
 	if as.Excluded || !as.Decided {
 		return nil
@@ -116,7 +116,7 @@ func trialsOf(r session.Row, a session.SettledState, as *trial.Assignment) []sam
 	return out
 }
 
-// outcomesOf returns outcomes once the session has closed.
+// outcomesOf returns the outcomes of a closed session.
 func outcomesOf(w *trial.Measurement) (out []sample.TrialOutcome) {
 	for o := range trial.OutcomeCount {
 		if y, ok := w.Value(o); ok {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A foreign host gets no address, and other requests are forwarded.
+// A request with a foreign Host header does not get the addresses, and other requests are forwarded.
 func TestBrowserOnDataListenerGetsAddresses(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "the upstream got "+r.URL.Path)

@@ -33,7 +33,7 @@ func (s *Server) keepRunning(ctx context.Context, w worker) error {
 	}
 }
 
-// runOnce also reports a panic.
+// runOnce runs a worker until it returns or panics.
 func (s *Server) runOnce(ctx context.Context, w worker) (err error, panicked bool) { //nolint:revive // panicked describes the call, and err is only the result of the worker
 	defer func() {
 		if v := recover(); v != nil {
@@ -45,8 +45,8 @@ func (s *Server) runOnce(ctx context.Context, w worker) (err error, panicked boo
 }
 
 // An idle server would keep the garbage of its last busy minute for hours, because the garbage collector runs only
-// after many further allocations. If it allocated fewer than maxIdleAlloc in idleInterval, it returns memory to the
-// system, which takes about ten milliseconds.
+// after many further allocations. If the server allocated fewer than maxIdleAlloc in idleInterval, it returns memory to
+// the system, which takes about ten milliseconds.
 const (
 	idleInterval = time.Minute
 	maxIdleAlloc = 64 << 20

@@ -13,7 +13,7 @@ import (
 	"precept/configs"
 )
 
-// The log does not contain the panic text.
+// The log does not contain the text of the panic.
 func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
@@ -45,7 +45,7 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 			t.Errorf("failed worker: err = %v, want %v", err, failure)
 		}
 
-		// A stop does not wait for the end of the pause.
+		// A stop ends the pause before the next attempt.
 		ctx, stop = context.WithCancel(t.Context())
 		go func() { ended <- s.keepRunning(ctx, worker{"test", func(context.Context) error { panic("again") }}) }()
 		synctest.Wait()
