@@ -112,8 +112,8 @@ func sessionMeasures(p *Prices) []sessionMeasure {
 	}
 }
 
-// compare compares two agents, or two models if by is "model". If a or b is empty, compare chooses the name with the
-// most sessions that is not the other side.
+// compare compares two agents, or two models if by is "model". An empty a or b stands for the most frequent name that
+// the other side does not have.
 func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string) Comparison {
 	facets := r.Facets(q)
 	valueOf, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents

@@ -35,7 +35,7 @@ func (s *Server) readComparison(c echo.Context, maxWait time.Duration) (x Compar
 	if by == "" {
 		by = "agent"
 	}
-	if side := map[string]*string{"agent": &q.Agent, "model": &q.Model}[by]; *side != "" { // a filter by the compared agent would leave one side
+	if side := map[string]*string{"agent": &q.Agent, "model": &q.Model}[by]; *side != "" { // a filter by the compared agent would empty one side
 		if a == "" && !strings.EqualFold(*side, b) {
 			a = *side
 		}

@@ -98,8 +98,8 @@ func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(
 	}
 }
 
-// writeTranscript writes a session, one JSON line per part. The member from of a line is the number of exchanges before
-// the part. Sessions deleted meanwhile are skipped.
+// writeTranscript writes a session, one JSON line per part. In each line, the member from is the number of exchanges
+// before the part. Sessions deleted meanwhile are skipped.
 func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.SessionItem) error {
 	err := s.options.Read.Archive.EachPart(c.Request().Context(), x.Tenant, x.ID, func(t *store.Transcript) error {
 		t.Cost = x.Cost

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// flushInterval bounds the wait of a part of a reply of known length. Most such replies are complete at once, and are
-// sent in one write with their headers. ReverseProxy flushes other replies at once.
+// flushInterval is the maximum time that a part of a reply of known length waits. Most such replies are complete at
+// once, and are sent in one write with their headers. ReverseProxy flushes other replies at once.
 const flushInterval = 2 * time.Millisecond
 
 // eventPieceBytes and maxPieceBytes are sizes of one read of a reply. A slow stream keeps its buffer for minutes, so

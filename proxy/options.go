@@ -66,8 +66,8 @@ type Sessions interface {
 	HoldKeys(request string, keys ...session.Echo)
 	// ReleaseKeys keeps or drops the keys that a request held.
 	ReleaseKeys(request string, keep bool)
-	// Publish writes a session for the other replicas. The request has already waited for the store for the time
-	// waited.
+	// Publish writes a session for the other replicas. waited is the time for which the request has already waited for
+	// the store.
 	Publish(ses, unit *store.Session, x *sample.Exchange, answered []string, waited time.Duration)
 	// PublishCounts writes a session after a turn without decisions, in the background.
 	PublishCounts(ses *store.Session, x *sample.Exchange, answered []string)

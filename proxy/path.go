@@ -148,8 +148,8 @@ func withoutEndpoint(path string) string {
 	return path
 }
 
-// withoutRepetition removes a repeated version (/v1/v1/models) or endpoint (/v1/chat/completions/chat/completions). The
-// client appends it although the base URL contains it. No API has such paths.
+// withoutRepetition removes a repeated version (/v1/v1/models) or endpoint (/v1/chat/completions/chat/completions). A
+// client appends this part although its base URL contains it. No API has such paths.
 func withoutRepetition(p string) string {
 	for rest, ok := cutVersion(p); ok && strings.HasPrefix(rest, p[:len(p)-len(rest)]+"/"); rest, ok = cutVersion(p) {
 		p = rest

@@ -64,7 +64,7 @@ func (b collectorBounds) followHeap(last int) (next int, ok bool) {
 		return last, false
 	}
 	next = b.growth(sample[0].Value.Uint64())
-	if next <= last+last/8 && next >= last-last/8 { // setting GOGC stops the world for some microseconds
+	if next <= last+last/8 && next >= last-last/8 { // setting GOGC stops the world for a few microseconds
 		return last, true
 	}
 	debug.SetGCPercent(next)

@@ -242,7 +242,7 @@ func (f *configFlags) setLocations(inv *invocation, c *configs.Config) {
 
 // useServerLessons makes a command that uses the data directory of this user's running server use its bank, too. A
 // flag, a variable or a different configuration file takes precedence. If the server's lessons are in Redis, or if the
-// configured directory has files, the command keeps the configured bank, and prints both.
+// configured directory has files, the command keeps the configured bank, and prints both locations.
 func (f *configFlags) useServerLessons(inv *invocation, c *configs.Config) {
 	r, ok := server.ReadUserRunFile(inv.env)
 	if !ok || r.Lessons == "" || absolute(c.DataDir) != r.DataDir || absolute(c.Lessons) == r.Lessons {

@@ -39,7 +39,7 @@ type diagnosis struct {
 	// EvictionPolicy is the policy by which a full Redis deletes keys.
 	EvictionPolicy string          `json:"eviction_policy,omitempty"`
 	Running        *server.RunFile `json:"running,omitempty"`
-	// Ready is the answer of /readyz of the running server.
+	// Ready is the running server's response to /readyz.
 	Ready *readiness `json:"ready,omitempty"`
 	// DataDirError is the reason why the data directory cannot be written.
 	DataDirError string `json:"data_dir_error,omitempty"`

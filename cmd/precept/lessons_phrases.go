@@ -159,7 +159,7 @@ func (inv *invocation) askPhrases(
 	return nil
 }
 
-// accept adds the accepted phrases, each the number of a proposal or a phrase, to the answer.
+// accept adds the accepted phrases to the answer. An argument is a phrase or the number of a proposal.
 func (a *phrasesResult) accept(accept []string, sessions []backtest.CapturedSession) error {
 	for _, name := range accept {
 		name = strings.Join(strings.Fields(name), " ")

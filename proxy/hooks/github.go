@@ -119,8 +119,8 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " does not show the outcome of work", nil
 }
 
-// closedEvents returns the event of a closed pull request. If a merged pull request reverts another one, a second event
-// rates the reverted one.
+// closedEvents returns the event of a closed pull request. If a merged pull request reverts an earlier one, a second
+// event rates the earlier one.
 func (p *githubPayload) closedEvents() []Event {
 	pr, repository := &p.PullRequest, p.Repository.FullName
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(pr.ClosedAt, pr.UpdatedAt)}

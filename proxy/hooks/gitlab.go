@@ -67,8 +67,8 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+head.Kind) + " does not show the outcome of work", nil
 }
 
-// mergeRequestEvents returns the event of a merge request. If a merged merge request reverts another one, a second
-// event rates the reverted one.
+// mergeRequestEvents returns the event of a merge request. If a merged request reverts an earlier one, a second event
+// rates the earlier one.
 func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 	o, repository := &p.Object, p.Project.Path
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(o.UpdatedAt)}

@@ -131,7 +131,7 @@ type ticket struct {
 	model      string
 }
 
-// Agent and model of a ticket are random. A lesson has the same effect with each of them.
+// The agent and the model of a ticket are random. A lesson has the same effect with every agent and model.
 const (
 	coder, reviewer        = "ticket-coder/1.4", "ticket-reviewer/2.0"
 	largeModel, smallModel = "demo-large", "demo-small"

@@ -271,7 +271,7 @@ func (f *Follower) stop(ctx context.Context) error {
 // were deleted since poll read them are left out. After an error, the caller may call commit again.
 //
 // A paused process may write a file after another process has taken over. A file name therefore contains a hash of the
-// rows, and a file with rows is replaced only by one without rows, if the batch no longer contains the file.
+// rows. A file with rows is replaced only if the batch no longer contains the file, and then by a file without rows.
 func (f *Follower) commit(ctx context.Context) error {
 	if err := f.claim(ctx); err != nil {
 		return err

@@ -126,8 +126,8 @@ func HoldsData(dir string) bool {
 	})
 }
 
-// MakeDataDir creates a data directory. A new one, and an empty one below the working directory, gets a .gitignore,
-// because it will contain a token.
+// MakeDataDir creates a data directory. A new directory, and an empty directory below the working directory, gets a
+// .gitignore, because it will contain a token.
 func MakeDataDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err == nil && (len(entries) > 0 || !filepath.IsLocal(dir)) {
@@ -170,8 +170,8 @@ func restrictData(dir string, log *slog.Logger) {
 	}
 }
 
-// userPath returns a path in the directory that the first of the variables with an absolute path names, or else below
-// ~/.local/kind; "" without a home directory.
+// userPath returns a path below a directory: the first absolute path in the variables, or else ~/.local/kind. Without a
+// home directory, the result is "".
 func userPath(env func(string) (string, bool), name, kind string, variables ...string) string {
 	for _, v := range variables {
 		if dir, _ := env(v); filepath.IsAbs(dir) {

@@ -1,5 +1,5 @@
-// Package server runs the proxy, the admin server and their background workers. One process may run several servers,
-// each with its own data directory and ports, and each once.
+// Package server runs the proxy, the admin server and their background workers. One process may run several servers.
+// Each server needs its own data directory and ports, and runs once.
 //
 // Tools opens the store, the lessons and a distiller, for the server and for commands.
 package server

@@ -67,11 +67,11 @@ func (s *Source) isEmpty() bool {
 	return sum != nil && *sum == sha256.Sum256(nil)
 }
 
-// watch returns a worker that reports on changed when the file differs from the content that Load read last. Two reads
-// in a row must agree, because one may see an unfinished write.
+// watch returns a worker that sends to changed when the file differs from the content that Load read last. Two reads in
+// a row must agree, because one may see an unfinished write.
 //
-// Read errors are ignored: the file may be in replacement, or a pipe, such as a shell's <(command), which only Load
-// reads. After missingPolls polls without a file, the worker calls missing.
+// Read errors are ignored: an editor may be replacing the file, or the file may be a pipe, such as a shell's
+// <(command), which only Load reads. After missingPolls polls without a file, the worker calls missing.
 func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if s.File == "" {
