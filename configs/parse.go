@@ -289,6 +289,19 @@ func (c *Config) UpstreamByRoute() map[string]string {
 	}
 }
 
+// UpstreamURLs returns the URLs of the upstreams that the routes use, sorted.
+func (c *Config) UpstreamURLs() []string {
+	if c.Upstream != "" {
+		return []string{c.Upstream}
+	}
+	var urls []string
+	for _, name := range c.UpstreamByRoute() {
+		urls = append(urls, c.Upstreams[name].URL)
+	}
+	slices.Sort(urls)
+	return slices.Compact(urls)
+}
+
 // StoreURL returns store.url, or the URL of the SQLite file in the data directory.
 func (c *Config) StoreURL() string {
 	if c.Store.URL != "" {

@@ -74,7 +74,7 @@ func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, fi
 		return writeJSONResult(inv.stdout, answer, answer.OK)
 	}
 	fmt.Fprintf(inv.stdout, "configuration %s: ok (%s)\n", answer.Config, cmp.Or(report.Printable(file), "no file"))
-	fmt.Fprintf(inv.stdout, "upstream: %s\n", strings.Join(upstreamURLs(cfg), " and "))
+	fmt.Fprintf(inv.stdout, "upstream: %s\n", strings.Join(cfg.UpstreamURLs(), " and "))
 	if answer.LessonsError != "" {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 
@@ -265,7 +264,7 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (bas
 		return "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)
 	}
 	fmt.Fprintf(inv.stderr, "precept: no running server; this command has its own: upstream %s, %s in %s, data in %s\n",
-		strings.Join(upstreamURLs(&ownCfg), " and "), countNoun(inv.countLessons(ctx, &ownCfg), "lesson"), ownCfg.Lessons, ownCfg.DataDir)
+		strings.Join(ownCfg.UpstreamURLs(), " and "), countNoun(inv.countLessons(ctx, &ownCfg), "lesson"), ownCfg.Lessons, ownCfg.DataDir)
 	log, err := os.OpenFile(
 		filepath.Join(ownCfg.DataDir, "run.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600,
 	)
@@ -298,18 +297,6 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (bas
 		}
 		return "", nil, errors.Join(err, log.Close())
 	}
-}
-
-func upstreamURLs(cfg *configs.Config) []string {
-	urls := []string{cfg.Upstream}
-	if cfg.Upstream == "" {
-		urls = urls[:0]
-		for _, name := range cfg.UpstreamByRoute() {
-			urls = append(urls, cfg.Upstreams[name].URL)
-		}
-	}
-	slices.Sort(urls)
-	return slices.Compact(urls)
 }
 
 func (inv *invocation) countLessons(ctx context.Context, cfg *configs.Config) int {

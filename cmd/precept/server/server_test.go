@@ -240,7 +240,7 @@ func TestOnlyFirstStartPrintsLoginLinkAndAgentVariable(t *testing.T) {
 		if !address.MatchString(output.String()) {
 			t.Errorf("start %d: the console lacks the address of the dashboard with its path prefix:\n%s", n+1, output.String())
 		}
-		for _, text := range []string{"/login?token=", "agents: OPENAI_BASE_URL=http://127.0.0.1:"} {
+		for _, text := range []string{"/login?token=", "agents: OPENAI_BASE_URL=http://127.0.0.1:", "; upstream: http"} {
 			if output.contains(text) != want {
 				t.Errorf("start %d: console contains %q = %v, want %v", n+1, text, !want, want)
 			}

@@ -124,7 +124,7 @@ func (s *Server) waitForStop(
 func (s *Server) announce(ctx context.Context, dataURL, adminURL string) {
 	debug.FreeOSMemory() // memory that only the start needed
 	if s.showsLinks {
-		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", dataURL, dataURL)
+		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s; upstream: %s\n", dataURL, dataURL, strings.Join(s.cfg.UpstreamURLs(), " and "))
 	}
 	if !s.showsLinks && s.options.OnReady == nil && s.cfg.Log.Format != "json" {
 		fmt.Fprintf(s.options.Console, "dashboard: %s (`precept dashboard` prints the login link)\n", s.dashboardURL(adminURL))
