@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// agentScript returns the steps of loopScript and of the follow-up. The last command is not repeated: gptme asks for
-// the next step itself, so a repetition would be a second loop.
+// agentScript returns the steps of loopScript and of the follow-up turn. The follow-up repeats no command: gptme asks
+// for the next step itself, so a repetition would be a second loop.
 func agentScript() []harness.Step {
 	return append(loopScript(), harness.Step{Command: "cat README.md"}, harness.Step{Text: "The other script works."})
 }
@@ -118,7 +118,7 @@ func (r *row) measureRefused(t *testing.T, a *agent) {
 	r.checkRefused(tr, counters(t, p)["precept_injection_rejected_total"])
 }
 
-// measureParallel runs two agents at once. A second lesson matches the tool error of both.
+// measureParallel runs two agents at once. A second lesson matches the tool error that both agents get.
 func (r *row) measureParallel(t *testing.T, a *agent) {
 	t.Helper()
 	one := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))

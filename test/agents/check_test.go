@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	taskSlug  = "[check-the-target]" // for the task
-	errorSlug = "read-the-message"   // for the tool error in the task
+	taskSlug  = "[check-the-target]" // slug of the lesson for the task
+	errorSlug = "read-the-message"   // slug of the lesson for the tool error
 	errorText = "no rule to make target"
 	loopLabel = "[LOOP DETECTED]"
 	loopEnd   = "[END LOOP DETECTED]"
 )
 
 // The methods of row in this file compare the requests that reach the model with the requests that the agent sent,
-// and with a direct run, which is a run without precept. A main request asks for the next step of the task; a side
+// and with those of a direct run (a run without precept). A main request asks for the next step of the task; a side
 // request asks for a title or a summary. A block is a text that precept inserts: a lesson or a loop warning.
 
 func (r *row) checkOutcome(direct, through *sandboxedAgent) {
@@ -343,7 +343,7 @@ const (
 )
 
 type reaction struct {
-	kind string // unseen, stopped, repeated or changed
+	kind string // one of the constants above
 
 	sameList, sameSession, oneLesson bool
 }

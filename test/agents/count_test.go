@@ -27,7 +27,7 @@ func counters(t *testing.T, r *harness.Process) map[string]int {
 	return sums
 }
 
-// checkCounts expects one lesson in each conversation, and one warning for each loop, which counts as an injected
+// checkCounts expects one lesson in each conversation and one warning for each loop. A warning counts as an injected
 // lesson.
 func (r *row) checkCounts(column string, got map[string]int, conversations, loops int) {
 	want := map[string]int{

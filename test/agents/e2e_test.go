@@ -87,7 +87,8 @@ func runClient(t *testing.T, m *harness.Model, baseURL string, argv []string, en
 	return res
 }
 
-// compareRuns compares a run through precept with a direct run. Only the first has a lesson and a loop warning.
+// compareRuns compares a run through precept with a direct run. Only the run through precept has a lesson and a
+// loop warning.
 func compareRuns(t *testing.T, direct, through clientRun) {
 	t.Helper()
 	if through.code != direct.code || direct.code != 0 {

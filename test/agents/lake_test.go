@@ -101,7 +101,7 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 			if n := strings.Count(string(lines), "\n"); n != 4 || len(first.Messages) != 2 || first.Messages[1].Content != "answer" {
 				t.Errorf("chat.jsonl: got %d lines, the first %v, want 4 lines with two messages, the second \"answer\"", n, first)
 			}
-			for range 2 { // the recipe may be repeated
+			for range 2 { // a repeated recipe must add no rows
 				runPython(t, dir, run, sqlRecipe(t, "**Warehouse.**"))
 			}
 			if got := runPython(t, dir, `import duckdb; print(duckdb.connect("warehouse.duckdb").execute("select count(*), count(distinct sample_id) from samples").fetchall()[0])`); got != "(8, 8)" {

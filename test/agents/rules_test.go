@@ -33,7 +33,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 	through := newSandboxedAgent(t, a, harness.NewModel(t, faultScript()))
 	file := through.writeRulesFile(a.rules)
 	lessons, data := t.TempDir(), t.TempDir()
-	// Shares of 0 and 1 are invalid.
+	// These shares stand for 1 and 0, which are invalid.
 	for section, share := range map[string]string{"Voice of the crew": "0.99999", "Tests of the crew": "0.00001"} {
 		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
@@ -79,8 +79,8 @@ func (s *sandboxedAgent) writeRulesFile(name string) string {
 	return file
 }
 
-// withoutSection returns a body without the first occurrence of a section, and the number of occurrences in every
-// JSON encoding that agents use.
+// withoutSection returns a body without the first occurrence of a section, and the number of occurrences in all
+// JSON encodings that agents use.
 func withoutSection(body, section string) (without string, places int) {
 	without = body
 	for _, encode := range []func(string) string{encodeRaw, encodeHTML, encodeASCII} {

@@ -15,7 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// tapHeader holds the number of the agent's request, to compare it with the request that reaches the model.
+// tapHeader is a header with the number of the agent's request. The checks compare that request with the request that
+// reaches the model.
 const tapHeader = "X-Tap"
 
 // tap is a proxy between the agent and precept, or in a direct run between the agent and the model.

@@ -81,7 +81,8 @@ func newManyAnswersModel(t *testing.T, inspect func(sender, body string)) *httpt
 	return up
 }
 
-// The conversations begin with the same message at once, and continue as search programs do. Each is one session.
+// The conversations begin with the same message at the same time, and then branch as search programs do. Each
+// conversation must be one session.
 func TestFiftyTreesAreFiftySessions(t *testing.T) {
 	shapes := map[string]func(c *branchingChat, i int, turn int){
 		"one of three choices": func(c *branchingChat, i, _ int) {

@@ -273,7 +273,7 @@ func takePicture(t *testing.T, ctx context.Context, address, file string, width 
 	}
 }
 
-// reduceColours makes the file smaller, with at most 256 colours. The palette starts with the most common colour of
+// reduceColours returns a smaller file with at most 256 colours. The palette starts with the most common colour of
 // each family, so that a single red word on a grey page stays red.
 func reduceColours(raw []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(raw))

@@ -57,7 +57,7 @@ func fillOutbox(t *testing.T, dir string, n int) {
 	}
 }
 
-// With PRECEPT_CHAOS, the backlog has 1 GiB.
+// With PRECEPT_CHAOS, the backlog is 1 GiB large.
 func TestChaosBacklogIsDeliveredAfterStart(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	launch := func(dir string) (*harness.Process, time.Duration) {

@@ -100,7 +100,7 @@ func sendTimed(t *testing.T, client *http.Client, baseURL, text string) (code in
 }
 
 // Ten times as many clients as limits.requests allows send requests at once. With PRECEPT_CHAOS, on a dedicated
-// machine, the 99th percentile of the durations must stay below twice the percentile of a load at the limit.
+// machine, the 99th percentile of the durations must stay below twice the value of a load at the limit.
 func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	const limit = 20
 	var concurrent, peak atomic.Int64

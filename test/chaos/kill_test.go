@@ -127,7 +127,7 @@ func streamInSession(t *testing.T, baseURL, name string) <-chan error {
 	return ended
 }
 
-// Rows of several processes wait in the outbox when it is damaged.
+// Rows of several processes wait in the outbox when the test damages the file.
 func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	unreachable := "redis://" + closingListener(t)

@@ -61,7 +61,7 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func
 		}
 		return unsampled, repeated
 	}
-	// A failure logs the result of the last check.
+	// If the test fails, it logs the result of the last check.
 	var d harness.Diagnosis
 	var unsampled, repeated []string
 	defer func() {
@@ -70,8 +70,8 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func
 		}
 	}()
 	p.Eventually("all exchanges in samples", func() bool {
-		// An export reads page by page: while the samples of a session are replaced, an export may have old and new
-		// ones.
+		// An export reads page by page: while the samples of a session are replaced, an export may contain old and
+		// new samples.
 		d = harness.Doctor(t, dir, flags...)
 		unsampled, repeated = findMismatches()
 		return d.Spooled == 0 && d.Unsampled == 0 && len(unsampled)+len(repeated) == 0

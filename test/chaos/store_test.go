@@ -172,7 +172,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	wait()
 	n := l.CountAnswered()
 	p.Eventually("more than 10 further exchanges in the store", func() bool { return harness.Doctor(t, dir).Stored > before+10 })
-	// Exchanges that waited in memory during the full disk may not count as admitted yet.
+	// Exchanges that waited in memory while the disk was full are counted as admitted a moment later.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.WaitUntilDrained(dir)
 	p.Stop()

@@ -89,7 +89,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	}
 }
 
-// importCounts is the output of precept import. Fresh counts the samples that were not known.
+// importCounts is the output of precept import. Fresh counts the samples that were not yet stored.
 type importCounts struct{ Transcripts, Exchanges, Samples, Fresh int }
 
 func TestRepeatedImportAddsNoSamples(t *testing.T) {

@@ -69,7 +69,8 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	}
 }
 
-// hashTag returns the hash tag of a tenant in the keys of a release without shards.
+// hashTag returns the part in braces, by which Redis Cluster chooses a node, of a tenant's keys in a release without
+// shards.
 func hashTag(tenant string) string {
 	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant))
 	return hex.EncodeToString(sum[:8])

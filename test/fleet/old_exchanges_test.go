@@ -11,7 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// learning.hot deletes the exchanges of a session, but not the session.
+// After learning.hot, precept deletes the exchanges of a session, but not the session.
 func TestOldExchangesAreDeletedOnceTheLakeHasTheirSamples(t *testing.T) {
 	t.Parallel()
 	const first, second = "heliotrope-4711", "marigold-0815"

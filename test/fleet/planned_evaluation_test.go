@@ -58,7 +58,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 			firstTrials = plannedTrials
 		}
 		if string(plannedTrials) != string(firstTrials) {
-			t.Errorf("planned evaluation of replica %s = %s, want %s as at the first replica", p.AdminURL, plannedTrials, firstTrials)
+			t.Errorf("planned evaluation of replica %s = %s, want %s, the value of the first replica", p.AdminURL, plannedTrials, firstTrials)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func (s *sse) event(name string, v any) {
 	}
 }
 
-// writeFault reports whether the fault has ended the started stream.
+// writeFault lets the started stream hang or break as the fault demands, and reports whether the stream has ended.
 func (s *sse) writeFault(f *Fault) bool {
 	if f == nil {
 		return false

@@ -98,7 +98,7 @@ func FilesWith(files map[string]string, text string) (found []string) {
 	return found
 }
 
-// Get sends a GET request with an admin token ("" for none) and returns status and body of the reply.
+// Get sends a GET request with an admin token ("" for none) and returns the status and the body of the reply.
 func Get(t *testing.T, url, token string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

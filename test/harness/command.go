@@ -32,7 +32,7 @@ func RunCommand(t *testing.T, stdin string, args ...string) (out, stderr string,
 	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }
 
-// CommandOutput runs a precept command and returns standard output. The error has the text of standard error.
+// CommandOutput runs a precept command and returns standard output. The error contains the text of standard error.
 func CommandOutput(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", args...)

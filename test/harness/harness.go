@@ -36,8 +36,8 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// build returns the directory of the binary. All test packages share it: go build links only after a change and
-// replaces the file atomically. A child process of a test reads the directory from the environment.
+// build builds the binary if the source changed, and returns its directory. All test packages share the directory,
+// because go build replaces the file atomically. A child process of a test reads the directory from the environment.
 func build() (dir string, err error) {
 	const built = "PRECEPT_BUILT"
 	if dir := os.Getenv(built); dir != "" {

@@ -119,7 +119,7 @@ func CheckOneExchangePerRequest(t *testing.T, subject string, requests []string,
 		}
 	}
 	if len(missing)+len(faulty) > 0 {
-		t.Errorf("%s: of %d answered requests, %d have no exchange (such as %v) and %d have several or an incomplete one (such as %v)", subject, len(requests), len(missing), missing[:min(3, len(missing))], len(faulty), faulty[:min(2, len(faulty))])
+		t.Errorf("%s: of %d answered requests, %d have no exchange (such as %v) and %d have several exchanges or an incomplete exchange (such as %v)", subject, len(requests), len(missing), missing[:min(3, len(missing))], len(faulty), faulty[:min(2, len(faulty))])
 	}
 }
 

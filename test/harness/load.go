@@ -54,7 +54,7 @@ func NewLoad(t *testing.T, pause time.Duration) *Load {
 	return l
 }
 
-// Start lets workers send until the context ends; wait returns when they have stopped.
+// Start lets workers send until the context ends; wait returns when the workers have stopped.
 func (l *Load) Start(ctx context.Context, baseURL string, workers int) (wait func()) {
 	var all sync.WaitGroup
 	for range workers {

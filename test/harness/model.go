@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// Step is a call of the agent's shell tool if Command is set, otherwise an answer.
+// Step is one reply of the model: a call of the agent's shell tool if Command is set, otherwise an answer.
 type Step struct {
 	Text    string
 	Command string
-	Tokens  int // in the usage; 0 means 100; a large number makes the agent shorten its history
+	Tokens  int // prompt tokens that the model reports, or 0 for 100; a large number makes the agent shorten its history
 }
 
 // ModelRequest is a generation request that reached the model.
@@ -153,7 +153,7 @@ func (m *Model) waitForGathering(ctx context.Context, a *answer) {
 	}
 }
 
-// errorBody uses the text of the real API, by which agents recognize a history that is too long.
+// errorBody returns the error in the words of the real API, by which agents recognize a history that is too long.
 func (f *Fault) errorBody(kind string) any {
 	text, code := "scripted fault", any(nil)
 	switch {

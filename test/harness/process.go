@@ -21,7 +21,7 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// Process is a running `precept serve`. The end of the test kills it.
+// Process is a running `precept serve`. At the end of the test, the process is killed.
 type Process struct {
 	DataURL, AdminURL string // base URLs of the data and the admin listener, set by WaitUntilReady
 	PID               int    // set by WaitUntilReady
@@ -60,8 +60,8 @@ func Launch(t *testing.T, dir string, env []string, flags ...string) *Process {
 	return LaunchWith(t, []string{"precept"}, dir, env, flags...)
 }
 
-// LaunchWith is like Launch. The command line may begin with another program, such as a shell that limits the number
-// of open files.
+// LaunchWith is like Launch, but the command line may begin with a different program, such as a shell that limits the
+// number of open files.
 func LaunchWith(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
 	t.Helper()
 	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)

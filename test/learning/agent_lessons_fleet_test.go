@@ -74,8 +74,8 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	harness.Eventually(t, "an empty list at the first server", func() bool { ids, _ := firstClient.list(""); return len(ids) == 0 })
 }
 
-// The lock of the killed process ends with the process on an embedded store, and expires on Redis. At most four
-// questions to the judge are repeated.
+// In the embedded store, the lock of the killed process ends with the process; in Redis, the lock expires. After the
+// kill, precept repeats at most four questions to the judge.
 func TestDistillContinuesAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {

@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// startJudge starts a judge (a model that reads stored sessions) with the opinion "ignored" on look-first, and with
-// an opinion on a lesson that was never injected.
+// startJudge starts a judge (a model that reads stored sessions) with the opinion "ignored" on the lesson
+// look-first, and with an opinion on a lesson that was never injected.
 func startJudge(t *testing.T) string {
 	t.Helper()
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

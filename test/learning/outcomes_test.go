@@ -33,7 +33,8 @@ confidence: 0.5
 Wait ten seconds before the next command.
 `
 
-// The lesson prevents its error. The outcome recurrence proves this within 150 short sessions; the rewards do not.
+// The lesson prevents its error. The outcome "recurrence" (the error occurs again) proves this effect within 150 short
+// sessions; the rewards do not.
 func TestRecurrenceOutcomeProvesEffectBeforeRewards(t *testing.T) {
 	t.Parallel()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

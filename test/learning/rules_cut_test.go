@@ -138,7 +138,7 @@ func newRulesServer(t *testing.T) *rulesServer {
 	if err := os.WriteFile(file, []byte(agentPrompt[strings.Index(agentPrompt, "# Shop"):]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Shares of 0 and 1 are invalid.
+	// These shares stand for 1 and 0, which are invalid.
 	for section, share := range map[string]string{"Voice": "0.99999", "Tests": "0.00001", "Half": "0.5"} {
 		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
@@ -158,7 +158,7 @@ func (s *rulesServer) send(header http.Header, path, body string) []string {
 }
 
 // bodyAfterCuts returns the body that the model should get. halfSection counts as cut if the first sent body lacks
-// it.
+// the section.
 func bodyAfterCuts(body string, sent []string) (want string, halfCut bool) {
 	want = strings.Replace(body, unquotedJSON(cutSection), "", 1)
 	if halfCut = len(sent) > 0 && !strings.Contains(sent[0], "One of two"); halfCut {

@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// The sessions share their coins (random decisions) and their feedback, also after a restart.
+// The sessions share their coins (random decisions) and their feedback, before and after a restart.
 func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	t.Parallel()
 	const sessions = 1500

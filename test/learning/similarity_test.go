@@ -41,7 +41,7 @@ evidence:
 Add the new name and keep the old one for a release.
 `
 
-// Likeness, the similarity of words, needs at least 200 sessions in the store.
+// Matching by likeness, the similarity of words, begins when the store has 200 sessions.
 func TestLessonMatchesByLikeness(t *testing.T) {
 	t.Parallel()
 	const paraphrase = "We want the orders endpoint to be called purchases, please rename it."

@@ -151,7 +151,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 			}
 		}
 	}
-	for _, invalid := range []string{`{"messages":` + jsonString(text), `{"session_id":` + jsonString(text) + `,"x":1}`} { // errors must not quote the text
+	for _, invalid := range []string{`{"messages":` + jsonString(text), `{"session_id":` + jsonString(text) + `,"x":1}`} { // error messages must not quote the text
 		harness.Post(t, p.DataURL+"/v1/feedback", header, invalid)
 		harness.Post(t, p.DataURL+"/v1/chat/completions?key="+values["google"], header, invalid)
 	}

@@ -50,7 +50,7 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 		return strings.Join(append([]string{list}, messages...), ",")
 	}
 	for form, header := range map[string]http.Header{"by header": off, "by path": nil} {
-		// The first turn opts out at one replica. The second turn reaches another replica.
+		// The first turn opts out at one replica. The second turn reaches a different replica.
 		one := messageJSON("user", "Look for "+canary+" "+form+".")
 		send(0, "one "+form, one, header)
 		one = appendMessages(one, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And one "+newText+"?"))
@@ -63,7 +63,7 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	send(1, "two", two, off)
 	two = appendMessages(two, messageJSON("assistant", "And "+canary+"."), messageJSON("user", "And two "+newText+"?"))
 	send(0, "two", two, nil)
-	// Only the second of three turns opts out, at another replica.
+	// Only the second of three turns opts out, at a different replica.
 	mid := messageJSON("user", "Begin with mid "+newText+".")
 	send(2, "mid", mid, nil)
 	mid = appendMessages(mid, messageJSON("assistant", "Begun."), messageJSON("user", "Look for "+canary+"."))

@@ -21,7 +21,7 @@ import (
 const (
 	tenantCanary = "heliotrope-2718"
 	agentCanary  = "marigold-3141"
-	pathCanary   = "larkspur-1414" // in the result of a tool call, and in the reply to it
+	pathCanary   = "larkspur-1414" // in the result of a tool call, and in the reply to that result
 	keptCanary   = "snapdragon-1732"
 )
 
@@ -64,7 +64,7 @@ func parquetText(t *testing.T, file string) string {
 	return fmt.Sprint(rows)
 }
 
-// commandOutputs includes the requests of distill to its judge.
+// commandOutputs returns the outputs of precept's commands, and the requests of precept distill to its judge.
 func commandOutputs(t *testing.T, store []string) map[string]string {
 	t.Helper()
 	run := func(args ...string) string {

@@ -148,8 +148,8 @@ func doctorCounts(t *testing.T, dir string) string {
 	return fmt.Sprint(n)
 }
 
-// The second of four turns reads an opted-out file. The next turn has the content of the file and a reply that quotes
-// it.
+// The second of four turns reads an opted-out file. The third turn has the content of the file and a reply that quotes
+// the content.
 func TestMidSessionOptOutHidesOnlyItsTurns(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// prompts holds, by API, its path, the beginning of a request with a system prompt and tools, and a reply.
+// prompts holds for each API the path, the beginning of a request with a system prompt and tools, and a reply.
 var prompts = map[string]struct{ path, head, reply string }{ //nolint:gochecknoglobals // a table
 	"chat": {
 		"/v1/chat/completions",

@@ -61,7 +61,8 @@ func interpolate(t *testing.T, text string) string {
 	return strings.ReplaceAll(text, "$$", "$")
 }
 
-// readCompose also runs the commands in the head of compose.yaml, which create the secrets.
+// readCompose returns the decoded compose.yaml and the directory of the secrets. It creates the secrets with the
+// commands in the head of compose.yaml.
 func readCompose(t *testing.T) (c composeFile, secrets string) {
 	t.Helper()
 	decodeStrictly(t, "deploy/compose.yaml", func([]byte) any { return &c })

@@ -18,8 +18,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The types have the fields that deploy/kubernetes uses. decodeStrictly reports a misspelt field, which the API
-// server may ignore.
+// The types have the fields that deploy/kubernetes uses. decodeStrictly reports a misspelt field; the API server might
+// ignore it.
 type (
 	kubeMeta struct {
 		Name   string

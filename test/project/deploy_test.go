@@ -37,8 +37,8 @@ func readRepoFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-// decodeStrictly fails the test for an unknown or repeated key. target returns a pointer into which a document is
-// decoded.
+// decodeStrictly decodes each YAML document of a file into the pointer that target returns. An unknown or repeated key
+// fails the test.
 func decodeStrictly(t *testing.T, name string, target func(document []byte) any) {
 	t.Helper()
 	for document := range strings.SplitSeq(readRepoFile(t, name), "\n---\n") {
@@ -217,7 +217,7 @@ func goVersion(t *testing.T) string {
 	return m[1]
 }
 
-// parseUnit returns the values of a systemd unit by section and key, in the order of the file.
+// parseUnit returns the values of a systemd unit by section and key. The values of a key have the order of the file.
 func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 	t.Helper()
 	out, section := map[string]map[string][]string{}, ""

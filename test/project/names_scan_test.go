@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// snippet is a span between backticks, or a line of a block.
+// snippet is code in a document: a span between backticks, or a line of a fenced block.
 type snippet struct {
 	text  string
 	block bool

@@ -81,19 +81,20 @@ func TestFindUnknownNamesFindsEachKind(t *testing.T) {
 	} {
 		got := p.findUnknownNames("README.md", tc.text)
 		if len(got) != 1 || !strings.Contains(got[0], tc.want) {
-			t.Errorf("faults(%q) = %q, want 1 fault with %q", tc.text, got, tc.want)
+			t.Errorf("findUnknownNames(%q) = %q, want 1 message with %q", tc.text, got, tc.want)
 		}
 	}
 	known := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +
 		"`GET /api/report?window=`, `Precept-Session`, `make test`, [a](docs/AGENTS.md), `docker run --rm x`, precept is fine\n\n    precept lessons    list, show\n"
 	if got := p.findUnknownNames("README.md", known); len(got) != 0 {
-		t.Errorf("faults of a text with existing names = %q, want none", got)
+		t.Errorf("findUnknownNames of a text with existing names = %q, want none", got)
 	}
 }
 
 const repo = "../.."
 
-// documents omits decisions and the changelog, because they may name removed parts.
+// documents returns the paths of the documents to check. Decision pages and the changelog are omitted, because they may
+// name settings that no longer exist.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -291,7 +292,7 @@ type command struct {
 	subcommands map[string]*command
 }
 
-// commandTree reads the shell completion of the program.
+// commandTree returns precept's commands and flags, read from its shell completion.
 func commandTree(t *testing.T) *command {
 	t.Helper()
 	complete := func(words ...string) (found []string) {

@@ -315,7 +315,7 @@ func TestOpenAPISchemasRefuseInvalidValues(t *testing.T) {
 	}
 }
 
-// checkAllTested fails the test for each described operation without a successful call. For /login every call is
+// checkAllTested fails the test for each described operation without a successful call. For /login, any call is
 // enough.
 func (d *apiDescription) checkAllTested() {
 	d.t.Helper()

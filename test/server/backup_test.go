@@ -114,7 +114,7 @@ func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := reportWithoutTime(t, runPrecept("report", "--json")); got != before {
-		t.Errorf("report after the restore: got\n%s\nwant as at the backup\n%s", got, before)
+		t.Errorf("report after the restore: got\n%s\nwant the report from before the backup\n%s", got, before)
 	}
 	if n := strings.Count(runPrecept("export"), "\n"); n != 30 {
 		t.Errorf("exported samples after the restore: got %d, want 30", n)

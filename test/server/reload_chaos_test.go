@@ -43,7 +43,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 		wait()
 		load.Client.CloseIdleConnections()
 	}
-	underLoad(func() { load.WaitForRequests(40) }) // before includes the goroutines and files that stay open
+	underLoad(func() { load.WaitForRequests(40) }) // so that before includes the goroutines and files that stay open
 	before := s.gauges("go_goroutines", "process_open_fds")
 
 	reloadLine := regexp.MustCompile(`configuration (reloaded|was rejected)`)

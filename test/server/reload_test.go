@@ -61,7 +61,7 @@ func TestRemovedConfigAndLessonsCauseWarnings(t *testing.T) {
 	}
 }
 
-// The fault also ends if the restored file has its old content.
+// The error ends even if the restored file has its old content.
 func TestReloadErrorEndsWhenMissingFileIsBack(t *testing.T) {
 	t.Parallel()
 	const text = "admin: {tokens: [first]}\n"
@@ -79,7 +79,7 @@ func TestReloadErrorEndsWhenMissingFileIsBack(t *testing.T) {
 	s.Eventually("the end of the fault in the metrics", succeeded)
 }
 
-// The file is changed back before the next poll.
+// The test restores the old content before the server polls the file again.
 func TestReloadAppliesARevertedChange(t *testing.T) {
 	t.Parallel()
 	const first, second = "admin: {tokens: [first]}\n", "admin: {tokens: [second]}\n"

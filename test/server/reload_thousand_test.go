@@ -4,7 +4,7 @@ package server
 
 import "testing"
 
-// The shorter TestChaosReloadsFailNoRequest also runs with the race detector.
+// With the race detector, only the shorter TestChaosReloadsFailNoRequest runs.
 func TestThousandReloadsFailNoRequest(t *testing.T) {
 	t.Parallel()
 	reloadUnderLoad(t, 1000)

@@ -175,7 +175,7 @@ func checkSameExports(t *testing.T, p *harness.Process, dir string, flags []stri
 			t.Errorf("/api/export in format %s: got status %d and %d bytes, want 200 and at least 1 byte", format, code, len(apiExport))
 		}
 		if commandExport := harness.MustRun(t, append([]string{"export", "--data-dir", dir, "--format", format, "--tenant", "default"}, flags...)...); commandExport != apiExport && format != "parquet" {
-			t.Errorf("/api/export in format %s: got\n%s\nwant as from precept export\n%s", format, apiExport, commandExport)
+			t.Errorf("/api/export in format %s: got\n%s\nwant the output of precept export\n%s", format, apiExport, commandExport)
 		}
 	}
 }

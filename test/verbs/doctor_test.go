@@ -184,7 +184,7 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 	}
 }
 
-// A fault of a key that only a server needs is a warning.
+// An invalid value of a key that only a server needs is a warning, not an error.
 func TestDoctorReportsConfigurationFaults(t *testing.T) {
 	p := harness.StartWithUpstream(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	for _, tc := range []struct {

@@ -28,7 +28,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits implements a script command that checks an exit code, as in exits 2 precept serve --no-such-flag.
+// exits implements a script command that checks an exit code, as in "exits 2 precept serve --no-such-flag".
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits STATUS COMMAND...")

@@ -86,7 +86,7 @@ func TestVerifyForwardsSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		ready := make([]byte, len("ready\n"))
-		if _, err := io.ReadFull(out, ready); err != nil { // verify passes the output on while the command runs
+		if _, err := io.ReadFull(out, ready); err != nil { // verify forwards the output while the command runs
 			t.Fatal(err)
 		}
 		if err := cmd.Process.Signal(tc.sig); err != nil {
