@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// A request without a token is refused. A request with the token gets the report.
 func ExampleNew() {
 	options := newOptions(&fakeReports{report: sampleReport()}, time.Now)
 	options.Access = Access{Tokens: []string{"correct-horse-battery-staple"}}

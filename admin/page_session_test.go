@@ -223,7 +223,6 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 	}
 }
 
-// A page of sessions with a text search does not refresh.
 func TestOnlyPagesWithNewestDataRefresh(t *testing.T) {
 	for target, live := range map[string]bool{
 		"/": true, "/sessions": true, "/sessions?agent=x": true, "/sessions?words=x": false, "/sessions?after=x": false,

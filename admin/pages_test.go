@@ -196,7 +196,6 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 }
 
-// No column of an effect table is hidden.
 func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 	tb := newTab(t)
 	f, _, _ := withLessons(t, func(o *Options) {

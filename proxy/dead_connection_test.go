@@ -145,7 +145,7 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 	}
 }
 
-// An upstream that resets an HTTP/2 stream still sends valid HTTP.
+// An upstream that resets an HTTP/2 stream has sent valid HTTP.
 func TestUpstreamResetIsNotReportedAsMalformed(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))

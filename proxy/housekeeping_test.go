@@ -96,7 +96,7 @@ func TestHousekeepingRequestsAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// A user may ask for tags, and an agent may send its history in one message.
+// These requests are turns of a conversation: a user asks for tags, or an agent sends its history in one message.
 func TestRequestsSimilarToHousekeepingAreTurns(t *testing.T) {
 	lines := "Human: " + chatQuestion + "\nAI: " + chatAnswer
 	for name, text := range map[string]string{

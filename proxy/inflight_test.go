@@ -58,7 +58,7 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 			t.Errorf("request %d below limits.inspect_total_bytes has no lesson", i)
 		}
 	}
-	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // of known and unknown length
+	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // with a known, then an unknown length
 		if got := sendBody(body); got != long {
 			t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the %d bytes of the client", len(got), len(long))
 		}

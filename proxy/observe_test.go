@@ -64,12 +64,12 @@ func addTracer(t *testing.T, f *fixture, sample float64) func() []*otlp.Span {
 		return tr.Dropped() == dropped
 	})
 	return func() []*otlp.Span {
-		f.stop() // handlers end their spans last
+		f.stop() // a handler ends its span when it returns
 		stop()
 		if strings.Contains(got.raw, "canary") {
 			t.Errorf("spans contain content of the conversation: %q", got.raw)
 		}
-		return got.all[min(1, len(got.all)):] // without the span for Run
+		return got.all[min(1, len(got.all)):] // without the span that started before Run
 	}
 }
 
@@ -156,7 +156,7 @@ func TestSpanOfOptedOutTurnIsMinimal(t *testing.T) {
 	}
 }
 
-// A request that is not JSON is no failure if the upstream responds.
+// A request that is not JSON is not a failure if the upstream responds.
 func TestSpanOfFailedTurnHasErrorType(t *testing.T) {
 	for _, tc := range []struct {
 		name, body, want string

@@ -33,9 +33,9 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 		}
 	}
 	f := newFixture(t, newUpstream(t, nil), "", nil, nil)
-	f.Options().Bank = struct{ proxy.Bank }{} // enables lessons; no request reads the bank
+	f.Options().Bank = struct{ proxy.Bank }{} // enables the routes of lessons; no request reads this bank
 	for _, route := range f.Routes() {
-		path := strings.TrimPrefix(route.Path, "/p/:names") // each route also exists after the path form
+		path := strings.TrimPrefix(route.Path, "/p/:names") // each route also exists below the path form
 		if route.Path != "/*" && route.Method != http.MethodHead {
 			routes = append(routes, route.Method+" "+strings.ReplaceAll(path, ":id", "{id}"))
 		}

@@ -114,7 +114,7 @@ func TestRetryAfterRefusalSendsClientBytes(t *testing.T) {
 	}
 }
 
-// All production files log through the function that adds the id.
+// All production files must log through the function that adds the request id.
 func TestPanicLogContainsRequestID(t *testing.T) {
 	var log bytes.Buffer
 	f := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())

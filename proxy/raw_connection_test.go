@@ -114,8 +114,8 @@ func (u *rawUpstream) waitClosed(t *testing.T) {
 	}
 }
 
-// newRawUpstream calls serve after the headers of request n, counted from 1. serve reports whether the connection stays
-// open.
+// newRawUpstream starts an upstream that calls serve after the headers of request n, counted from 1. serve reports
+// whether the connection stays open.
 func newRawUpstream(t *testing.T, secure bool, serve func(n int, c net.Conn, r *http.Request) (keepOpen bool)) *rawUpstream {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -177,7 +177,7 @@ type clientReply struct {
 	header  string
 	body    string
 	trailer string
-	end     string // "whole", "cut" in the body, or "none"
+	end     string // "whole", "cut" (the connection ended in the body), or "none"
 }
 
 func sendRaw(t *testing.T, base, head, body string) clientReply {

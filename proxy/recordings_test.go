@@ -59,7 +59,8 @@ func readRecording(t *testing.T, path string) []recordedRequest {
 	return all
 }
 
-// The lesson and the loop warning occur once, and side requests are unchanged. A second run restarts the proxy halfway.
+// The lesson and the loop warning occur once, and side requests stay unchanged. A second run of each recording restarts
+// the proxy halfway.
 func TestRecordedAgentHasOneSession(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {

@@ -93,7 +93,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			}
 			sendRequest(f)
 			old.waitForOpen(t, 1)
-			if err := f.Configure(parseSettings(t, old.URL, "inject.k", "1")); err != nil { // unchanged
+			if err := f.Configure(parseSettings(t, old.URL, "inject.k", "1")); err != nil { // the same upstream
 				t.Fatal(err)
 			}
 			sendRequest(f)
@@ -122,7 +122,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			}
 			old.waitForOpen(t, 0)
 
-			if err := f.Configure(parseSettings(t, old.URL)); err != nil { // idle
+			if err := f.Configure(parseSettings(t, old.URL)); err != nil { // the connection to next is idle
 				t.Fatal(err)
 			}
 			next.waitForOpen(t, 0)
@@ -149,7 +149,7 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 	}
 }
 
-// The URL may have the scheme https for an HTTP server.
+// The usual cause is a URL with the scheme https for a server without TLS.
 func TestTLSHandshakeTimeoutNamesHandshake(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, nil)

@@ -86,7 +86,7 @@ func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1b"`); got.code != 202 || got.Session != "b" {
 		t.Errorf("longer hash: got %+v, want session b", got)
 	}
-	f.sendCommandTurns(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
+	f.sendCommandTurns(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // the short second hash
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(got.Sessions, []string{"c", "b"}) {
 		t.Errorf("commit with hashes of different lengths in two sessions: got %+v, want sessions c and b", got)
 	}

@@ -12,7 +12,7 @@ func TestParseReadsRecordedDeliveries(t *testing.T) {
 	for _, tc := range []struct {
 		service     hooks.Service
 		event, file string
-		want        string // or the reason for ignoring the delivery
+		want        string // events (see describe), or the reason for ignoring the delivery
 	}{
 		{
 			hooks.GitHub, "pull_request", "github_pull_request",

@@ -104,7 +104,7 @@ func newClient(t *testing.T) *client {
 	return c
 }
 
-// resolveChat gets headers as pairs of a name and a value.
+// resolveChat resolves a chat request. headers are pairs of a name and a value.
 func (c *client) resolveChat(body string, headers ...string) (*resolve.Query, resolve.Result) {
 	c.t.Helper()
 	req, err := wire.Parse(wire.Chat, []byte(body))
@@ -120,7 +120,7 @@ func (c *client) resolveChat(body string, headers ...string) (*resolve.Query, re
 	return q, c.resolver.Resolve(c.t.Context(), q)
 }
 
-// sendTurn fails the test if the request gets no session.
+// sendTurn resolves a request and records the reply. A request without a session fails the test.
 func (c *client) sendTurn(body, reply string, headers ...string) resolve.Result {
 	c.t.Helper()
 	q, res := c.resolveChat(body, headers...)
@@ -158,7 +158,7 @@ func TestSessionNameSelectsSession(t *testing.T) {
 	}
 }
 
-// The request contains an id or a text of the earlier reply.
+// The second request contains an id or a text of the first reply.
 func TestReplayedReplySelectsSession(t *testing.T) {
 	c := newClient(t)
 	first := c.sendTurn(firstRequest, firstAnswer)
@@ -183,7 +183,7 @@ func TestSessionsOfRunShareRandomizationUnit(t *testing.T) {
 	}
 }
 
-// The sub-agent sends its parent's session name, but other tools.
+// The sub-agent sends its parent's session name, but different tools.
 func TestSubAgentSharesRandomizationUnitOfParent(t *testing.T) {
 	c := newClient(t)
 	parent := c.sendTurn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, firstAnswer, "Precept-Session", "mine")
@@ -246,7 +246,7 @@ func TestExcludedRecordNamesReason(t *testing.T) {
 	check("second of two identical conversations", second.Session.Record, label.ExcludedTwin)
 }
 
-// The request continues an unnamed conversation.
+// The request continues an unnamed conversation, so its session must be found by an echo (an id or a text of a reply).
 func TestFailedEchoLookupExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.store.unreachable = true
@@ -290,7 +290,7 @@ func TestSessionChangedByAnotherReplicaIsReadAgain(t *testing.T) {
 	}
 }
 
-// A new conversation gets a name and the reason ExcludedBusy, and existing sessions continue.
+// If the memory is full, a new conversation gets only a name and the reason ExcludedBusy. Existing sessions continue.
 func TestFullMemoryExcludesNewSessions(t *testing.T) {
 	for name, headers := range map[string][]string{
 		"unnamed": nil, "named": {"Precept-Session", "mine"}, "in a run": {"Precept-Run", "ci-1"},

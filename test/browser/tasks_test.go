@@ -10,7 +10,6 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Each task starts at the overview.
 func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {

@@ -167,7 +167,6 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	t.Logf("%d answered, %d refused", answered.Load(), refused.Load())
 }
 
-// Clients do not read the long streams that they request.
 func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	clients := harness.UsualOrChaos(200, 1000)
 	const size = 200 << 20

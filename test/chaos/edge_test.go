@@ -110,7 +110,6 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	}
 }
 
-// A header of 500 MB may cost the server at most 64 MiB of memory.
 func TestChaosLargeHeadersAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL)

@@ -14,7 +14,6 @@ import (
 	"precept/test/harness"
 )
 
-// Sessions beyond limits.sessions are counted as excluded.
 func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	const (

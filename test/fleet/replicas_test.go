@@ -16,7 +16,6 @@ import (
 	"precept/test/harness"
 )
 
-// The next turn may reach a different replica at once.
 func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

@@ -98,7 +98,6 @@ func startModel(t *testing.T) *httptest.Server {
 	return s
 }
 
-// The replicas are restarted one after the other, under load with streams.
 func TestRollingRestartFailsNoRequest(t *testing.T) {
 	t.Parallel()
 	redis, model := storetest.StartRedis(t), startModel(t)

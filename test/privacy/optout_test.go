@@ -28,7 +28,6 @@ func sha256Hex(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// No file contains the canary, the name of a session or its hash.
 func TestOptedOutSessionIsNotStored(t *testing.T) {
 	const canary = "periwinkle-2718"
 	dir := t.TempDir()

@@ -267,7 +267,6 @@ func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 	}
 }
 
-// No log line and no file contains the client's key or the admin token.
 func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

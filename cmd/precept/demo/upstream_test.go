@@ -72,7 +72,7 @@ func TestUpstreamReadsLimitedPartOfBody(t *testing.T) {
 	body := io.MultiReader(strings.NewReader(`"TICKET-000001`), io.LimitReader(zeros{}, 3<<20), strings.NewReader(lastTurnPhrase))
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body))
 	if strings.Contains(rec.Body.String(), "RESULT") {
-		t.Errorf("lastTurnPhrase after 3 MiB: got reply %s, want no RESULT", rec.Body)
+		t.Errorf("body with lastTurnPhrase after 3 MiB: got reply %s, want no RESULT", rec.Body)
 	}
 }
 

@@ -186,7 +186,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 	}
 }
 
-// If the collector refuses the span, the request succeeds.
+// A request succeeds even if the collector refuses its span.
 func TestSpansAreSentToCollector(t *testing.T) {
 	var refuses atomic.Bool
 	spans := make(chan string, 100)
