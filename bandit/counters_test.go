@@ -21,7 +21,7 @@ func TestPosteriorWithoutDataIsPrior(t *testing.T) {
 		k.Confidence = confidence
 		p := c.Posterior(k)
 		if !almostEqual(p.Mean, want) || !almostEqual(p.Var, 0.0016) || p.MatchEffect != 0 || p.Benched || p.Proven {
-			t.Errorf("confidence %v: Posterior = %+v, want Mean = %v, Var = 0.0016, Match = 0, not benched and not proven", confidence, p, want)
+			t.Errorf("confidence %v: Posterior = %+v, want Mean = %v, Var = 0.0016, MatchEffect = 0, not benched and not proven", confidence, p, want)
 		}
 	}
 }

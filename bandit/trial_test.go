@@ -23,7 +23,7 @@ func TestTrialKeepsItsHoldoutUntilWidthIsReached(t *testing.T) {
 			if p.Eps != 0.5 && ended == 0 {
 				ended = picks
 			}
-			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Benched { // a benched lesson is probed with 0.5, too
+			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Benched { // a benched lesson also has epsilon 0.5
 				t.Fatalf("pick after the end of the trial = %+v, want an epsilon other than 0.5", p)
 			}
 			if ended > 0 && !c.Posterior(k).TrialEnded {

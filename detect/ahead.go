@@ -25,7 +25,7 @@ type inspectors struct {
 	reportError func(start int, raw []byte, rec wire.Recording, err error)
 	judge       func(*inspectedLine) // reads and judges the transcript of a line
 
-	work, ordered chan *inspectedLine // each line is in both: work feeds the inspection, ordered feeds deliver
+	work, ordered chan *inspectedLine // each line is in both channels: work feeds the inspection, ordered feeds deliver
 	pending       sync.WaitGroup      // lines that are not delivered yet
 	running       sync.WaitGroup
 	stopped       atomic.Bool // true after emit returned an error or an inspection panicked

@@ -97,7 +97,7 @@ func (r *shellResult) readTags(text string) bool {
 	switch {
 	case len(printed) == 0:
 		return r.hasCode
-	case !r.hasCode: // the text before the tags is output, too
+	case !r.hasCode: // the text before the tags is also output
 		text, _, _ = strings.Cut(text, "<stdout>")
 		text, _, _ = strings.Cut(text, "<stderr>")
 		printed = append([]string{text}, printed...)
@@ -168,7 +168,7 @@ func (r *shellResult) readCodeLine(t string) bool {
 }
 
 // isCodeLabel reports whether a label before a number names an exit code. Labels such as "exit status" need the mark of
-// a harness, because scripts and go run print them, too.
+// a harness, because scripts and go run also print them.
 func (p *phrases) isCodeLabel(key string, marked bool) bool {
 	if p.inList("code", key) || marked && p.inList("code-marked", key) {
 		return true

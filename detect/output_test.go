@@ -216,7 +216,7 @@ func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 			t.Errorf("an error before %q: got outcome %s (rule %q), want ok = %t", line, got.Outcome, got.Rule, isSuccess)
 		}
 		if sure := detect.Classify("bash", pipedArgs, "step 1\n"+line, 0).ReportsSuccess; sure != isSuccess {
-			t.Errorf("last line %q: Sure = %v, want %v", line, sure, isSuccess)
+			t.Errorf("last line %q: ReportsSuccess = %v, want %v", line, sure, isSuccess)
 		}
 	}
 }

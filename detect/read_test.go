@@ -32,11 +32,13 @@ func TestReadSkipsInvalidLines(t *testing.T) {
 		text := transcriptLine("a") + "\r\n\n" + bad + "\n" + transcriptLine("b") + "\n" + transcriptLine("c")
 		ids, err := readIDs(text)
 		if err == nil || !strings.Contains(err.Error(), "line 3") || strings.Contains(err.Error(), "\n") || !slices.Equal(ids, []string{"a", "b", "c"}) {
-			t.Errorf("invalid line 3 %.60q: Read = %v, %v, want a, b, c and an error that names only line 3", bad, ids, err)
+			t.Errorf("invalid line 3 %.60q: ReadTranscripts = %v, %v, want a, b, c and an error that names only line 3",
+				bad, ids, err)
 		}
 		ids, err = readIDs(bad + "\n" + transcriptLine("a") + "\n" + bad + "\n")
 		if err == nil || !strings.Contains(err.Error(), "line 1") || !strings.Contains(err.Error(), "line 3") || !slices.Equal(ids, []string{"a"}) {
-			t.Errorf("invalid lines 1 and 3 %.60q: Read = %v, %v, want a and an error that names lines 1 and 3", bad, ids, err)
+			t.Errorf("invalid lines 1 and 3 %.60q: ReadTranscripts = %v, %v, want a and an error that names lines 1 and 3",
+				bad, ids, err)
 		}
 	}
 }

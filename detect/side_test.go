@@ -205,7 +205,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 		},
 	} {
 		if got := detect.SideRequestKind(parse(t, wire.Chat, tc.body)); got != tc.want {
-			t.Errorf("%s: Side = %q, want %q", tc.name, got, tc.want)
+			t.Errorf("%s: SideRequestKind = %q, want %q", tc.name, got, tc.want)
 		}
 	}
 }

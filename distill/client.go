@@ -204,7 +204,7 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 	if c.o.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.o.Key)
 	}
-	var timedOut Usage // a provider charges for a late answer, too
+	var timedOut Usage // a provider also charges for a late answer
 	res, err := c.o.HTTP.Do(req)
 	if errors.Is(err, context.DeadlineExceeded) {
 		timedOut = timedOut.withEstimate(len(data), 0)

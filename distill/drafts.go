@@ -145,7 +145,7 @@ func isPlausibleFix(c *Case, h *CountedFix) bool {
 	case fixShorterList:
 		return wordList("too much").containedIn(errorText)
 	case fixTool:
-		// A destructive call is not a fix, unless the failed call was destructive, too.
+		// A destructive call is not a fix, unless the failed call was also destructive.
 		if toolDoes(h.Other, "destroys") && !toolDoes(c.Tool, "destroys") {
 			return false
 		}

@@ -100,7 +100,8 @@ func TestExplainDescribesEachKindOfRow(t *testing.T) {
 		all.WriteString(b.String() + "\n")
 		for _, row := range r.Lessons {
 			if (row.Explanation != nil) != (row.Slug == l.Slug) {
-				t.Errorf("explain %s: row %s has Explain: %v, want %v", l.Slug, row.Slug, row.Explanation != nil, row.Slug == l.Slug)
+				t.Errorf("explain %s: row %s has an explanation: %v, want %v",
+					l.Slug, row.Slug, row.Explanation != nil, row.Slug == l.Slug)
 			}
 		}
 	}
@@ -173,7 +174,7 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 			}
 			if row.Effect == nil {
 				if e.Mean != nil || e.HalfWidth != nil || e.P != nil {
-					t.Errorf("%s has no effect: Explain = %+v, want no Mean, Half and P", l.Slug, e)
+					t.Errorf("%s has no effect: Explanation = %+v, want no Mean, Half and P", l.Slug, e)
 				}
 				continue
 			}

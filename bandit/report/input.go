@@ -16,7 +16,7 @@ type Input struct {
 	Counters         *trial.Counters // nil: no evidence; a provisional report gets a Clone with the open sessions
 	Chooser          Chooser         // nil: no chooser
 	Policy           Policy
-	Lessons          []Lesson // current or not; tested arms that are not listed get a row, too
+	Lessons          []Lesson // current and removed lessons; a tested arm that is not listed also gets a row
 	// Archived reports whether the bank's archive has a lesson of the slug, and may be nil.
 	Archived    func(slug string) bool
 	Window      time.Duration // effects of sessions that started in the window; 0: all sessions

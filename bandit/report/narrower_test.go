@@ -108,7 +108,7 @@ func TestExplainedShareIsVarianceShareOfCentres(t *testing.T) {
 		}
 		row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: newLessons("l")}).Lessons[0]
 		if row.ExplainedShare == nil || math.Abs(*row.ExplainedShare-tc.want) > 0.02 {
-			t.Fatalf("centres %v: row = %+v, want Explained = %g", tc.centres, row, tc.want)
+			t.Fatalf("centres %v: row = %+v, want ExplainedShare = %g", tc.centres, row, tc.want)
 		}
 		if saved := max(20_000**row.ExplainedShare/(1-*row.ExplainedShare), 0); math.Abs(float64(row.PicksSaved)-saved) > 1 {
 			t.Errorf("centres %v: PicksSaved = %d, want %.0f", tc.centres, row.PicksSaved, saved)

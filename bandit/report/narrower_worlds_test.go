@@ -171,7 +171,8 @@ func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 		t.Logf("facts explain %.0f%%: Explained %.1f%% (only category: %.1f%%); picks saved compared to only category %.1f%%; %d of %d intervals ever excluded 0 with the regression, %d without",
 			100*facts, 100*with.explained/n, 100*without.explained/n, 100*saved, with.missed, with.lessons, without.missed)
 		if got := with.explained / n; got < facts/2-0.05 || got > facts+0.05 {
-			t.Errorf("facts that explain %g of the variance: Explained = %v, want %v to %v", facts, got, facts/2-0.05, facts+0.05)
+			t.Errorf("facts that explain %g of the variance: ExplainedShare = %v, want %v to %v",
+				facts, got, facts/2-0.05, facts+0.05)
 		}
 		if saved < facts/4-0.02 {
 			t.Errorf("facts that explain %g of the variance: the regression saved %.3f of the picks, want at least %.3f", facts, saved, facts/4-0.02)

@@ -136,7 +136,7 @@ func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 		t.Errorf("unknown outcome: err = %v, want an error with the known names", err)
 	}
 	if more, err := empty.Forecast("good", report.Goal{Outcome: "tokens", Picks: 400}); err != nil || !(more.DetectableEffect > 0.05 && more.DetectableEffect < 1) {
-		t.Errorf("400 picks on tokens: err = %v, Detect = %v, want 0.05 to 1", err, more.DetectableEffect)
+		t.Errorf("400 picks on tokens: err = %v, DetectableEffect = %v, want 0.05 to 1", err, more.DetectableEffect)
 	}
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()

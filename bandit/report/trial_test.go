@@ -61,7 +61,7 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 			l := row.PlannedTrials[0]
 			if row.Trial != tc.trial || row.Verdict != tc.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != tc.evaluation ||
 				(l.Effect != nil) != tc.shown || l.Evaluated != (tc.trial == "ended") || (l.P != nil) != l.Evaluated || (row.AfterTrial != "") != l.Evaluated {
-				t.Errorf(`%s: Trial = %q, Verdict = %q, Next = %q, planned trial = %+v, want Trial %q, Verdict %q or one by the chooser ("likely"), and a planned trial with verdict %q, an effect: %v, and Evaluated, P and Next: %v`,
+				t.Errorf(`%s: Trial = %q, Verdict = %q, AfterTrial = %q, planned trial = %+v, want Trial %q, Verdict %q or one by the chooser ("likely"), and a planned trial with verdict %q, an effect: %v, and Evaluated, P and AfterTrial: %v`,
 					tc.slug, row.Trial, row.Verdict, row.AfterTrial, l, tc.trial, tc.verdict, tc.evaluation, tc.shown, tc.trial == "ended")
 			}
 		}
@@ -118,7 +118,8 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 		t.Errorf("err = %v, forecast = %+v, want Epsilon = 0.5, Power = 0.8, PlannedTrials = 1, Level = 0.05, 2900 to 3200 picks, Sessions = Picks, half withheld, Extra < Reward, Width < 0.7*Anytime and a text of 6 lines", err, f)
 	}
 	if second, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(second.DetectableEffect-0.05) > 1e-3 {
-		t.Errorf("forecast of %d picks: err = %v, Detect = %v, want 0.05", f.Picks, err, second.DetectableEffect)
+		t.Errorf("forecast of %d picks: err = %v, DetectableEffect = %v, want 0.05",
+			f.Picks, err, second.DetectableEffect)
 	}
 	for _, bad := range []report.Goal{{}, {Picks: 100, DetectableEffect: 0.1}, {Picks: -1}, {DetectableEffect: 2}, {Picks: 100, Power: 1}, {Picks: 100, Epsilon: 1}} {
 		if _, err := r.Forecast("a", bad); err == nil {
@@ -130,7 +131,7 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 	}
 }
 
-// A lesson without sessions has an explanation, too.
+// A lesson without sessions also has an explanation.
 func TestExplanationShowsNumbersOfRow(t *testing.T) {
 	c := bandit.New()
 	addTrialSessions(c, "a@1", trial.PlannedName(time.Unix(9, 0), 400, ""), 200, 130, 100)
@@ -139,7 +140,7 @@ func TestExplanationShowsNumbersOfRow(t *testing.T) {
 	e := row.Explanation
 	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.HalfWidth-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||
 		len(e.Propensities) != 1 || e.Propensities[0].Injected != 200 || math.Abs(*e.Propensities[0].MeanInjected-0.65) > 1e-9 || math.Abs(*e.Difference-0.15) > 1e-9 {
-		t.Fatalf("Explain = %+v of row %+v, want the numbers of the row, a score of 3.03 and 200 injected sessions with the mean 0.65", e, row)
+		t.Fatalf("Explanation = %+v of row %+v, want the numbers of the row, a score of 3.03 and 200 injected sessions with the mean 0.65", e, row)
 	}
 	if e.ProofBar != 0.025 { // one arm is tested in two directions
 		t.Errorf("ProofBar = %v, want 0.025", e.ProofBar)

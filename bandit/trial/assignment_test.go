@@ -83,7 +83,7 @@ func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 		t.Errorf(`Pick(in) = %+v, %v, want Arm "in@1", true`, p, ok)
 	}
 	if m, ok := a.Match("out@1"); !ok || m.MatchEffect != 0.05 {
-		t.Errorf("Match(out@1) = %+v, %v, want Del 0.05, true", m, ok)
+		t.Errorf("Match(out@1) = %+v, %v, want MatchEffect 0.05, true", m, ok)
 	}
 	if _, ok := a.Pick("not"); ok {
 		t.Error("Pick found a match without a pick")
