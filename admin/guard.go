@@ -197,7 +197,7 @@ const (
 )
 
 // checkPermission refuses what viewers may not do: writes other than the logout, routes that are not viewable, and
-// searches and backtests, which would reveal conversations. checkPermission runs inside of auditRequest, so the audit
+// searches and backtests, which would reveal conversations. checkPermission runs inside auditRequest, so the audit
 // log contains refused writes.
 func (s *Server) checkPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {

@@ -116,7 +116,7 @@ var envReference = regexp.MustCompile( //nolint:gochecknoglobals // immutable
 var maskedReference = regexp.MustCompile("\uE000([0-9a-f]+)\uE001") //nolint:gochecknoglobals // immutable
 
 // maskReferences replaces references to variables by letters and digits between two private-use characters, because
-// YAML would read a brace inside of {...} or [...] as structure. The number of lines does not change.
+// YAML would read a brace inside {...} or [...] as structure. The number of lines does not change.
 func maskReferences(text string) string {
 	return envReference.ReplaceAllStringFunc(text, func(ref string) string { return "\uE000" + hex.EncodeToString([]byte(ref)) + "\uE001" })
 }

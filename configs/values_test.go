@@ -48,7 +48,7 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
-func TestExpandReplacesVariablesOfTheEnvironment(t *testing.T) {
+func TestExpandReplacesEnvironmentVariables(t *testing.T) {
 	lookup := env("A", "1", "EMPTY", "")
 	good := map[string]string{
 		"": "", "$A": "$A", "${A}": "1", "x${A}y${A}": "x1y1", "${B:-2}": "2", "${A:-2}": "1", "${EMPTY}": "", "${EMPTY:-3}": "3",

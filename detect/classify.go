@@ -61,7 +61,7 @@ func judgeFlagged(call *toolCall, text string) Judgement {
 	return Judgement{Outcome: Error, Rule: "flag"}
 }
 
-// judgeText judges a text that is inside of depth envelopes (envelope.go).
+// judgeText judges a text that is inside depth envelopes (envelope.go).
 func judgeText(text string, call *toolCall, depth int) Judgement {
 	text = withoutMeter(unwrapText(text))
 	if depth > 3 || text == "" {

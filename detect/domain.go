@@ -90,7 +90,7 @@ func (c *toolCall) domainFailureRule(text string) string {
 }
 
 // reportsLimit reports whether an answer states a limit and does not confirm the action: "Refunds are only possible
-// within 30 days." The phrases of the list "limit" must be whole words, and those of "limit-anywhere" may be inside of
+// within 30 days." The phrases of the list "limit" must be whole words, and those of "limit-anywhere" may be inside
 // words.
 func (c *toolCall) reportsLimit(text string) bool {
 	low := c.phrases.withoutHarmlessNegations(withoutQuotes(fold(withoutSymbols(plainLine(text)))))

@@ -37,7 +37,7 @@ func (c *toolCall) fieldFailureRule(v lenientValue) string {
 	return ""
 }
 
-// readFields returns the evidence in the fields of an object, or else in the objects inside of the fields.
+// readFields returns the evidence in the fields of an object, or else in the objects inside the fields.
 func (c *toolCall) readFields(v lenientValue, depth int) (e fieldEvidence) {
 	const maxDepth = 2
 	for i, key := range v.keys {

@@ -50,7 +50,7 @@ type phrases struct {
 type messagePhrases struct {
 	errors, errorEnds, errorAlone prefixes
 	unable, invalid               prefixes
-	missing                       prefixes // phrases that may be inside of a message, without their leading blank
+	missing                       prefixes // phrases that may be inside a message, without their leading blank
 }
 
 // linePhrases are the phrases for phrases.gradeLine.

@@ -73,7 +73,7 @@ func cutDelimited(text string, delimiter byte) (before, after string) {
 
 // awkWrites matches print > "FILE", print | "sh" and system("rm a").
 func (p *phrases) awkWrites(program string) bool {
-	prints, depth := false, 0 // inside of a print statement; number of open parentheses
+	prints, depth := false, 0 // inside a print statement; number of open parentheses
 	before := byte(0)
 	word := ""
 	for program != "" {

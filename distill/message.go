@@ -35,7 +35,7 @@ func stableLine(headline string, rules *messageScanner) (best stableMessage) {
 	rank := -1
 	for i, l := range lines {
 		if len(l) > 240 {
-			l = strings.ToValidUTF8(l[:240], "") // the cut may be inside of a rune
+			l = strings.ToValidUTF8(l[:240], "") // the cut may be inside a rune
 		}
 		s, special := stablePart(l, rules)
 		// The first line is usually the most specific. The exception at the end of a traceback is even more specific.

@@ -195,7 +195,7 @@ func TestLessonOmitsValuesOfCall(t *testing.T) {
 	}
 }
 
-// The value may be inside of a list.
+// The value may be inside a list.
 func TestLessonSaysToTakeValueOfferedByError(t *testing.T) {
 	pay := func(amount string) string { return `{"methods":[{"id":"card-a","amount":` + amount + `}]}` }
 	for next, slug := range map[string]string{"1327": "[take-what-the-error-of-pay-order-offers]", "1400": "[]"} {

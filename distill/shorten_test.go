@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Each é is two bytes long, so the limit of 100 bytes may be inside of a letter.
+// Each é is two bytes long, so the limit of 100 bytes may be inside a letter.
 func TestShortenedTextsKeepWholeLetters(t *testing.T) {
 	for lead := range 2 {
 		text := strings.Repeat("a", lead) + strings.Repeat("é", 200)

@@ -32,7 +32,7 @@ func shorten(s string, n int) string {
 	if at := strings.LastIndexByte(s[:n], ' '); at > n/2 {
 		return strings.TrimRight(s[:at], " ,;:…") + " …"
 	}
-	return strings.ToValidUTF8(s[:n], "") // the cut may be inside of a rune
+	return strings.ToValidUTF8(s[:n], "") // the cut may be inside a rune
 }
 
 // wording holds templates for one kind of fix. A name in braces, such as {tool}, stands for a value of the group.

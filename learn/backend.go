@@ -27,14 +27,14 @@ type Deliverer interface {
 	// WithDeliveryPaused calls f. Until f returns, no row is delivered and no session is deleted.
 	WithDeliveryPaused(f func())
 	// UndeliveredSessions returns the sessions with exchanges that the backend lacks; ok is false while they are
-	// unknown. It is called inside of WithDeliveryPaused.
+	// unknown. It is called inside WithDeliveryPaused.
 	UndeliveredSessions() (sessions map[session.Ref]bool, ok bool)
 }
 
 // Exchanges reads the exchanges of closing sessions.
 type Exchanges interface {
 	// ExchangesAtClose returns the exchanges of a session; stored is their number in the backend, 0 if unknown. It is
-	// called inside of WithDeliveryPaused.
+	// called inside WithDeliveryPaused.
 	ExchangesAtClose(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error)
 }
 

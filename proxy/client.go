@@ -161,7 +161,7 @@ func (b *clientBody) readError(d wire.Dialect) *apiError {
 
 const tooLarge = "the request body exceeds limits.body_bytes; raise it, or send less"
 
-// clientOf returns the clientWriter inside of echo's writers.
+// clientOf returns the clientWriter inside echo's writers.
 func clientOf(w http.ResponseWriter) *clientWriter {
 	for {
 		switch v := w.(type) {

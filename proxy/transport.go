@@ -60,7 +60,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return &upstreamConn{Conn: c}, nil
 }
 
-// countedConn returns the upstreamConn inside of c, or nil for HTTP/2, whose frames name their request.
+// countedConn returns the upstreamConn inside c, or nil for HTTP/2, whose frames name their request.
 func countedConn(c net.Conn) *upstreamConn {
 	if t, ok := c.(*tls.Conn); ok {
 		if t.ConnectionState().NegotiatedProtocol == "h2" {

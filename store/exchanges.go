@@ -180,7 +180,7 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 }
 
 // ExchangesAtClose returns the exchanges of a closing session, oldest first. If memory has as many exchanges as the
-// backend (stored), they come from memory. Call ExchangesAtClose inside of WithDeliveryPaused.
+// backend (stored), they come from memory. Call ExchangesAtClose inside WithDeliveryPaused.
 func (s *Store) ExchangesAtClose(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	return s.options.Exchanges.readForClose(ctx, s.options.Backend, ref, stored)
 }

@@ -78,7 +78,7 @@ func (s *Store) countInMemory() int {
 
 // UndeliveredSessions returns the sessions with exchanges that the backend does not have. These sessions must not
 // close. ok is false if the sessions are unknown, because rows are only in the outbox or the backend accepts no writes.
-// Call it inside of WithDeliveryPaused.
+// Call it inside WithDeliveryPaused.
 func (s *Store) UndeliveredSessions() (refs map[session.Ref]bool, ok bool) {
 	if s.state.lagging.Load() || s.deliverer.err != nil {
 		return nil, false

@@ -143,7 +143,7 @@ func (p *proposal) print(out io.Writer) error {
 	return err
 }
 
-// decideRemovals applies the rules of removal to the measured sections of a file. Sections inside of a removed section
+// decideRemovals applies the rules of removal to the measured sections of a file. Sections inside a removed section
 // are omitted.
 func decideRemovals(file, text string, rep *report.Report, margin float64, force bool) (out []removalDecision) {
 	all := rules.Split(text)

@@ -91,7 +91,7 @@ func (s *section) insertion(text []byte, bullets, eol string) (at int, insert st
 	if at > 0 && text[at-1] != '\n' {
 		b.WriteString(eol)
 	}
-	if s.closer != "" { // the entry must not be inside of the open fence or comment
+	if s.closer != "" { // the entry must not be inside the open fence or comment
 		b.WriteString(s.closer + eol)
 	}
 	switch {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// File is a rules file inside of a text.
+// File is a rules file inside a text.
 type File struct {
 	Name         string // path as the agent wrote it, or the agent's usual name
 	Agent        string // agent that writes the marker
@@ -87,7 +87,7 @@ func Find(text string) []File {
 		found = append(found, markers[i].find(text)...)
 	}
 	slices.SortStableFunc(found, func(a, b File) int { return cmp.Compare(a.Start, b.Start) })
-	// A frame inside of a file, such as a quotation, is part of the file.
+	// A frame inside a file, such as a quotation, is part of the file.
 	out := found[:0]
 	for _, f := range found {
 		if len(out) == 0 || f.Start >= out[len(out)-1].End {

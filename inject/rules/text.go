@@ -145,7 +145,7 @@ func skipLineEnd(text string, at int, boundaries []int, skipBlankLines bool) (ne
 // MaxHead limits the texts of a request that are searched for sections, in bytes.
 const MaxHead = 256 << 10
 
-// LocateFramed locates a section inside of rules files, with at most two spans in each file. A file without a known end
+// LocateFramed locates a section inside rules files, with at most two spans in each file. A file without a known end
 // is skipped, because the user's words may follow.
 func LocateFramed(text string, lines []string, boundaries ...int) (places []Span) {
 	for _, f := range Find(text) {

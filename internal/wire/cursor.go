@@ -126,7 +126,7 @@ func nestEnd(b []byte, i int) int {
 	}
 }
 
-// unescapeBytes returns the text of raw, the inside of a string literal. Without an escape, the result is raw itself.
+// unescapeBytes returns the text of raw, the inside a string literal. Without an escape, the result is raw itself.
 func unescapeBytes(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
@@ -153,7 +153,7 @@ func text(b []byte, v span) string {
 	return unescapeString(raw)
 }
 
-// unescapeString returns the text of raw, the inside of a string literal. Most texts fit into the buffer on the stack,
+// unescapeString returns the text of raw, the inside a string literal. Most texts fit into the buffer on the stack,
 // so the string is the only allocation.
 func unescapeString(raw []byte) string {
 	var buffer [2 << 10]byte
@@ -163,7 +163,7 @@ func unescapeString(raw []byte) string {
 	return string(appendUnescaped(buffer[:0], raw))
 }
 
-// appendUnescaped appends the text of raw, the inside of a string literal. An unpaired surrogate becomes U+FFFD. Bytes
+// appendUnescaped appends the text of raw, the inside a string literal. An unpaired surrogate becomes U+FFFD. Bytes
 // that are not UTF-8 stay unchanged.
 func appendUnescaped(dst, raw []byte) []byte {
 	for {

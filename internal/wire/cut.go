@@ -108,7 +108,7 @@ func (r *Request) Cuts(p *Passage, from, to int) []Cut {
 	return cuts
 }
 
-// rawLength returns how many bytes of raw, the inside of a string literal, decode to the first n bytes of its text.
+// rawLength returns how many bytes of raw, the inside a string literal, decode to the first n bytes of its text.
 func rawLength(raw []byte, n int) int {
 	at := 0
 	for n > 0 {

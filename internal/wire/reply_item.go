@@ -124,7 +124,7 @@ func (r *ReplyReader) addArgs(s *replyItem, b []byte, v span) {
 	}
 }
 
-// append adds the inside of a JSON string to an item. A high surrogate at the end waits for the next piece, because
+// append adds the inside a JSON string to an item. A high surrogate at the end waits for the next piece, because
 // some servers split a character.
 func (r *ReplyReader) append(s *replyItem, raw []byte) {
 	if r.keptBytes >= r.limit {

@@ -82,7 +82,7 @@ func AppendString(dst []byte, s string) []byte {
 	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
-// appendEscaped appends s as the inside of a string literal, with only the required escapes. appendEscaped keeps bytes
+// appendEscaped appends s as the inside a string literal, with only the required escapes. appendEscaped keeps bytes
 // that are not UTF-8.
 func appendEscaped(dst []byte, s string) []byte {
 	const digit = "0123456789abcdef"

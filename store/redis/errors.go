@@ -71,8 +71,8 @@ func isClassified(err error) bool {
 	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }
 
-// classifyReply wraps an error reply of the server, by the error code in text. After an error in a script, the code is
-// inside of the text.
+// classifyReply wraps an error reply of the server in the error that its code stands for. Redis puts the code of an
+// error in a script into the middle of the text.
 func classifyReply(err error, text string) error {
 	hasCode := func(words ...string) bool {
 		for _, w := range words {

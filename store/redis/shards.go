@@ -84,7 +84,7 @@ type keyspace struct {
 	tenantArg  string // first argument of a script: "+" and the tenant; "" in the old layout
 }
 
-// keyspace returns the keyspace of a location. Call it inside of do or lookUp, which read the number of shards.
+// keyspace returns the keyspace of a location. Call it inside do or lookUp, which read the number of shards.
 func (s *Store) keyspace(loc location) keyspace { return s.keyspaceOf(int(s.shards.Load()), loc) }
 
 func (s *Store) keyspaceOf(shardCount int, loc location) keyspace {

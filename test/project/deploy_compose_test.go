@@ -54,7 +54,7 @@ func interpolate(t *testing.T, text string) string {
 	t.Helper()
 	text = regexp.MustCompile(`(^|[^$])\$\{(\w+):\?[^}]*\}`).ReplaceAllStringFunc(text, func(form string) string {
 		if !strings.Contains(form, "${OPENAI_BASE_URL:") {
-			t.Errorf("compose.yaml needs variable %s, want only OPENAI_BASE_URL, which its head explains", form)
+			t.Errorf("compose.yaml needs variable %s, want only OPENAI_BASE_URL, which the comment at the top of the file explains", form)
 		}
 		return upstreamURL
 	})

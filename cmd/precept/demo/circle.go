@@ -117,7 +117,7 @@ func (c *Circle) reply(list []message) message {
 	return message{Role: "assistant", Content: "RESULT: failure, the tool does not take the floor"}
 }
 
-// countDelivery counts the lessons that reached the model, and attackText inside of a block of lessons.
+// countDelivery counts the lessons that reached the model, and attackText inside a block of lessons.
 func (c *Circle) countDelivery(content string, helped, harmed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
