@@ -96,7 +96,7 @@ func classifyReply(err error, text string) error {
 		kind = ErrBusy
 	case hasCode("READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "BUSY", "NOREPLICAS", "MISCONF", "UNBLOCKED"):
 		kind = ErrBusy
-	case hasCode("WRONGTYPE"):
+	case hasCode("WRONGTYPE") || isDamagedValue(text):
 		kind = ErrCorrupt
 	case strings.Contains(text, "Protocol error"):
 		kind = session.ErrInvalid
@@ -104,6 +104,17 @@ func classifyReply(err error, text string) error {
 		kind = ErrRefused
 	}
 	return fmt.Errorf("%w: %w", kind, err)
+}
+
+// isDamagedValue reports whether a command or a script failed on the content of a value. Only the tenant of the value is
+// affected, so the error does not mean that Redis is unavailable.
+func isDamagedValue(text string) bool {
+	for _, pattern := range []string{"is not an integer", "is not a valid float", "attempt to "} { // the last one begins an error of Lua
+		if strings.Contains(text, pattern) {
+			return true
+		}
+	}
+	return false
 }
 
 // refusalRemedy returns the remedy for the reply of a server that the address of precept does not fit; "" means none.

@@ -80,6 +80,20 @@ func TestLargeValueWithoutLoginReturnsErrAuth(t *testing.T) {
 	}
 }
 
+// A damaged value belongs to one tenant, and must not stop the work for the others.
+func TestDamagedValueDoesNotMeanThatRedisIsUnavailable(t *testing.T) {
+	for _, text := range []string{
+		"ERR hash value is not an integer script: 5a, on @user_script:3.",
+		"ERR value is not a valid float",
+		"ERR user_script:7: attempt to compare nil with number script: 5a, on @user_script:7.",
+	} {
+		err := classifyReply(errors.New(text), text)
+		if !errors.Is(err, ErrCorrupt) || errors.Is(err, session.ErrUnavailable) {
+			t.Errorf("classifyReply(%q): err = %v, want ErrCorrupt and not session.ErrUnavailable", text, err)
+		}
+	}
+}
+
 func TestOrderedStringsSortLikeNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.Int64(), 2, 20).Draw(t, "numbers")
