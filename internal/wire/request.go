@@ -64,6 +64,7 @@ type requestMemo struct {
 	items            paged[*Item]
 	calls            map[string]*Call // by id, from the newest items on; filled by CallOf
 	decodedCallItems int              // items at the end of the list whose calls are in calls
+	lines            itemLines        // of the item whose observations were located last
 	newResults       []ItemResult     // valid if hasNewResults
 	hasNewResults    bool
 	resultsByCall    map[uint64][]int32 // indices of results by the hash of the call id

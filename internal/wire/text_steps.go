@@ -47,19 +47,34 @@ func (r *Request) observationPlace(i, number int) (place, bool) {
 		return place{}, false
 	}
 	s := &steps[at]
-	line := s.line
-	for _, p := range r.parts(i) {
-		if p.kind != textPart {
-			continue
-		}
-		starts := lineStarts(p.text.of(r.Body))
-		if line < len(starts) {
-			top := p.text.start + starts[line]
-			return place{offset: top + len(s.label), form: insideString}, r.hasPrefixAt(top, s.label)
-		}
-		line -= len(starts)
+	starts := r.lineStarts(i)
+	if s.line >= len(starts) {
+		return place{}, false
 	}
-	return place{}, false
+	top := starts[s.line]
+	return place{offset: top + len(s.label), form: insideString}, r.hasPrefixAt(top, s.label)
+}
+
+// itemLines has the offsets in the body at which the text lines of an item start. Without this memo, locating each of
+// 4,000 observations would read the whole text again.
+type itemLines struct {
+	item   int
+	starts []int
+}
+
+func (r *Request) lineStarts(i int) []int {
+	if m := &r.memo.lines; m.starts == nil || m.item != i {
+		*m = itemLines{item: i, starts: []int{}}
+		for _, p := range r.parts(i) {
+			if p.kind != textPart {
+				continue
+			}
+			for _, start := range lineStarts(p.text.of(r.Body)) {
+				m.starts = append(m.starts, p.text.start+start)
+			}
+		}
+	}
+	return r.memo.lines.starts
 }
 
 func lineStarts(literal []byte) []int {
