@@ -106,8 +106,8 @@ func classifyReply(err error, text string) error {
 	return fmt.Errorf("%w: %w", kind, err)
 }
 
-// isDamagedValue reports whether a command or a script failed on the content of a value. Only the tenant of the value is
-// affected, so the error does not mean that Redis is unavailable.
+// isDamagedValue reports whether a command or a script failed on the content of a value. Only the tenant of the value
+// is affected, so the error does not mean that Redis is unavailable.
 func isDamagedValue(text string) bool {
 	for _, pattern := range []string{"is not an integer", "is not a valid float", "attempt to "} { // the last one begins an error of Lua
 		if strings.Contains(text, pattern) {
