@@ -17,9 +17,10 @@ export GOFLAGS     := -trimpath $(filter-out -trimpath,$(GOFLAGS))
 # The flags of the linker. With VERSION the binary shows this version; else Go writes the commit of the Git directory.
 LDFLAGS  := -s -w -X precept/cmd/precept/server.version=$(VERSION)
 
-# Packages whose tests run without the race detector: tests that read source, pages and configuration, and tests of
-# whole programs whose concurrent code the tests of proxy, store, learn, test/chaos, test/fleet and test/server run with it.
-PLAIN  := precept precept/test/agents precept/test/learning precept/test/privacy precept/test/project precept/test/verbs
+# Packages whose tests run without the race detector: packages without concurrent code, tests that read source and pages,
+# and tests of whole programs whose concurrent code the tests of proxy, store, learn, test/chaos, test/fleet and test/server
+# run with it.
+PLAIN  := precept precept/bandit/report precept/configs precept/internal/label precept/test/agents precept/test/learning precept/test/privacy precept/test/project precept/test/verbs
 SPACE  := $(subst ,, )
 
 # The race detector needs a C compiler on Linux. Without a C compiler the tests run without the race detector and print a note.
