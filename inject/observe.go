@@ -76,7 +76,8 @@ func (w *work) countCorrections() (n int64) {
 	return n
 }
 
-// recurredSlugs returns those lessons of slugs that are about one of the errors, and did not prevent it.
+// recurredSlugs returns the given slugs whose lessons are about one of the errors: the error of these lessons occurred
+// again.
 func (w *work) recurredSlugs(slugs []string, toolErrors []lesson.ErrorText) (out []string) {
 	if len(toolErrors) == 0 || w.input.Book == nil {
 		return nil

@@ -21,7 +21,7 @@ import (
 const (
 	queueLength        = 256      // exchanges that wait for embeddings
 	maxMessageBytes    = 32 << 10 // longer messages are skipped
-	maxSentences       = 8        // sentences of one exchange: half from its start, half from its end
+	maxSentences       = 8        // maximum number of sentences of an exchange: half from the start, half from the end
 	maxSamples         = 400      // captured sentences for the thresholds
 	maxLessons         = 2000
 	maxMatches         = 3        // per session

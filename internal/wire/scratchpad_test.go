@@ -59,3 +59,20 @@ func TestSpliceIntoGrowingScratchpad(t *testing.T) {
 		text += fmt.Sprintf(" I act\nAction: f\nAction Input: %d\nObservation: came %d\nThought:", n, n)
 	}
 }
+
+// The lines of an item are kept for its next observation. A different item has lines of its own.
+func TestSpliceIntoScratchpadsOfTwoItems(t *testing.T) {
+	long := strings.Repeat("A longer introduction.\n", 9)
+	pad := func(intro, result string) map[string]any {
+		return map[string]any{"role": "user", "content": intro + "Question: x\nThought: t\nAction: f\nAction Input: 1\nObservation: " + result + "\nThought:"}
+	}
+	body, _ := json.Marshal(map[string]any{"messages": []any{pad("", "first"), map[string]any{"role": "assistant", "content": "ok"}, pad(long, "second")}})
+	r := mustParse(t, Chat, string(body))
+	for _, item := range []int{0, 2, 0} {
+		res := r.Item(item).Results[0]
+		out, err := r.Splice(nil, []Edit{{Item: item, Block: res.Block, Text: "HERE "}})
+		if want := "Observation:HERE  " + map[int]string{0: "first", 2: "second"}[item]; err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("Splice into item %d = %s, error %v, want %q in the body", item, out, err, want)
+		}
+	}
+}

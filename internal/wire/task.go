@@ -52,7 +52,7 @@ var taskTemplates = []taskTemplate{
 type taskTag struct {
 	name     string
 	harness  string
-	prefixes []string // one of these texts precedes the element; if empty, only elements precede it
+	prefixes []string // the element follows one of these texts; without prefixes, the element follows only other elements
 }
 
 const numTaskTags = 10

@@ -9,6 +9,23 @@ import (
 	"testing"
 )
 
+// startDistillingServer starts a server whose upstream and judge are model, with one more setting, and sends a request,
+// whose session is the first to distil.
+func startDistillingServer(t *testing.T, model, key, value string) *runningServer {
+	t.Helper()
+	s := startServer(t, flagSource(t, map[string]string{
+		"upstream": model + "/v1", "reward.close_after": "1s", key: value,
+		"distill.enabled": "true", "distill.every": "1s", "distill.judge": model + "/v1", "distill.model": "judge",
+	}))
+	res, err := http.Post(s.dataURL+"/v1/chat/completions", "application/json", //nolint:noctx // a test's only request
+		strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Mend the build, please."}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return s
+}
+
 // The judge refuses the key, so that no session can be judged.
 func TestOverviewReportsAFailedDistiller(t *testing.T) {
 	const token = "0123456789abcdef"
@@ -21,16 +38,7 @@ func TestOverviewReportsAFailedDistiller(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"done"}}]}`)
 	}))
 	defer model.Close()
-	s := startServer(t, flagSource(t, map[string]string{
-		"upstream": model.URL + "/v1", "admin.tokens": token, "reward.close_after": "1s",
-		"distill.enabled": "true", "distill.every": "1s", "distill.judge": model.URL + "/v1", "distill.model": "judge",
-	}))
-	res, err := http.Post(s.dataURL+"/v1/chat/completions", "application/json", //nolint:noctx // a test's only request
-		strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Mend the build, please."}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = res.Body.Close()
+	s := startDistillingServer(t, model.URL, "admin.tokens", token)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.adminURL+"/", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -57,16 +65,7 @@ func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"no judgement"}}]}`)
 	}))
 	defer model.Close()
-	s := startServer(t, flagSource(t, map[string]string{
-		"upstream": model.URL + "/v1", "metrics.public": "true", "reward.close_after": "1s",
-		"distill.enabled": "true", "distill.every": "1s", "distill.judge": model.URL + "/v1", "distill.model": "judge",
-	}))
-	res, err := http.Post(s.dataURL+"/v1/chat/completions", "application/json", //nolint:noctx // a test's only request
-		strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Mend the build, please."}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = res.Body.Close()
+	s := startDistillingServer(t, model.URL, "metrics.public", "true")
 	var metrics []byte
 	eventually(t, "failure counted", func() bool {
 		res, err := http.Get(s.adminURL + "/metrics") //nolint:noctx // as above
