@@ -12,7 +12,7 @@ import (
 var deniedCommand = regexp.MustCompile(`no permissions to run the '([^']+)' command`)
 
 var (
-	// scriptLine finds the line number in the error of a script.
+	// scriptLine finds the line number in a script error.
 	scriptLine   = regexp.MustCompile(`@user_script: ?(\d+)`)
 	scriptDigest = regexp.MustCompile(`[0-9a-f]{40}`)
 	scriptCall   = regexp.MustCompile(`call\('([A-Z]+)'`)
@@ -36,7 +36,7 @@ func (s *Store) withRemedy(err error) error {
 	return err
 }
 
-// addACLRule adds to the error of a refused command the command that sets the missing ACL rule.
+// addACLRule adds the command that sets the missing ACL rule to a refused command's error.
 func (s *Store) addACLRule(err error) error {
 	text, rule := err.Error(), "~"+s.prefix+":*"
 	if found := deniedCommand.FindStringSubmatch(text); found != nil {
@@ -49,8 +49,8 @@ func (s *Store) addACLRule(err error) error {
 	return fmt.Errorf("%w; run ACL SETUSER %s %s", err, s.user, rule)
 }
 
-// scriptCommand returns the Redis command that failed in a script, or "". The server's error names only the line of the
-// script.
+// scriptCommand returns the Redis command that failed in a script, or "". The server's error names only the script
+// line.
 func (s *Store) scriptCommand(text string) string {
 	lineMatch, sha := scriptLine.FindStringSubmatch(text), scriptDigest.FindString(text)
 	if lineMatch == nil || sha == "" {

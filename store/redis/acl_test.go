@@ -23,7 +23,7 @@ const (
 	sentinelRules = "ACL SETUSER watcher on >PASSWORD "
 )
 
-// documentedRules returns the ACL rules after the beginning of a command in docs/OPERATIONS.md.
+// documentedRules returns the ACL rules in docs/OPERATIONS.md after a command that starts with begin.
 func documentedRules(t *testing.T, begin string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/OPERATIONS.md")
@@ -111,12 +111,12 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	check("read lessons", err)
 	check("log a change", b.Commit(t.Context(), bank.Change{Version: r.Version, Log: []lesson.Event{{}}}))
 	_, err = b.Tail(t.Context(), 3)
-	check("log of lessons", err)
+	check("lesson log", err)
 	cancel()
 	<-done
 }
 
-// If a write returned no error, its caller would count it as stored.
+// A caller would count a write without an error as stored.
 func TestCallsFailWithoutALogin(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)

@@ -15,8 +15,8 @@ import (
 	"precept/internal/session"
 )
 
-// Bank holds the lessons of a fleet: LESSON.md texts by name, in one set for all replicas. Subscribed replicas are
-// notified of a change; the rest find the change at the next poll.
+// Bank holds a fleet's lessons: LESSON.md texts by name, in one set for all replicas. Subscribed replicas are notified
+// when a lesson changes; the rest find the change at the next poll.
 type Bank struct{ store *Store }
 
 // OpenBank returns a bank, and does not call Redis.
@@ -31,7 +31,7 @@ func OpenBank(o Options) (*Bank, error) {
 // Close closes the bank.
 func (b *Bank) Close() error { return b.store.Close() }
 
-// Texts returns all texts, and the version of the set (number of changes); "" means no lesson was ever stored.
+// Texts returns all texts, and the set's version (number of changes); "" means no lesson was ever stored.
 func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version string, err error) {
 	err = b.store.do(ctx, "lessons", func(c client) error {
 		// One transaction: version and texts must match.
@@ -49,7 +49,7 @@ func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version stri
 	return texts, version, err
 }
 
-// Version returns the version of the set.
+// Version returns the set's version.
 func (b *Bank) Version(ctx context.Context) (string, error) {
 	return doValue(ctx, b.store, "lessons", func(c client) (string, error) { return c.Get(ctx, b.store.commonKey("lessons-version")).Result() })
 }
@@ -75,12 +75,12 @@ func (b *Bank) runLessonsScript(ctx context.Context, args []any) (string, error)
 func (b *Bank) channel() string { return b.store.commonKey("lessons") }
 
 const (
-	// pollEvery is the time between two polls of a Watcher, which find changes whose message was lost.
+	// pollEvery is the time between two Watcher polls. A poll finds changes with a lost message.
 	pollEvery           = 2 * time.Second
 	healthCheckInterval = 5 * time.Second
 )
 
-// Watcher loads the lessons of a bank, as lesson.Watcher does for a directory. It polls only during Run.
+// Watcher loads the bank's lessons, as lesson.Watcher does for a directory. It polls only during Run.
 type Watcher struct {
 	Poll time.Duration // time between two polls; 0 means two seconds
 	// OnPanic, if set, is called after a panic in a poll. The active lessons stay.
@@ -91,16 +91,16 @@ type Watcher struct {
 	onBook          func(*lesson.Book, []lesson.Problem)
 	version         string
 	hasRead         bool
-	reportedProblem string // problem that was reported and has not ended; "" means none
+	reportedProblem string // reported problem that has not ended; "" means none
 }
 
-// Watch returns a watcher that calls onBook, in the goroutine of Run, with each new book and its problems. While the
-// bank is unreachable, or after a loss of data, the active book stays.
+// Watch returns a watcher that calls onBook, in Run's goroutine, with each new book and the problems. While the bank is
+// unreachable, or after data loss, the active book stays.
 func (b *Bank) Watch(parsed *lesson.ParseCache, onBook func(*lesson.Book, []lesson.Problem), secrets ...lesson.SecretFinder) *Watcher {
 	return &Watcher{Poll: pollEvery, bank: b, texts: lesson.NewTexts(b.Name(), secrets...).ShareCache(parsed), onBook: onBook}
 }
 
-// Run loads the lessons, and calls onBook after every change, until ctx is done.
+// Run loads the lessons and calls onBook after every change, until ctx is done.
 func (w *Watcher) Run(ctx context.Context) error {
 	if w.Poll <= 0 {
 		w.Poll = pollEvery
@@ -165,7 +165,7 @@ func (w *Watcher) reload(ctx context.Context) bool {
 	return err == nil
 }
 
-// reportProblem passes the active book and a new problem of the bank to onBook.
+// reportProblem passes the active book and a new bank problem to onBook.
 func (w *Watcher) reportProblem(problem string) {
 	if problem == w.reportedProblem {
 		return
@@ -184,7 +184,7 @@ func (b *Bank) Name() string { return "redis" }
 func (b *Bank) Read(ctx context.Context) (bank.Reading, error) {
 	texts, version, err := b.Texts(ctx)
 	for name := range texts {
-		if !bank.IsName(name) { // such as the index of the lessons
+		if !bank.IsName(name) { // such as the lesson index
 			delete(texts, name)
 		}
 	}
@@ -252,7 +252,7 @@ func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err erro
 	return events, err
 }
 
-// Sections returns the registered sections of rules files; nil means that no section was ever registered.
+// Sections returns the registered rules file sections; nil means that no section was ever registered.
 func (b *Bank) Sections(ctx context.Context) ([]byte, error) {
 	text, ok, err := b.store.readField(ctx, "sections", location{}, "lessons", rules.RegistryName)
 	if err != nil || !ok {
@@ -261,7 +261,7 @@ func (b *Bank) Sections(ctx context.Context) ([]byte, error) {
 	return text, nil
 }
 
-// Now returns the time of the Redis server.
+// Now returns the Redis server's time.
 func (b *Bank) Now(ctx context.Context) (time.Time, error) {
 	return doValue(ctx, b.store, "time", func(c client) (time.Time, error) { return c.Time(ctx).Result() })
 }

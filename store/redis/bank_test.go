@@ -27,10 +27,10 @@ func openLessonStore(t *testing.T, url string) *redis.Bank {
 	return b
 }
 
-// remoteWriter writes to a lesson store as a different process does.
+// remoteWriter writes to a lesson store like a separate process.
 type remoteWriter struct{ *redis.Bank }
 
-// setText sets the text of a lesson; nil deletes the lesson.
+// setText sets a lesson's text; nil deletes the lesson.
 func setText(ctx context.Context, b *redis.Bank, name string, text []byte) error {
 	r, err := b.Read(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ evidence:
 Look first.
 `
 
-// The watcher gets the change before its next poll.
+// The watcher gets the change before the next poll.
 func TestWatcherGetsPublishedChange(t *testing.T) {
 	server := storetest.StartRedis(t)
 	books := make(chan *lesson.Book, 16)
@@ -118,7 +118,7 @@ func TestWatcherGetsPublishedChange(t *testing.T) {
 	select {
 	case b := <-books:
 		if b.Len() != 1 {
-			t.Errorf("lessons of the published book: got %d, want 1", b.Len())
+			t.Errorf("published book lessons: got %d, want 1", b.Len())
 		}
 	case <-time.After(20 * time.Second):
 		t.Fatal("timed out after 20 s waiting for the new lesson")
@@ -242,6 +242,6 @@ func TestWatcherSurvivesPanicOfItsCallback(t *testing.T) {
 	}
 	await("the next book", func() bool { return lessons.Load() == 2 })
 	if n := panics.Load(); n != 1 {
-		t.Errorf("panics at the first book: got %d, want 1", n)
+		t.Errorf("panics at first book: got %d, want 1", n)
 	}
 }

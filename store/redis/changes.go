@@ -12,23 +12,23 @@ import (
 	"precept/bandit/trial"
 )
 
-// A settlement adds the contribution of a session to the counters. A replica adds the settlements of other replicas to
-// its own counters instead of reading all counters. Each shard has a log of its last settlements (settle.lua).
-// Positions reads new entries of the logs, and Changes returns their deltas.
+// A settlement adds a session's contribution to the counters. A replica adds other replicas' settlements to the
+// counters in memory instead of reading all counters. Each shard has a log with the last settlements (settle.lua).
+// Positions reads new log entries, and Changes returns the deltas (counter changes).
 
-// maxPendingBytes limits the deltas that wait for Changes. If a tenant exceeds the limit, all counters of the tenant
+// maxPendingBytes limits the deltas that wait for Changes. If a tenant exceeds the limit, all the tenant's counters
 // must be read.
 const maxPendingBytes = 32 << 20
 
-// logEntry is an entry in the log of a shard, for one successful call of settle.lua.
+// logEntry is an entry in a shard's log, for one successful settle.lua call.
 type logEntry struct {
 	shard  int
-	number int64  // number of the settlement in its shard
-	deltas string // deltas of the applied steps, as packDeltas encodes them
+	number int64  // settlement's number in the shard
+	deltas string // deltas of the applied steps, encoded by packDeltas
 }
 
-// Changes returns the deltas of a tenant's settlements that Positions has read since the last call of Counters or
-// Changes, without those that this Store's Settle has reported as applied.
+// Changes returns the deltas in a tenant's settlements that Positions has read since the last Counters or Changes call.
+// Deltas that this Store's Settle has reported as applied are left out.
 //
 // ok is false if deltas are missing: call Counters instead. Changes must not run during a Settle.
 func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
@@ -64,7 +64,7 @@ func (pr *progress) deletePending(tp *tenantProgress, match func(e logEntry) boo
 	}
 }
 
-// invalidate deletes the pending deltas of a tenant, because some are missing. The caller holds mu.
+// invalidate deletes a tenant's pending deltas when some are missing. The caller holds mu.
 func (pr *progress) invalidate(tp *tenantProgress) {
 	tp.countedSettlements = nil
 	pr.deletePending(tp, func(logEntry) bool { return true })
@@ -87,8 +87,8 @@ func (s *Store) invalidateProgress() {
 	s.progress.invalidateAll()
 }
 
-// recordCounters records that the counters of a tenant were read. upTo has the last settlement in the counters of each
-// shard; nil means unknown.
+// recordCounters records that a tenant's counters were read. upTo has the last settlement that the counters include,
+// for each shard; nil means unknown.
 func (s *Store) recordCounters(tenant string, upTo []int64) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
@@ -121,8 +121,8 @@ func (pr *progress) lastRead(shards int) []int64 {
 	return out
 }
 
-// recordOwnSettlements records the answered calls of a plan, whose deltas the caller of Settle knows and Changes must
-// leave out. A call without an answer may have been executed; its deltas are read from the log.
+// recordOwnSettlements records a plan's answered calls: Changes must leave out their deltas, which the Settle caller
+// knows. A call without an answer may have been executed; the deltas are read from the log.
 func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
@@ -148,8 +148,8 @@ func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 	}
 }
 
-// readLogs reads the log entries of the changed shards. Entries of other replicas become pending deltas, if the
-// counters of their tenant are known. gaps has the indices of incomplete logs. The caller holds s.progress.mu.
+// readLogs reads the changed shards' log entries. Other replicas' entries become pending deltas if the tenant's
+// counters are known. gaps has the indices of incomplete logs. The caller holds s.progress.mu.
 func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardChanges []shardChange) (gaps map[int]bool, err error) {
 	logs, err := runPipelined(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.XMessageSliceCmd {
 		return p.XRange(ctx, all[change.shard].listPrefix+"log", strconv.FormatInt(change.from.lastSettlement+1, 10), strconv.FormatInt(change.to.lastSettlement, 10))
@@ -192,7 +192,7 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 	return gaps, nil
 }
 
-// packDeltas encodes the scope, field, day and value of each delta. A repeated scope is one zero byte.
+// packDeltas encodes each delta's scope, field, day and value. A repeated scope is one zero byte.
 func packDeltas(deltas []trial.Delta) string {
 	var b []byte
 	scope := ""

@@ -12,8 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A replica adds its own settlements (counted sessions) to counters that it has read once. The change log has the
-// settlements of other replicas, up to a limit.
+// A replica adds settlements (counted sessions) to counters read once: its own directly, other replicas' from the
+// change log, up to a limit.
 func TestChangesKeepCountersCurrent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	replica, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
@@ -79,12 +79,12 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 			}
 			slices.SortFunc(got, trial.Compare)
 			if !slices.Equal(got, want) {
-				t.Fatalf("counters of %s after %d sessions: got %v, want %v", tenant, sessions, got, want)
+				t.Fatalf("Counters(%s) after %d sessions = %v, want %v", tenant, sessions, got, want)
 			}
 		}
 	}
 	if fullReads < 4 || incrementalReads < 4*fullReads {
-		t.Errorf("got %d calls of Counters and %d of Changes, want at least 4, and at least 4 times as many of Changes", fullReads, incrementalReads)
+		t.Errorf("got %d Counters calls and %d Changes calls, want at least 4, and at least 4 times as many", fullReads, incrementalReads)
 	}
 }
 
@@ -106,10 +106,10 @@ func TestChangesReturnsFalseAfterLossOrError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if readChanges() {
-		t.Error("Changes before the first call of Counters: ok = true, want false")
+		t.Error("Changes before the first Counters call: ok = true, want false")
 	}
 	if !readChanges() {
-		t.Error("Changes after the first call of Counters: ok = false, want true")
+		t.Error("Changes after the first Counters call: ok = false, want true")
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestChangesCountSettlementsWithLostReplies(t *testing.T) {
 			got += readChanges()
 			got += readChanges()
 			if stored := readCounters(); got != stored || stored != 111 {
-				t.Errorf("sum of the counters: got %d from Changes and %d from the store, want 111 from both", got, stored)
+				t.Errorf("counter sum: got %d from Changes and %d from the store, want 111 from both", got, stored)
 			}
 		})
 	}
@@ -238,7 +238,7 @@ func TestStoreDiscardsTenantsThatDidNotChange(t *testing.T) {
 		settleSessions(tenant)
 	}
 	if m := moved(); len(m) != 3 || m["a"].Counters == "" {
-		t.Fatalf("first Positions = %v, want positions of all tenants", m)
+		t.Fatalf("first Positions = %v, want all tenants' positions", m)
 	}
 	for _, tenant := range tenants {
 		if _, err := follower.Counters(t.Context(), tenant); err != nil {
@@ -249,10 +249,10 @@ func TestStoreDiscardsTenantsThatDidNotChange(t *testing.T) {
 	settleSessions("c")
 	m := moved("a", "b")
 	if m["a"].Counters == "" || m["b"].Counters == "" || m["c"] != (session.Position{}) || len(m) != 3 {
-		t.Errorf("Positions(a, b) = %v, want positions of a and b, and an empty position of c", m)
+		t.Errorf("Positions(a, b) = %v, want positions for a and b, and an empty position for c", m)
 	}
 	if _, ok := follower.Changes("c"); ok {
-		t.Error("Changes of c, which the last Positions did not name: ok = true, want false")
+		t.Error("Changes(c) after Positions without c: ok = true, want false")
 	}
 	if deltas, ok := follower.Changes("b"); !ok || len(deltas) != 1 {
 		t.Errorf("Changes(b) = %v, %v, want one delta, true", deltas, ok)
@@ -261,9 +261,9 @@ func TestStoreDiscardsTenantsThatDidNotChange(t *testing.T) {
 		t.Errorf("Positions(a) = %v, want only a", m)
 	}
 	if m := moved("b"); m["b"].Counters == "" {
-		t.Errorf("Positions(b) = %v, want a position of b", m)
+		t.Errorf("Positions(b) = %v, want a position for b", m)
 	}
 	if _, ok := follower.Changes("b"); ok {
-		t.Error("Changes of b, which the previous Positions did not name: ok = true, want false")
+		t.Error("Changes(b) after Positions without b: ok = true, want false")
 	}
 }

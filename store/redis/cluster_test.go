@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// findSlot returns the slot of session 1, the node of the slot, another node, and the keys in the slot.
+// findSlot returns session 1's slot, the node with the slot, another node, and the keys in the slot.
 func findSlot(t *testing.T, c *storetest.Cluster) (slot string, from, to *storetest.Redis, keys []string) {
 	t.Helper()
 	for i, n := range c.Nodes {
@@ -21,7 +21,7 @@ func findSlot(t *testing.T, c *storetest.Cluster) (slot string, from, to *storet
 			return fmt.Sprint(n.MustDo(t, "CLUSTER", "KEYSLOT", key)), n, c.Nodes[(i+1)%len(c.Nodes)], listKeys(t, n, base+"}:*")
 		}
 	}
-	t.Fatal("no slot has a key of session 1")
+	t.Fatal("no slot has a key for session 1")
 	return "", nil, nil, nil
 }
 
@@ -38,19 +38,18 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	sessionKeyKinds := map[string]bool{}
 	for _, key := range keys {
 		if got := fmt.Sprint(home.MustDo(t, "CLUSTER", "KEYSLOT", key)); got != slot {
-			t.Errorf("slot of key %s: got %s, want %s", key, got, slot)
+			t.Errorf("slot(%s) = %s, want %s", key, got, slot)
 		}
 		sessionKeyKinds[strings.Split(key, ":")[3]] = true
 	}
 	for _, kind := range []string{"s", "x", "m", "f", "k", "c", "counters", "samples", "order", "seen"} {
 		if !sessionKeyKinds[kind] {
-			t.Errorf("the slot of the session has no key of kind %s", kind)
+			t.Errorf("the session's slot has no key of kind %s", kind)
 		}
 	}
 }
 
-// Redis refuses each write to a moving slot as a whole. After the move, a client with the old slot table retries the
-// writes.
+// Redis refuses each whole write to a moving slot. After the move, a client with the old slot table retries the writes.
 func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithLongTimeout(t, cluster.URL())
@@ -66,9 +65,9 @@ func TestSlotMigrationLosesNoWrite(t *testing.T) {
 		if key != "" {
 			from.MustDo(t, "MIGRATE", host, port, key, "0", "5000")
 		}
-		checkUnavailable(t, "Write to a slot that is moving", s.Write(t.Context(), newBatch(1)), redis.ErrBusy)
+		checkUnavailable(t, "Write to a moving slot", s.Write(t.Context(), newBatch(1)), redis.ErrBusy)
 		_, err := s.Settle(t.Context(), settle)
-		checkUnavailable(t, "Settle in a slot that is moving", err, redis.ErrBusy)
+		checkUnavailable(t, "Settle in a moving slot", err, redis.ErrBusy)
 	}
 	for _, n := range []*storetest.Redis{to, from, cluster.Nodes[0], cluster.Nodes[1], cluster.Nodes[2]} {
 		n.MustDo(t, "CLUSTER", "SETSLOT", slot, "NODE", nodeID(t, to))
@@ -86,7 +85,7 @@ func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	}
 	checkStored(t, s, 3)
 	if left := listKeys(t, from, "*:s:"+sessionID(1).String()); len(left) > 0 {
-		t.Errorf("keys of the session on the old node: got %q, want none", left)
+		t.Errorf("session keys on the old node: got %q, want none", left)
 	}
 	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); !ok || err != nil {
 		t.Errorf("Session after the migration: found = %v, err = %v, want true, nil", ok, err)

@@ -12,8 +12,9 @@ import (
 	"precept/internal/session"
 )
 
-// AddConsultations adds to the counts of consulted lessons, by slug, and sets the time of their last consultation.
-// Redis counts a batch with a given name once within an hour, so that a caller may repeat the call after a lost answer.
+// AddConsultations adds to the consultation counts by lesson slug, and sets the time at which each lesson was last
+// consulted. Redis counts a batch with a given name once within an hour, so a caller may repeat the call after a lost
+// answer.
 func (s *Store) AddConsultations(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
 	args := []any{batch}
 	for slug, m := range consultations {
@@ -22,7 +23,7 @@ func (s *Store) AddConsultations(ctx context.Context, batch string, consultation
 	return s.do(ctx, "consult", func(c client) error { return s.script(ctx, c, "consult", location{}, args...).Err() })
 }
 
-// Consultations returns the consultations of lessons by slug. Lessons without a consultation are left out.
+// Consultations returns lesson consultations by slug. Lessons without a consultation are left out.
 func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error) {
 	out := make(map[string]bank.Consultation, len(slugs))
 	if len(slugs) == 0 {
@@ -59,7 +60,7 @@ func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]ba
 	return b.store.Consultations(ctx, slugs)
 }
 
-// PutAnswer stores a text of an existing session under a name, for the replica that serves the next turn. The text is
+// PutAnswer stores a text for an existing session under a name, for the replica that serves the next turn. The text is
 // deleted with the session.
 func (s *Store) PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error {
 	p := newPlan("notes")

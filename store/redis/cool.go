@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// deleteStep is the number of sessions in one script call, which takes some milliseconds.
+	// deleteStep is the number of sessions per script call, which takes some milliseconds.
 	deleteStep = 200
 	// maxDeleteKeyspaces is the number of keyspaces in one pipeline.
 	maxDeleteKeyspaces = 512
@@ -20,29 +20,29 @@ const (
 	maxKeptKeyspaces = 1 << 16
 )
 
-// ExchangeDeleter deletes the exchanges of old sessions whose samples a consumer group has acknowledged. Only the
+// ExchangeDeleter deletes the exchanges in old sessions after a consumer group has acknowledged the samples. Only the
 // replica with the group's lease works. It is not safe for concurrent use.
 type ExchangeDeleter struct {
 	store *Store
 	group string
-	owner string // owner of the lease
+	owner string // lease owner
 
 	// Times are scores, as the function score returns them. All sessions last seen before checkedBefore were checked,
-	// except in the keyspaces of keptSince.
+	// except in the keptSince keyspaces.
 	checkedBefore string
-	keptSince     map[string]string // oldest session whose exchanges could not be deleted yet, by key prefix
-	recheckAt     time.Time         // time at which all sessions are checked again
+	keptSince     map[string]string // oldest session with exchanges still needed, by key prefix
+	recheckAt     time.Time         // next time to check all sessions again
 }
 
 const recheckAfter = 24 * time.Hour
 
-// NewExchangeDeleter returns an ExchangeDeleter for a group. owner is its unique name in the lease.
+// NewExchangeDeleter returns an ExchangeDeleter for a group. owner is the unique name in the lease.
 func (s *Store) NewExchangeDeleter(group, owner string) *ExchangeDeleter {
 	return &ExchangeDeleter{store: s, group: group, owner: owner}
 }
 
-// DeleteExchanges deletes the exchanges of closed sessions that were last seen before a time, and returns their number.
-// ok is false if old sessions exist and no stream of their samples has the group. Without the lease it does nothing.
+// DeleteExchanges deletes the exchanges in closed sessions last seen before a time, and returns the number. ok is false
+// if old sessions exist and no sample stream for them has the group. Without the lease it does nothing.
 func (deleter *ExchangeDeleter) DeleteExchanges(ctx context.Context, before time.Time, lease time.Duration) (exchanges int, ok bool, err error) {
 	s := deleter.store
 	if isOwner, err := deleter.acquireLease(ctx, lease); !isOwner || err != nil {
@@ -97,7 +97,7 @@ func (deleter *ExchangeDeleter) DeleteExchanges(ctx context.Context, before time
 	return exchanges, groups > 0 || streams == 0, nil
 }
 
-// Release ends the lease, so that another replica can work at once.
+// Release ends the lease, so that another replica need not wait.
 func (deleter *ExchangeDeleter) Release(ctx context.Context) error {
 	return deleter.store.ReleaseLease(ctx, deleter.leaseName(), deleter.owner)
 }
@@ -119,8 +119,8 @@ func earlier(a, b string) string {
 	return strconv.FormatInt(min(parseInt(a), parseInt(b)), 10)
 }
 
-// findOld returns the keyspaces with unchecked old sessions. streams is the number of sample streams in these
-// keyspaces. positions has the group's position in each stream that has the group.
+// findOld returns the keyspaces with unchecked old sessions. streams counts the sample streams in these keyspaces.
+// positions has the group's position in each stream that has the group.
 func (deleter *ExchangeDeleter) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (oldKeyspaces []keyspace, positions map[string]string, streams int, err error) {
 	err = deleter.store.do(ctx, "cool", func(c client) error {
 		first, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
@@ -141,8 +141,8 @@ func (deleter *ExchangeDeleter) findOld(ctx context.Context, keyspaces []keyspac
 	return oldKeyspaces, positions, streams, err
 }
 
-// deleteInKeyspace deletes the exchanges of the old sessions of a keyspace. The group has exported the samples up to
-// ackPosition. Sessions that wait for the group or for a settlement keep their exchanges; oldestKept is the first of
+// deleteInKeyspace deletes the exchanges in a keyspace's old sessions. The group has exported the samples up to
+// ackPosition. Sessions waiting for the group or for a settlement keep their exchanges; oldestKept is the first of
 // these, or "".
 func (deleter *ExchangeDeleter) deleteInKeyspace(ctx context.Context, ks keyspace, ackPosition string, before time.Time) (exchanges int, oldestKept string, err error) {
 	ms, seq, _ := strings.Cut(ackPosition, "-")
@@ -185,8 +185,8 @@ func (deleter *ExchangeDeleter) deleteInKeyspace(ctx context.Context, ks keyspac
 	}
 }
 
-// nextPage returns the time of the last session of a page, and the number of sessions of this time so far. from and
-// sameTimeCount are the values of the previous page.
+// nextPage returns the time of a page's last session, and the number of sessions at this time so far. from and
+// sameTimeCount are the previous page's values.
 func nextPage(list []goredis.Z, from string, sameTimeCount int64) (string, int64) {
 	end := list[len(list)-1].Score
 	if formatScore(end) == from {

@@ -26,7 +26,7 @@ func TestPurgeDeletesExchangesOfAcknowledgedSamples(t *testing.T) {
 	}
 	purge := func(seconds int) (int, bool) {
 		t.Helper()
-		time.Sleep(2 * time.Millisecond) // until the lease of the previous ExchangeDeleter has expired
+		time.Sleep(2 * time.Millisecond) // until the previous ExchangeDeleter's lease has expired
 		n, ok, err := s.NewExchangeDeleter("lake", fmt.Sprint(seconds)).DeleteExchanges(t.Context(), atSecond(seconds), time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
@@ -98,7 +98,7 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 	}
 }
 
-// More sessions were last seen at the same time than one step of DeleteExchanges examines.
+// More sessions were last seen at the same time than one DeleteExchanges step examines.
 func TestPurgeHandlesManySessionsWithTheSameTime(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -111,7 +111,7 @@ func TestPurgeHandlesManySessionsWithTheSameTime(t *testing.T) {
 	}
 }
 
-// An exchange is delivered twice if it has overtaken the backlog of another tenant.
+// An exchange is delivered twice if it has overtaken another tenant's backlog.
 func TestPurgedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -167,7 +167,7 @@ func TestPurgeKeepsExchangesOfUnsettledSession(t *testing.T) {
 	cooler := s.NewExchangeDeleter("lake", "one")
 	for i, want := range []int{0, 1} {
 		if n, ok, err := cooler.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != want || !ok || err != nil {
-			t.Errorf("call %d of DeleteExchanges = %d, %v, %v, want %d, true, nil", i, n, ok, err, want)
+			t.Errorf("DeleteExchanges call %d = %d, %v, %v, want %d, true, nil", i, n, ok, err, want)
 		}
 		_, state, err := s.SessionFeedback(t.Context(), testTenant, sessionID(0))
 		if err != nil {
@@ -201,10 +201,10 @@ func TestPurgeSendsFewCommandsWithoutOldSessions(t *testing.T) {
 		return commandCount(t, server) - before
 	}
 	if n := cost(withLease); n > tenants+20 {
-		t.Errorf("commands of DeleteExchanges without old sessions: got %d, want at most %d for %d tenants", n, tenants+20, tenants)
+		t.Errorf("DeleteExchanges commands without old sessions: got %d, want at most %d for %d tenants", n, tenants+20, tenants)
 	}
 	if n := cost(withoutLease); n > 10 {
-		t.Errorf("commands of DeleteExchanges without the lease: got %d, want at most 10", n)
+		t.Errorf("DeleteExchanges commands without the lease: got %d, want at most 10", n)
 	}
 }
 
@@ -226,15 +226,15 @@ func TestExchangeDeleterReleaseFreesTheLease(t *testing.T) {
 		t.Fatal("another owner got the lease before Release")
 	}
 	if err := s.NewExchangeDeleter("lake", "three").Release(t.Context()); err != nil {
-		t.Errorf("Release of an ExchangeDeleter without the lease: %v", err)
+		t.Errorf("ExchangeDeleter.Release without the lease: %v", err)
 	}
 	if claimed() {
-		t.Error("another owner got the lease after Release of an ExchangeDeleter without the lease")
+		t.Error("another owner got the lease after Release without the lease")
 	}
 	if err := s.NewExchangeDeleter("lake", "one").Release(t.Context()); err != nil {
-		t.Errorf("Release of the ExchangeDeleter with the lease: %v", err)
+		t.Errorf("ExchangeDeleter.Release with the lease: %v", err)
 	}
 	if !claimed() {
-		t.Error("another owner did not get the lease after Release of the ExchangeDeleter with the lease")
+		t.Error("another owner did not get the lease after Release with the lease")
 	}
 }

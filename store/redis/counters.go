@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// maxCounterReads is how often the counters of a shard are read while other replicas change them.
+	// maxCounterReads is how often a shard's counters are read while other replicas change them.
 	maxCounterReads = 4
-	// shardsPerGroup is the number of shards whose rows are in memory at once. With 2,000 lessons a shard has 2,000
+	// shardsPerGroup is the number of shards with rows in memory at the same time. With 2,000 lessons a shard has 2,000
 	// rows or more.
 	shardsPerGroup = 16
 )
@@ -26,9 +26,9 @@ type counterRow struct {
 	fields map[string]string
 }
 
-// Counters returns the non-zero counters of a tenant, summed over all shards, and sorted by scope, field and day. After
-// a settlement meanwhile, its shard is read again, up to maxCounterReads times. If settlements never pause, some rows
-// may lack the last sessions.
+// Counters returns a tenant's non-zero counters, summed over all shards, and sorted by scope, field and day. If a shard
+// gets a settlement meanwhile, it is read again, up to maxCounterReads times. If settlements never pause, some rows may
+// lack the last sessions.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		keyspaces := s.keyspacesOf(tenant)
@@ -76,8 +76,8 @@ func (s *Store) shardsWithCounters(ctx context.Context, c client, keyspaces []ke
 	return shards, err
 }
 
-// readGroup reads the rows of some shards, and the last settlement in each. exact means that the rows contain exactly
-// the settlements so far.
+// readGroup reads the rows and the last settlement in some shards. exact means that the rows contain exactly the
+// settlements so far.
 func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, shards []int) (rows map[int][]counterRow, numbers map[int]string, exact bool, err error) {
 	rows = map[int][]counterRow{}
 	pending := slices.Clone(shards)
@@ -105,7 +105,7 @@ func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, s
 // dozen fields, so a row is a list, not a map.
 type rowSums struct {
 	fields  []string
-	indexes map[string]int // index of each field in fields
+	indexes map[string]int // index in fields, by field
 	rows    map[string][]int64
 }
 
@@ -137,7 +137,7 @@ func (r *rowSums) add(rows map[int][]counterRow) error {
 	return nil
 }
 
-// deltas returns the sums that are not zero, sorted by scope, field and day.
+// deltas returns the non-zero sums, sorted by scope, field and day.
 func (r *rowSums) deltas() (list []trial.Delta, err error) {
 	type row struct {
 		key  trial.Key
@@ -177,7 +177,7 @@ func (s *Store) lastSettlements(ctx context.Context, c client, keyspaces []keysp
 	return out, err
 }
 
-// readCounters reads the counter rows of some shards into rows, by shard. Many rows share a round trip.
+// readCounters reads the counter rows in some shards into rows, by shard. Many rows share a round trip.
 func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace, shards []int, rows map[int][]counterRow) error {
 	type counterHash struct {
 		shard     int
@@ -210,7 +210,7 @@ func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace
 	return nil
 }
 
-// RaiseMaxima raises each maximum of a tenant to the given value, if greater. Repeated and reordered calls have the
+// RaiseMaxima raises each of the tenant's maxima to the given value, if greater. Repeated and reordered calls have the
 // same result.
 func (s *Store) RaiseMaxima(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	p := newPlan("raise")
@@ -220,7 +220,7 @@ func (s *Store) RaiseMaxima(ctx context.Context, tenant string, maxima []trial.D
 	return s.writePlan(ctx, "raise", p, tenant)
 }
 
-// Maxima returns the values of RaiseMaxima, sorted by scope, field and day.
+// Maxima returns the values set by RaiseMaxima, sorted by scope, field and day.
 func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	all, err := doValue(ctx, s, "maxima", func(c client) (map[string]string, error) {
 		return c.HGetAll(ctx, s.key(tenantLocation(tenant), "maxima")).Result()
@@ -241,7 +241,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, 
 	return list, err
 }
 
-// Priors returns the newest priors of a tenant and their version; 0 means there are none.
+// Priors returns a tenant's newest priors and the version; 0 means there are none.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
 	v, err := doValue(ctx, s, "priors", func(c client) ([]any, error) {
 		return c.HMGet(ctx, s.key(tenantLocation(tenant), "priors"), "v", "d").Result()
@@ -265,7 +265,7 @@ func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data [
 	return err == nil && ok, err
 }
 
-// Meta returns a value for all replicas, such as the salt of the random decisions.
+// Meta returns a value for all replicas, such as the salt for random decisions.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
 	return s.readField(ctx, "meta", location{}, "values", key)
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // A session or an exchange at which a step panicked gets a mark, a session.DeadLetter, in the hash 'aside'. The field
-// is the id of the session, followed by the id of the exchange, if any.
+// is the session id, followed by the exchange id, if any.
 
 // deadLetterHeader is the size of a mark's header. The header is "1" while the session is set aside, and six digits
 // that count how often it was set aside. The DeadLetter follows in JSON.
@@ -37,8 +37,8 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	return s.writePlan(ctx, "set aside", p, names...)
 }
 
-// Readmit makes sessions due again: sessions that were set aside fewer than maxTries times, and sessions that an
-// earlier release closed without a settlement. Readmit returns their number.
+// Readmit makes sessions due again: sessions set aside fewer than maxTries times, and sessions that an earlier release
+// closed without a settlement. Readmit returns the number.
 func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	if n, err = s.reopenAll(ctx); err != nil {
 		return n, err
@@ -79,7 +79,7 @@ func (s *Store) eachDeadLetter(ctx context.Context, op string, fn func(tenant, f
 	})
 }
 
-// DeadLetters returns the newest marks, at most limit, and the number of all marks.
+// DeadLetters returns the newest marks, at most limit, and the total.
 func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
 	err = s.eachDeadLetter(ctx, "aside", func(tenant, field, value string) error {
 		a, err := decodeDeadLetter(tenant, field, value)
@@ -104,7 +104,7 @@ func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 	return a, nil
 }
 
-// CountUnsampled returns the number of exchanges without a sample in sessions that are settled or set aside.
+// CountUnsampled counts the exchanges without a sample in sessions that are settled or set aside.
 func (s *Store) CountUnsampled(ctx context.Context) (n int64, err error) {
 	late := func(p goredis.Pipeliner, ks keyspace) *goredis.StringCmd {
 		return p.HGet(ctx, ks.listPrefix+"t", "late")

@@ -12,33 +12,33 @@ import (
 	"precept/internal/session"
 )
 
-// The errors of a Store, in addition to session.ErrInvalid, which is permanent, and session.ErrParkingFull. An error
-// that wraps session.ErrUnavailable is temporary.
+// Store errors, in addition to session.ErrInvalid, which is permanent, and session.ErrParkingFull. An error that wraps
+// session.ErrUnavailable is temporary.
 var (
 	// ErrDown reports that Redis cannot be reached or does not answer in time.
 	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // Redis is a name, with a capital letter
-	// ErrBusy reports that Redis accepts no writes now, because Redis loads its data, fails over, or is a replica.
+	// ErrBusy reports that Redis accepts no writes now, because Redis loads data, fails over, or is a replica.
 	ErrBusy = fmt.Errorf("Redis rejects writes now: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
-	// ErrFull reports that Redis has reached its maxmemory.
+	// ErrFull reports that Redis has reached maxmemory.
 	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrAuth reports that Redis refuses the user or the password.
 	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
-	// ErrTLS reports a failed TLS handshake, such as an untrusted certificate of the server or of precept.
+	// ErrTLS reports a failed TLS handshake, such as an untrusted certificate on the server or in precept.
 	ErrTLS = fmt.Errorf("the TLS handshake with Redis fails: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrACL reports that the Redis user lacks a permission.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
-	// ErrRefused reports that Redis refuses a command for a reason without an error of its own, for example because the
-	// address names a different kind of server.
+	// ErrRefused reports that Redis refuses a command for a reason without a separate error, for example because the
+	// address names a different server type.
 	ErrRefused = fmt.Errorf("Redis refuses a command: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrCorrupt reports that a value in Redis was not written by precept.
 	ErrCorrupt = fmt.Errorf("a value in Redis was not written by precept: %w", session.ErrDamaged)
 	// ErrClosed reports that the store is closed.
 	ErrClosed = errors.New("the store is closed")
-	// ErrURL reports an invalid address of Redis, or an invalid parameter in the address.
+	// ErrURL reports an invalid Redis address, or an invalid parameter in the address.
 	ErrURL = errors.New("cannot be used as an address of Redis")
 )
 
-// classifyError wraps an error of the server or the network in one of the errors above, without the password.
+// classifyError wraps a server or network error in one of the errors above, without the password.
 func classifyError(ctx context.Context, err error) error {
 	if err == nil || isAbsent(err) {
 		return err
@@ -71,8 +71,8 @@ func isClassified(err error) bool {
 	return slices.ContainsFunc(kinds, func(kind error) bool { return errors.Is(err, kind) })
 }
 
-// classifyReply wraps an error reply of the server in the error that its code stands for. Redis puts the code of an
-// error in a script into the middle of the text.
+// classifyReply wraps a server's error reply in the matching error. Redis puts the code for a script error into the
+// middle of the text.
 func classifyReply(err error, text string) error {
 	hasCode := func(words ...string) bool {
 		for _, w := range words {
@@ -106,10 +106,10 @@ func classifyReply(err error, text string) error {
 	return fmt.Errorf("%w: %w", kind, err)
 }
 
-// isDamagedValue reports whether a command or a script failed on the content of a value. Only the tenant of the value
-// is affected, so the error does not mean that Redis is unavailable.
+// isDamagedValue reports whether a command or a script failed on a value's content. Only the value's tenant is
+// affected, so the error does not mean that Redis is unavailable.
 func isDamagedValue(text string) bool {
-	for _, pattern := range []string{"is not an integer", "is not a valid float", "attempt to "} { // the last one begins an error of Lua
+	for _, pattern := range []string{"is not an integer", "is not a valid float", "attempt to "} { // the last one begins a Lua error
 		if strings.Contains(text, pattern) {
 			return true
 		}
@@ -117,7 +117,7 @@ func isDamagedValue(text string) bool {
 	return false
 }
 
-// refusalRemedy returns the remedy for the reply of a server that the address of precept does not fit; "" means none.
+// refusalRemedy returns the remedy for a reply from a server that does not fit precept's address; "" means none.
 func (s *Store) refusalRemedy(text string) string {
 	if _, isCluster := s.client.(*goredis.ClusterClient); !isCluster && strings.Contains(text, "MOVED ") {
 		return "the server is a node of a Cluster: add cluster=true to store.url"

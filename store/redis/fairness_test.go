@@ -12,8 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// A session is unsettled if it got feedback after its settlement. Shards are the parts into which a store divides its
-// sessions.
+// A session with feedback after a settlement is unsettled. A store divides sessions into shards.
 func TestUnsettledSessionsAreReadFromAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
@@ -55,7 +54,7 @@ func TestUnsettledSessionsAreReadFromAllShards(t *testing.T) {
 		firsts[ids[0]] = true
 	}
 	if len(seen) != sessions || len(firsts) < sessions/4 {
-		t.Errorf("300 calls of UnsettledSessions: got %d different sessions and %d different first sessions, want %d and at least %d", len(seen), len(firsts), sessions, sessions/4)
+		t.Errorf("300 UnsettledSessions calls: got %d different sessions and %d different first sessions, want %d and at least %d", len(seen), len(firsts), sessions, sessions/4)
 	}
 	if n := len(unsettledIDs(1000)); n != sessions {
 		t.Errorf("UnsettledSessions(1000) = %d sessions, want %d", n, sessions)
@@ -119,11 +118,11 @@ func TestCountersSendsOneCommandToEachEmptyShard(t *testing.T) {
 		t.Fatalf("Counters = %v, %v, want one counter with value 6", list, err)
 	}
 	if n := commandCount(t, server) - before; n > 256+3*4+5 {
-		t.Errorf("commands of Counters: got %d, want at most %d: one for each of 256 shards, four for each of 3 shards with counters, and 5", n, 256+3*4+5)
+		t.Errorf("Counters commands: got %d, want at most %d: one for each of 256 shards, four for each of 3 shards with counters, and 5", n, 256+3*4+5)
 	}
 }
 
-// Reads of all sessions skip a tenant that is not listed.
+// Reads over all sessions skip an unlisted tenant.
 func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 2)
@@ -144,27 +143,27 @@ func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 		}
 	}
 	if n := listedTenants(); n != 2 {
-		t.Fatalf("total length of the tenant lists of both shards: got %d, want 2", n)
+		t.Fatalf("tenant list entries in both shards: got %d, want 2", n)
 	}
 	want, err := s.Counters(t.Context(), testTenant)
 	if err != nil || len(want) == 0 {
-		t.Fatalf("Counters before the deletion = %v, %v, want at least one", want, err)
+		t.Fatalf("Counters before deleting sessions = %v, %v, want at least one", want, err)
 	}
 	if _, err := s.Forget(t.Context(), testTenant, sessionID(0)); err != nil {
 		t.Fatal(err)
 	}
 	if n := listedTenants(); n != 2 {
-		t.Errorf("total length of the tenant lists after the deletion of one session: got %d, want 2", n)
+		t.Errorf("tenant list entries after deleting one session: got %d, want 2", n)
 	}
 	if n, err := s.PurgeSessions(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != sessions-1 || err != nil {
 		t.Fatalf("PurgeSessions = %d, %v, want %d", n, err, sessions-1)
 	}
 	if n := listedTenants(); n != 0 {
-		t.Errorf("total length of the tenant lists after the deletion of all sessions: got %d, want 0", n)
+		t.Errorf("tenant list entries after deleting all sessions: got %d, want 0", n)
 	}
 	got, err := s.Counters(t.Context(), testTenant)
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("Counters after the deletion = %v, %v, want %v", got, err, want)
+		t.Errorf("Counters after deleting all sessions = %v, %v, want %v", got, err, want)
 	}
 	if err := s.Write(t.Context(), newBatch(50)); err != nil {
 		t.Fatal(err)
@@ -172,7 +171,7 @@ func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 	found := 0
 	err = s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(session.Row, session.SettledState) error { found++; return nil })
 	if err != nil || found != 1 || listedTenants() != 1 {
-		t.Errorf("after the next session: got %d sessions, total length %d of the tenant lists, error %v, want 1, 1, nil", found, listedTenants(), err)
+		t.Errorf("after the next session: got %d sessions, %d tenant list entries, error %v, want 1, 1, nil", found, listedTenants(), err)
 	}
 }
 
@@ -186,7 +185,7 @@ func commandCount(t *testing.T, server *storetest.Redis) int {
 	return n
 }
 
-// A server regularly calls Stats and PurgeParked, which deletes old feedback whose session is still unknown (parked
+// A server regularly calls Stats and PurgeParked. PurgeParked deletes old feedback on unknown sessions (parked
 // feedback).
 func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 	server := storetest.StartRedis(t)
@@ -225,7 +224,7 @@ func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 	small := cost()
 	addTenants(10, 200)
 	if large := cost(); large > small+5 {
-		t.Errorf("commands of Stats and PurgeParked with 200 tenants: got %d, want at most 5 more than the %d with 10 tenants", large, small)
+		t.Errorf("Stats and PurgeParked commands with 200 tenants: got %d, want at most 5 more than the %d with 10 tenants", large, small)
 	}
 	for n := range 5 {
 		if err := s.Park(t.Context(), fmt.Sprint("tenant", n), session.EchoKey(n), newEntry("e")); err != nil {
@@ -242,6 +241,6 @@ func TestCostOfRegularCallsIsIndependentOfTenants(t *testing.T) {
 		t.Errorf("PurgeParked = %d with %d entries left, want 4 and 0", n, parkedCount())
 	}
 	if large := cost(); large > small+5 {
-		t.Errorf("commands of Stats and PurgeParked after the purge: got %d, want at most 5 more than the %d with 10 tenants", large, small)
+		t.Errorf("Stats and PurgeParked commands after the purge: got %d, want at most 5 more than the %d with 10 tenants", large, small)
 	}
 }

@@ -15,17 +15,17 @@ import (
 type faultProxy struct {
 	server string
 	l      net.Listener
-	open   sync.WaitGroup // the accepting goroutine, and the goroutines of open connections
+	open   sync.WaitGroup // the accepting goroutine, and a goroutine per open connection
 
 	mu           sync.Mutex
-	commandsSeen int // number of commands since the last call of setFault
-	faultAt      int // number of the command with the fault, from 0
+	commandsSeen int // commands since the last setFault call
+	faultAt      int // index of the faulty command, from 0
 	fault        fault
 	injected     bool
 	held         []byte // delayed command, which release sends
 }
 
-// fault is one of the constants, or the text of an error that replaces the server's reply.
+// fault is one of the constants, or an error text that replaces the server's reply.
 type fault string
 
 const (
@@ -61,7 +61,7 @@ func (p *faultProxy) close() {
 	p.open.Wait()
 }
 
-// setFault resets the count of commands, and sets the fault of one command. A negative number means no fault.
+// setFault resets the command count, and sets the fault at one command. A negative number means no fault.
 func (p *faultProxy) setFault(number int, kind fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

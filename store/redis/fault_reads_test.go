@@ -39,7 +39,7 @@ func anyResult(a any, err error) (any, error) { return a, err }
 
 func bothResults(a, b any, err error) (any, error) { return []any{a, b}, err }
 
-// fullBatch returns a batch with values of every kind in two tenants, and the row of a run.
+// fullBatch returns a batch with all kinds of values in two tenants, and a run row.
 func fullBatch() session.Batch {
 	b := newBatch(1)
 	other := newBatch(2)
@@ -56,7 +56,7 @@ func fullBatch() session.Batch {
 	}
 	unit, err := run.Row(func(text string) (string, bool) { return text, true })
 	if err != nil || !unit.IsUnit {
-		panic(fmt.Sprint("row of a run: got ", unit, ", error ", err))
+		panic(fmt.Sprint("run row: got ", unit, ", error ", err))
 	}
 	b.Rows = append(append(b.Rows, other.Rows...), unit)
 	b.Exchanges = append(b.Exchanges, other.Exchanges...)
@@ -155,7 +155,7 @@ func readCalls() []storeCall {
 			return bothResults(s.SessionFeedback(ctx, testTenant, sessionID(1)))
 		}),
 		readCall("unsettled", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.UnsettledSessions(ctx, 10)) }),
-		readCall("feedback of open sessions", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("open session feedback", func(ctx context.Context, s *redis.Store) (any, error) {
 			rows, entries, _, err := s.RatedOpenSessions(ctx, testTenant, "", 10)
 			return []any{rows, entries}, err
 		}),
@@ -242,8 +242,8 @@ func sortedIDs[T any](list []T, idOf func(T) string) (out []string) {
 	return out
 }
 
-// openFaulty returns a function that opens a store behind the proxy. The clock of the store moves by 10 seconds at
-// each reading, so that its circuit breaker, which refuses calls for a while after a failure, never refuses a call.
+// openFaulty returns a function that opens a store behind the proxy. The store's clock moves by 10 seconds at each
+// reading. The circuit breaker, which refuses calls for a while after a failure, therefore never refuses a call.
 func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy *faultProxy) {
 	t.Helper()
 	server := storetest.StartRedis(t)
@@ -262,7 +262,7 @@ func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy
 	}, proxy
 }
 
-// readAllData omits the epoch, which belongs to the server.
+// readAllData omits the server's epoch.
 func readAllData(t *testing.T, s *redis.Store) string {
 	t.Helper()
 	text := ""

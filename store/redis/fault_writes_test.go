@@ -50,7 +50,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 					want = got
 				}
 				if got != want {
-					t.Errorf("%s, %s at command %d: the data differs from the data without a fault: %s", call.name, injected, at, diffLines(got, want))
+					t.Errorf("%s, %s at command %d: data differs from a run without a fault: %s", call.name, injected, at, diffLines(got, want))
 				}
 				_ = s.Close()
 			}
@@ -58,8 +58,8 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	}
 }
 
-// The connection breaks at a different command in each round. After a second migration, the store has the same data
-// as a store that was created with several shards.
+// The connection breaks at a different command in each round. After a second migration, the data is the same as in a
+// store created with several shards.
 func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	server := storetest.StartRedis(t)
 	proxy := newFaultProxy(t, server.Addr)
@@ -98,7 +98,7 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 				t.Errorf("repeated migration after %s at command %d: %v", injected, at, err)
 			}
 			if got := readDataWithoutPosition(t, s); got != want {
-				t.Errorf("%s at command %d: the data differs from the data of a store that was created with shards:%s", injected, at, diffLines(got, want))
+				t.Errorf("%s at command %d: data differs from a store created with shards:%s", injected, at, diffLines(got, want))
 			}
 			for _, key := range listKeys(t, server, fmt.Sprintf("m%d-%d:*", n, at)) {
 				if strings.Contains(key, "moving") {
@@ -113,8 +113,7 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	}
 }
 
-// expireFreezes deletes the keys with which an interrupted migration has stopped all writes, as the server does when
-// the keys expire.
+// expireFreezes deletes the keys by which an interrupted migration has stopped all writes, as if the keys had expired.
 func expireFreezes(t *testing.T, server *storetest.Redis, prefix string) {
 	t.Helper()
 	for _, key := range listKeys(t, server, prefix+":*frozen") {

@@ -55,7 +55,7 @@ func newBatch(n int) session.Batch {
 	}
 }
 
-// checkUnavailable checks that err is wantErr and session.ErrUnavailable, which means that a retry may succeed.
+// checkUnavailable checks that err is wantErr and session.ErrUnavailable (a retry may succeed).
 func checkUnavailable(t *testing.T, call string, err, wantErr error) {
 	t.Helper()
 	if !errors.Is(err, session.ErrUnavailable) || !errors.Is(err, wantErr) || errors.Is(err, session.ErrInvalid) {
@@ -63,8 +63,8 @@ func checkUnavailable(t *testing.T, call string, err, wantErr error) {
 	}
 }
 
-// eventually retries fn for at most a minute. After a failure, the circuit breaker of a store permits only one call
-// per second, the probe.
+// eventually retries fn for at most a minute. After a failure, a store's circuit breaker permits only one call per
+// second, the probe.
 func eventually(t *testing.T, subject string, fn func() error) {
 	t.Helper()
 	err := errors.New("not called")
@@ -88,7 +88,7 @@ func checkStored(t *testing.T, s *redis.Store, want int64) {
 	}
 }
 
-// waitForError calls fn until its error matches wantErr. On a loaded machine the first error may be a timeout.
+// waitForError calls fn until the error matches wantErr. On a loaded machine the first error may be a timeout.
 func waitForError(t *testing.T, subject string, wantErr error, fn func() error) (err error) {
 	t.Helper()
 	eventually(t, subject, func() error {
@@ -102,7 +102,7 @@ func waitForError(t *testing.T, subject string, wantErr error, fn func() error) 
 }
 
 // checkBreakerOpens checks calls to a server that does not respond. Three look-ups and one write wait until they time
-// out; later calls fail at once. The clock does not move, so that the breaker permits no probe.
+// out; later calls fail without waiting. The clock does not move, so the breaker permits no probe.
 func checkBreakerOpens(t *testing.T, url string) {
 	t.Helper()
 	now := time.Now()
@@ -114,7 +114,7 @@ func checkBreakerOpens(t *testing.T, url string) {
 	checkRefused := func(call string, err error) {
 		t.Helper()
 		if !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
-			t.Fatalf("%s with an open breaker: err = %v, want redis.ErrDown with the interval of the probes", call, err)
+			t.Fatalf("%s with an open breaker: err = %v, want redis.ErrDown with the probe interval", call, err)
 		}
 	}
 	for range 3 {
@@ -145,7 +145,7 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 	server.Freeze(t)
 	checkBreakerOpens(t, server.URL())
 	server.Thaw(t)
-	// After the thaw the server may execute commands that it got during the freeze.
+	// After the thaw the server may execute commands received during the freeze.
 	for n := range 5 {
 		eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(n)) })
 	}
@@ -177,7 +177,7 @@ func TestServerThatNeverRespondsIsUnavailable(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), shortTimeout)
 	defer cancel()
 	if err := s.Ping(ctx); err == nil {
-		t.Error("Ping of a server that never responds: err = nil, want an error")
+		t.Error("Ping(silent server) error = nil, want an error")
 	}
 }
 
@@ -299,7 +299,7 @@ func TestKeysOfWrongTypeReturnErrCorrupt(t *testing.T) {
 	_, _, rowErr := s.Session(t.Context(), "default", sessionID(1))
 	for call, err := range map[string]error{"Write": s.Write(t.Context(), newBatch(1)), "Session": rowErr, "Exchanges": err} {
 		if !errors.Is(err, redis.ErrCorrupt) || errors.Is(err, session.ErrUnavailable) {
-			t.Errorf("%s with a key of a wrong type: err = %v, want redis.ErrCorrupt and not session.ErrUnavailable", call, err)
+			t.Errorf("%s with a wrong key type: err = %v, want redis.ErrCorrupt and not session.ErrUnavailable", call, err)
 		}
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"precept/internal/session"
 )
 
-// packEntry encodes an entry as its rank and its JSON. Of two versions of an entry, the scripts keep the version with
-// the greater rank.
+// packEntry encodes an entry as rank and JSON. If an entry has two versions, the scripts keep the version with the
+// greater rank.
 func packEntry(e *feedback.Entry) (string, error) {
 	data, err := e.Encode()
 	if err != nil {
@@ -38,10 +38,10 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 	return e, nil
 }
 
-// AddFeedback adds entries to the feedback of sessions, and returns the number of changes by session. A later version
-// of an entry replaces the earlier one, in every order of arrival.
+// AddFeedback adds entries to sessions' feedback, and returns the number of changes by session. A later version of an
+// entry replaces the earlier one, in whatever order they arrive.
 //
-// The error is a session.FeedbackFull if a session has reached its limit. After a different error some entries may be
+// The error is a session.FeedbackFull if a session has reached the limit. After a different error some entries may be
 // stored, and the caller repeats the call.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	p := newPlan("feedback")
@@ -62,8 +62,8 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 	return sumAdded(p, ids)
 }
 
-// sumAdded returns the number of changes by session. A negative result of the script counts entries that were rejected
-// at the feedback limit.
+// sumAdded returns the number of changes by session. A negative script result counts entries rejected at the feedback
+// limit.
 func sumAdded(p *plan, ids []session.ID) (map[session.ID]int, error) {
 	added, rejected := map[session.ID]int{}, session.FeedbackFull(0)
 	for i, n := range p.results() {
@@ -79,13 +79,13 @@ func sumAdded(p *plan, ids []session.ID) (map[session.ID]int, error) {
 	return added, nil
 }
 
-// Feedback returns the feedback of a session, ordered by time and id.
+// Feedback returns a session's feedback, ordered by time and id.
 func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	list, _, err := s.SessionFeedback(ctx, tenant, id)
 	return list, err
 }
 
-// FeedbackEntry returns the entry of a session with the given id.
+// FeedbackEntry returns the session's entry with the given id.
 func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (e feedback.Entry, ok bool, err error) {
 	return s.feedbackEntry(ctx, func() string { return s.key(sessionLocation(tenant, id), "f:"+id.String()) }, entry)
 }
@@ -107,8 +107,7 @@ func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string)
 	return e, decodeErr == nil && e.ID == id, nil
 }
 
-// SessionFeedback returns the feedback of a session. A settlement based on this feedback needs state as its
-// FeedbackState.
+// SessionFeedback returns a session's feedback. A settlement based on this feedback needs state as FeedbackState.
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, state int64, err error) {
 	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()
@@ -124,7 +123,7 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 	return list, state, err
 }
 
-// UnsettledSessions returns closed sessions with feedback or exchanges after their settlement, at most limit. The order
+// UnsettledSessions returns closed sessions with feedback or exchanges after the settlement, at most limit. The order
 // is random, so that replicas take different sessions.
 func (s *Store) UnsettledSessions(ctx context.Context, limit int) (list []session.UnsettledSession, err error) {
 	const size = len(session.ID{})
@@ -150,7 +149,7 @@ func (s *Store) UnsettledSessions(ctx context.Context, limit int) (list []sessio
 		}
 		return err
 	})
-	for remaining := true; remaining && len(list) < limit; { // each round takes one session of each keyspace
+	for remaining := true; remaining && len(list) < limit; { // each round takes one session per keyspace
 		remaining = false
 		for ks, members := range found {
 			if len(members) == 0 || len(list) >= limit {
@@ -177,9 +176,9 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 	return list, nil
 }
 
-// RatedOpenSessions returns open sessions of a tenant with their feedback, at most limit, after a position (last of the
-// previous call, or ""). A shard's sessions come in the order of their newest feedback, and shards have equal shares of
-// the limit.
+// RatedOpenSessions returns a tenant's open sessions and their feedback, at most limit, after a position (last from the
+// previous call, or ""). A shard's sessions are ordered by newest feedback, and shards have equal shares of the
+// limit.
 func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
 		keyspaces, sequences := s.keyspacesOf(tenant), parseSequences(after)
@@ -219,7 +218,7 @@ func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, lim
 	return rows, entries, last, err
 }
 
-// newestFeedback returns, by shard, the sequence number of the newest feedback on an open session of the tenant. Shards
+// newestFeedback returns, by shard, the newest feedback's sequence number among the tenant's open sessions. Shards
 // without feedback are left out.
 func (s *Store) newestFeedback(ctx context.Context, c client, keyspaces []keyspace) (map[int]int64, error) {
 	latest := map[int]int64{}
@@ -243,7 +242,7 @@ func (s *Store) newestFeedback(ctx context.Context, c client, keyspaces []keyspa
 	return latest, err
 }
 
-// formatSequences formats sequence numbers as SHARD:NUMBER pairs in the order of the shards.
+// formatSequences formats sequence numbers as SHARD:NUMBER pairs, sorted by shard.
 func formatSequences(sequences map[int]int64) string {
 	var list []string
 	for _, shard := range slices.Sorted(maps.Keys(sequences)) {
@@ -264,8 +263,8 @@ func parseSequences(text string) map[int]int64 {
 	return sequences
 }
 
-// readRatedOpenSessions returns the rows and the feedback of sessions. It leaves out sessions without a row, and
-// sessions whose feedback does not decode. The latter report the error when they close.
+// readRatedOpenSessions returns session rows and feedback. It leaves out sessions without a row, and sessions with
+// feedback that does not decode. The latter report the error when they close.
 func (s *Store) readRatedOpenSessions(ctx context.Context, c client, tenant string, members []goredis.Z) (rows []session.Row, entries [][]feedback.Entry, err error) {
 	ids := make([]session.ID, len(members))
 	rowCommands := make([]*goredis.SliceCmd, len(members))
@@ -316,7 +315,7 @@ func (s *Store) AreSettled(ctx context.Context, tenant string, ids []session.ID)
 }
 
 // Park stores feedback under an echo key. A later version of an entry replaces the earlier one. The caller looks the
-// key up again afterwards, because the session of the key may have been stored meanwhile.
+// key up again afterwards, because the key's session may have been stored meanwhile.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	v, err := packEntry(&e)
 	if err != nil {
@@ -333,14 +332,14 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	return err
 }
 
-// ParkedEntry returns the entry with the given id that is parked under a key.
+// ParkedEntry returns the entry with the given id parked under a key.
 func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (e feedback.Entry, ok bool, err error) {
 	name := "p:" + hex.EncodeToString([]byte(echoBytes(key)))
 	return s.feedbackEntry(ctx, func() string { return s.key(tenantLocation(tenant), name) }, id)
 }
 
-// Unpark moves the feedback that is parked under each key to the key's session, and returns the number of changes by
-// session. Entries are added before they are deleted, so that a crash loses no entry.
+// Unpark moves the feedback parked under each key to the key's session, and returns the number of changes by session.
+// Entries are added before they are deleted, so that a crash loses no entry.
 func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if len(sessions) == 0 {
 		return map[session.ID]int{}, ctx.Err()
@@ -383,7 +382,7 @@ func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.
 	return sumAdded(additions, ids)
 }
 
-// PurgeParked deletes the feedback that was parked before a time, and returns the number of entries.
+// PurgeParked deletes the feedback parked before a time, and returns the number of entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
 	var tenants []string // tenants with parked feedback
 	size := func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.ZCard(ctx, ks.base+"parked") }
@@ -406,7 +405,7 @@ func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err e
 	return n, nil
 }
 
-// purgeTenant deletes the parked feedback of a tenant with scores up to bound, which has the syntax of ZRANGEBYSCORE.
+// purgeTenant deletes a tenant's parked feedback with scores up to bound, in ZRANGEBYSCORE syntax.
 func (s *Store) purgeTenant(ctx context.Context, tenant, bound string) (n int, err error) {
 	for deleted := maxCallItems; deleted == maxCallItems; n += deleted {
 		deleted, err = doValue(ctx, s, "purge parked feedback", func(c client) (int, error) {

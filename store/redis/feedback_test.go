@@ -22,13 +22,13 @@ func postScore(t *testing.T, s *redis.Store, n int, id string, score float64) {
 	}
 }
 
-// openFeedbackText returns a page of RatedOpenSessions as text. "2: a e, 1: b" means the entries a and e of session
-// 2, and the entry b of session 1.
+// openFeedbackText returns a RatedOpenSessions page as text. "2: a e, 1: b" means entries a and e in session 2, and
+// entry b in session 1.
 func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (string, string) {
 	t.Helper()
 	rows, entries, last, err := s.RatedOpenSessions(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(entries) {
-		t.Fatalf("RatedOpenSessions = %d rows, entries of %d sessions, %v, want the same number of both", len(rows), len(entries), err)
+		t.Fatalf("RatedOpenSessions = %d rows, entries for %d sessions, %v, want equal counts", len(rows), len(entries), err)
 	}
 	var members []string
 	for i, r := range rows {
@@ -48,7 +48,7 @@ func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (st
 
 func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := openWithShards(t, server.URL(), 1) // the sessions of one shard have an order
+	s := openWithShards(t, server.URL(), 1) // one shard's sessions are ordered
 	for n := range 4 {
 		if err := s.Write(t.Context(), newBatch(n)); err != nil {
 			t.Fatal(err)
@@ -58,7 +58,7 @@ func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 		t.Helper()
 		got, last := openFeedbackText(t, s, after, limit)
 		if got != want {
-			t.Errorf("page of RatedOpenSessions, %s: got %q, want %q", moment, got, want)
+			t.Errorf("RatedOpenSessions page, %s = %q, want %q", moment, got, want)
 		}
 		return last
 	}
@@ -95,7 +95,7 @@ func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 	postScore(t, s, 1, "late", 1)
 	check("after feedback on a settled session", "", 9, "2: a e")
 
-	// The position of a reader does not move back when the newest feedback is deleted.
+	// A reader's position does not move back when the newest feedback is deleted.
 	postScore(t, s, 0, "f", 1)
 	postScore(t, s, 2, "h", 1)
 	last = check("after new feedback on two sessions", last, 9, "0: f, 2: a e h")
@@ -106,21 +106,21 @@ func TestFeedbackOnOpenSessionsIsReadInOrder(t *testing.T) {
 
 	keys, _ := server.MustDo(t, "KEYS", "*f:"+sessionID(0).String()).([]any)
 	if len(keys) != 1 {
-		t.Fatalf("feedback keys of session 0: got %v, want one", keys)
+		t.Fatalf("session 0 feedback keys: got %v, want one", keys)
 	}
 	server.MustDo(t, "HSET", fmt.Sprint(keys[0]), "bad", "cut")
 	if err := s.Write(t.Context(), newBatch(3)); err != nil {
 		t.Fatal(err)
 	}
 	postScore(t, s, 3, "i", 1)
-	check("with a damaged entry of session 0", "", 9, "3: i")
+	check("with a damaged entry in session 0", "", 9, "3: i")
 	server.MustDo(t, "HDEL", fmt.Sprint(keys[0]), "bad")
 
-	// After a loss of data the positions that Redis assigns are lower than the position of the reader.
-	check("after a loss of data", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
+	// After data loss, Redis assigns positions below the reader's position.
+	check("after data loss", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
 }
 
-// PurgeParked reads a list of the tenants with parked feedback (feedback whose session is unknown).
+// PurgeParked reads a list of tenants with parked feedback (feedback on unknown sessions).
 func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]error{"a parked entry": nil, "an entry above the limit": session.ErrParkingFull} {
@@ -135,7 +135,7 @@ func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 		}
 		lists, _ := server.MustDo(t, "KEYS", "*:all:parked").([]any)
 		if len(lists) != 1 {
-			t.Fatalf("lists of tenants with parked feedback: got %v, want one", lists)
+			t.Fatalf("parked tenant lists: got %v, want one", lists)
 		}
 		server.MustDo(t, "DEL", fmt.Sprint(lists[0]))
 		key := session.EchoKey(1)
@@ -143,10 +143,10 @@ func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 			key = 2
 		}
 		if err := s.Park(t.Context(), testTenant, key, newEntry("e")); !errors.Is(err, want) {
-			t.Errorf("Park of %s: err = %v, want %v", name, err, want)
+			t.Errorf("Park(%s) error = %v, want %v", name, err, want)
 		}
 		if n, err := s.PurgeParked(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 1 || err != nil {
-			t.Errorf("PurgeParked after Park of %s = %d, %v, want 1", name, n, err)
+			t.Errorf("PurgeParked after Park(%s) = %d, %v, want 1", name, n, err)
 		}
 	}
 }
@@ -164,13 +164,13 @@ func TestParkedFeedbackIsLimitedPerTenant(t *testing.T) {
 		}
 	}
 	if err := s.Park(t.Context(), testTenant, 9, newEntry("new")); !errors.Is(err, session.ErrParkingFull) {
-		t.Errorf("Park of a fourth entry: err = %v, want session.ErrParkingFull", err)
+		t.Errorf("Park(fourth entry) error = %v, want session.ErrParkingFull", err)
 	}
 	if err := s.Park(t.Context(), testTenant, 1, newEntry("e1")); err != nil {
-		t.Errorf("Park of a parked entry at the limit: %v", err)
+		t.Errorf("Park(parked entry) at the limit: %v", err)
 	}
 	if err := s.Park(t.Context(), "other", 9, newEntry("new")); err != nil {
-		t.Errorf("Park of an entry of another tenant: %v", err)
+		t.Errorf("Park(another tenant's entry): %v", err)
 	}
 	if added, err := s.Unpark(t.Context(), testTenant, map[session.EchoKey]session.ID{0: sessionID(1)}); err != nil || added[sessionID(1)] != 1 {
 		t.Errorf("Unpark = %v, %v, want 1 entry", added, err)

@@ -15,15 +15,15 @@ import (
 	"precept/internal/session"
 )
 
-// Epoch returns the epoch of the data, which changes when data may be lost: after a restart or failover of a server,
-// and after a flush. A writer with a copy of its last writes then repeats them.
+// Epoch returns the data's epoch. It changes when data may be lost: after a server restart, a failover or a flush. A
+// writer with a copy of the last writes then repeats them.
 func (s *Store) Epoch(ctx context.Context) (string, error) {
 	epoch, err := doValue(ctx, s, "epoch", func(c client) (string, error) {
 		now, err := c.Time(ctx).Result()
 		if err != nil {
 			return "", err
 		}
-		// The mark is the server's time at the first Epoch of an empty Redis. After a loss of all data the mark is
+		// The mark is the server's time at the first Epoch call on an empty Redis. After all data is lost, the mark is
 		// different.
 		key := s.commonKey("epoch")
 		if err := c.SetNX(ctx, key, strconv.FormatInt(now.UnixNano(), 36), 0).Err(); err != nil {
@@ -38,14 +38,14 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 	})
 	if err == nil {
 		if old := s.epoch.Swap(&epoch); old != nil && *old != epoch {
-			s.markUncertain() // the list of tenants may be lost, too
+			s.markUncertain() // the tenant list may be lost, too
 			s.invalidateProgress()
 		}
 	}
 	return epoch, err
 }
 
-// hashEpoch returns a hash of the mark in the data and of the run ids of the servers, in any order.
+// hashEpoch returns a hash of the mark in the data and the servers' run ids, in any order.
 func hashEpoch(mark string, runs []string) string {
 	slices.Sort(runs)
 	sum := sha256.Sum256([]byte(mark + " " + strings.Join(runs, " ")))
@@ -53,11 +53,11 @@ func hashEpoch(mark string, runs []string) string {
 }
 
 // erasureAge is the age at which an erasure leaves the list. A replica that was down for longer could store an erased
-// session again, from its outbox.
+// session again from the outbox.
 const erasureAge = 24 * time.Hour
 
-// Announce appends an erasure to the list of all replicas, so that no replica writes the sessions again, and returns
-// its position.
+// Announce appends an erasure to the list for all replicas, so that no replica writes the sessions again, and returns
+// the erasure's position.
 func (s *Store) Announce(ctx context.Context, e session.Erasure) (position string, err error) {
 	var ids strings.Builder
 	for i := range e.IDs {
@@ -113,7 +113,7 @@ func optOutName(id session.ID) string {
 	return string(sum[:16])
 }
 
-// PutOptOutMarks stores marks of opted-out sessions for all replicas. Of two marks of a session, the mark with more
+// PutOptOutMarks stores marks on opted-out sessions for all replicas. If a session has two marks, the mark with more
 // items stays, so that a late mark makes no hidden items visible.
 func (s *Store) PutOptOutMarks(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
 	p := newPlan("optout")
@@ -124,7 +124,7 @@ func (s *Store) PutOptOutMarks(ctx context.Context, marks map[session.ID]session
 	return s.writePlan(ctx, "opt out", p)
 }
 
-// OptOutMark returns the opt-out mark of a session; ok is false if there is none.
+// OptOutMark returns a session's opt-out mark; ok is false if there is none.
 func (s *Store) OptOutMark(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error) {
 	err = s.lookUp(ctx, "opt out", func(c client) error {
 		name := optOutName(id)

@@ -22,7 +22,7 @@ func openReplicas(t *testing.T) (one, other *redis.Store, server *storetest.Redi
 
 func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
-// Of several opt-out marks of a session, the store keeps the mark that hides the most, in any order of writing.
+// If a session has several opt-out marks, the store keeps the mark that hides the most, in any write order.
 func TestOptOutMarksAreShared(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
@@ -41,12 +41,12 @@ func TestOptOutMarksAreShared(t *testing.T) {
 		t.Errorf("OptOutMark on another replica = %+v, %v, %v, want 3 turns and 9 items", m, ok, err)
 	}
 	if m, ok, err := other.OptOutMark(ctx, sessionID(2)); !ok || err != nil || m.Items != 1 {
-		t.Errorf("OptOutMark of another session = %+v, %v, %v, want 1 item", m, ok, err)
+		t.Errorf("OptOutMark(another session) = %+v, %v, %v, want 1 item", m, ok, err)
 	}
 	keys := fmt.Sprint(server.MustDo(t, "KEYS", "*"))
 	for n := range 3 {
 		if id := sessionID(n); strings.Contains(keys, id.String()) || strings.Contains(keys, string(id[:])) {
-			t.Errorf("a key contains the id of session %d: %s", n, keys)
+			t.Errorf("a key contains session %d's id: %s", n, keys)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	}
 	keys, _ := server.MustDo(t, "KEYS", "*erasures").([]any)
 	if len(keys) != 1 {
-		t.Fatalf("keys of the announcements: got %v, want one", keys)
+		t.Fatalf("announcement keys: got %v, want one", keys)
 	}
 	server.MustDo(t, "XADD", fmt.Sprint(keys[0]), "*", "t", "default", "i", "torn", "at", "1")
 	list, err := other.Erasures(ctx, announced[2].Position)
@@ -128,14 +128,14 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	if err := one.PutAnswer(ctx, "default", sessionID(2), "answer", "x"); err != nil {
 		t.Fatal(err)
 	}
-	check("of an unknown session", 2, "answer", "")
+	check("for an unknown session", 2, "answer", "")
 	if err := one.PutAnswer(ctx, "default", sessionID(1), "answer", "x"); err != nil {
 		t.Fatal(err)
 	}
 	if found, err := one.Forget(ctx, "default", sessionID(1)); !found || err != nil {
 		t.Fatalf("Forget = %v, %v, want true, nil", found, err)
 	}
-	check("of a forgotten session", 1, "answer", "")
+	check("for a forgotten session", 1, "answer", "")
 }
 
 func TestConsultationBatchIsCountedOnce(t *testing.T) {
@@ -166,7 +166,7 @@ func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	}
 }
 
-// A replica with the current position does not read the data of the tenant again.
+// A replica with the current position does not read the tenant's data again.
 func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()

@@ -28,7 +28,7 @@ func TestBreakerAllowsOneProbePerPeriod(t *testing.T) {
 	}
 	b.recordFailure(now, ErrDown)
 	if b.allow(now.Add(999*time.Millisecond)) || !b.isOpen(now) {
-		t.Error("an open breaker permitted a call before the end of its period")
+		t.Error("an open breaker permitted a call before the period ended")
 	}
 	now = now.Add(time.Second)
 	if !b.allow(now) {
@@ -53,14 +53,14 @@ func TestBreakerAllowsOneProbePerPeriod(t *testing.T) {
 	}
 }
 
-// The error of a refused call names the failure that opened the breaker, but is not a timeout.
+// A refused call's error names the failure that opened the breaker, but is not a timeout.
 func TestRefusedCallNamesTheLastFailure(t *testing.T) {
 	b := breaker{period: time.Second}
 	for _, kind := range []error{ErrDown, ErrTLS} {
 		b.recordFailure(time.Unix(1000, 0), fmt.Errorf("%w: canary: %w", kind, context.DeadlineExceeded))
 		err := b.refusal()
 		if !errors.Is(err, kind) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "canary") {
-			t.Errorf("refusal after \"%v\": err = %v, want the same kind with the text of the failure, and not context.DeadlineExceeded", kind, err)
+			t.Errorf("refusal after \"%v\": err = %v, want the same kind with the failure text, and not context.DeadlineExceeded", kind, err)
 		}
 	}
 	b.recordFailure(time.Unix(1000, 0), context.DeadlineExceeded)
@@ -69,8 +69,8 @@ func TestRefusedCallNamesTheLastFailure(t *testing.T) {
 	}
 }
 
-// A server that requires a password limits the commands of clients without a login. Its error is not permanent, because
-// the value itself can be stored.
+// A server that requires a password limits commands from clients without a login. The error is not permanent, because
+// the value can be stored after a login.
 func TestLargeValueWithoutLoginReturnsErrAuth(t *testing.T) {
 	for _, text := range []string{"ERR Protocol error: unauthenticated bulk length", "ERR Protocol error: unauthenticated multibulk length"} {
 		err := classifyReply(errors.New(text), text)
@@ -80,7 +80,7 @@ func TestLargeValueWithoutLoginReturnsErrAuth(t *testing.T) {
 	}
 }
 
-// A damaged value belongs to one tenant, and must not stop the work for the others.
+// A damaged value belongs to one tenant, and must not block other tenants.
 func TestDamagedValueDoesNotMeanThatRedisIsUnavailable(t *testing.T) {
 	for _, text := range []string{
 		"ERR hash value is not an integer script: 5a, on @user_script:3.",
@@ -108,7 +108,7 @@ func TestOrderedStringsSortLikeNumbers(t *testing.T) {
 		slices.Sort(texts)
 		for i := range list {
 			if decodeOrdered(texts[i]) != list[i] {
-				t.Fatalf("number %d in the order of the strings: got %d, want %d", i, decodeOrdered(texts[i]), list[i])
+				t.Fatalf("number %d in string order = %d, want %d", i, decodeOrdered(texts[i]), list[i])
 			}
 		}
 	})
@@ -121,7 +121,7 @@ func TestKeysContainHashOfTenantName(t *testing.T) {
 	for _, name := range []string{"", "default", "a}b", "{x}", "a\x00b", "a:b", "a*", strings.Repeat("x", 1<<20)} {
 		k := s.tenantKeyspace(maxShards, name, 7).base
 		if len(k) != len("precept:{0123}:0123456789abcdef:") || strings.Count(k, "{") != 1 || strings.Count(k, "}") != 1 {
-			t.Errorf("key of tenant %.20q = %.60q, want a tag in braces and a hash of the name", name, k)
+			t.Errorf("key of tenant %.20q = %.60q, want a tag in braces and a name hash", name, k)
 		}
 		if other, ok := seen[k]; ok {
 			t.Errorf("tenants %.20q and %.20q have the same key %q", name, other, k)
@@ -214,7 +214,7 @@ func TestWalkMergesManyKeyspaces(t *testing.T) {
 		t.Errorf("walk: got %d references, sorted = %v, want %d sorted references", len(got), slices.IsSorted(got), len(want))
 	}
 	if limit := keyspaces/256 + 1 + 30*100/8; calls > limit {
-		t.Errorf("calls of the walk: got %d, want at most %d", calls, limit)
+		t.Errorf("walk calls: got %d, want at most %d", calls, limit)
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 	"precept/internal/session"
 )
 
-// sweepStep is the number of sessions in one step of a sweep, which takes some milliseconds.
+// sweepStep is the number of sessions in one sweep step, which takes some milliseconds.
 const sweepStep = 32
 
-// Forget deletes a session with all its data, and reports whether the session existed. The counters keep the
+// Forget deletes a session with all its data, and reports whether the session existed. The counters keep the session's
 // contribution, which identifies no person.
 //
 // Redis keeps old values in the append-only file until BGREWRITEAOF, and in the last snapshot.
@@ -29,8 +29,8 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return n > 0, err
 }
 
-// forget deletes the given sessions that were last seen before a time ("" means all), in one step, then their index
-// entries in other shards.
+// forget deletes the given sessions last seen before a time ("" means all), in one step, then the index entries in
+// other shards.
 func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string, ids ...string) (int, error) {
 	n, err := s.runScript(ctx, c, "forget", ks, append([]any{before}, toArgs(ids)...)...).Int()
 	if err != nil {
@@ -53,8 +53,8 @@ func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string
 	return n, s.deleteIndexEntries(ctx, c, ks, entryLists)
 }
 
-// deleteIndexEntries deletes the index entries of deleted sessions, then the lists of these entries. entryLists has the
-// lists by their fields in the hash 'gone'.
+// deleteIndexEntries deletes the deleted sessions' index entries, then the lists naming these entries. entryLists has
+// the lists by field in the hash 'gone'.
 func (s *Store) deleteIndexEntries(ctx context.Context, c client, ks keyspace, entryLists map[string]string) error {
 	const size, entry = len(session.ID{}), 9
 	p := newPlan("unindex")
@@ -72,7 +72,7 @@ func (s *Store) deleteIndexEntries(ctx context.Context, c client, ks keyspace, e
 	return s.deleteFields(ctx, c, keyspace{base: ks.listPrefix}, "gone", slices.Collect(maps.Keys(entryLists))...)
 }
 
-// finishDeletions completes deletions that stopped before their index entries were deleted.
+// finishDeletions completes deletions that stopped before the index entries were deleted.
 func (s *Store) finishDeletions(ctx context.Context) error {
 	lists := func(ctx context.Context, c client) (pending []keyspace, err error) {
 		all, err := s.shardKeyspaces(ctx, c)
@@ -95,8 +95,8 @@ func (s *Store) finishDeletions(ctx context.Context) error {
 	})
 }
 
-// ForgetTenant deletes all sessions of a tenant, as Forget does, with its notes and parked feedback, and returns the
-// number of sessions. Its name and counters stay. After an error, repeat the call.
+// ForgetTenant deletes all sessions of a tenant, as Forget does, with the tenant's notes and parked feedback. It
+// returns the number of sessions. The tenant's name and counters stay. After an error, repeat the call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	all := func(context.Context, client) ([]keyspace, error) { return s.keyspacesOf(tenant), nil }
 	sessions, err = s.sweep(ctx, "forget tenant", all, "")
@@ -115,8 +115,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return sessions, err
 }
 
-// PurgeSessions deletes the sessions that were last seen before a time, as Forget does, and returns their number. The
-// work has steps of some milliseconds, at least one, and stops between two steps when ctx ends.
+// PurgeSessions deletes the sessions last seen before a time, as Forget does, and returns the number. It works in steps
+// of some milliseconds, at least one, and stops between two steps when ctx ends.
 func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (int, error) {
 	n, err := s.sweep(ctx, "retain", s.allKeyspaces, timeScore(before))
 	if err == nil {
@@ -125,8 +125,8 @@ func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (int, error
 	return n, err
 }
 
-// sweep deletes the sessions that were last seen before a time ("" means all) in the keyspaces of list. The end of ctx
-// stops a sweep between two steps.
+// sweep deletes the sessions last seen before a time ("" means all) in the keyspaces from list. When ctx ends, the
+// sweep stops between two steps.
 func (s *Store) sweep(ctx context.Context, op string, list func(ctx context.Context, c client) ([]keyspace, error), before string) (n int, err error) {
 	until := "+inf"
 	if before != "" {
@@ -161,8 +161,8 @@ func (s *Store) sweep(ctx context.Context, op string, list func(ctx context.Cont
 	return n, err
 }
 
-// Stats returns the numbers of stored sessions, exchanges, samples, feedback and parked feedback, of exchanges and
-// samples ever stored (exchanges_ever, samples_ever), and the memory of the servers (bytes).
+// Stats returns how many sessions, exchanges, samples, feedback and parked feedback are stored, how many exchanges and
+// samples were ever stored (exchanges_ever, samples_ever), and the servers' memory (bytes).
 func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	names := []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "sessions"}
 	m := map[string]int64{}
@@ -205,7 +205,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 }
 
 func (s *Store) readInfoField(ctx context.Context, c client, section, field string) (values []string, err error) {
-	var mu sync.Mutex // the servers of a Cluster are asked in parallel
+	var mu sync.Mutex // Cluster servers are asked in parallel
 	readNode := func(ctx context.Context, n *goredis.Client) error {
 		text, err := n.Info(ctx, section).Result()
 		_, text, _ = strings.Cut(text, "\r\n"+field+":")
@@ -224,7 +224,7 @@ func (s *Store) readInfoField(ctx context.Context, c client, section, field stri
 	return values, err
 }
 
-// EvictionPolicy returns the maxmemory-policy of a server that deletes keys when its memory is full, or "".
+// EvictionPolicy returns a server's maxmemory-policy if it deletes keys when memory is full, else "".
 func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 	return doValue(ctx, s, "eviction policy", func(c client) (string, error) {
 		policies, err := s.readInfoField(ctx, c, "memory", "maxmemory_policy")
@@ -232,8 +232,8 @@ func (s *Store) EvictionPolicy(ctx context.Context) (string, error) {
 	})
 }
 
-// Sync returns nil if Redis answers. The appendfsync setting of Redis decides when a write is on the disk, and Epoch
-// changes when a write may be lost.
+// Sync returns nil if Redis answers. Redis' appendfsync setting decides when a write is on the disk, and Epoch changes
+// when a write may be lost.
 func (s *Store) Sync(ctx context.Context) error {
 	return s.do(ctx, "sync", func(c client) error { return c.Ping(ctx).Err() })
 }

@@ -14,14 +14,14 @@ const commonTag = "precept"
 
 func (s *Store) commonKey(name string) string { return s.prefix + ":{" + commonTag + "}:" + name }
 
-// digest returns the first 8 bytes of an id's SHA-256, under which values with a text id are stored.
+// digest returns the first 8 bytes of an id's SHA-256, the key for values with a text id.
 func digest(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return string(sum[:8])
 }
 
-// bucket returns the key of the hash for a small value of a kind; Redis stores small hashes compactly. common.lua
-// computes the same key.
+// bucket returns the hash key for a small value of a kind; Redis stores small hashes compactly. common.lua computes the
+// same key.
 func (k keyspace) bucket(kind, key string) string {
 	if k.tenantArg == "" {
 		return fmt.Sprintf("%s%s:%04x", k.base, kind, (int(key[6])<<8|int(key[7]))%16384)
@@ -29,7 +29,7 @@ func (k keyspace) bucket(kind, key string) string {
 	return fmt.Sprintf("%s%s:%02x", k.base, kind, key[6]%64)
 }
 
-// encodeOrdered encodes n in eight bytes whose byte order is the order of numbers.
+// encodeOrdered encodes n in eight bytes that sort like numbers.
 func encodeOrdered(n int64) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(n)^1<<63)

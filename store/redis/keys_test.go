@@ -15,7 +15,7 @@ import (
 	"precept/store/storetest"
 )
 
-// fillStore makes every kind of change except deletions, in two tenants.
+// fillStore makes all kinds of changes except deletions, in two tenants.
 func fillStore(t *testing.T, s *redis.Store) {
 	t.Helper()
 	for _, call := range changeCalls() {
@@ -47,7 +47,7 @@ func listKeys(t *testing.T, server *storetest.Redis, pattern string) (names []st
 	return names
 }
 
-// Only opt-out marks, claims and names of consultation batches expire.
+// Only opt-out marks, claims and consultation batch names expire.
 func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL()+"?prefix=team-a")
@@ -59,23 +59,23 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	for _, key := range listKeys(t, server, "*") {
 		found := validKey.FindStringSubmatch(key)
 		if found == nil || strings.Contains(key, "default") || strings.Contains(key, "other") {
-			t.Errorf("key %q has an unknown form or contains the name of a tenant", key)
+			t.Errorf("key %q has an unknown form or contains a tenant name", key)
 			continue
 		}
 		tags[found[1]] = true
 		ttl, _ := server.MustDo(t, "PTTL", key).(int64)
 		if (ttl >= 0) != expiringKey.MatchString(key) {
-			t.Errorf("PTTL of key %s = %d, want an expiry = %v", key, ttl, expiringKey.MatchString(key))
+			t.Errorf("PTTL(%s) = %d, want an expiry = %v", key, ttl, expiringKey.MatchString(key))
 		}
 		if kind := strings.Split(strings.Replace(key, "all:", "", 1), ":")[2]; ttl >= 0 {
 			if left := time.Duration(ttl) * time.Millisecond; left > expiries[kind] || left < expiries[kind]-5*time.Minute {
-				t.Errorf("expiry of key %s: got %v, want %v, or at most 5 minutes less", key, left, expiries[kind])
+				t.Errorf("expiry(%s) = %v, want %v, or at most 5 minutes less", key, left, expiries[kind])
 			}
 			delete(expiries, kind)
 		}
 	}
-	if len(tags) != 4 { // two tenants, the lists of a shard, and keys without a tenant
-		t.Errorf("tenant parts of the keys: got %v, want 4", tags)
+	if len(tags) != 4 { // two tenants, a shard's lists, and keys without a tenant
+		t.Errorf("tenant key parts: got %v, want 4", tags)
 	}
 	if len(expiries) > 0 {
 		t.Errorf("no key of these kinds expires: %v", expiries)
@@ -101,7 +101,7 @@ func TestPrefixesAreSeparate(t *testing.T) {
 	}
 }
 
-// The test makes each call as a Redis user with access to the keys of only one tenant.
+// The test makes each call as a Redis user with access to only one tenant's keys.
 func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -112,7 +112,7 @@ func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
 	}
 	own := listKeys(t, server, "*:s:"+row.ID.String())
 	if len(own) != 1 {
-		t.Fatalf("keys of session 1: got %q, want one", own)
+		t.Fatalf("session 1 keys: got %q, want one", own)
 	}
 	tag := strings.Split(own[0], ":")[2]
 	server.MustDo(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions(t)...)...)
@@ -124,9 +124,9 @@ func TestCallsUseOnlyKeysOfTheirTenant(t *testing.T) {
 	for _, call := range append(changeCalls(), readCalls()...) {
 		_, err := call.do(t.Context(), app)
 		if isMultiTenant := slices.Contains(multiTenant, call.name); err != nil && !isMultiTenant {
-			t.Errorf("%s of one tenant: %v", call.name, err)
+			t.Errorf("%s for one tenant: %v", call.name, err)
 		} else if err != nil && !errors.Is(err, redis.ErrACL) {
-			t.Errorf("%s of several tenants: err = %v, want nil or redis.ErrACL", call.name, err)
+			t.Errorf("%s for several tenants: err = %v, want nil or redis.ErrACL", call.name, err)
 		}
 	}
 	if err := app.Write(t.Context(), newBatch(7)); err != nil {
@@ -159,8 +159,8 @@ func TestTenantNamesAreHashed(t *testing.T) {
 		}
 		tags[found[1]] = true
 	}
-	if len(tags) != len(names)+2 { // the lists of the shards, and keys without a tenant
-		t.Errorf("tenant parts of the keys: got %d, want %d, two more than tenants", len(tags), len(names)+2)
+	if len(tags) != len(names)+2 { // the shards' lists, and keys without a tenant
+		t.Errorf("tenant key parts: got %d, want %d, two more than tenants", len(tags), len(names)+2)
 	}
 	slices.Sort(names)
 	if got, err := s.Tenants(t.Context()); err != nil || !slices.Equal(got, names) {
@@ -188,7 +188,7 @@ func TestLeaseExpiresByTheServersClock(t *testing.T) {
 	if !claim(one, "one", time.Millisecond) { // shortens the lease
 		t.Fatal("renewal by the first owner = false, want true")
 	}
-	eventually(t, "the end of the claim", func() error {
+	eventually(t, "claim expiry", func() error {
 		if !claim(other, "other", time.Hour) {
 			return errors.New("the first owner still has the claim")
 		}
@@ -201,7 +201,7 @@ func TestLeaseExpiresByTheServersClock(t *testing.T) {
 		t.Error(err)
 	}
 	if claim(one, "one", time.Hour) {
-		t.Error("AcquireLease by the first owner after its ReleaseLease = true, want false, because the second owner has the lease")
+		t.Error("AcquireLease by the first owner after ReleaseLease = true, want false, because the second owner has the lease")
 	}
 }
 

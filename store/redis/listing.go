@@ -15,11 +15,10 @@ import (
 
 const (
 	maxScannedRefs = 20_000 // entries examined for one page
-	oldLayoutBatch = 500    // entries read by one call from a store in the old layout
+	oldLayoutBatch = 500    // entries read per call from a store in the old layout
 )
 
-// ListSessions returns a page of a tenant's sessions in the order of their first write, newest first unless OldestFirst
-// is set.
+// ListSessions returns a page with a tenant's sessions, ordered by first write, newest first unless OldestFirst is set.
 func (s *Store) ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error) {
 	return readPage(ctx, s, "list sessions", within, 1, s.readListed, func(c client, after string, count int) ([]ref, error) {
 		keyspaces := s.keyspacesOf(tenant)
@@ -47,7 +46,7 @@ func (s *Store) ListSessions(ctx context.Context, tenant string, within session.
 	})
 }
 
-// ListSamples returns a page of a tenant's samples in the order of their first write, newest first.
+// ListSamples returns a page with a tenant's samples, ordered by first write, newest first.
 func (s *Store) ListSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
 	return readPage(ctx, s, "list samples", within, 2, s.sampleDocs, func(c client, after string, count int) ([]ref, error) {
 		keyspaces := s.keyspacesOf(tenant)
@@ -64,7 +63,7 @@ func (s *Store) ListSamples(ctx context.Context, tenant string, within session.L
 
 func compareNewestFirst(a, b position) int { return comparePositions(b, a) }
 
-// mergeLists merges lists in the order of compare. A list with count references may continue, so the result ends at the
+// mergeLists merges lists ordered by compare. A list with count references may continue, so the result ends at the
 // earliest end of such a list. A result with fewer references is complete.
 func mergeLists(lists [][]ref, count int, compare func(a, b position) int) (refs []ref) {
 	var end *position
@@ -81,7 +80,7 @@ func mergeLists(lists [][]ref, count int, compare func(a, b position) int) (refs
 	return slices.DeleteFunc(refs, func(r ref) bool { return compare(r.position, *end) > 0 })
 }
 
-// readPage returns a page of a list. A position is written as numberCount integers. refsAfter returns at most count
+// readPage returns a list page. A position is written as numberCount integers. refsAfter returns at most count
 // references after a position ("" means from the start); fewer mean the end.
 func readPage[T any](ctx context.Context, s *Store, op string, within session.ListRange, numberCount int,
 	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsAfter func(c client, after string, count int) ([]ref, error),
@@ -120,12 +119,12 @@ func readPage[T any](ctx context.Context, s *Store, op string, within session.Li
 	return p, err
 }
 
-// pageBuilder collects the references of a page, from <= at < to.
+// pageBuilder collects a page's references, from <= at < to.
 type pageBuilder struct {
 	from, to int64
 	limit    int
 	refs     []ref
-	last     position // position of the last examined reference
+	last     position // last examined reference's position
 	scanned  int      // examined references
 	more     bool     // more references may follow last
 	atEnd    bool     // all references were examined

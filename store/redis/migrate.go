@@ -15,47 +15,47 @@ import (
 
 // A migration moves a store from the old layout, with one shard for each tenant, to shards, while replicas serve:
 //
-//  1. Each tenant gets the key 'moving'. Scripts that write then set the key 'touched' of the tenant, and add the
+//  1. Each tenant gets the key 'moving'. Scripts that write then set the tenant's key 'touched', and add the
 //     sessions that they may change to 'dirty'.
 //  2. The sessions, and the values that a tenant has once, are copied into the shards.
-//  3. Changed sessions, and the values of changed tenants, are copied again, until few changes are left.
-//  4. All tenants are frozen: writes wait in the outboxes of the replicas. The last changes are copied.
-//  5. The number of shards is stored. Replicas read it before each call in the old layout, and then use the shards.
+//  3. Changed sessions, and changed tenants' values, are copied again, until few changes are left.
+//  4. All tenants are frozen: writes wait in the replicas' outboxes. The last changes are copied.
+//  5. The shard count is stored. Replicas read it before each call in the old layout, and then use the shards.
 //  6. After a pause the old keys are deleted.
 //
 // Until step 5 the old layout is complete. After a crash the next Migrate continues, and a freeze ends by itself.
 
 const (
-	migrateLease       = 15 * time.Second // duration of the lease
-	migrateFreeze      = 15 * time.Second // time after which a freeze ends, unless it is extended
+	migrateLease       = 15 * time.Second // lease duration
+	migrateFreeze      = 15 * time.Second // time until a freeze ends, unless it is extended
 	migrateChunk       = 64               // sessions copied in one step
-	migrateFreezeBelow = 200              // changed sessions in a round below which the store is frozen
+	migrateFreezeBelow = 200              // the store is frozen after a round with fewer changed sessions
 	migrateRounds      = 20               // rounds over changed tenants before the freeze
 	migrateFreezes     = 3                // attempts to freeze the store and to switch
-	migrateWorkers     = 8                // tenants that are copied at once
-	migratePage        = 500              // list entries read by one call
+	migrateWorkers     = 8                // tenants copied in parallel
+	migratePage        = 500              // list entries read per call
 )
 
-// ErrMovedToShards reports that the store has moved to shards during a call, which the caller must repeat.
+// ErrMovedToShards reports that the store has moved to shards during a call; the caller must repeat it.
 var ErrMovedToShards = fmt.Errorf("the store moves to shards, so the call must be repeated: %w", ErrBusy)
 
 // MigrateOptions holds the options of Migrate.
 type MigrateOptions struct {
-	// Owner is the unique name of this process in the lease of the migration.
+	// Owner is the process's unique name in the migration lease.
 	Owner string
 	// Shards is the number of shards; 0 means 256.
 	Shards int
-	// Pause is the time between the switch to shards and the deletion of the old keys, for calls of replicas that began
-	// in the old layout.
+	// Pause is the time between switching to shards and deleting the old keys. Replicas' calls that began in the old
+	// layout end meanwhile.
 	Pause time.Duration
 	// Progress, if set, is called with the number of copied sessions, by one goroutine at a time.
 	Progress func(sessions int64)
 }
 
-// MigrateResult is the result of a migration.
+// MigrateResult is a migration's result.
 type MigrateResult struct {
-	Tenants, Sessions int           // a session that is copied again counts again
-	Frozen            time.Duration // time in which no replica could write
+	Tenants, Sessions int           // a session copied again counts again
+	Frozen            time.Duration // time without writes from any replica
 }
 
 type migrator struct {
@@ -64,21 +64,21 @@ type migrator struct {
 	sessions atomic.Int64
 
 	mu            sync.Mutex
-	claimedAt     time.Time         // last renewal of the lease
+	claimedAt     time.Time         // last lease renewal
 	frozenTenants []string          // their freeze is extended with the lease
-	copiedTenants map[string]string // positions of the consumer groups (groupsText), by copied tenant
+	copiedTenants map[string]string // consumer group positions (groupsText), by copied tenant
 
 	progressMu sync.Mutex // held while Progress runs
 }
 
-// Layout describes the keys of a store.
+// Layout describes a store's keys.
 type Layout struct {
 	Old          bool     // one shard for each tenant
 	Moving       bool     // a migration has begun and not ended
-	StrayTenants []string // tenants to which an earlier release has written after the migration
+	StrayTenants []string // tenants written by an earlier release after the migration
 }
 
-// Layout returns the layout of a store.
+// Layout returns a store's layout.
 func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 	err = s.do(ctx, "layout", func(c client) error {
 		l = Layout{Old: s.shards.Load() == 1}
@@ -108,14 +108,14 @@ func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 	return l, err
 }
 
-// Migrate moves a store of an earlier release to shards, while replicas of this release serve, and no others. After an
-// error, another call, from any machine, continues. For a store with shards, Migrate returns the zero MigrateResult.
+// Migrate moves an earlier release's store to shards, while only replicas with this release serve. After an error,
+// another call, from any machine, continues. For a store with shards, Migrate returns the zero MigrateResult.
 func (s *Store) Migrate(ctx context.Context, o MigrateOptions) (done MigrateResult, err error) {
 	if o.Shards == 0 {
 		o.Shards = maxShards
 	}
 	m := &migrator{store: s, options: o, copiedTenants: map[string]string{}}
-	if err := s.do(ctx, "migrate", func(client) error { return nil }); err != nil { // reads the number of shards
+	if err := s.do(ctx, "migrate", func(client) error { return nil }); err != nil { // reads the shard count
 		return done, err
 	}
 	state, err := doValue(ctx, s, "migrate", func(c client) (string, error) { return c.Get(ctx, m.movingKey()).Result() })
@@ -138,7 +138,7 @@ func (s *Store) Migrate(ctx context.Context, o MigrateOptions) (done MigrateResu
 	return done, nil
 }
 
-// movingKey returns the key that exists from the start of a migration until the old keys are deleted.
+// movingKey returns the key that exists from a migration's start until the old keys are deleted.
 func (m *migrator) movingKey() string { return m.store.commonKey("moving") }
 
 func (m *migrator) oldKeys(tenant string) keyspace {
@@ -147,7 +147,7 @@ func (m *migrator) oldKeys(tenant string) keyspace {
 
 func (m *migrator) newKeys(loc location) keyspace { return m.store.keyspaceOf(m.options.Shards, loc) }
 
-// renewLease acquires or renews the lease if it is due, and extends the freeze of the frozen tenants.
+// renewLease acquires or renews the lease if it is due, and extends the freeze for the frozen tenants.
 func (m *migrator) renewLease(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -259,7 +259,7 @@ func (m *migrator) copiedPositions(tenant string) (positions string, isCopied bo
 }
 
 // copyTenant copies a tenant. It deletes the key 'touched' first: a change during the copy sets the key again. A tenant
-// whose copy fails counts as not copied.
+// counts as not copied if the copy fails.
 func (m *migrator) copyTenant(ctx context.Context, c client, tenant string) error {
 	m.mu.Lock()
 	delete(m.copiedTenants, tenant)

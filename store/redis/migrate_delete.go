@@ -52,8 +52,8 @@ func waitFor(ctx context.Context, duration time.Duration) error {
 	}
 }
 
-// movedMark replaces the hash with the totals of a moved tenant, so that most calls of a release without shards fail
-// with WRONGTYPE. The key 'frozen' stops calls of this release.
+// movedMark replaces the hash with a moved tenant's totals, so that most calls from a release without shards fail with
+// WRONGTYPE. The key 'frozen' stops calls from this release.
 const movedMark = "the tenant has moved to shards"
 
 func (m *migrator) deleteTenant(ctx context.Context, c client, tenant string) error {
@@ -102,7 +102,7 @@ func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) 
 			return err
 		}
 		var keys []string
-		movingKeys := map[string]bool{} // set by immigrate.lua in the shards of the sessions
+		movingKeys := map[string]bool{} // set by immigrate.lua in the sessions' shards
 		for i, id := range ids {
 			movingKeys[m.newKeys(sessionLocation(tenant, idFromBytes(id))).base+"moving"] = true
 			for _, kind := range sessionKeyKinds {

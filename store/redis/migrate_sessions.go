@@ -11,8 +11,8 @@ import (
 	"precept/internal/session"
 )
 
-// copyAllSessions copies all sessions of a tenant, in the order of their last use, and can continue at the position in
-// the key 'moving'. copyChangedSessions copies the sessions that move in the list meanwhile.
+// copyAllSessions copies all sessions of a tenant, ordered by last use, and can continue at the position in the key
+// 'moving'. copyChangedSessions copies the sessions that move in the list meanwhile.
 func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string) error {
 	base := m.oldKeys(tenant).base
 	if err := c.SetNX(ctx, base+"moving", "-inf", 0).Err(); err != nil {
@@ -26,7 +26,7 @@ func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string)
 			return rangeErr
 		}
 		next := "end"
-		if len(list) == migratePage { // more sessions may have the time of the last one
+		if len(list) == migratePage { // more sessions may have the last one's time
 			last := list[len(list)-1].Score
 			list = slices.DeleteFunc(list, func(z goredis.Z) bool { return z.Score == last })
 			next = formatScore(last)
@@ -50,8 +50,8 @@ func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string)
 	return err
 }
 
-// copyChangedSessions copies the sessions that have changed since their last copy, then the new entries of the stream
-// of samples.
+// copyChangedSessions copies the sessions changed since they were last copied, then the new entries in the sample
+// stream.
 func (m *migrator) copyChangedSessions(ctx context.Context, c client, tenant string) (err error) {
 	base := m.oldKeys(tenant).base
 	for ids := []string(nil); ; {
@@ -69,7 +69,7 @@ func (m *migrator) copyChangedSessions(ctx context.Context, c client, tenant str
 	}
 }
 
-// sessionKeyKinds has the first letter of each key of a session: row, exchanges, samples, feedback, and list of index
+// sessionKeyKinds has the first letter of each session key: row, exchanges, samples, feedback, and list of index
 // entries.
 const sessionKeyKinds = "sxmfk"
 
@@ -81,11 +81,11 @@ type oldSession struct {
 	scores       [3]*goredis.FloatCmd // scores in the sorted sets seen, order and told
 	indexEntries *goredis.StringCmd
 	samples      *goredis.StringSliceCmd // field names of the key m
-	entries      *goredis.SliceCmd       // ids of stream entries in the key m; nil means none
+	entries      *goredis.SliceCmd       // stream entry ids in the key m; nil means none
 	dueStart     string                  // start in the list of due sessions; "" means not due
 }
 
-// copySessions copies sessions with their index entries. The copy of a session that was deleted since is deleted.
+// copySessions copies sessions with index entries. If a session was deleted since, the copy is deleted.
 func (m *migrator) copySessions(ctx context.Context, c client, tenant string, ids []string) error {
 	for chunk := range slices.Chunk(ids, migrateChunk) {
 		if err := m.renewLease(ctx); err != nil {
@@ -172,8 +172,8 @@ func entryFields(fields []string) (entries []string) {
 	return entries
 }
 
-// copyIndex copies the index entries of sessions. The index entries are copied before their sessions, as in Write.
-// writeSessions deletes the index entries of deleted sessions.
+// copyIndex copies sessions' index entries. The index entries are copied before the sessions, as in Write.
+// writeSessions deletes the index entries for deleted sessions.
 func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list []*oldSession) error {
 	type entry struct {
 		source *oldSession
@@ -218,7 +218,7 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 	return m.store.runPlan(ctx, c, add)
 }
 
-// deletedEntries returns the ids of the stream entries of an earlier copy that the session no longer has.
+// deletedEntries returns the stream entry ids in an earlier copy that the session no longer has.
 func (o *oldSession) deletedEntries(copied map[string]string) (list []string) {
 	currentEntries := map[string]bool{}
 	if o.entries != nil {
@@ -294,8 +294,7 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 	return m.store.runPlan(ctx, c, lists)
 }
 
-// copyStream copies the entries of the stream of samples after the position in the key 'moving:stream', and advances
-// the position.
+// copyStream copies the sample stream entries after the position in the key 'moving:stream', and advances the position.
 func (m *migrator) copyStream(ctx context.Context, c client, tenant string) error {
 	base := m.oldKeys(tenant).base
 	position, err := c.Get(ctx, base+"moving:stream").Result()

@@ -8,8 +8,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// freeze stops the writes in the old layout for migrateFreeze, and returns all tenants. The registration of tenants is
-// frozen first, so that no tenant is missing.
+// freeze stops the writes in the old layout for migrateFreeze, and returns all tenants. Registering tenants is frozen
+// first, so that no tenant is missing.
 func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
 	err = m.store.do(ctx, "migrate", func(c client) error {
 		if err := c.Set(ctx, m.store.commonKey("frozen"), m.options.Owner, migrateFreeze).Err(); err != nil {
@@ -31,8 +31,8 @@ func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// switchToShards copies the tenants that have changed since their last copy, then stores the number of shards, which
-// switches all replicas.
+// switchToShards copies the tenants changed since they were last copied, then stores the shard count, which switches
+// all replicas.
 func (m *migrator) switchToShards(ctx context.Context, names []string) error {
 	changed, err := m.changedTenants(ctx, names, "touched", "gone")
 	if err == nil {
@@ -63,7 +63,7 @@ func (m *migrator) switchToShards(ctx context.Context, names []string) error {
 		if err != nil {
 			return err
 		}
-		deadline := now.Add(migrateFreeze / 2) // before the end of the freeze, which extendFreeze starts again
+		deadline := now.Add(migrateFreeze / 2) // before the freeze ends; extendFreeze starts a new one
 		if err := m.extendFreeze(ctx, c, names...); err != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (m *migrator) switchToShards(ctx context.Context, names []string) error {
 
 var errFreezeEnded = fmt.Errorf("a freeze has ended before its tenant was copied: %w", ErrBusy)
 
-// extendFreeze extends the freeze of tenants and of the registration, or returns errFreezeEnded.
+// extendFreeze extends the freeze for tenants and registration, or returns errFreezeEnded.
 func (m *migrator) extendFreeze(ctx context.Context, c client, names ...string) error {
 	keys := []string{m.store.commonKey("frozen")}
 	for _, tenant := range names {

@@ -26,7 +26,7 @@ func readDataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	return text
 }
 
-// The keys t and frozen of the old layout stay, because they make calls with the old layout fail.
+// The old layout's keys t and frozen stay, because they make calls with the old layout fail.
 func TestMigrationKeepsAllData(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -44,15 +44,15 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	}
 	for name, s := range map[string]*redis.Store{"the same store": s, "a new store": openWithShards(t, server.URL(), 1)} {
 		if got := readDataWithoutPosition(t, s); got != want {
-			t.Errorf("data of %s after the migration differs from the data before:%s", name, diffLines(got, want))
+			t.Errorf("data in %s changed in the migration:%s", name, diffLines(got, want))
 		}
 	}
 	for _, key := range listKeys(t, server, "*") {
 		if strings.Contains(key, "moving") || strings.HasSuffix(key, "dirty") || strings.HasSuffix(key, "taken") {
-			t.Errorf("the migration left its key %s", key)
+			t.Errorf("the migration left the migration key %s", key)
 		}
 		if base, name, _ := strings.Cut(key, "}:"); len(base) == len("precept:{0123456789abcdef") && name != "t" && name != "frozen" {
-			t.Errorf("the migration left key %s of the old layout", key)
+			t.Errorf("the migration left the old layout key %s", key)
 		}
 	}
 	if groups, err := s.SampleGroups(t.Context(), "lake"); err != nil || len(groups) != 1 {
@@ -86,14 +86,14 @@ func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	var running, calls atomic.Int32
 	_, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one", Shards: 4, Progress: func(int64) {
 		if running.Add(1) > 1 {
-			t.Error("two calls of Progress overlap")
+			t.Error("two Progress calls overlap")
 		}
 		time.Sleep(20 * time.Millisecond)
 		running.Add(-1)
 		calls.Add(1)
 	}})
 	if err != nil || calls.Load() < 2 {
-		t.Fatalf("Migrate: %d calls of Progress, err = %v, want at least one call for each of two tenants", calls.Load(), err)
+		t.Fatalf("Migrate: %d Progress calls, err = %v, want at least one per tenant (two tenants)", calls.Load(), err)
 	}
 }
 
@@ -120,7 +120,7 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 			return
 		}
 		changed = true
-		eventually(t, "copy of the first tenant", func() error {
+		eventually(t, "first tenant copy", func() error {
 			for _, key := range listKeys(t, server, "*movingsums") {
 				if strings.Contains(key, tag) {
 					return nil
@@ -128,7 +128,7 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 			}
 			return errors.New("not yet")
 		})
-		time.Sleep(50 * time.Millisecond) // until the rest of the tenant is copied
+		time.Sleep(50 * time.Millisecond) // until the rest is copied
 		if err := writeValues(replica, "22"); err != nil {
 			t.Error(err)
 		}
@@ -222,7 +222,7 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 		}
 	}
 	if samplePages < pages || copiedMarks < pages*pageSize {
-		t.Errorf("copied pages of samples and opt-out marks: got %d and %d, want at least %d and %d", samplePages, copiedMarks, pages, pages*pageSize)
+		t.Errorf("copied sample pages and opt-out marks: got %d and %d, want at least %d and %d", samplePages, copiedMarks, pages, pages*pageSize)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestMigrationMovesKeysToSlotsOfShards(t *testing.T) {
 		t.Fatalf("Migrate = %+v, %v, want 2 tenants", done, err)
 	}
 	if got := readDataWithoutPosition(t, s); got != want {
-		t.Errorf("data after the migration differs from the data before:%s", diffLines(got, want))
+		t.Errorf("data changed in the migration:%s", diffLines(got, want))
 	}
 }
 
@@ -278,7 +278,7 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 		}
 	}
 	if err := earlier.Write(t.Context(), newBatch(7)); !errors.Is(err, redis.ErrBusy) {
-		t.Errorf("Write to a tenant that has moved: err = %v, want redis.ErrBusy", err)
+		t.Errorf("Write to a moved tenant: err = %v, want redis.ErrBusy", err)
 	}
 	server.MustDo(t, "SET", shardsKey, "256")
 	checkLayout(s, redis.Layout{StrayTenants: []string{"late"}})

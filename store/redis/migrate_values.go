@@ -12,7 +12,7 @@ import (
 	"precept/internal/session"
 )
 
-// copyValues copies the values that a tenant has once, its totals, and the marks of sessions that are set aside.
+// copyValues copies the values that a tenant has once, the tenant's totals, and the marks on sessions set aside.
 func (m *migrator) copyValues(ctx context.Context, c client, tenant string) error {
 	oldBase, target := m.oldKeys(tenant).base, m.newKeys(tenantLocation(tenant))
 	// Earlier copies are removed first, because counter rows and parked feedback may have been deleted since.
@@ -47,7 +47,7 @@ func (m *migrator) copyValues(ctx context.Context, c client, tenant string) erro
 	return m.copyAside(ctx, c, tenant)
 }
 
-// valueKeys returns the keys of the values that a tenant has once. Keys with lists of other keys are last, so that an
+// valueKeys returns the keys for the values that a tenant has once. Keys with lists of other keys are last, so that an
 // interrupted deletion can be repeated.
 func valueKeys(ctx context.Context, c client, base string) (keys []string, err error) {
 	rows, err := c.HKeys(ctx, base+"counters").Result()
@@ -129,8 +129,8 @@ func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error
 	return err
 }
 
-// copyDeletions copies the unfinished deletions of a frozen tenant. Before the freeze, a copied deletion could end in
-// the old layout; the copy would then delete the index entries of a new session with this id.
+// copyDeletions copies a frozen tenant's unfinished deletions. Before the freeze, a copied deletion could end in the
+// old layout; the copy would then delete the index entries for a new session with this id.
 func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) error {
 	const size = len(session.ID{})
 	deletions, err := c.HGetAll(ctx, m.oldKeys(tenant).base+"gone").Result()
@@ -147,8 +147,8 @@ func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) e
 	return err
 }
 
-// copyGroups copies the positions of a tenant's consumer groups to the streams of the shards, and returns them as
-// groupsText does.
+// copyGroups copies the positions of a tenant's consumer groups to the shards' streams, and returns them as groupsText
+// does.
 func (m *migrator) copyGroups(ctx context.Context, c client, tenant string) (positions string, err error) {
 	groups, err := c.XInfoGroups(ctx, m.oldKeys(tenant).base+"samples").Result()
 	if err != nil && isMissingStream(err) {
@@ -173,7 +173,7 @@ func (m *migrator) copyGroups(ctx context.Context, c client, tenant string) (pos
 	return groupsText(groups), nil
 }
 
-// groupsText formats the names and positions of consumer groups, one group on each line.
+// groupsText formats consumer group names and positions, one group on each line.
 func groupsText(groups []goredis.XInfoGroup) (text string) {
 	for _, g := range groups {
 		text += g.Name + " " + g.LastDeliveredID + "\n"
@@ -181,8 +181,8 @@ func groupsText(groups []goredis.XInfoGroup) (text string) {
 	return text
 }
 
-// sampleStreams returns the streams of samples that a tenant may have: in the shards of its sessions or, with many
-// sessions, in all shards.
+// sampleStreams returns the sample streams that a tenant may have: in the shards with the tenant's sessions or, with
+// many sessions, in all shards.
 func (m *migrator) sampleStreams(ctx context.Context, c client, tenant string) ([]string, error) {
 	by := &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(m.options.Shards) + 1}
 	ids, err := c.ZRangeByScore(ctx, m.oldKeys(tenant).base+"seen", by).Result()

@@ -12,13 +12,13 @@ import (
 )
 
 // progress holds the positions up to which Positions has read each shard and each tenant. A settlement is the step that
-// adds the contribution of a session to the counters, or corrects it.
+// adds a session's contribution to the counters, or corrects it.
 type progress struct {
 	mu             sync.Mutex
-	shardPositions []shardPosition            // nil means no call of Positions has succeeded
+	shardPositions []shardPosition            // nil means no Positions call has succeeded
 	ownSettlements []map[int64]struct{}       // this Store's settlements after shardPositions, by shard
-	tenants        map[string]*tenantProgress // tenants that the caller of Positions follows
-	changes        int64                      // changes of counters so far, over all tenants
+	tenants        map[string]*tenantProgress // tenants followed by the Positions caller
+	changes        int64                      // counter changes so far, over all tenants
 	pendingBytes   int                        // size of all pending deltas
 	oldLayoutRead  bool                       // Positions has succeeded for a store in the old layout
 }
@@ -26,17 +26,17 @@ type progress struct {
 // shardPosition is the last settlement and the last write of a shard that were read.
 type shardPosition struct{ lastSettlement, lastWrite int64 }
 
-// tenantProgress is the position of a tenant, and the deltas that wait for Changes.
+// tenantProgress is a tenant's position, and the deltas that wait for Changes.
 type tenantProgress struct {
-	countersPosition   int64         // progress.changes at the last change of the counters
+	countersPosition   int64         // progress.changes when the counters last changed
 	feedbackSequences  map[int]int64 // newest feedback on an open session, by shard; nil means not read
-	feedbackText       string        // text of feedbackSequences, or ""
+	feedbackText       string        // feedbackSequences as text, or ""
 	countedSettlements []int64       // last settlement in the caller's counters, by shard; nil means unknown
-	pending            []logEntry    // settlements of other replicas after countedSettlements
+	pending            []logEntry    // other replicas' settlements after countedSettlements
 }
 
-// tenantPosition returns the position of a tenant, and adds the tenant if it is new. The result is nil before the first
-// successful Positions. The caller holds mu.
+// tenantPosition returns a tenant's position, and adds a new tenant. The result is nil before the first successful
+// Positions. The caller holds mu.
 func (pr *progress) tenantPosition(name string) *tenantProgress {
 	if pr.shardPositions == nil {
 		return nil
@@ -48,8 +48,8 @@ func (pr *progress) tenantPosition(name string) *tenantProgress {
 	return pr.tenants[name]
 }
 
-// countChange records that the counters of a tenant have changed, and gives the tenant a new position (see Positions).
-// The caller holds mu.
+// countChange records that a tenant's counters have changed, and gives the tenant a new position (see Positions). The
+// caller holds mu.
 func (pr *progress) countChange(tp *tenantProgress) {
 	pr.changes++
 	tp.countersPosition = pr.changes
@@ -71,8 +71,8 @@ func (pr *progress) dropTenantsExcept(names []string) {
 }
 
 // Positions returns the positions of the followed tenants: one value for the counters and one for the feedback on open
-// sessions. Data with an unchanged value need not be read again. The result also has the names of other changed
-// tenants, and at the first call all tenants with positions.
+// sessions. Data with an unchanged value need not be read again. The result also names other changed tenants, and at
+// the first call all tenants with positions.
 func (s *Store) Positions(ctx context.Context, follow []string) (map[string]session.Position, error) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Store) Positions(ctx context.Context, follow []string) (map[string]sess
 	if s.shards.Load() == 1 {
 		return out, s.movedInOldLayout(ctx, follow, out)
 	}
-	if s.progress.oldLayoutRead { // 1<<40 makes every new position differ from the positions of the old layout
+	if s.progress.oldLayoutRead { // 1<<40 makes every new position differ from the old layout's positions
 		s.progress.oldLayoutRead, s.progress.changes = false, 1<<40
 	}
 	if s.progress.shardPositions != nil {
@@ -105,7 +105,7 @@ func (s *Store) Positions(ctx context.Context, follow []string) (map[string]sess
 	return out, err
 }
 
-// movedInOldLayout implements Positions for the old layout, in which each tenant has its own sequence numbers. The
+// movedInOldLayout implements Positions for the old layout, with separate sequence numbers for each tenant. The
 // caller holds s.progress.mu.
 func (s *Store) movedInOldLayout(ctx context.Context, follow []string, out map[string]session.Position) error {
 	followed := map[string]bool{}
@@ -246,8 +246,8 @@ func (tp *tenantProgress) recordFeedback(shard int, sequence int64) {
 	tp.feedbackSequences[shard], tp.feedbackText = sequence, ""
 }
 
-// readFeedbackSequences reads the sequence numbers of the newest feedback for newly followed tenants, and formats
-// changed numbers. The caller holds s.progress.mu.
+// readFeedbackSequences reads the newest feedback's sequence numbers for newly followed tenants, and formats changed
+// numbers. The caller holds s.progress.mu.
 func (s *Store) readFeedbackSequences(ctx context.Context, c client, all []keyspace, follow []string) error {
 	type scoreRead struct {
 		tp    *tenantProgress

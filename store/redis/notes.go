@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// SessionNote returns the note of a session, or nil.
+// SessionNote returns a session's note, or nil.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
 	err = s.do(ctx, "session note", func(c client) error {
 		pipe := c.Pipeline()
@@ -29,16 +29,16 @@ func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (
 	return data, err
 }
 
-// TenantNote returns the note of a tenant with this key, or nil.
+// TenantNote returns the tenant's note with this key, or nil.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) (data []byte, err error) {
 	data, _, err = s.readField(ctx, "note", tenantLocation(tenant), "notes", key)
 	return data, err
 }
 
-// scanNotes is the COUNT argument of HSCAN, the approximate number of notes of one call.
+// scanNotes is HSCAN's COUNT argument, the approximate number of notes per call.
 const scanNotes = 500
 
-// EachNote calls fn with each note of a tenant whose key begins with prefix, in the order of the keys.
+// EachNote calls fn with each of the tenant's notes with a key that begins with prefix, ordered by key.
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	found := map[string]string{} // a scan may return a note twice
 	err := s.do(ctx, "notes", func(c client) error {
@@ -61,9 +61,9 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// WriteNotes writes notes of sessions and of the tenant. A note of a missing session is dropped, and a tenant's note
-// with empty data is deleted. Notes of sessions are first stored with the tenant, because one script cannot reach other
-// shards, then move to their sessions; SessionNote finds them in both places.
+// WriteNotes writes notes for sessions and for the tenant. A note for a missing session is dropped, and a tenant's note
+// with empty data is deleted. Session notes are first stored with the tenant, because one script cannot reach other
+// shards, then move to the sessions; SessionNote finds them in both places.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	p, tenantLoc := newPlan("notes"), tenantLocation(tenant)
 	for _, key := range slices.Sorted(maps.Keys(ofTenant)) {
@@ -83,8 +83,8 @@ func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[se
 	})
 }
 
-// moveSessionNotes moves the notes of sessions from the tenant's keys to the sessions' keys, also those of earlier,
-// failed calls.
+// moveSessionNotes moves session notes from the tenant's keys to the sessions' keys, including notes left by failed
+// calls.
 func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) error {
 	key := s.key(tenantLocation(tenant), "jots")
 	jots, err := c.HGetAll(ctx, key).Result()
@@ -101,8 +101,8 @@ func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) e
 	return s.deleteFields(ctx, c, s.keyspace(tenantLocation(tenant)), "jots", slices.Collect(maps.Keys(jots))...)
 }
 
-// AcquireLease acquires or renews the lease of owner on a piece of work. The Redis server measures the time; stores
-// without a server need the time argument.
+// AcquireLease acquires or renews owner's lease on a piece of work. The Redis server measures the time; stores without
+// a server need the time argument.
 func (s *Store) AcquireLease(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
 	n, err := s.runLockScript(ctx, "take", "claim:"+name, owner, formatMillis(ttl))
 	return n > 0, err

@@ -14,30 +14,30 @@ import (
 	"precept/internal/session"
 )
 
-// The limits of the Redis client. A look-up for a waiting request has the shorter limits.lookup_timeout (45 ms).
+// Redis client limits. A look-up for a waiting request has the shorter limits.lookup_timeout (45 ms).
 const (
 	dialTimeout = time.Second     // longest time to connect
-	ioTimeout   = 3 * time.Second // default of Options.Timeout
+	ioTimeout   = 3 * time.Second // default for Options.Timeout
 	poolTimeout = time.Second     // longest wait for a free connection
 	poolSize    = 16              // connections to a server
-	connIdle    = 5 * time.Minute // an older idle connection is closed
+	connIdle    = 5 * time.Minute // a connection idle for longer is closed
 
-	retryEvery  = time.Second     // between two probes of Store.breaker
-	lookupEvery = 5 * time.Second // between two probes of Store.lookupBreaker, unless another operation succeeds
+	retryEvery  = time.Second     // between two Store.breaker probes
+	lookupEvery = 5 * time.Second // between two Store.lookupBreaker probes, unless another operation succeeds
 )
 
 // Options configure a Store.
 type Options struct {
-	// URL is the address of Redis, see parseURL.
+	// URL is the Redis address, see parseURL.
 	URL string
 	Now func() time.Time
-	// Timeout limits one command and its reply; 0 means 3 s.
+	// Timeout limits one command with the reply; 0 means 3 s.
 	Timeout time.Duration
-	// MaxParked limits the parked feedback entries of one tenant; 0 means 100,000.
+	// MaxParked limits a tenant's parked feedback entries; 0 means 100,000.
 	MaxParked int
-	// MaxFeedback limits the feedback entries of a session, and under one key; 0 means session.MaxFeedback.
+	// MaxFeedback limits a session's feedback entries, and those under one key; 0 means session.MaxFeedback.
 	MaxFeedback int
-	// Shards is the number of shards of a new store; 0 means 256. An existing store keeps its number.
+	// Shards is the shard count in a new store; 0 means 256. An existing store keeps the old count.
 	Shards int
 }
 
@@ -60,8 +60,8 @@ type Store struct {
 	registeredTenants tenantSet
 	epoch             atomic.Pointer[string] // nil means not read yet
 	shards            atomic.Int64           // 1 means the old layout (one shard for each tenant), 0 not read yet
-	tags              [maxShards]string      // hash tags of the shards
-	layoutUncertain   atomic.Bool            // Redis may have lost the number of shards, which must be read again
+	tags              [maxShards]string      // shards' hash tags
+	layoutUncertain   atomic.Bool            // Redis may have lost the shard count: read it again
 	progress          progress
 }
 
@@ -92,8 +92,8 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// markUncertain makes the next write check the list of tenants and the number of shards, because Redis may have lost
-// data, such as before a new connection.
+// markUncertain makes the next write check the tenant list and the shard count, because Redis may have lost data, such
+// as before a new connection.
 func (s *Store) markUncertain() {
 	s.registeredTenants.clear()
 	s.layoutUncertain.Store(true)
@@ -166,8 +166,8 @@ func (s *Store) doWithBreaker(ctx context.Context, op string, b *breaker, fn fun
 	return s.endCall(op, b, s.withRemedy(classifyError(ctx, err)))
 }
 
-// endCall records the result of a call in its breaker, and wraps the error. Success, except of a look-up, also closes
-// the breaker of look-ups.
+// endCall records a call's result in the breaker, and wraps the error. Success, except for a look-up, also closes the
+// look-up breaker.
 func (s *Store) endCall(op string, b *breaker, err error) error {
 	failed := errors.Is(err, context.DeadlineExceeded) || isUnreachable(err)
 	if !errors.Is(err, context.Canceled) { // a cancelled call says nothing about Redis
@@ -186,14 +186,14 @@ func (s *Store) endCall(op string, b *breaker, err error) error {
 	return fmt.Errorf("redis: %s: %w", op, err)
 }
 
-// breaker is a circuit breaker. A closed breaker lets every call through. An open breaker lets one call through at the
-// end of each period, as a probe, and refuses all others at once.
+// breaker is a circuit breaker. A closed breaker lets every call through. An open breaker lets one call through after
+// each period, as a probe, and refuses all others without waiting.
 type breaker struct {
 	period      time.Duration
-	maxFailures int // failures in a row that a closed breaker tolerates; a short call may fail by chance
+	maxFailures int // consecutive failures that a closed breaker tolerates; a short call may fail by chance
 
 	mu        sync.Mutex
-	failures  int       // number of failures in a row
+	failures  int       // consecutive failures
 	failure   error     // last failure
 	openUntil time.Time // zero means closed
 }
@@ -233,8 +233,8 @@ func (b *breaker) recordFailure(now time.Time, err error) {
 	}
 }
 
-// refusal returns the error of a call that the breaker refuses. The error has the text of the last failure, and wraps
-// only ErrDown or ErrTLS: the refused call itself did not time out.
+// refusal returns the error for a refused call. The error has the last failure's text, and wraps only ErrDown or
+// ErrTLS: the refused call itself did not time out.
 func (b *breaker) refusal() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -249,7 +249,7 @@ func (b *breaker) refusal() error {
 	return r
 }
 
-// refusedCall is the error of a call that an open breaker refuses.
+// refusedCall is the error for a call refused by an open breaker.
 type refusedCall struct {
 	kind error // ErrDown or ErrTLS
 	text string
@@ -259,6 +259,6 @@ func (r *refusedCall) Error() string { return r.text }
 
 func (r *refusedCall) Unwrap() error { return r.kind }
 
-// isUnreachable reports whether Redis does not answer. A refused call does not open a breaker, because the refusal
-// comes at once.
+// isUnreachable reports whether Redis does not answer. A refused call does not open a breaker, because no time was
+// spent waiting.
 func isUnreachable(err error) bool { return errors.Is(err, ErrDown) || errors.Is(err, ErrTLS) }

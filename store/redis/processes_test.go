@@ -16,10 +16,10 @@ import (
 	"precept/store/storetest"
 )
 
-// childURL is an environment variable with the URL of the store of a child process.
+// childURL is an environment variable with the store URL for a child process.
 const childURL = "PRECEPT_TEST_REDIS_URL"
 
-// closeAll returns the number of sessions that this process closed.
+// closeAll returns the number of sessions closed by this process.
 func closeAll(t *testing.T, s *redis.Store) (closed int) {
 	t.Helper()
 	for {
@@ -47,7 +47,7 @@ func closeAll(t *testing.T, s *redis.Store) (closed int) {
 	}
 }
 
-// TestProcessesChild is the main function of the child processes of other tests.
+// TestProcessesChild is the child process main function for other tests.
 func TestProcessesChild(t *testing.T) {
 	url := os.Getenv(childURL)
 	if url == "" {
@@ -117,7 +117,7 @@ func TestKilledProcessLeavesNoSessionPartiallyCounted(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the first settlement of the process", func() error {
+	eventually(t, "first settlement", func() error {
 		if got, err := s.Counters(t.Context(), testTenant); err != nil || len(got) == 0 {
 			return fmt.Errorf("no counters yet: %w", err)
 		}

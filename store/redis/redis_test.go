@@ -30,7 +30,7 @@ func TestStoreContractInACluster(t *testing.T) {
 	}
 }
 
-// opener returns a function that opens stores on one server, each with its own key prefix.
+// opener returns a function that opens stores on one server, each with a separate key prefix.
 func opener(url func(prefix string) string) func(t *testing.T) storetest.Store {
 	var n atomic.Int64
 	return func(t *testing.T) storetest.Store {
@@ -49,8 +49,7 @@ func open(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// openWithShards opens a store that gets the given number of shards if it is new. Shards are the parts into which a
-// store divides its sessions.
+// openWithShards opens a store that, if new, gets the given shard count. A store divides sessions into shards.
 func openWithShards(t *testing.T, url string, shards int) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: shards})
@@ -70,7 +69,7 @@ func TestStoreContractWithOneShard(t *testing.T) {
 	})
 }
 
-// A store of an earlier release keeps one shard for each tenant.
+// An earlier release's store keeps one shard for each tenant.
 func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	server := storetest.StartRedis(t)
 	shardsOf := func(prefix string, s *redis.Store) string {
@@ -82,32 +81,32 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	}
 	server.MustDo(t, "SADD", "old:{precept}:tenants", testTenant)
 	if n := shardsOf("old", open(t, server.URL()+"?prefix=old")); n != "1" {
-		t.Errorf("shards of a store of an earlier release: got %s, want 1", n)
+		t.Errorf("earlier release's store: %s shards, want 1", n)
 	}
 	if n := shardsOf("four", openWithShards(t, server.URL()+"?prefix=four", 4)); n != "4" {
-		t.Errorf("shards of a store that was created with 4: got %s, want 4", n)
+		t.Errorf("store created with 4 shards: %s shards, want 4", n)
 	}
 	s := open(t, server.URL()+"?prefix=new")
 	if n := shardsOf("new", s); n != "256" {
-		t.Errorf("shards of a new store: got %s, want 256", n)
+		t.Errorf("new store: %s shards, want 256", n)
 	}
 	if n := shardsOf("four", open(t, server.URL()+"?prefix=four")); n != "4" {
-		t.Errorf("shards of another replica: got %s, want 4", n)
+		t.Errorf("another replica: %s shards, want 4", n)
 	}
 	server.MustDo(t, "DEL", "four:{precept}:shards")
 	server.MustDo(t, "SADD", "four:{precept}:tenants", testTenant)
 	if c, err := open(t, server.URL()+"?prefix=four").Counters(t.Context(), testTenant); err != nil || len(c) != 0 {
-		t.Errorf("Counters of a store that lost its number of shards = %v, %v, want none", c, err)
+		t.Errorf("Counters without a stored shard count = %v, %v, want none", c, err)
 	}
 	if n := server.MustDo(t, "GET", "four:{precept}:shardscopy"); n != "4" {
-		t.Errorf("copy of the number of shards: got %v, want 4", n)
+		t.Errorf("copied shard count: got %v, want 4", n)
 	}
 	if n, _ := server.MustDo(t, "EXISTS", "four:{precept}:shards").(int64); n != 0 {
-		t.Error("a new replica wrote a number of shards for a store that lost the number")
+		t.Error("a new replica wrote a shard count after the count was lost")
 	}
 	server.MustDo(t, "FLUSHALL")
 	server.MustDo(t, "CLIENT", "KILL", "TYPE", "normal")
-	eventually(t, "restored number of shards", func() error {
+	eventually(t, "restored shard count", func() error {
 		err := s.Write(t.Context(), newBatch(1))
 		if n := fmt.Sprint(server.MustDo(t, "GET", "new:{precept}:shards")); n != "256" {
 			err = errors.Join(err, fmt.Errorf("got %s shards, want 256", n))
@@ -123,7 +122,7 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	s := openWithShards(t, server.URL(), 2)
 	storetest.RunGrowth(t, s, func(id session.ID, _ time.Time) {
 		other := id
-		other[0]++ // the id of a session that does not exist
+		other[0]++ // a missing session's id
 		err := errors.Join(s.PutAnswer(t.Context(), testTenant, id, "report", "text"), s.PutAnswer(t.Context(), testTenant, other, "report", "text"),
 			s.PutOptOutMarks(t.Context(), map[session.ID]session.OptOutMark{id: {Turns: 1, Items: 2}}))
 		if err != nil {
@@ -132,8 +131,8 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	}, func() map[string]int64 { return keySizes(t, server) })
 }
 
-// keySizes returns the memory usage of each key without an expiry, except that a log of settlements counts its
-// entries above 32.
+// keySizes returns each key's memory usage, except for keys with an expiry. A settlement log counts entries above 32
+// instead.
 func keySizes(t *testing.T, server *storetest.Redis) map[string]int64 {
 	t.Helper()
 	out := map[string]int64{}

@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// sampleKeys returns the keys of all streams of samples. A tenant has a stream in each shard.
+// sampleKeys returns the keys of all sample streams. A tenant has a stream in each shard.
 func (s *Store) sampleKeys(ctx context.Context, c client) (keys []string, err error) {
 	keyspaces, err := s.allKeyspaces(ctx, c)
 	for _, ks := range keyspaces {
@@ -24,8 +24,7 @@ func (s *Store) sampleKeys(ctx context.Context, c client) (keys []string, err er
 
 const streamCalls = 500
 
-// SampleStreams returns the position (entry id) of the newest sample in each stream of samples, by the key of the
-// stream.
+// SampleStreams returns the newest sample's position (entry id) in each sample stream, by stream key.
 func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	newest := map[string]string{}
 	err := s.do(ctx, "streams of samples", func(c client) error {
@@ -51,9 +50,8 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return newest, err
 }
 
-// SamplesAfter returns the next samples of a stream after the position after ("" means from the start), up to and
-// including until ("" means to the end). last is the position of the last returned sample, or after if no sample
-// follows.
+// SamplesAfter returns a stream's next samples after the position after ("" means from the start), up to and including
+// until ("" means to the end). last is the last returned sample's position, or after if no sample follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	last = after
 	if !strings.HasPrefix(stream, s.prefix+":{") {
@@ -121,8 +119,8 @@ func (s *Store) groupPositions(ctx context.Context, group string) (map[string]st
 	return positions, err
 }
 
-// readGroupPositions returns the position of a consumer group in each of the streams with the group, and the number of
-// streams that exist.
+// readGroupPositions returns a consumer group's position in each stream with the group, and counts the existing
+// streams.
 func readGroupPositions(ctx context.Context, c client, keys []string, group string) (positions map[string]string, streams int, err error) {
 	positions = map[string]string{}
 	for chunk := range slices.Chunk(keys, streamCalls) {
@@ -146,8 +144,8 @@ func readGroupPositions(ctx context.Context, c client, keys []string, group stri
 	return positions, streams, nil
 }
 
-// AckSamples sets the position of a consumer group in each stream, and creates missing groups. The group has no pending
-// entries: its reader stores data before it acknowledges samples.
+// AckSamples sets a consumer group's position in each stream, and creates missing groups. The group has no pending
+// entries: the reader stores data before it acknowledges samples.
 func (s *Store) AckSamples(ctx context.Context, group string, positions map[string]string) error {
 	return s.do(ctx, "acknowledge samples", func(c client) error { return s.ackSamples(ctx, c, group, positions) })
 }
@@ -177,7 +175,7 @@ func runPipelinedKeys[C goredis.Cmder](ctx context.Context, c client, keys []str
 		cmds[i] = command(pipe, key)
 	}
 	if len(keys) > 0 {
-		_, _ = pipe.Exec(ctx) // each command has its own error
+		_, _ = pipe.Exec(ctx) // each command has a separate error
 	}
 	for i, cmd := range cmds {
 		switch err := cmd.Err(); {

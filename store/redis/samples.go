@@ -12,15 +12,15 @@ import (
 	"precept/internal/session"
 )
 
-// sequenceSize is the length of the sequence number before the document of a stored exchange, in decimal digits.
+// sequenceSize is the length of the sequence number before a stored exchange's document, in decimal digits.
 const sequenceSize = 16
 
-// Exchanges returns the exchanges of a session, by turn, then in the order of writes.
+// Exchanges returns a session's exchanges, by turn, then in write order.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) (list []sample.Exchange, err error) {
 	values, err := doValue(ctx, s, "exchanges", func(c client) ([]string, error) {
 		return c.HVals(ctx, s.key(sessionLocation(tenant, id), "x:"+id.String())).Result()
 	})
-	slices.Sort(values) // the values begin with their sequence numbers
+	slices.Sort(values) // the values begin with sequence numbers
 	for _, v := range values {
 		e, err := decodeExchange(v)
 		if err != nil {
@@ -39,7 +39,7 @@ func decodeExchange(v string) (sample.Exchange, error) {
 	return unpackExchange(v[sequenceSize:])
 }
 
-// SampleSession returns the session of a sample.
+// SampleSession returns a sample's session.
 func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id session.ID, ok bool, err error) {
 	k := digest(sampleID)
 	err = s.do(ctx, "sample", func(c client) error {
@@ -48,7 +48,7 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id 
 			return err
 		}
 		id = idFromBytes(v)
-		ok, err = c.HExists(ctx, s.key(sessionLocation(tenant, id), "m:"+id.String()), sampleID).Result() // an index entry stays if a later build of the samples lacks the sample
+		ok, err = c.HExists(ctx, s.key(sessionLocation(tenant, id), "m:"+id.String()), sampleID).Result() // an index entry stays if the samples are built again without the sample
 		return err
 	})
 	return id, ok && err == nil, err

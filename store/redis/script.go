@@ -14,7 +14,7 @@ import (
 //go:embed lua/*.lua
 var scriptFiles embed.FS
 
-// loadScripts returns the scripts of lua/*.lua by name, each after the text of common.lua.
+// loadScripts returns the lua/*.lua scripts by name, each after the common.lua text.
 func loadScripts() (map[string]*goredis.Script, error) {
 	head, err := scriptFiles.ReadFile("lua/common.lua")
 	if err != nil {
@@ -32,11 +32,11 @@ func loadScripts() (map[string]*goredis.Script, error) {
 	return scripts, err
 }
 
-// keys returns the keys of a script: a key that selects the slot, and a key that never exists. While the slot moves to
+// keys returns a script's keys: a key that selects the slot, and a key that never exists. While the slot moves to
 // another node, a node refuses scripts with a missing key, and thus every script on a part of the data.
 func (k keyspace) keys() []string { return []string{k.base + "t", k.base + "none"} }
 
-// script runs a script at a location. It sends the digest of the script, and the text if the server does not know the
+// script runs a script at a location. It sends the script's digest, and the text if the server does not know the
 // digest.
 func (s *Store) script(ctx context.Context, c client, name string, loc location, args ...any) *goredis.Cmd {
 	ks := s.keyspace(loc)
@@ -47,7 +47,7 @@ func (s *Store) runScript(ctx context.Context, c client, name string, ks keyspac
 	return s.scripts[name].Run(ctx, c, ks.keys(), append([]any{ks.tenantArg}, args...)...)
 }
 
-// deleteFields deletes fields of a hash, or the whole hash if no field is given. It uses a script, because a migration
+// deleteFields deletes fields in a hash, or the whole hash if no field is given. It uses a script, because a migration
 // can detect and stop only scripts.
 func (s *Store) deleteFields(ctx context.Context, c client, ks keyspace, key string, fields ...string) error {
 	return s.runScript(ctx, c, "discard", ks, append([]any{key}, toArgs(fields)...)...).Err()
@@ -62,7 +62,7 @@ func toArgs(texts []string) []any {
 }
 
 const (
-	maxCallItems     = 200     // items of one script call, which blocks the server for some milliseconds
+	maxCallItems     = 200     // items per script call, which blocks the server for some milliseconds
 	maxCallBytes     = 1 << 20 // size of these items, unless a single item is larger
 	maxPipelineCalls = 32      // calls in one pipeline
 	maxPipelineBytes = 4 << 20 // size of these calls, unless a single call is larger
@@ -71,7 +71,7 @@ const (
 // plan is a list of items for one script, at any locations. splitCalls groups them into calls for each keyspace.
 type plan struct {
 	script     string
-	shardCount int // 0 means the number of the store
+	shardCount int // 0 means the store's shard count
 	items      []planItem
 	calls      []*call
 }
@@ -93,7 +93,7 @@ func newPlan(script string) *plan { return &plan{script: script} }
 
 func (p *plan) add(loc location, args ...any) { p.items = append(p.items, planItem{loc, args}) }
 
-// splitCalls groups the items into calls. Each item is added to the last call of its keyspace, or to a new call if the
+// splitCalls groups the items into calls. Each item is added to the last call for the keyspace, or to a new call if the
 // last is full.
 func (p *plan) splitCalls(s *Store) {
 	p.calls = nil
@@ -119,8 +119,7 @@ func (p *plan) splitCalls(s *Store) {
 	}
 }
 
-// results yields the integers of the script, each with the index of its item, or -1 for integers beyond the items of a
-// call.
+// results yields the script's integers, each with the item's index, or -1 for integers beyond a call's items.
 func (p *plan) results() iter.Seq2[int, int64] {
 	return func(yield func(int, int64) bool) {
 		for _, k := range p.calls {
@@ -138,8 +137,8 @@ func (p *plan) results() iter.Seq2[int, int64] {
 	}
 }
 
-// runPlan runs the calls of a plan in order, in pipelines. It repeats a call with the text of the script if the server
-// does not know the digest; Script.Run cannot do this in a pipeline.
+// runPlan runs a plan's calls in order, in pipelines. It repeats a call with the script text if the server does not
+// know the digest; Script.Run cannot do this in a pipeline.
 func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 	script := s.scripts[p.script]
 	p.splitCalls(s)
@@ -153,7 +152,7 @@ func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 		for _, k := range calls[:n] {
 			k.reply = script.EvalSha(ctx, pipe, k.keyspace.keys(), k.args...)
 		}
-		_, _ = pipe.Exec(ctx) // the errors of the commands are read below
+		_, _ = pipe.Exec(ctx) // command errors are read below
 		for _, k := range calls[:n] {
 			if goredis.HasErrorPrefix(k.reply.Err(), "NOSCRIPT") {
 				k.reply = script.Eval(ctx, c, k.keyspace.keys(), k.args...)

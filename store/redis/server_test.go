@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// newMaxima returns n maxima. RaiseMaxima sends at most 200 maxima in one call of its script.
+// newMaxima returns n maxima. RaiseMaxima sends at most 200 maxima per script call.
 func newMaxima(n int) (list []trial.Delta) {
 	for i := range n {
 		list = append(list, trial.Delta{Key: trial.Key{Scope: fmt.Sprint("arm", i), Field: "max"}, Value: int64(i + 1)})
@@ -24,7 +24,7 @@ func newMaxima(n int) (list []trial.Delta) {
 	return list
 }
 
-// The server of this test replies only after it has received all calls of the script.
+// The server in this test replies only after it has received all script calls.
 func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 	const runs = 3
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,7 +39,7 @@ func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		in, waiting := bufio.NewReader(c), -1 // -1: the first call of a script reads the number of shards
+		in, waiting := bufio.NewReader(c), -1 // -1: the first script call reads the shard count
 		for {
 			name, _, err := readCommand(in)
 			if err != nil {
@@ -71,7 +71,7 @@ func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
-	if _, err := s.Tenants(t.Context()); err != nil { // reads the number of shards
+	if _, err := s.Tenants(t.Context()); err != nil { // reads the shard count
 		t.Fatal(err)
 	}
 	countCalls := func() (digests, sources int) {
@@ -129,11 +129,11 @@ func TestWriteOfValueAboveServerLimitFails(t *testing.T) {
 	large := newBatch(1)
 	large.Rows[0].Data = make([]byte, 2<<20)
 	if err := s.Write(t.Context(), large); err == nil {
-		t.Error("Write of a value above the limit of the server: err = nil, want an error")
+		t.Error("Write(value above the server limit) error = nil, want an error")
 	}
 	eventually(t, "the next write", func() error { return s.Write(t.Context(), newBatch(2)) })
 	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(2)); !ok || err != nil {
-		t.Errorf("Session of the next write: found = %v, err = %v, want true, nil", ok, err)
+		t.Errorf("Session after the next write: found = %v, err = %v, want true, nil", ok, err)
 	}
 	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); ok || err != nil {
 		t.Errorf("Session with the large value: found = %v, err = %v, want false, nil", ok, err)
@@ -146,14 +146,14 @@ func TestRowTooLargeForAnyServerIsNotSent(t *testing.T) {
 	row := newBatch(1)
 	row.Rows[0].Data = make([]byte, 64<<20+1)
 	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), sessionID(1).String()) {
-		t.Errorf("Write of a row that is too large: err = %v, want session.ErrInvalid that names the session", err)
+		t.Errorf("Write(oversized row) error = %v, want session.ErrInvalid with the session id", err)
 	}
 	if keys := listKeys(t, server, "*"); len(keys) > 0 {
 		t.Errorf("stored keys: got %q, want none", keys)
 	}
 }
 
-// A server that evicts keys may lose the row of an open session.
+// A server that evicts keys may lose an open session's row.
 func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -162,7 +162,7 @@ func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for n := range 3 { // delete the rows of the oldest sessions
+	for n := range 3 { // delete the oldest sessions' rows
 		for _, key := range listKeys(t, server, "*:s:"+sessionID(n).String()) {
 			server.MustDo(t, "DEL", key)
 		}
@@ -189,7 +189,7 @@ func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 		t.Errorf("ListSessions = %d sessions, %v, want 3", len(list.List), err)
 	}
 	if ok, err := s.Forget(t.Context(), testTenant, sessionID(0)); !ok || err != nil {
-		t.Errorf("Forget of an evicted session = %v, %v, want true, nil", ok, err)
+		t.Errorf("Forget(evicted session) = %v, %v, want true, nil", ok, err)
 	}
 	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestEvictedSessionDoesNotBlockOthers(t *testing.T) {
 	checkDue(session.Row{}, 100, 1, 3, 4, 5)
 	accepted, err := s.Settle(t.Context(), []session.Settlement{{Tenant: testTenant, ID: sessionID(1)}, {Tenant: testTenant, ID: sessionID(2)}})
 	if err != nil || !accepted[0] || !accepted[1] {
-		t.Errorf("Settle of two sessions = %v, %v, want [true true], nil", accepted, err)
+		t.Errorf("Settle(two sessions) = %v, %v, want [true true], nil", accepted, err)
 	}
 	checkDue(session.Row{}, 100, 3, 4, 5)
 }
@@ -227,7 +227,7 @@ func TestCanceledCallDoesNotOpenTheBreaker(t *testing.T) {
 	}
 }
 
-// A probe is the one call per second that an open breaker permits. The result of a canceled probe is unknown.
+// A probe is the one call per second permitted by an open breaker. A canceled probe's result is unknown.
 func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	server := storetest.StartRedis(t)
 	now := time.Now()
@@ -246,6 +246,6 @@ func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 		t.Errorf("canceled probe: err = %v, want context.Canceled", err)
 	}
 	if err := s.Write(t.Context(), newBatch(1)); !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
-		t.Errorf("Write after a canceled probe: err = %v, want redis.ErrDown with the interval of the probes", err)
+		t.Errorf("Write after a canceled probe: err = %v, want redis.ErrDown with the probe interval", err)
 	}
 }

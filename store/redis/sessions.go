@@ -12,8 +12,8 @@ import (
 	"precept/internal/session"
 )
 
-// decodeRow decodes a row from the fields h (head), d (data) and i (begun offline) of a session; ok is false if the
-// session has no row.
+// decodeRow decodes a row from a session's fields h (head), d (data) and i (begun offline); ok is false if the session
+// has no row.
 func decodeRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
 	if len(v) < 3 {
 		return r, false
@@ -33,7 +33,7 @@ func (s *Store) sessionKey(tenant string, id session.ID) string {
 	return s.key(sessionLocation(tenant, id), "s:"+id.String())
 }
 
-// Session returns the row of a session.
+// Session returns a session's row.
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (r session.Row, ok bool, err error) {
 	err = s.lookUp(ctx, "session", func(c client) error {
 		v, err := c.HMGet(ctx, s.sessionKey(tenant, id), "h", "d", "i").Result()
@@ -43,7 +43,7 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (r se
 	return r, ok && err == nil, err
 }
 
-// FindEcho returns the sessions in which each echo key occurred, newest first, at most session.MaxEchoSessions. Keys
+// FindEcho returns the sessions with each echo key, newest first, at most session.MaxEchoSessions. Keys
 // without a session are left out.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	found := map[session.EchoKey][]session.ID{}
@@ -110,8 +110,8 @@ type sessionRef struct {
 	started int64 // start in Unix microseconds; 0 means unknown
 }
 
-// DueSessions returns at most limit open sessions that started before a time, oldest first (ties by id, then tenant),
-// after the last row of the previous call (or the zero Row).
+// DueSessions returns at most limit open sessions started before a time, oldest first (ties by id, then tenant), after
+// the previous call's last row (or the zero Row).
 func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
 	last := sessionRef{after.Tenant, after.ID, micros(after.Started)}
 	// Closed and lost sessions are left out, so several pages may be needed.
@@ -131,19 +131,19 @@ func compareRefs(a, b sessionRef) int {
 	return cmp.Or(cmp.Compare(a.started, b.started), bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.tenant, b.tenant))
 }
 
-// dueHeadSize is the size of start and id in a member of the list of due sessions.
+// dueHeadSize is the size of start and id in a due list member.
 const dueHeadSize = 24
 
 // dueAfter returns at most limit due sessions that follow last and started before a time, and reports whether more may
 // follow.
 func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
 	by := &goredis.ZRangeBy{Max: "(" + encodeOrdered(micros(startedBefore))}
-	var end *sessionRef // position up to which all lists were read; nil means to their ends
+	var end *sessionRef // position up to which all lists were read; nil means to the ends
 	due := func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
 		// In the old layout the members have no tenant. The range includes last, because another tenant may have a
 		// session with the same start and id.
 		by.Min, by.Count = "["+encodeOrdered(last.started)+string(last.id[:]), int64(limit)+1
-		if n := s.shards.Load(); n > 1 { // the lists of the shards are about equally long
+		if n := s.shards.Load(); n > 1 { // the shards' lists are about equally long
 			by.Min = "(" + by.Min[1:] + last.tenant
 			by.Count = min(by.Count, 2*int64(limit)/n+16)
 		}
@@ -166,15 +166,15 @@ func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore tim
 		return nil
 	})
 	slices.SortFunc(list, compareRefs)
-	if end != nil { // the rest of an unfinished list may precede sessions of other lists
+	if end != nil { // the rest of an unfinished list may precede sessions in other lists
 		list = slices.DeleteFunc(list, func(ref sessionRef) bool { return compareRefs(ref, *end) > 0 })
 	}
 	more = len(list) > 0 && (end != nil || len(list) > limit)
 	return list[:min(len(list), limit)], more, err
 }
 
-// readRows returns the rows of sessions, in order. A session with exchanges but no row yet gets an empty row; others
-// without a row are left out.
+// readRows returns session rows, in order. A session with exchanges but no row yet gets an empty row; others without a
+// row are left out.
 func (s *Store) readRows(ctx context.Context, c client, list []sessionRef) (rows []session.Row, err error) {
 	for chunk := range slices.Chunk(list, 100) {
 		values, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, ref sessionRef) *goredis.SliceCmd {

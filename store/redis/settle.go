@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// SettledState returns the last settlement of a session; the zero value means none.
+// SettledState returns a session's last settlement; the zero value means none.
 func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) (a session.SettledState, err error) {
 	text, ok, err := s.readField(ctx, "applied", sessionLocation(tenant, id), "s:"+id.String(), "a")
 	if !ok {
@@ -24,7 +24,7 @@ func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) 
 	return decodeSettledState(string(text))
 }
 
-// packSettledState encodes a settlement without its version: rewarded (1 byte), tier (8), reward (8) and the frozen
+// packSettledState encodes a settlement without the version: rewarded (1 byte), tier (8), reward (8) and the frozen
 // assignment. settle.lua prepends the version and a blank.
 func packSettledState(a session.SettledState) string {
 	b := []byte(boolDigit(a.Rewarded))
@@ -44,12 +44,12 @@ func decodeSettledState(text string) (a session.SettledState, err error) {
 	return a, nil
 }
 
-// Settle applies each step whose session still has version From: the deltas are added to the counters, and To becomes
-// the session's SettledState, with version From+1. A step from version 0 also closes the session. For steps that it did
-// not apply, the caller reads SettledState and computes them again.
+// Settle applies each step if the session still has version From. The deltas are added to the counters, and To becomes
+// the session's SettledState, with version From+1. A step from version 0 also closes the session. For unapplied steps,
+// the caller reads SettledState and computes them again.
 //
-// An applied step removes its session from UnsettledSessions, unless there are feedback or exchanges that the step does
-// not include. After an error some steps may have been applied; the versions make a repetition safe.
+// An applied step removes the session from UnsettledSessions, unless there are feedback or exchanges that the step does
+// not include. After an error some steps may have been applied; with the versions, repeating the call is safe.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	p := newPlan("settle")
@@ -90,7 +90,7 @@ func stepArgs(st *session.Settlement) []any {
 	return args
 }
 
-// rowName returns the name of a counter row: the day, a blank and the scope.
+// rowName returns a counter row's name: the day, a blank and the scope.
 func rowName(scope string, day int32) string { return strconv.Itoa(int(day)) + " " + scope }
 
 func parseRowName(name string) (trial.Key, error) {

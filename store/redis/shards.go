@@ -12,11 +12,11 @@ import (
 	"precept/internal/session"
 )
 
-// maxShards is the maximum number of shards of a store, and the default.
+// maxShards is the maximum shard count in a store, and the default.
 const maxShards = 256
 
-// shardTags returns the hash tags of 256 shards. Each of 256 equal ranges of a Cluster's slots has one shard, so
-// that nodes with equal numbers of slots have equal numbers of shards. A tag is the shard in two hex digits, and two
+// shardTags returns hash tags for 256 shards. A Cluster's slots are divided into 256 equal ranges with one shard each,
+// so that nodes with equal slot counts have equal shard counts. A tag is the shard in two hex digits, and two
 // characters that move the tag into the range.
 func shardTags() (tags [maxShards]string) {
 	const alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -46,8 +46,8 @@ func crc16(text string) (crc uint16) {
 	return crc
 }
 
-// location identifies a keyspace for every number of shards: the shard is hash modulo this number. The zero location
-// has the keys that belong to no tenant.
+// location identifies a keyspace for every shard count: the shard is hash modulo this count. The zero location has the
+// keys that belong to no tenant.
 type location struct {
 	kind   locationKind
 	tenant string
@@ -58,8 +58,8 @@ type locationKind uint8
 
 const (
 	commonKeys locationKind = iota // <prefix>:{precept}:
-	tenantKeys                     // keys of one tenant in one shard
-	shardKeys                      // keys of a shard that belong to no tenant
+	tenantKeys                     // one tenant's keys in one shard
+	shardKeys                      // a shard's keys that belong to no tenant
 )
 
 func sessionLocation(tenant string, id session.ID) location {
@@ -69,7 +69,7 @@ func sessionLocation(tenant string, id session.ID) location {
 
 func indexLocation(tenant, key string) location { return location{tenantKeys, tenant, key[7]} }
 
-// tenantLocation returns the location of values that a tenant has once: maxima, priors, notes and parked feedback.
+// tenantLocation returns the location for values that a tenant has once: maxima, priors, notes and parked feedback.
 func tenantLocation(tenant string) location {
 	sum := sha256.Sum256([]byte(tenant))
 	return location{tenantKeys, tenant, sum[0]}
@@ -77,14 +77,14 @@ func tenantLocation(tenant string) location {
 
 type keyspace struct {
 	tenant string
-	base   string // prefix of the keys of the tenant in the shard
-	// listPrefix is the prefix of the totals and of the lists of sessions that are due, unsettled or set aside, which
-	// the tenants of a shard share, except in the old layout (one shard for each tenant).
+	base   string // key prefix for the tenant in the shard
+	// listPrefix is the key prefix for the totals and for the lists of sessions that are due, unsettled or set aside.
+	// The tenants in a shard share these keys, except in the old layout (one shard for each tenant).
 	listPrefix string
-	tenantArg  string // first argument of a script: "+" and the tenant; "" in the old layout
+	tenantArg  string // a script's first argument: "+" and the tenant; "" in the old layout
 }
 
-// keyspace returns the keyspace of a location. Call it inside do or lookUp, which read the number of shards.
+// keyspace returns a location's keyspace. Call it inside do or lookUp, which read the shard count.
 func (s *Store) keyspace(loc location) keyspace { return s.keyspaceOf(int(s.shards.Load()), loc) }
 
 func (s *Store) keyspaceOf(shardCount int, loc location) keyspace {
@@ -129,8 +129,8 @@ func (s *Store) keyspacesOf(tenant string) []keyspace {
 	return keyspaces
 }
 
-// shardKeyspaces returns the keyspaces that together have all lists. There is one for each shard, with only the prefix
-// of the lists, or in the old layout one for each tenant.
+// shardKeyspaces returns the keyspaces that together have all lists. There is one for each shard, with only the list
+// prefix, or in the old layout one for each tenant.
 func (s *Store) shardKeyspaces(ctx context.Context, c client) ([]keyspace, error) {
 	if n := int(s.shards.Load()); n > 1 {
 		keyspaces := make([]keyspace, n)
@@ -142,7 +142,7 @@ func (s *Store) shardKeyspaces(ctx context.Context, c client) ([]keyspace, error
 	return s.keyspacesPerTenant(ctx, c, s.keyspacesOf)
 }
 
-// parkedKeyspaces returns the keyspaces of the tenants with parked feedback, or in the old layout of all tenants.
+// parkedKeyspaces returns the keyspaces of tenants with parked feedback, or in the old layout of all tenants.
 func (s *Store) parkedKeyspaces(ctx context.Context, c client) ([]keyspace, error) {
 	return s.keyspacesInList(ctx, c, "parked")
 }
@@ -160,8 +160,7 @@ func (s *Store) allKeyspaces(ctx context.Context, c client) ([]keyspace, error) 
 	return s.keyspacesInList(ctx, c, "tenants")
 }
 
-// usedKeyspaces returns the keyspaces in which each tenant has sessions, or in the old layout the keyspace of each
-// tenant.
+// usedKeyspaces returns the keyspaces in which each tenant has sessions, or in the old layout each tenant's keyspace.
 func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([][]keyspace, error) {
 	keyspaces := make([][]keyspace, len(names))
 	if s.shards.Load() == 1 {
@@ -187,8 +186,8 @@ func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([]
 	return keyspaces, err
 }
 
-// keyspacesInList returns the keyspaces of the tenants in a list of all shards, such as 'parked', or in the old layout
-// of all tenants.
+// keyspacesInList returns the keyspaces for the tenants in a list of all shards, such as 'parked', or in the old layout
+// for all tenants.
 func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]keyspace, error) {
 	if s.shards.Load() == 1 {
 		return s.keyspacesPerTenant(ctx, c, s.keyspacesOf)
@@ -211,8 +210,8 @@ func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]k
 	return keyspaces, err
 }
 
-// tenantOf returns the tenant of a member of a list. In a shard the tenant is the end of the member (rest), in the old
-// layout the list belongs to a tenant.
+// tenantOf returns the tenant for a list member. In a shard the tenant is the member's end (rest), in the old layout
+// the list belongs to a tenant.
 func (k keyspace) tenantOf(rest string) string {
 	if k.base == "" {
 		return rest
@@ -220,8 +219,8 @@ func (k keyspace) tenantOf(rest string) string {
 	return k.tenant
 }
 
-// readLayout reads the number of shards, or stores one if Redis has none: Options.Shards in a new store, or the number
-// that this Store has read before. A store of an earlier release keeps one shard for each tenant until Migrate.
+// readLayout reads the shard count, or stores one if Redis has none: Options.Shards in a new store, or the count that
+// this Store has read before. An earlier release's store keeps one shard for each tenant until Migrate.
 func (s *Store) readLayout(ctx context.Context, c client) error {
 	n, err := s.script(ctx, c, "layout", location{}, s.shards.Load(), s.options.Shards).Int()
 	if err != nil {

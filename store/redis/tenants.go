@@ -11,8 +11,7 @@ import (
 // maxRememberedTenants limits tenantSet. With by-credential tenancy, every client key is a tenant.
 const maxRememberedTenants = 4096
 
-// tenantSet is a set of tenants in Redis' list of tenants. A new connection clears the set: the server may have lost
-// data.
+// tenantSet is a set of tenants in Redis' tenant list. A new connection clears the set: the server may have lost data.
 type tenantSet struct {
 	mu    sync.Mutex
 	names map[string]bool
@@ -46,8 +45,8 @@ func (t *tenantSet) add(names []string) {
 	}
 }
 
-// register adds tenants to the list of tenants, before data is stored for them. A crash may leave a listed tenant
-// without data, but never data of an unlisted tenant.
+// register adds tenants to the tenant list, before data is stored for them. A crash may leave a listed tenant without
+// data, but never an unlisted tenant with data.
 func (s *Store) register(ctx context.Context, c client, names ...string) error {
 	if s.layoutUncertain.Load() {
 		if err := s.readLayout(ctx, c); err != nil {
@@ -82,7 +81,7 @@ func (s *Store) readTenants(ctx context.Context, c client) ([]string, error) {
 	return names, err
 }
 
-// doEachKeyspace runs a command for each keyspace of list, with few round trips, and calls handle with each result.
+// doEachKeyspace runs a command for each keyspace from list, with few round trips, and calls handle with each result.
 func doEachKeyspace[C goredis.Cmder](ctx context.Context, s *Store, op string, list func(ctx context.Context, c client) ([]keyspace, error), command func(p goredis.Pipeliner, ks keyspace) C, handle func(ks keyspace, cmd C) error) error {
 	return s.do(ctx, op, func(c client) error {
 		all, err := list(ctx, c)
@@ -106,8 +105,8 @@ func doEachKeyspace[C goredis.Cmder](ctx context.Context, s *Store, op string, l
 
 const reopenedField = "reopened"
 
-// reopenAll calls reopen for all tenants of a store in the old layout. Releases with shards close no session without a
-// settlement.
+// reopenAll calls reopen for all tenants in a store with the old layout. Releases with shards close no session without
+// a settlement.
 func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
 	err = s.do(ctx, "readmit", func(c client) error {
 		if s.shards.Load() > 1 {
@@ -125,13 +124,13 @@ func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// reopen makes sessions of a tenant due again that an earlier release closed without a settlement. reopen is
+// reopen makes a tenant's sessions due again if an earlier release closed them without a settlement. reopen is
 // idempotent.
 func (s *Store) reopen(ctx context.Context, c client, ks keyspace) (n int, err error) {
 	base := ks.base
 	pipe := c.Pipeline()
 	isReopened := pipe.HExists(ctx, base+"t", reopenedField)
-	pipe.Del(ctx, base+"exchanges") // a list of earlier releases
+	pipe.Del(ctx, base+"exchanges") // a list from earlier releases
 	if err := readPipeline(ctx, pipe); err != nil || isReopened.Val() {
 		return 0, err
 	}

@@ -19,17 +19,17 @@ import (
 type tlsParams struct {
 	enabled    bool
 	skipVerify bool
-	serverName string // expected in the server's certificate; "" means the host of the address
-	caFile     string // trusted authorities, instead of those of the system
+	serverName string // expected in the server's certificate; "" means the host in the address
+	caFile     string // trusted authorities, instead of the system's
 	certFile   string // client certificate
-	keyFile    string // private key of the client certificate
+	keyFile    string // client certificate's private key
 
 	// clientCertRequested becomes true when a server asks for a client certificate; nil if precept has one.
 	clientCertRequested *atomic.Bool
 }
 
-// config returns the TLS configuration; nil means no TLS. Without serverName, the certificate of each server must be
-// valid for the host in its address.
+// config returns the TLS configuration; nil means no TLS. Without serverName, each server's certificate must be valid
+// for the host in the server's address.
 func (p *tlsParams) config() (*tls.Config, error) {
 	if !p.enabled {
 		return nil, nil //nolint:nilnil // nil means no TLS for the client
@@ -64,7 +64,7 @@ func (p *tlsParams) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// classifyTLSError returns err with a remedy if it is an error of a TLS handshake, else nil.
+// classifyTLSError returns err with a remedy if it is a TLS handshake error, else nil.
 func classifyTLSError(err error) error {
 	var (
 		authority x509.UnknownAuthorityError
@@ -86,7 +86,7 @@ func classifyTLSError(err error) error {
 			invalid.Cert.NotBefore.UTC().Format(time.DateTime), invalid.Cert.NotAfter.UTC().Format(time.DateTime))
 	case errors.As(err, &record):
 		remedy = "the port of Redis does not use TLS; write redis:// instead of rediss:// in store.url and remove the TLS parameters, or name the port of tls-port"
-	case errors.As(err, &remote) && remote.Op == "remote error": // an alert of the server
+	case errors.As(err, &remote) && remote.Op == "remote error": // an alert from the server
 		remedy = clientRemedy
 	case errors.As(err, &invalid), errors.As(err, &other):
 		remedy = "replace the certificate of Redis"

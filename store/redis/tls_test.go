@@ -36,7 +36,7 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 			t.Errorf("client that trusts %s: err = %v, want an error with %q", trusted, err, tc.want)
 		}
 	}
-	checkUnavailable(t, "Ping without TLS of a server with TLS", openWithLongTimeout(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
+	checkUnavailable(t, "Ping without TLS, server with TLS", openWithLongTimeout(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
 }
 
 func TestServerAcceptsOnlyValidClientCertificate(t *testing.T) {
@@ -53,7 +53,7 @@ func TestExpiredCertificateErrorNamesTheRemedy(t *testing.T) {
 	s := openWithLongTimeout(t, "rediss://"+addr+"?ca_file="+secrets.CA)
 	err := waitForError(t, "expired", redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 	if !strings.Contains(err.Error(), "renew the certificate of Redis") {
-		t.Errorf("Ping of a server with an expired certificate: err = %v, want an error with \"renew the certificate of Redis\"", err)
+		t.Errorf("Ping with an expired server certificate: err = %v, want an error with \"renew the certificate of Redis\"", err)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestSentinelAcceptsOnlyValidClientCertificate(t *testing.T) {
 
 	files := "&ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
 	wrong := openWithLongTimeout(t, strings.Replace(url, storetest.SentinelPassword, "wrong", 1)+"&tls=true"+files)
-	_ = waitForError(t, "password of the Sentinel", redis.ErrAuth, func() error { return wrong.Ping(t.Context()) })
+	_ = waitForError(t, "Sentinel password", redis.ErrAuth, func() error { return wrong.Ping(t.Context()) })
 }
 
 func TestClusterAcceptsOnlyValidClientCertificate(t *testing.T) {
@@ -88,8 +88,8 @@ func TestClusterAcceptsOnlyValidClientCertificate(t *testing.T) {
 	checkStored(t, s, 1)
 }
 
-// openWithClientCertificate also checks that the servers refuse a store without a certificate or with a certificate
-// of another CA.
+// openWithClientCertificate also checks that the servers refuse a store without a certificate or with another CA's
+// certificate.
 func openWithClientCertificate(t *testing.T, secrets *storetest.TLSFiles, url string) *redis.Store {
 	t.Helper()
 	s := open(t, url+"&cert_file="+secrets.Cert+"&key_file="+secrets.Key)
@@ -98,7 +98,7 @@ func openWithClientCertificate(t *testing.T, secrets *storetest.TLSFiles, url st
 	}
 	checkStored(t, s, 1)
 	other := storetest.NewTLSFiles(t)
-	for certificate, url := range map[string]string{"no certificate": url, "certificate of another CA": url + "&cert_file=" + other.Cert + "&key_file=" + other.Key} {
+	for certificate, url := range map[string]string{"no certificate": url, "another CA's certificate": url + "&cert_file=" + other.Cert + "&key_file=" + other.Key} {
 		refused := openWithLongTimeout(t, url)
 		err := waitForError(t, certificate, redis.ErrTLS, func() error { return refused.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), "cert_file and key_file in store.url") {
@@ -156,5 +156,5 @@ func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 	other := openWithLongTimeout(t, strings.Replace(g.URL(), "master="+g.Name, "master=other", 1))
 	checkUnavailable(t, "Write to an unknown group", other.Write(t.Context(), newBatch(3)), redis.ErrDown)
 	_, _, err = other.Session(t.Context(), "default", sessionID(1))
-	checkUnavailable(t, "Session of an unknown group", err, redis.ErrDown)
+	checkUnavailable(t, "Session in an unknown group", err, redis.ErrDown)
 }

@@ -17,20 +17,20 @@ import (
 
 type address struct {
 	goredis.UniversalOptions
-	prefix    string // prefix of all keys
+	prefix    string // prefix for all keys
 	tlsParams tlsParams
 }
 
 // parseURL parses an address in one of these forms:
 //
 //	redis://[user:password@]host[:port][/db]                        one server; rediss:// with TLS
-//	redis://[user:password@]host:port,host:port,...?cluster=true    a Cluster, by any of its nodes
+//	redis://[user:password@]host:port,host:port,...?cluster=true    a Cluster, by any node
 //	redis-sentinel://[user:password@]host:port,...[/db]?master=NAME
 //	          a Sentinel group; user and password are the servers'
 //
 // Further parameters: prefix=NAME (of the keys; default precept), tls=true, skip_verify=true (accept every
 // certificate), ca_file, cert_file, key_file and server_name (see tlsParams), sentinel_user, sentinel_password, and
-// addr=HOST:PORT, which may be repeated instead of a list.
+// addr=HOST:PORT(repeatable, instead of a list).
 //
 // net/url refuses lists of hosts since Go 1.26, so parseURL parses the hosts itself. Errors never quote the address,
 // which may contain a password.
@@ -64,7 +64,7 @@ func parseURL(text string) (a address, err error) {
 	return a, a.parseHosts(list)
 }
 
-// DataName returns the part of an address that names the stored data: the servers, the database and the prefix. A new
+// DataName returns the address parts that name the stored data: the servers, the database and the prefix. A new
 // password or certificate does not change it.
 func DataName(text string) (string, error) {
 	a, err := parseURL(text)

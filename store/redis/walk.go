@@ -16,22 +16,22 @@ import (
 	"precept/internal/session"
 )
 
-// The limits of one page keep the memory of a long export with a slow reader small.
+// The limits for one page keep the memory small in a long export with a slow reader.
 const (
-	pageRefs = 128 // references read by one call, divided among the keyspaces
-	pageDocs = 16  // documents read by one call
+	pageRefs = 128 // references read per call, divided among the keyspaces
+	pageDocs = 16  // documents read per call
 
-	maxWalkTenants   = 256 // tenants whose keyspaces are read in a round trip
+	maxWalkTenants   = 256 // tenants in a round trip that reads keyspaces
 	maxWalkKeyspaces = 512 // keyspaces in a merge, unless a single tenant has more
 )
 
-// position is a position in the order of writes. For a session it has a number and minor -1, for a sample the two
-// numbers of the stream entry.
+// position is a position in write order. For a session it has a number and minor -1, for a sample the two numbers in
+// the stream entry.
 type position struct{ major, minor int64 }
 
 func lowestPosition() position { return position{-1, -1} }
 
-// String returns the position in the form that Redis and the pages of lists use.
+// String returns the position in the form used by Redis and the list pages.
 func (p position) String() string {
 	text := strconv.FormatInt(p.major, 10)
 	if p.minor >= 0 {
@@ -48,7 +48,7 @@ type ref struct {
 	tenant   string
 	position position
 	at       int64          // start or creation in Unix microseconds; deletedAt for a deleted session
-	fields   map[string]any // fields of a sample's stream entry; nil for a session
+	fields   map[string]any // fields in a sample's stream entry; nil for a session
 	id       session.ID
 }
 
@@ -56,7 +56,7 @@ type walker[T any] struct {
 	store      *Store
 	op         string
 	readRefs   func(ctx context.Context, c client, cursors []*cursor, limit int) error // appends the next references to each cursor, at most limit
-	readValues func(ctx context.Context, c client, refs []ref) ([]T, error)            // returns the values of references, without deleted ones
+	readValues func(ctx context.Context, c client, refs []ref) ([]T, error)            // returns the values for references, without deleted ones
 }
 
 type cursor struct {
@@ -66,16 +66,16 @@ type cursor struct {
 	atEnd    bool     // no further references
 }
 
-// merger merges the references of several cursors by position. Its cost per reference grows with the logarithm of the
+// merger merges references from several cursors by position. The cost per reference grows with the logarithm of the
 // number of cursors.
 type merger struct {
-	cursors    cursorHeap // cursors that have references
-	refillable []*cursor  // cursors with few references left, whose keyspaces may have more
+	cursors    cursorHeap // cursors with references
+	refillable []*cursor  // cursors with few references left and maybe more in the keyspace
 	emptyCount int        // cursors in refillable without references
-	perCall    int        // references read by one call from a keyspace
+	perCall    int        // references read per call from a keyspace
 }
 
-// cursorHeap is a heap of cursors, ordered by the position of their first reference.
+// cursorHeap is a heap of cursors, ordered by the first reference's position.
 type cursorHeap []*cursor
 
 func (h cursorHeap) Len() int { return len(h) }
@@ -123,8 +123,8 @@ func (m *merger) pop() (r ref, ok bool) {
 	return r, true
 }
 
-// walk calls fn with the values of a tenant ("" means all) in the order of their positions. It reads all tenants in
-// groups, to limit the memory, and the order holds within each group.
+// walk calls fn with each value of tenant ("" for all tenants), in position order. It reads all tenants in groups, to
+// limit the memory, and the order holds within each group.
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
 	names, err := []string{tenant}, error(nil)
 	if tenant == "" {
@@ -171,7 +171,7 @@ func (w *walker[T]) walkGroup(ctx context.Context, keyspaces []keyspace, from, t
 	}
 }
 
-// page returns the next values of a merge that are in the time range; more is false if none follow.
+// page returns the next merged values in the time range; more is false if none follow.
 func (w *walker[T]) page(ctx context.Context, m *merger, from, to int64) (page []T, more bool, err error) {
 	var refs []ref
 	err = w.store.do(ctx, w.op, func(c client) error {
@@ -238,9 +238,9 @@ func bounds(since, until time.Time) (from, to int64) {
 
 const deletedAt = math.MinInt64
 
-// EachSample calls fn with the samples of a tenant ("" means all) with since <= CreatedAt < until (zero means no
-// bound), for each tenant in the order of their first write. Samples written meanwhile may be included. The first error
-// of fn ends the call.
+// EachSample calls fn with each sample of tenant ("" for all tenants) created in [since, until); a zero time means no
+// bound. Each tenant's samples are ordered by first write. Samples written meanwhile may be included. The first error
+// from fn ends the call.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{
 		store: s, op: "walk over samples", readValues: s.sampleDocs,
@@ -290,8 +290,8 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 	return list, err
 }
 
-// EachSession calls fn with the sessions of a tenant ("" means all) with since <= Started < until (zero means no
-// bound), in the order of their first write, each with its last settlement. The first error of fn ends the call.
+// EachSession calls fn with each session of tenant ("" for all tenants) started in [since, until), and its last
+// settlement. A zero time means no bound. Sessions are ordered by first write. The first error from fn ends the call.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error {
 	w := walker[session.ListedSession]{
 		store: s, op: "walk over sessions", readValues: s.readListed,

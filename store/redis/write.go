@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // the digest of Redis' scripts
+	"crypto/sha1" //nolint:gosec // Redis' script digest
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -15,16 +15,16 @@ import (
 	"precept/internal/session"
 )
 
-// maxDocumentBytes limits a value that is sent to Redis, which by default accepts strings of up to 512 MiB
+// maxDocumentBytes limits a value sent to Redis, which by default accepts strings of up to 512 MiB
 // (proto-max-bulk-len).
 const maxDocumentBytes = 64 << 20
 
-// Write stores a batch: first the index entries (echo keys and ids of samples), because a session without them is never
+// Write stores a batch: first the index entries (echo keys and sample ids), because a session without them is never
 // found, then rows, exchanges and samples. A stored row with a newer Seen, a stored exchange and a stored echo key
-// stay; a sample replaces the stored sample with its id. After an error a part may be stored, and the caller repeats
-// the call.
+// stay; a sample replaces the stored sample with the same id. After an error a part may be stored, and the caller
+// repeats the call.
 //
-// After session.ErrInvalid nothing was stored: one of the values can never be stored.
+// After session.ErrInvalid nothing was stored: at least one value can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	b, units := splitUnits(b)
 	w := &batchEncoder{tenants: map[string]bool{}, indexLists: map[session.Ref]*indexEntries{}}
@@ -58,8 +58,8 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	})
 }
 
-// reserveSequences reserves n sequence numbers, which order the writes of all tenants, and returns the last number. A
-// new counter starts at the current microseconds, so that numbers increase even after Redis has lost the counter.
+// reserveSequences reserves n sequence numbers, which order all tenants' writes, and returns the last number. A new
+// counter starts at the current microseconds, so that numbers increase even after Redis has lost the counter.
 func (s *Store) reserveSequences(ctx context.Context, c client, n int) (end int64, err error) {
 	end, err = c.IncrBy(ctx, s.commonKey("seq"), int64(n)).Result()
 	if err == nil && end == int64(n) {
@@ -86,8 +86,8 @@ func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 
 const maxUnitTries = 32
 
-// writeUnit merges the row of a unit (a run or a parent session) with the stored row, and starts again if the stored
-// row has changed meanwhile: several replicas may assign lessons in a unit at once, and no assignment may be lost.
+// writeUnit merges a unit's row (a run or a parent session) with the stored row, and starts again if the stored row has
+// changed meanwhile. Several replicas may assign lessons in a unit at the same time, and no assignment may be lost.
 func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	return s.withTenants(ctx, "write unit", []string{r.Tenant}, func(c client) error {
 		for range maxUnitTries {
@@ -126,21 +126,20 @@ func (s *Store) tryWriteUnit(ctx context.Context, c client, r session.Row) (done
 }
 
 type batchEncoder struct {
-	index      plan // echo keys, and the session of each sample
+	index      plan // echo keys, and each sample's session
 	operations []operation
 	tenants    map[string]bool
 	indexLists map[session.Ref]*indexEntries
 }
 
-// operation is one operation of write.lua. If sequenced is true, a sequence number is appended to args before the
-// write.
+// operation is one write.lua operation. If sequenced is true, a sequence number is appended to args before the write.
 type operation struct {
 	location  location
 	args      []any
 	sequenced bool
 }
 
-// indexEntries is the list of a session's new index entries, stored with the session for their later deletion.
+// indexEntries lists a session's new index entries, stored with the session so that they can be deleted later.
 type indexEntries struct {
 	at      time.Time
 	entries []byte
@@ -151,7 +150,7 @@ func (enc *batchEncoder) add(tenant string, id session.ID, sequenced bool, args 
 	enc.operations = append(enc.operations, operation{sessionLocation(tenant, id), args, sequenced})
 }
 
-// addIndex adds an index entry of a session. kind is "e" for an echo key and "i" for the id of a sample.
+// addIndex adds a session's index entry. kind is "e" for an echo key and "i" for a sample id.
 func (enc *batchEncoder) addIndex(tenant string, id session.ID, at time.Time, kind, key string, more ...any) {
 	enc.tenants[tenant] = true
 	enc.index.script = "write"
@@ -220,7 +219,7 @@ func checkSize(name string, bytes int) error {
 	return nil
 }
 
-// addSampleDeletions adds an operation for each session of b.AllSamplesOf, which deletes the stored samples that are
+// addSampleDeletions adds an operation for each session in b.AllSamplesOf, which deletes the stored samples that are
 // not in the batch.
 func (enc *batchEncoder) addSampleDeletions(b *session.Batch) {
 	sampleIDs := make(map[session.Ref][]any, len(b.AllSamplesOf))
@@ -241,7 +240,7 @@ func boolDigit(b bool) string {
 	return "0"
 }
 
-// packExchange encodes an exchange as the length of Data (4 bytes), Data, and Items.
+// packExchange encodes an exchange as Data's length (4 bytes), Data, and Items.
 func packExchange(enc sample.Encoded) string {
 	b := make([]byte, 4, 4+len(enc.Data)+len(enc.Items))
 	binary.BigEndian.PutUint32(b, uint32(len(enc.Data))) //nolint:gosec // checkSize refuses documents whose length does not fit
