@@ -9,7 +9,7 @@ import (
 	"precept/store/outbox"
 )
 
-// Account counts the exchanges of a data directory since its first use.
+// Account counts a data directory's exchanges since the directory was first used.
 type Account = outbox.Account
 
 var errOldSpool = errors.New("exchanges wait in the spool of an earlier release: start precept serve, which moves the exchanges to the outbox") //nolint:gochecknoglobals // an error to compare with

@@ -32,12 +32,12 @@ func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	f.store.Abandon(b3)
 	f.startTurn("s", 4)
 	f.deliver()
-	checkAccount(t, "account of the running program", f.account(true), "4 = 1 + 2 + 0 + 1 bad")
+	checkAccount(t, "account while running", f.account(true), "4 = 1 + 2 + 0 + 1 bad")
 	checkAccount(t, "account after a kill", f.account(false), "4 = 1 + 0 + 2 + 1 bad")
 	for range 3 {
 		f = f.crash(nil)
 		f.deliver()
-		checkList(t, "stored turns of s", f.storedTurns("s"), []string{"1 complete", "2 incomplete", "4 incomplete"})
+		checkList(t, "session s: stored turns", f.storedTurns("s"), []string{"1 complete", "2 incomplete", "4 incomplete"})
 		checkAccount(t, "account", f.account(true), "4 = 1 + 0 + 2 + 1 bad")
 	}
 	x5, b5 := f.startTurn("s", 5)
@@ -117,22 +117,22 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	otherX, otherStart := f.startTurn("madagascar", 1)
 	f.deliver()
 	checkAtLeast(t, "outbox files with the stub", len(f.outboxFilesWith(markerWord)), 1)
-	f.deliverFor(durableAfter) // long enough that SQLite may copy the stub from the write-ahead log to the main file
+	f.deliverFor(durableAfter) // long enough for SQLite to copy the stub from the write-ahead log to the main file
 	readEnvFile(x)
 	f.endTurn(x, start)
 	f.deliver()
 	f.deliverFor(durableAfter)
-	checkList(t, "outbox files with the name of the opted-out session", f.outboxFilesWith(markerWord), nil)
+	checkList(t, "outbox files with the opted-out session's name", f.outboxFilesWith(markerWord), nil)
 	crashed := f.crash(optOutEnvFiles(t))
 	crashed.deliver()
-	checkList(t, "stored turns of the other session after a crash", crashed.storedTurns("madagascar"), []string{"1 incomplete"})
+	checkList(t, "other session's stored turns after a crash", crashed.storedTurns("madagascar"), []string{"1 incomplete"})
 	f.endTurn(otherX, otherStart)
 	f.deliver()
-	checkList(t, "stored turns of the opted-out session", f.storedTurns(markerWord), nil)
-	checkList(t, "stored turns of the other session", f.storedTurns("madagascar"), []string{"1 complete"})
+	checkList(t, "opted-out session's stored turns", f.storedTurns(markerWord), nil)
+	checkList(t, "other session's stored turns", f.storedTurns("madagascar"), []string{"1 complete"})
 }
 
-// The crash comes before the recorder handles the end of the turn. The next start erases the stub.
+// The crash comes before the recorder handles the turn's end. The next start erases the stub.
 func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -147,8 +147,8 @@ func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	f = f.crash(optOutEnvFiles(t))
 	f.deliver()
 	f.deliverFor(durableAfter)
-	checkList(t, "outbox files with the name of the opted-out session", f.outboxFilesWith(markerWord), nil)
-	checkList(t, "stored turns of the opted-out session", f.storedTurns(markerWord), nil)
+	checkList(t, "outbox files with the opted-out session's name", f.outboxFilesWith(markerWord), nil)
+	checkList(t, "opted-out session's stored turns", f.storedTurns(markerWord), nil)
 	checkAccount(t, "account", f.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
 }
 
@@ -161,14 +161,14 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for w := range workers {
 			all.Go(func() {
-				rnd := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // reproducible by its seed
+				rnd := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // reproducible by seed
 				for i := range turns {
 					x, start := f.startTurn(fmt.Sprint("s", w), i+1)
 					for range rnd.IntN(3) {
 						runtime.Gosched()
 					}
 					if i%50 == 49 {
-						time.Sleep(60 * time.Millisecond) // longer than a tick of the recorder
+						time.Sleep(60 * time.Millisecond) // longer than the recorder's tick
 					}
 					if rnd.IntN(4) == 0 {
 						f.store.Abandon(start)
@@ -198,7 +198,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 
 func TestReadAccountWorksWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 }) // so that the outbox continuously deletes delivered rows
+	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 }) // the outbox continuously deletes delivered rows
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -237,7 +237,7 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := store.ReadAccount(outboxIn(dir), false); err == nil {
-		t.Error("ReadAccount in a directory with a spool of an earlier release: err = nil, want an error")
+		t.Error("ReadAccount(directory with an earlier release's spool) error = nil, want an error")
 	}
 	f := openFixture(t, dir, &clock{manual: startTime}, nil)
 	f.deliver()
@@ -247,5 +247,5 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	checkEqual(t, "sessions with the key 77", len(f.sessionsByKey(77)), 1)
 	checkEqual(t, `reward of session "first"`, f.rewardAfterClose(sessionID("first")), 1)
 	_, err := os.Stat(filepath.Join(dir, "queue", "spool"))
-	checkEqual(t, "the directory of the old spool is deleted", os.IsNotExist(err), true)
+	checkEqual(t, "the old spool directory is deleted", os.IsNotExist(err), true)
 }

@@ -30,8 +30,8 @@ type (
 	}
 )
 
-// Archive is the read side of a store: lists of sessions and samples, searches, and transcripts. It hides sessions that
-// opted out after they were stored.
+// Archive is the store's read side: session and sample lists, searches, and transcripts. It hides sessions that opted
+// out after they were stored.
 type Archive struct {
 	now       func() time.Time
 	backend   archiveBackend
@@ -45,8 +45,8 @@ type Archive struct {
 // Hides reports whether a tenant or an agent has opted out.
 func (a *Archive) Hides(tenant, agent string) bool { return a.optOut.Load().Hides(tenant, agent) }
 
-// hidesSample reports whether a sample has content of an opted-out exchange. If not, hidesSample removes from the
-// sample the feedback text that may be about such an exchange.
+// hidesSample reports whether a sample has content from an opted-out exchange. If not, hidesSample removes any feedback
+// text that may be about such an exchange.
 func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (bool, error) {
 	o := a.optOut.Load()
 	if !o.HasPathPatterns() && !m.Sample.HasSessionFeedbackText() {
@@ -67,7 +67,7 @@ func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (boo
 	return err == nil && !NewLateOptOut(o, &row, list).AllowSample(&m.Sample), err
 }
 
-// reportIfDamaged reports whether err means that an exchange of the session is damaged, and then calls Hooks.OnDamage.
+// reportIfDamaged reports whether err means that the session has a damaged exchange, and then calls Hooks.OnDamage.
 func (a *Archive) reportIfDamaged(tenant string, id session.ID, err error) bool {
 	if !errors.Is(err, session.ErrDamaged) {
 		return false
@@ -78,8 +78,8 @@ func (a *Archive) reportIfDamaged(tenant string, id session.ID, err error) bool 
 	return true
 }
 
-// find returns the stored session with a name, or ErrNoSession. The name may also be the id of the session, or of one
-// of its requests or responses.
+// find returns the stored session with a name, or ErrNoSession. The name may also be the id of the session, a request
+// or a response.
 func (a *Archive) find(ctx context.Context, tenant, name string) (session.ListedSession, *session.Record, error) {
 	ids, err := idsByName(ctx, a.backend, tenant, name)
 	if err != nil {

@@ -92,11 +92,11 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 		}
 		checkEqual(t, fmt.Sprintf("sessions on all pages of %+v", q), len(seen), want)
 	}
-	checkEqual(t, "the error for an invalid After is session.ErrUnknownPosition", errors.Is(func() error {
+	checkEqual(t, "Browse(invalid After) returns session.ErrUnknownPosition", errors.Is(func() error {
 		_, err := f.archive.Browse(f.t.Context(), store.SessionQuery{Tenant: tenantA, After: "x"})
 		return err
 	}(), session.ErrUnknownPosition), true)
-	checkEqual(t, "sessions of another tenant", func() int {
+	checkEqual(t, "another tenant's sessions", func() int {
 		l, _ := f.archive.Browse(f.t.Context(), store.SessionQuery{Tenant: "them"})
 		return len(l.Sessions)
 	}(), 0)
@@ -104,7 +104,7 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 
 func TestBrowseReadsLimitedNumberOfSessions(t *testing.T) {
 	t.Parallel()
-	const scan, search = 5000, 1000 // rows that a query reads, without and with a text search
+	const scan, search = 5000, 1000 // rows read per query, without and with a text search
 	f := newFixture(t, nil)
 	f.writeSessions(scan+500, nil)
 	list := f.browse(store.SessionQuery{Agent: "nobody"})
@@ -112,7 +112,7 @@ func TestBrowseReadsLimitedNumberOfSessions(t *testing.T) {
 		t.Fatalf("Browse without a match: %d sessions, RowsRead = %d, Next = %q, OldestStart = %v, want 0 sessions, RowsRead = %d to %d, and Next and OldestStart set",
 			len(list.Sessions), list.RowsRead, list.Next, list.OldestStart, scan, scan+store.MaxRows)
 	}
-	checkEqual(t, "start of the newest session that was read", list.NewestStart.Sub(f.clock.now()), (scan+499)*time.Second)
+	checkEqual(t, "start of the newest session read", list.NewestStart.Sub(f.clock.now()), (scan+499)*time.Second)
 	list = f.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
 	if list.Next != "" || list.RowsRead == 0 {
 		t.Errorf("last page without a match: RowsRead = %d, Next = %q, want RowsRead > 0 and no Next", list.RowsRead, list.Next)
@@ -138,14 +138,14 @@ func TestBrowseFiltersByVerdictRewardAndName(t *testing.T) {
 		checkEqual(t, "sessions with the verdict "+verdict, strings.Join(sessionNames(f.browse(store.SessionQuery{Verdict: verdict})), " "), want)
 	}
 	low, high := 0.2, 0.7
-	checkEqual(t, "sessions with a reward of 0.2 to 0.7", strings.Join(sessionNames(f.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
+	checkEqual(t, "sessions with reward 0.2 to 0.7", strings.Join(sessionNames(f.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
 	checkEqual(t, "sessions with the name worst", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
-	checkEqual(t, "sessions with the id of best", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: session.IDOf(tenantA, session.NamespaceSession, "best").String()})), " "), "best")
+	checkEqual(t, "sessions with best's id", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: session.IDOf(tenantA, session.NamespaceSession, "best").String()})), " "), "best")
 	best := session.IDOf(tenantA, session.NamespaceSession, "best").String()
-	checkEqual(t, "sessions with a request id of best", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "req_" + best + "0123456789abcdef"})), " "), "best")
+	checkEqual(t, "sessions with best's request id", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "req_" + best + "0123456789abcdef"})), " "), "best")
 	f.store.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, "r:resp_1"), ID: session.IDOf(tenantA, session.NamespaceSession, "fair"), At: f.clock.now()})
 	f.deliver()
-	checkEqual(t, "sessions with a response id of fair", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "resp_1"})), " "), "fair")
+	checkEqual(t, "sessions with fair's response id", strings.Join(sessionNames(f.browse(store.SessionQuery{Session: "resp_1"})), " "), "fair")
 	checkEqual(t, "sessions with an unknown name", len(f.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
 }
 
@@ -184,7 +184,7 @@ func (f *fixture) playMixedSession(name string) *conversation {
 	return c
 }
 
-// removeTurnBlocks removes the blocks that conversation.sendTurn adds.
+// removeTurnBlocks removes the blocks added by conversation.sendTurn.
 func (c *conversation) removeTurnBlocks() {
 	c.fixture.change(c.id, store.DecisionsChanged, func(rec *session.Record) {
 		rec.Lessons.Blocks = slices.DeleteFunc(rec.Lessons.Blocks, func(b session.Block) bool { return b.Text == "x" })
@@ -195,7 +195,7 @@ func (c *conversation) removeTurnBlocks() {
 
 func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	t.Parallel()
-	const maxTextBytes = 32 << 10 // shown bytes of one text
+	const maxTextBytes = 32 << 10 // shown bytes per text
 	f := newFixture(t, nil)
 	c := f.playMixedSession("story")
 	c.sendTurn(3, func(x *sample.Exchange) {
@@ -209,36 +209,36 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkEqual(t, "exchanges of the transcript", tr.Exchanges, 3)
+	checkEqual(t, "exchanges in the transcript", tr.Exchanges, 3)
 	var fates []string
 	for _, x := range tr.Fates {
 		fates = append(fates, x.Slug+" "+x.State)
 	}
-	checkEqual(t, "lessons and sections of the transcript", strings.Join(fates, ", "), "kept-back withheld, shown injected, rule:AGENTS.md#Search withheld")
+	checkEqual(t, "lessons and sections in the transcript", strings.Join(fates, ", "), "kept-back withheld, shown injected, rule:AGENTS.md#Search withheld")
 	var kinds []string
 	for i := range tr.TurnItems {
 		for _, e := range tr.TurnItems[i].Entries {
 			kinds = append(kinds, fmt.Sprint(tr.TurnItems[i].Turn, e.Kind))
 		}
 	}
-	checkEqual(t, "turn and kind of each entry", strings.Join(kinds, " "), "1system 1block 1withheld 1user 1assistant 1call 2block 2result 2assistant 3user 3assistant")
+	checkEqual(t, "entry turns and kinds", strings.Join(kinds, " "), "1system 1block 1withheld 1user 1assistant 1call 2block 2result 2assistant 3user 3assistant")
 	result := tr.TurnItems[1].Entries[1]
-	checkEqual(t, "outcome, tool and call id of the result", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
+	checkEqual(t, "result's outcome, tool and call id", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
 	loop := tr.TurnItems[1].Entries[0]
 	if !loop.Loop || strings.Contains(loop.Text, "sk-a1B2") {
-		t.Errorf("entry of the loop warning = %+v, want Loop = true and a redacted text", loop)
+		t.Errorf("loop warning entry = %+v, want Loop = true and a redacted text", loop)
 	}
 	withheld := tr.TurnItems[0].Entries[2]
-	checkEqual(t, "slugs, propensity and reason of the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Propensity, withheld.Why), "[kept-back] 0.7withheld")
+	checkEqual(t, "withheld lesson's slugs, propensity and reason", fmt.Sprint(withheld.Slugs, withheld.Propensity, withheld.Why), "[kept-back] 0.7withheld")
 	last := tr.TurnItems[2].Entries[1]
 	if last.Text == "" || len(last.Text) > maxTextBytes || last.CutBytes != 2*maxTextBytes-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
-		t.Errorf("text of %d bytes: len(Text) = %d, CutBytes = %d, valid = %v, want Text of 1 to %d bytes that is not cut inside a character, and the number of omitted bytes in CutBytes",
+		t.Errorf("%d-byte text: len(Text) = %d, CutBytes = %d, valid = %v, want Text with 1 to %d bytes not cut inside a character, and the omitted byte count in CutBytes",
 			2*maxTextBytes, len(last.Text), last.CutBytes, json.Valid([]byte(`"`+last.Text+`"`)), maxTextBytes)
 	}
-	checkEqual(t, "reward", *tr.Rewarded.Value, 0.1) // the latest score of the rater
-	checkEqual(t, "Decides of both feedback entries", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
+	checkEqual(t, "reward", *tr.Rewarded.Value, 0.1) // the rater's latest score
+	checkEqual(t, "Decides in both feedback entries", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
 	if tr.Rewarded.Counted != nil {
-		t.Error("Rewarded.Counted of an open session is set, want nil")
+		t.Error("open session: Rewarded.Counted is set, want nil")
 	}
 	rest, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 2)
 	if err != nil || len(rest.TurnItems) != 1 || rest.TurnItems[0].Turn != 3 || rest.Next != 3 || len(rest.TurnItems[0].Entries) != 2 {
@@ -253,13 +253,13 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 		t.Errorf("Block = %q, %[3]v, want %[2]q as in the transcript", shown, tr.TurnItems[0].Entries[1].Text, err)
 	}
 	if other, err := f.archive.Block(f.t.Context(), tenantA, c.id.String(), "no-such"); err != nil || other != "" {
-		t.Errorf("Block of a lesson that the session did not get = %q, %v, want an empty text, nil", other, err)
+		t.Errorf("Block(lesson not in the session) = %q, %v, want an empty text, nil", other, err)
 	}
 	if _, err := f.archive.Block(f.t.Context(), "them", c.id.String(), "l"); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("Block of another tenant: err = %v, want store.ErrNoSession", err)
+		t.Errorf("Block(another tenant) error = %v, want store.ErrNoSession", err)
 	}
 	if _, err := f.archive.Transcript(f.t.Context(), "them", "story", 0); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("Transcript of another tenant: err = %v, want store.ErrNoSession", err)
+		t.Errorf("Transcript(another tenant) error = %v, want store.ErrNoSession", err)
 	}
 }
 
@@ -285,12 +285,12 @@ func TestSearchFindsTextToolsAndErrors(t *testing.T) {
 		checkEqual(t, fmt.Sprintf("sessions found by %+v", tc.q), strings.Join(sessionNames(list), " "), tc.want)
 		if tc.hit != "" && len(list.Sessions) == 1 {
 			found := list.Sessions[0].Found
-			checkEqual(t, "turn, role and text of the hit", fmt.Sprint(found.Turn, " ", found.Role, " ", found.Text), tc.hit)
+			checkEqual(t, "hit's turn, role and text", fmt.Sprint(found.Turn, " ", found.Role, " ", found.Text), tc.hit)
 		}
 	}
 }
 
-// Opt-outs of agents and tenants hide stored sessions, and opt-outs of paths hide stored turns.
+// Agent and tenant opt-outs hide stored sessions, and path opt-outs hide stored turns.
 func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -303,23 +303,23 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 		f.store.SetOptOut(o)
 	}
 	setOptOut(nil, []string{"cod*"}, nil)
-	checkEqual(t, "listed sessions of an opted-out agent", len(f.browse(store.SessionQuery{}).Sessions), 0)
+	checkEqual(t, "opted-out agent's listed sessions", len(f.browse(store.SessionQuery{}).Sessions), 0)
 	if _, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 0); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("Transcript of an opted-out agent: err = %v, want store.ErrNoSession", err)
+		t.Errorf("Transcript(opted-out agent) error = %v, want store.ErrNoSession", err)
 	}
-	checkEqual(t, "sessions of an opted-out agent, found by name", len(f.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
+	checkEqual(t, "opted-out agent's sessions found by name", len(f.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
 	setOptOut(nil, nil, []string{tenantA})
-	checkEqual(t, "listed sessions of an opted-out tenant", len(f.browse(store.SessionQuery{}).Sessions), 0)
+	checkEqual(t, "opted-out tenant's listed sessions", len(f.browse(store.SessionQuery{}).Sessions), 0)
 	setOptOut([]string{"make"}, nil, nil)
 	tr, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 0)
 	if err != nil || !tr.TurnItems[0].Hidden || len(tr.TurnItems[0].Entries) != 0 {
-		t.Errorf("Transcript of a turn with an opted-out path: TurnItems = %+v, err = %v, want a hidden turn without entries", tr.TurnItems, err)
+		t.Errorf("Transcript(turn with an opted-out path): TurnItems = %+v, err = %v, want a hidden turn without entries", tr.TurnItems, err)
 	}
-	checkEqual(t, "sessions found by the text of an opted-out turn", len(f.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
+	checkEqual(t, "sessions found by an opted-out turn's text", len(f.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
-// The task of a session comes from its first exchange, which may be opted out later. A list does not read tool calls,
-// and hides every task that was stored under different opt-out patterns.
+// A session's task comes from the first exchange, which may be opted out later. A list does not read tool calls, and
+// hides every task stored under different opt-out patterns.
 func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -368,7 +368,7 @@ func TestEachPartPassesUncutTexts(t *testing.T) {
 	err := f.archive.EachPart(t.Context(), tenantA, "story", func(part *store.Transcript) error {
 		parts++
 		if part.From != read || part.Exchanges != turns {
-			t.Errorf("part %d of the transcript: From = %d, Exchanges = %d, want %d, %d", parts, part.From, part.Exchanges, read, turns)
+			t.Errorf("transcript part %d: From = %d, Exchanges = %d, want %d, %d", parts, part.From, part.Exchanges, read, turns)
 		}
 		for i := range part.TurnItems {
 			for k := range part.TurnItems[i].Entries {
@@ -405,16 +405,16 @@ func TestSamplesAreListedByFiltersNewestFirst(t *testing.T) {
 		t.Fatalf("BrowseSamples without a filter: %d samples, want 5, newest first", len(all.Samples))
 	}
 	good := browseSamples(store.SampleQuery{Filter: sample.Filter{Quality: []string{sample.Good}}})
-	checkEqual(t, "samples with the quality good", len(good.Samples), 2)
+	checkEqual(t, "samples with quality good", len(good.Samples), 2)
 	first := browseSamples(store.SampleQuery{Limit: 2})
 	second := browseSamples(store.SampleQuery{Limit: 9, After: first.Next})
 	checkEqual(t, "samples on the first and the second page", fmt.Sprint(len(first.Samples), len(second.Samples)), "2 3")
-	checkEqual(t, "samples of one session", len(browseSamples(store.SampleQuery{Session: all.Samples[1].Session}).Samples), 1)
-	checkEqual(t, "samples of an unknown agent", len(browseSamples(store.SampleQuery{Agent: "nobody"}).Samples), 0)
+	checkEqual(t, "samples in one session", len(browseSamples(store.SampleQuery{Session: all.Samples[1].Session}).Samples), 1)
+	checkEqual(t, "unknown agent's samples", len(browseSamples(store.SampleQuery{Agent: "nobody"}).Samples), 0)
 	o, err := sample.NewOptOut(nil, []string{"*"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.store.SetOptOut(o)
-	checkEqual(t, "samples of an opted-out agent", len(browseSamples(store.SampleQuery{}).Samples), 0)
+	checkEqual(t, "opted-out agent's samples", len(browseSamples(store.SampleQuery{}).Samples), 0)
 }

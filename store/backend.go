@@ -31,8 +31,8 @@ type recordingBackend interface {
 	parkingStore
 }
 
-// Fleet is the part of a shared backend by which replicas announce deleted and opted-out sessions, and detect a loss of
-// data.
+// Fleet is the part of a shared backend that announces deleted and opted-out sessions to other replicas and detects
+// data loss.
 type Fleet interface {
 	epochReader
 	announcer
@@ -40,11 +40,11 @@ type Fleet interface {
 	optOutFinder
 }
 
-// ErrNullBackend is the error of every write to a NullBackend.
+// ErrNullBackend is returned by every write to a NullBackend.
 var ErrNullBackend = errors.New("precept runs from memory: its data directory cannot be written")
 
-// NullBackend is the Backend of a precept whose data directory cannot be written. It stores nothing: lessons are picked
-// and inserted from memory, exchanges are counted as dropped, and feedback is refused with ErrNullBackend.
+// NullBackend is the Backend for a data directory that cannot be written. It stores nothing: precept picks and inserts
+// lessons from memory, counts exchanges as dropped, and refuses feedback with ErrNullBackend.
 type NullBackend struct{}
 
 // Session finds nothing.

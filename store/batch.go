@@ -15,8 +15,8 @@ import (
 	"precept/store/outbox"
 )
 
-// batch is the content of one delivery: the changes of one or more flushes (runs of the recorder), or rows that were
-// read back from the outbox.
+// batch is the content for one delivery: the changes from one or more flushes (recorder runs), or rows read back from
+// the outbox.
 type batch struct {
 	rows      []session.Row
 	echoes    []session.Echo
@@ -24,20 +24,20 @@ type batch struct {
 	signals   []signal
 
 	// The next four fields are for the outbox only.
-	stubs    []outbox.Stub    // turns in progress, without their content
-	endedIDs []string         // ids of ended turns that have a stub in the outbox
+	stubs    []outbox.Stub    // turns in progress, without content
+	endedIDs []string         // ended turns with a stub in the outbox
 	dropped  map[string]int64 // dropped exchanges by reason
-	scrub    bool             // the file must not keep the deleted stub of an opted-out turn
+	scrub    bool             // the file must not keep the deleted stub for an opted-out turn
 
 	// The next four fields are set only if the rows were read back from the outbox.
 	interruptedTurns     []sample.Exchange // turns in progress when the program ended
-	undecodableStubCount int64             // turns in progress whose stub does not decode
-	forgottenCount       int64             // exchanges of deleted sessions, which stay in the account
+	undecodableStubCount int64             // turns in progress with a stub that does not decode
+	forgottenCount       int64             // exchanges in deleted sessions, still counted in the account
 	damagedCount         int64             // exchanges that do not decode
 
-	heldBytes    int64 // bytes of exchanges in memory
-	lastSequence int64 // sequence number of the last row in the outbox
-	flushNumber  int64 // number of the last flush; 0 if the rows were read back from the outbox
+	heldBytes    int64 // exchange bytes in memory
+	lastSequence int64 // last outbox row's sequence number
+	flushNumber  int64 // last flush's number; 0 if the rows were read back from the outbox
 }
 
 func (b *batch) isEmpty() bool {
@@ -51,8 +51,8 @@ func (b *batch) addDropped(reason string, n int64) {
 	b.dropped[reason] += n
 }
 
-// endTurn counts a turn that ends without an exchange to store. The next append also deletes the stub of the turn from
-// the outbox.
+// endTurn counts a turn that ends without an exchange to store. The next append also deletes the turn's stub from the
+// outbox.
 func (b *batch) endTurn(t *TurnStart, reason string) {
 	b.addDropped(reason, 1)
 	if t != nil && t.stubWritten {
@@ -76,16 +76,16 @@ func (b *batch) dropSignals(tenants map[string]bool) int64 {
 	return int64(before - len(b.signals))
 }
 
-// forget removes the rows, echo keys and signals of the selected sessions. The exchanges stay for the account; the
-// writer skips exchanges of a session with a tombstone.
+// forget removes the selected sessions' rows, echo keys and signals. The exchanges stay for the account; the writer
+// skips exchanges in a session with a tombstone.
 func (b *batch) forget(tenant string, match func(session.ID) bool) {
 	b.rows = slices.DeleteFunc(b.rows, func(r session.Row) bool { return r.Tenant == tenant && match(r.ID) })
 	b.echoes = slices.DeleteFunc(b.echoes, func(e session.Echo) bool { return e.Tenant == tenant && match(e.ID) })
 	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return g.Ref.Tenant == tenant && match(g.Ref.ID) })
 }
 
-// reset empties the batch, but keeps the memory of its lists unless an outage made them long. Many batches per second
-// would otherwise be garbage.
+// reset empties the batch. It keeps the lists' memory, because many batches per second would otherwise be garbage,
+// unless an outage made the lists long.
 func (b *batch) reset() {
 	if cap(b.exchanges) > 8*flushAt {
 		*b = batch{lastSequence: b.lastSequence, flushNumber: b.flushNumber}
@@ -98,8 +98,8 @@ func (b *batch) reset() {
 	*b = batch{rows: b.rows[:0], echoes: b.echoes[:0], exchanges: b.exchanges[:0], signals: b.signals[:0], lastSequence: b.lastSequence, flushNumber: b.flushNumber}
 }
 
-// merge appends the rows, echo keys, exchanges and signals of a later batch to b. The other lists and counts are needed
-// only for the append to the outbox.
+// merge appends a later batch's rows, echo keys, exchanges and signals to b. The other lists and counts are needed only
+// when appending to the outbox.
 func (b *batch) merge(later *batch) {
 	b.rows = append(b.rows, later.rows...)
 	b.echoes = append(b.echoes, later.echoes...)
@@ -131,8 +131,8 @@ func sessionRef(x *sample.Exchange) session.Ref {
 	return session.Ref{Tenant: x.Tenant, ID: id}
 }
 
-// sessionParts holds the indices of those parts of a batch that belong to one session. Together they become one
-// document, the content of an outbox row.
+// sessionParts holds the indices of one session's parts in a batch. Together the parts become one document, the content
+// of an outbox row.
 type sessionParts struct {
 	exchanges []int
 	rows      []int
@@ -140,8 +140,8 @@ type sessionParts struct {
 	signals   []int
 }
 
-// encodeRows encodes the batch as one outbox row for each session. The documents are slices of grown, which is buf or a
-// larger buffer. Exchanges whose encoding panics (guarded returns false) are dropped and counted.
+// encodeRows encodes the batch as one outbox row per session. The documents are slices of grown, which is buf or a
+// larger buffer. encodeRows drops and counts exchanges that panic while encoding (guarded returns false).
 func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
 	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(sessionRef(x), x.ID, func() { x.Seal() }) })
 	bySession := map[session.Ref]*sessionParts{}
@@ -190,11 +190,11 @@ func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange st
 	return rows, buf, dropped
 }
 
-// Each part of a document begins with its kind, in one byte.
+// Each document part begins with a kind byte.
 const (
-	partExchange = 'E' // Data and Items of the encoded exchange
-	partRow      = 'R' // flags, start, last use and data of the session's row
-	partEcho     = 'K' // echo key and its time
+	partExchange = 'E' // encoded exchange (Data and Items)
+	partRow      = 'R' // flags, start, last use and data from the session's row
+	partEcho     = 'K' // echo key and time
 	partSignal   = 'S' // feedback.Entry in JSON
 )
 
@@ -226,7 +226,7 @@ func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 	return buf
 }
 
-// addRow decodes a row of the outbox into the batch. If the row does not decode, addRow counts its exchanges in
+// addRow decodes an outbox row into the batch. If the row does not decode, addRow counts the row's exchanges in
 // damagedCount, and its stubs in undecodableStubCount.
 func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 	b.lastSequence = r.Sequence
@@ -315,7 +315,7 @@ func appendBytes(b, data []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(data))), data...)
 }
 
-// cutBytes reads bytes that appendBytes has written at the start of b. Both results are slices of b.
+// cutBytes reads bytes written by appendBytes at the start of b. Both results are slices of b.
 func cutBytes(b []byte) (data, rest []byte, err error) {
 	n, w := binary.Uvarint(b)
 	if w <= 0 || n > uint64(len(b)-w) {
@@ -324,7 +324,7 @@ func cutBytes(b []byte) (data, rest []byte, err error) {
 	return b[w : w+int(n)], b[w+int(n):], nil
 }
 
-// appendTime appends Unix microseconds, in 8 bytes.
+// appendTime appends Unix microseconds in 8 bytes.
 func appendTime(b []byte, t time.Time) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(t.UnixMicro()))
 }

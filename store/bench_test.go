@@ -13,10 +13,10 @@ import (
 	"precept/store"
 )
 
-// batchTurns is the number of turns in one delivery.
+// batchTurns is the number of turns per delivery.
 const batchTurns = 500
 
-// offerBatch offers the n-th batch: batchTurns turns of about size bytes in 50 sessions.
+// offerBatch offers the n-th batch: batchTurns turns with about size bytes in 50 sessions.
 func (f *fixture) offerBatch(n, size int) {
 	f.t.Helper()
 	text := strings.Repeat("The shed is painted. ", size/20)
@@ -29,7 +29,7 @@ func (f *fixture) offerBatch(n, size int) {
 		x := newExchange(tenantA, name, n*batchTurns+i, f.clock.now())
 		x.Reply.Text = text
 		if !f.store.Offer(store.Turn{Exchange: x, Size: int64(size)}) {
-			f.t.Fatalf("Offer of turn %d of session %s = false, want true", x.Turn, name)
+			f.t.Fatalf("Offer(turn %d in session %s) = false, want true", x.Turn, name)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func BenchmarkDeliver(b *testing.B) {
 	}
 }
 
-// BenchmarkRecord measures the recording of a batch while the backend is down.
+// BenchmarkRecord measures recording a batch while the backend is down.
 func BenchmarkRecord(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
@@ -67,7 +67,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkRecover measures a start with a backlog of 10,000 turns of 6 KiB, and its delivery.
+// BenchmarkRecover measures a start with a backlog of 10,000 turns, 6 KiB each, and delivering it.
 func BenchmarkRecover(b *testing.B) {
 	f := newFixture(b, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1 << 30 })
 	f.backend.failWrites()
@@ -113,7 +113,7 @@ func BenchmarkNewText(b *testing.B) {
 	checkEqual(b, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), int64(b.N))
 }
 
-// readSources returns tool results with source files of at least size bytes.
+// readSources returns tool results with source files, at least size bytes in total.
 func readSources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	tb.Helper()
 	names, err := filepath.Glob("../*/*.go")
@@ -135,7 +135,7 @@ func readSources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	return items, bytes
 }
 
-// BenchmarkReadSession measures reading a session of 20 exchanges.
+// BenchmarkReadSession measures reading a session with 20 exchanges.
 func BenchmarkReadSession(b *testing.B) {
 	for name, size := range map[string]int64{"database": 0, "cache": 1 << 22} {
 		b.Run(name, func(b *testing.B) {

@@ -12,32 +12,32 @@ import (
 	"precept/internal/session"
 )
 
-// The bounds of one query.
+// The limits for one query.
 const (
-	DefaultRows         = 50 // size of a list without a limit
+	DefaultRows         = 50 // list size without a limit
 	MaxRows             = 200
-	maxRowsRead         = 5_000                  // sessions whose rows are read
-	maxSessionsSearched = 1_000                  // sessions whose exchanges are read
+	maxRowsRead         = 5_000                  // session rows read
+	maxSessionsSearched = 1_000                  // sessions with exchanges read
 	searchTimeLimit     = 750 * time.Millisecond // no page is read later, so that an answer takes less than a second
 )
 
 // SessionQuery selects sessions, newest first. An empty field selects all.
 type SessionQuery struct {
 	Tenant       string
-	Since, Until time.Time // bounds of the start
-	After        string    // Next of the previous list
+	Since, Until time.Time // bounds for the start
+	After        string    // Next from the previous list
 	Limit        int       // 0 means DefaultRows; at most MaxRows
 	OldestFirst  bool
-	Session      string // name or id of a session, or id of a request or response; other fields except Tenant are ignored
+	Session      string // session name or id, or request or response id; other fields except Tenant are ignored
 
 	Agent, Model string   // whole name, compared without case
-	Lesson       string   // slug of a lesson that matched or, with Fate, that has this fate
+	Lesson       string   // slug of a matched lesson or, with Fate, of a lesson with this fate
 	Fate         string   // one of Fates; without Lesson, any lesson may have the fate
-	Run          string   // name of the run or of the parent session
+	Run          string   // run or parent session name
 	ToolName     string   // whole name of a called tool
 	ErrorKind    string   // kind of a failed tool result
-	Tag          string   // tag that the client sent
-	Length       string   // length of the first task: s, m, l or xl
+	Tag          string   // tag sent by the client
+	Length       string   // first task's length: s, m, l or xl
 	Verdict      string   // one of Verdicts
 	Loops        bool     // only sessions with a loop
 	MinReward    *float64 // only rewarded sessions
@@ -46,58 +46,57 @@ type SessionQuery struct {
 	Text TextQuery
 }
 
-// TextQuery selects sessions by the content of their exchanges.
+// TextQuery selects sessions by text in the exchanges.
 type TextQuery struct {
-	Words string // text of the user, the model or a tool, compared without case
-	Tool  string // part of the name of a called tool
-	Error string // text of a failed call or of an upstream error
+	Words string // text from the user, the model or a tool, compared without case
+	Tool  string // part of a called tool's name
+	Error string // failed call's or upstream error's text
 }
 
-// Verdicts returns the verdicts on sessions: the quality labels of rewards, Unrated without a reward,
-// and StillOpen before the session closes.
+// Verdicts returns the verdicts on sessions: the reward quality labels, Unrated without a reward, and StillOpen before
+// the session closes.
 func Verdicts() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, Unrated, StillOpen}
 }
 
-// Fates returns the fates of a lesson by which a query selects sessions.
+// Fates returns the lesson fates that a query can ask for.
 func Fates() []string {
 	return []string{FateMatched, FateTreated, FateInjected, FateWithheld, FateControl}
 }
 
-// The fates of a lesson by which a query selects sessions. A matched lesson also has one of the other fates, or was not
-// picked.
+// The lesson fates that a query can ask for. A matched lesson also has one of the other fates, or was not picked.
 const (
 	FateMatched  = "matched"
-	FateTreated  = "treated" // matched in a session that is not a control session
+	FateTreated  = "treated" // matched outside control sessions
 	FateInjected = "injected"
 	FateWithheld = "withheld"
 	FateControl  = "control" // matched in a control session
 )
 
-// The verdicts on sessions in addition to the quality labels.
+// The session verdicts in addition to the quality labels.
 const (
 	Unrated   = "unrated"
 	StillOpen = "open"
 )
 
-// SessionList is the answer to a SessionQuery.
+// SessionList answers a SessionQuery.
 type SessionList struct {
 	Sessions    []SessionItem `json:"sessions"`
-	Next        string        `json:"next,omitempty"` // value of After for the next query; a short page may have a Next, too
-	RowsRead    int           `json:"looked_at"`      // number of sessions whose rows were read; runs do not count
-	OldestStart *time.Time    `json:"back_to"`        // start of the oldest of these sessions
-	NewestStart *time.Time    `json:"up_to"`          // start of the newest of these sessions
+	Next        string        `json:"next,omitempty"` // After for the next query; a short page may have a Next, too
+	RowsRead    int           `json:"looked_at"`      // session rows read, without runs
+	OldestStart *time.Time    `json:"back_to"`        // start of the oldest session read
+	NewestStart *time.Time    `json:"up_to"`          // start of the newest session read
 	Total       *Total        `json:"total"`          // null: unknown, such as on a later page of a text search
 }
 
-// Total is the number of sessions that a query selects.
+// Total is the number of sessions selected by a query.
 type Total struct {
-	Sessions int  `json:"sessions"` // number of sessions that the query selects
-	InRange  int  `json:"of"`       // number of all sessions of the time range
+	Sessions int  `json:"sessions"` // number of selected sessions
+	InRange  int  `json:"of"`       // number of sessions in the time range
 	Exact    bool `json:"exact"`    // false: older sessions are not counted, and both numbers are lower bounds
 }
 
-// Browse lists the sessions that a query selects.
+// Browse lists the sessions selected by a query.
 func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, error) {
 	if q.Session != "" {
 		return a.sessionNamed(ctx, q.Tenant, q.Session)
@@ -134,12 +133,12 @@ type listBuilder struct {
 	query            *SessionQuery
 	limit            int
 	out              SessionList
-	rowsRead         int // including rows of runs
+	rowsRead         int // including runs' rows
 	sessionsSearched int
 }
 
-// pageSize returns the number of sessions to read next. With filters it is larger than the number of missing sessions,
-// because filters drop some.
+// pageSize returns the number of sessions to read next. With filters it exceeds the number of missing sessions, because
+// filters drop some.
 func (b *listBuilder) pageSize() int {
 	switch {
 	case b.query.SearchesText():
@@ -151,8 +150,7 @@ func (b *listBuilder) pageSize() int {
 	}
 }
 
-// add adds the selected sessions of a page, until the list is full. unexamined is the number of sessions that remain in
-// the page.
+// add adds a page's selected sessions until the list is full. unexamined is the number of sessions left in the page.
 func (b *listBuilder) add(ctx context.Context, list []session.ListedSession) (unexamined int, err error) {
 	for i := range list {
 		l := &list[i]
@@ -190,7 +188,7 @@ func (l *SessionList) widenRange(started time.Time) {
 	}
 }
 
-// sessionNamed returns a list with the session of a name, or an empty list if the session is unknown or hidden.
+// sessionNamed returns a list with the named session, or an empty list if the session is unknown or hidden.
 func (a *Archive) sessionNamed(ctx context.Context, tenant, name string) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}}
 	l, rec, err := a.find(ctx, tenant, name)
@@ -213,8 +211,8 @@ func rowLimit(limit int) int {
 	return min(limit, MaxRows)
 }
 
-// BrowseOrdered lists the sessions of recent that a query selects, ordered by compare; ties stay in the order of
-// recent. BrowseOrdered ignores Since, Until and Text. After is the Next of an earlier ordered list.
+// BrowseOrdered lists the sessions in recent selected by a query, ordered by compare; ties keep their order.
+// BrowseOrdered ignores Since, Until and Text. After is Next from an earlier ordered list.
 func (a *Archive) BrowseOrdered(ctx context.Context, recent *Recent, q *SessionQuery, compare func(x, y *SessionItem) int) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}, RowsRead: len(recent.Sessions)}
 	from := 0
@@ -255,7 +253,7 @@ func (a *Archive) BrowseOrdered(ctx context.Context, recent *Recent, q *SessionQ
 	return out, nil
 }
 
-// orderedPrefix is the start of a position in an ordered list. The number of sessions before the page follows.
+// orderedPrefix starts a position in an ordered list. The number of sessions before the page follows.
 const orderedPrefix = "n"
 
 func (q *SessionQuery) hasFilters() bool {
@@ -263,17 +261,17 @@ func (q *SessionQuery) hasFilters() bool {
 		q.Loops || q.MinReward != nil || q.MaxReward != nil || q.SearchesText()
 }
 
-// SearchesText reports whether the query needs the exchanges of sessions.
+// SearchesText reports whether the query needs the sessions' exchanges.
 func (q *SessionQuery) SearchesText() bool { return q.Text.Words+q.Text.Tool+q.Text.Error != "" }
 
-// Selects reports whether the row of a session satisfies the query. Selects ignores the field Text.
+// Selects reports whether a session's row satisfies the query. Selects ignores the field Text.
 func (q *SessionQuery) Selects(x *SessionItem) bool {
 	withoutText := *q
 	withoutText.Text = TextQuery{}
 	return withoutText.selectsWithTools(x)
 }
 
-// selectsWithTools is like Selects, but also checks Text.Tool if the row has the tools of all turns.
+// selectsWithTools is like Selects, but also checks Text.Tool if the row has every turn's tools.
 func (q *SessionQuery) selectsWithTools(x *SessionItem) bool {
 	if q.Text.Tool != "" && x.CoversAllTurns && !slices.ContainsFunc(x.Tools, func(name string) bool {
 		return strings.Contains(strings.ToLower(name), strings.ToLower(q.Text.Tool))
@@ -312,14 +310,14 @@ type SampleItem struct {
 	Sample  sample.Sample `json:"sample"`
 }
 
-// SampleList is the answer to a SampleQuery.
+// SampleList answers a SampleQuery.
 type SampleList struct {
 	Samples  []SampleItem `json:"samples"`
-	Next     string       `json:"next,omitempty"` // value of After for the next query; a short page may have a Next, too
-	RowsRead int          `json:"looked_at"`      // samples that were read
+	Next     string       `json:"next,omitempty"` // After for the next query; a short page may have a Next, too
+	RowsRead int          `json:"looked_at"`      // samples read
 }
 
-// BrowseSamples lists the samples that a query selects.
+// BrowseSamples lists the samples selected by a query.
 func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList, error) {
 	out := SampleList{Samples: []SampleItem{}}
 	limit, sessionID := rowLimit(q.Limit), q.Session

@@ -8,35 +8,36 @@ import (
 	"precept/internal/session"
 )
 
-// maxEchoes limits the length of a list of echo keys (see changeQueue). The lists grow while the backend is
-// unavailable. Keys beyond the limit are dropped, and feedback with these keys does not find its session.
+// maxEchoes limits the echo keys held while the backend is unavailable (see changeQueue). Keys beyond the limit are
+// dropped, and feedback with these keys finds no session.
 const maxEchoes = 200_000
 
-// delayedPause is the pause between two writes of rows in which only counts or times changed.
+// delayedPause is the pause between writes of rows with only changed counts or times.
 const delayedPause = time.Second
 
-// changeQueue holds changed sessions and new echo keys (hashes of ids or texts, by which feedback finds a session) for
-// the recorder. Keys stay in undelivered until the backend has them, so that feedback finds a session at every moment.
+// changeQueue holds changed sessions and new echo keys for the recorder. An echo key is a hash of an id or text by
+// which feedback finds a session. Keys stay in undelivered until the backend has them, so feedback always finds the
+// session.
 type changeQueue struct {
 	mu           sync.Mutex
-	dirty        []*Session      // their rows are in the next flush
-	delayed      []*Session      // their rows are in the first flush after delayedPause
-	delayedTaken time.Time       // time of the last drain of delayed
+	dirty        []*Session      // rows for the next flush
+	delayed      []*Session      // rows for the first flush after delayedPause
+	delayedTaken time.Time       // when delayed was last drained
 	echoes       []session.Echo  // keys for the next flush
-	undelivered  undeliveredKeys // keys that are not in the backend yet
-	// heldByRequest holds the keys of a request until the recorder has decided whether its exchange opted out.
+	undelivered  undeliveredKeys // keys that the backend does not have yet
+	// heldByRequest holds a request's keys until the recorder has decided whether the exchange opted out.
 	heldByRequest map[string][]session.Echo
 	heldCount     int
 }
 
-// Change is the effect of a turn on the record of a session.
+// Change is a turn's effect on a session record.
 type Change uint8
 
-// The effects of a turn on the record of a session.
+// The effects of a turn on a session record.
 const (
 	Unchanged        Change = iota
-	CountsChanged           // a crash may lose the last second of counts and times
-	DecisionsChanged        // a random decision or an inserted block, which the next flush must contain
+	CountsChanged           // a crash may lose the last second's counts and times
+	DecisionsChanged        // a random decision or an inserted block; the next flush must contain it
 )
 
 // Release ends the pin that keeps a session in memory, and queues the session's row as the change requires.
@@ -54,14 +55,14 @@ func (q *changeQueue) Release(ses *Session, c Change) {
 	ses.pins.Add(-1)
 }
 
-// requeueRow queues the row of a session that changed outside of a request. The session must be in memory; the caller
+// requeueRow queues the row for a session that changed outside a request. The session must be in memory; the caller
 // needs no pin.
 func (q *changeQueue) requeueRow(ses *Session) {
 	ses.pins.Add(1)
 	q.Release(ses, DecisionsChanged)
 }
 
-// AddEchoes adds keys. This process finds their sessions at once, and other replicas after the delivery.
+// AddEchoes adds keys. This process finds the sessions immediately, other replicas after delivery.
 func (q *changeQueue) AddEchoes(echoes ...session.Echo) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -70,8 +71,8 @@ func (q *changeQueue) AddEchoes(echoes ...session.Echo) {
 	}
 }
 
-// HoldKeys holds the keys of a request until ReleaseKeys decides whether they are written. Feedback finds their
-// sessions at once.
+// HoldKeys holds a request's keys until ReleaseKeys decides whether they are written. Feedback finds the sessions
+// immediately.
 func (q *changeQueue) HoldKeys(request string, echoes ...session.Echo) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -82,7 +83,7 @@ func (q *changeQueue) HoldKeys(request string, echoes ...session.Echo) {
 	q.heldByRequest[request] = append(q.heldByRequest[request], echoes...)
 }
 
-// ReleaseKeys queues the held keys of a request for the next flush if keep is true, and drops the keys otherwise.
+// ReleaseKeys queues a request's held keys for the next flush if keep is true, and drops them otherwise.
 func (q *changeQueue) ReleaseKeys(request string, keep bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -101,7 +102,7 @@ func (q *changeQueue) heldKeys(request string) []session.Echo {
 }
 
 // drain removes and returns the changes for a flush, with the delayed sessions if delayedPause has passed or all is
-// true. Keys stay in undelivered; delivered is the newest flush that the backend has.
+// true. Keys stay in undelivered; delivered is the backend's newest flush.
 func (q *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]*Session, []session.Echo) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -119,7 +120,7 @@ func (q *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]
 	return dirty, echoes
 }
 
-// find returns the session of an undelivered key. Held keys come first, then the key that was added last.
+// find returns the session for an undelivered key. Held keys come first, then the newest key.
 func (q *changeQueue) find(key session.EchoKey) (session.ID, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -201,7 +202,7 @@ func (q *changeQueue) forgetHeld(match func(session.Echo) bool) {
 	}
 }
 
-// undeliveredKeys holds the keys of flushes that the backend does not have.
+// undeliveredKeys holds keys from flushes that the backend does not have.
 type undeliveredKeys struct {
 	flushes []flushKeys
 	count   int

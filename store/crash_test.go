@@ -16,8 +16,8 @@ import (
 	"precept/store"
 )
 
-// The test simulates a crash before every backend call and after every delivery. The next start stores every turn that
-// the account had counted, exactly once.
+// The test simulates a crash before every backend call and after every delivery. The next start stores every turn
+// counted in the account, exactly once.
 func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -52,14 +52,14 @@ func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 	for i, dir := range copies {
 		before := readAccount(t, outboxIn(dir), false)
 		if before.Admitted < last {
-			t.Errorf("crash %d: account %+v: Admitted = %d, want at least %d as at the previous crash", i, before, before.Admitted, last)
+			t.Errorf("crash %d: account = %+v: Admitted = %d, want at least %d (previous crash)", i, before, before.Admitted, last)
 		}
 		last = before.Admitted
 		next := openFixture(t, dir, f.clock, nil)
 		next.deliver()
 		after := readAccount(t, outboxIn(dir), true)
 		if after.Admitted != before.Admitted || after.Stored != before.Stored+before.Spooled || after.Incomplete != before.Incomplete || after.Spooled != 0 {
-			t.Errorf("crash %d: account after the delivery: got %+v, want %+v with all spooled exchanges counted as stored, and Spooled = 0", i, after, before)
+			t.Errorf("crash %d: account after the delivery = %+v, want %+v with all spooled exchanges stored and Spooled = 0", i, after, before)
 		}
 		complete, incomplete := next.outcomes("s", "open", "abandoned")
 		if complete != after.Stored || incomplete != after.Incomplete {
@@ -69,7 +69,7 @@ func TestCrashAtAnyStepLosesNoCountedTurn(t *testing.T) {
 	}
 }
 
-// outcomes counts the stored exchanges of sessions, and fails the test if one is stored twice.
+// outcomes counts the stored exchanges in the sessions, and fails the test if one is stored twice.
 func (f *fixture) outcomes(names ...string) (complete, incomplete int64) {
 	f.t.Helper()
 	for _, name := range names {
@@ -99,7 +99,7 @@ func (f *fixture) outcomes(names ...string) (complete, incomplete int64) {
 	return complete, incomplete
 }
 
-// turnState is the state of a turn in the model of TestAccountMatchesTheStore.
+// turnState is a turn's state in the TestAccountMatchesTheStore model.
 type turnState string
 
 const (
@@ -116,11 +116,11 @@ type modelTurn struct {
 	exchange       *sample.Exchange
 	start          *store.TurnStart
 	state          turnState
-	deliveredSince bool // a delivery has run since the last change of state
+	deliveredSince bool // a delivery has run since the last state change
 }
 
-// Events occur in any order. At the end, the backend has each written turn once and complete. It has a stub, once, for
-// each turn that had a stub at a crash, and it has no opted-out turn. The counts of the account match.
+// Events occur in any order. At the end, the backend has each written turn once and complete. It has one stub for each
+// turn that had a stub at a crash, and no opted-out turn. The account counts match.
 func TestAccountMatchesTheStore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -232,7 +232,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 				offeredBeforeCrash: {sample.Complete, sample.Incomplete, ""}, startedBeforeCrash: {sample.Incomplete, ""},
 			}[m.state]
 			if !slices.Contains(allowed, stored[m.exchange.ID]) {
-				rt.Fatalf("turn %d in state %s: stored outcome %q, want one of %q", i+1, m.state, stored[m.exchange.ID], allowed)
+				rt.Fatalf("turn %d (state %s): stored outcome = %q, want one of %q", i+1, m.state, stored[m.exchange.ID], allowed)
 			}
 		}
 		if t.Failed() {
@@ -296,7 +296,7 @@ func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 		}
 		list := next.storedTurns("s")
 		if !slices.Contains(list, fmt.Sprint(turns+1, " complete")) || complete > turns+1 || incomplete > turns {
-			rt.Fatalf("stored turns of s: %q (%d complete and %d incomplete exchanges), want turn %d complete, at most %d complete and %d incomplete", list, complete, incomplete, turns+1, turns+1, turns)
+			rt.Fatalf("session s: stored turns = %q (%d complete and %d incomplete exchanges), want turn %d complete, at most %d complete and %d incomplete", list, complete, incomplete, turns+1, turns+1, turns)
 		}
 		if t.Failed() {
 			rt.FailNow()

@@ -14,33 +14,34 @@ import (
 )
 
 const (
-	epochEvery       = time.Second            // pause between two checks of the backend's epoch
-	syncEvery        = 5 * time.Second        // pause between two syncs of the backend
-	releaseEvery     = time.Second            // pause between two deletions of safe rows
-	startLimit       = 20 * time.Millisecond  // longest wait for the rows of the previous run
+	epochEvery       = time.Second            // pause between checks of the backend's epoch
+	syncEvery        = 5 * time.Second        // pause between backend syncs
+	releaseEvery     = time.Second            // pause between deletions of safe rows
+	startLimit       = 20 * time.Millisecond  // longest wait for the previous run's rows
 	roundLimit       = 150 * time.Millisecond // longest time to read rows in one round
-	stopLimit        = 3 * time.Second        // longest delivery at a stop; the rest stays in the outbox
+	stopLimit        = 3 * time.Second        // longest delivery when stopping; the rest stays in the outbox
 	deliverNowBytes  = 2 << 20                // undelivered bytes for a delivery without a pause
 	readBytes        = 4 << 20                // most bytes read back for one delivery
-	minReadBytes     = 1 << 12                // smallest limit of bytes, after deliveries that took too long
-	startBytes       = 1 << 17                // limit of bytes during a start
-	otherTenantBytes = 1 << 20                // bytes that one call of deliverOtherTenants reads
-	growAfter        = 8                      // number of deliveries in time after which the limit of bytes grows again
-	otherTenantRows  = 10_000                 // rows that one call of deliverOtherTenants examines
+	minReadBytes     = 1 << 12                // smallest byte limit, after deliveries that took too long
+	startBytes       = 1 << 17                // byte limit while starting
+	otherTenantBytes = 1 << 20                // bytes read per deliverOtherTenants call
+	growAfter        = 8                      // timely deliveries after which the byte limit grows again
+	otherTenantRows  = 10_000                 // rows examined per deliverOtherTenants call
 	// safeAge is the age at which delivered rows are deleted from the outbox. A backend server that dies may lose the
-	// writes of its last seconds.
+	// last seconds' writes.
 	safeAge = 15 * time.Second
 )
 
 const epochNote = "epoch"
 
-// epochReader reveals a loss of acknowledged data in a shared backend: Epoch returns a different value after each loss.
+// epochReader reveals when a shared backend has lost acknowledged data: Epoch returns a different value after each
+// loss.
 type epochReader interface {
 	Epoch(ctx context.Context) (string, error)
 }
 
-// deliverer writes rows of the outbox to the backend, and deletes safe rows, which the backend cannot lose any more.
-// The holder of deliveryMu delivers rows, deletes sessions or closes sessions, one goroutine at a time.
+// deliverer writes outbox rows to the backend, and deletes safe rows, those that the backend can no longer lose. Only
+// the holder of deliveryMu delivers rows, deletes sessions or closes sessions.
 type deliverer struct {
 	backend     syncer
 	epochReader epochReader // nil means this process owns the backend
@@ -48,23 +49,23 @@ type deliverer struct {
 	writer      *writer
 	deps        deps
 	limits      delivererLimits
-	// beforeDelivery repeats the deletions of other replicas before each delivery.
+	// beforeDelivery repeats other replicas' deletions before each delivery.
 	beforeDelivery func(ctx context.Context, now time.Time) error
 
 	deliveryMu sync.Mutex
 
 	undelivered      batch // rows from the handoff
-	err              error // error of the last delivery
+	err              error // error from the last delivery
 	readReductions   int   // how often readBytes is divided by 4
 	deliveriesInTime int   // since the last change of readReductions
-	deliveredAhead   int64 // last row that deliverOtherTenants has read; catchUp delivers its rows again in order
+	deliveredAhead   int64 // last row read by deliverOtherTenants; catchUp delivers these rows again in order
 	due              delivererDue
 	tracker          syncTracker
 	phase            delivererPhase
 }
 
 type delivererLimits struct {
-	maxBytes        int64         // largest size of the exchanges in memory
+	maxBytes        int64         // largest total size for exchanges in memory
 	deliverInterval time.Duration // longest pause between deliveries (QueueOptions.DeliverEvery)
 }
 
@@ -82,7 +83,7 @@ func (s *deliverer) runRound(ctx context.Context, now time.Time) {
 	if now.Before(s.due.retry) {
 		return
 	}
-	// A stop must not interrupt a write in progress, which has its own time limit.
+	// A stop must not interrupt a write in progress; the write has a time limit.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
 	s.err = s.deps.guard.RunErr(label.StepDeliver, func() error {
@@ -105,8 +106,8 @@ func (s *deliverer) runRound(ctx context.Context, now time.Time) {
 	}
 }
 
-// deliver writes the backlog to the backend, then the rows of the handoff if a delivery is due. After a failure the
-// next call repeats all steps.
+// deliver writes the backlog to the backend, then the handoff's rows if a delivery is due. After a failure the next
+// call repeats all steps.
 func (s *deliverer) deliver(ctx context.Context, now time.Time) error {
 	if err := s.checkEpoch(ctx, now); err != nil {
 		return err
@@ -131,7 +132,7 @@ func (s *deliverer) deliver(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// checkEpoch delivers all rows of the outbox again if the backend has lost acknowledged data.
+// checkEpoch delivers all outbox rows again if the backend has lost acknowledged data.
 func (s *deliverer) checkEpoch(ctx context.Context, now time.Time) error {
 	if s.epochReader == nil || s.handoff.outbox == nil || now.Before(s.due.epoch) {
 		return nil
@@ -159,7 +160,7 @@ func (s *deliverer) checkEpoch(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// dropUndelivered frees the memory of undelivered rows.
+// dropUndelivered frees the memory for undelivered rows.
 func (s *deliverer) dropUndelivered() {
 	s.deps.state.heldBytes.Add(-s.undelivered.heldBytes)
 	s.undelivered = batch{}
@@ -212,9 +213,9 @@ func (s *deliverer) catchUp(ctx context.Context, now time.Time) (done bool, err 
 	}
 }
 
-// deliverOtherTenants delivers the rows of other tenants before the rows of tenants with a large backlog. Otherwise a
-// backlog of 900 MB would delay all tenants by half a minute. catchUp later delivers these rows again, without effect,
-// and counts their exchanges.
+// deliverOtherTenants delivers other tenants' rows before those of tenants with a large backlog. Otherwise a 900 MB
+// backlog would delay all tenants by half a minute. catchUp later delivers these rows again, without effect, and counts
+// the exchanges.
 func (s *deliverer) deliverOtherTenants(ctx context.Context, until int64) error {
 	crowdingTenants := s.handoff.outbox.LargestTenants(readBytes)
 	if len(crowdingTenants) == 0 {
@@ -239,8 +240,8 @@ func (s *deliverer) deliverOtherTenants(ctx context.Context, until int64) error 
 	return nil
 }
 
-// makeRoom frees memory after a failed delivery. With an outbox, rows leave memory if they are too large or their
-// delivery took too long; without an outbox, the older rows of each session and the oldest echo keys are dropped.
+// makeRoom frees memory after a failed delivery. With an outbox, rows leave memory if they are too large or took too
+// long to deliver. Without an outbox, makeRoom drops each session's older rows and the oldest echo keys.
 func (s *deliverer) makeRoom(err error) {
 	if s.handoff.outbox == nil {
 		s.undelivered.rows = newestRows(s.undelivered.rows)
@@ -254,8 +255,8 @@ func (s *deliverer) makeRoom(err error) {
 	}
 }
 
-// maxRead returns the largest number of bytes to read back for one delivery. After deliveries that took too long the
-// number is smaller, because the same batch would take too long again.
+// maxRead returns how many bytes to read back for one delivery. The limit shrinks after slow deliveries, because the
+// same batch would take too long again.
 func (s *deliverer) maxRead() int64 { return max(minReadBytes, int64(readBytes)>>(2*s.readReductions)) }
 
 func (s *deliverer) adjustMaxRead(err error) {
@@ -273,7 +274,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// writeBatch writes a batch to the backend, and counts its exchanges in the metrics and in the account of the outbox.
+// writeBatch writes a batch to the backend, and counts the batch's exchanges in the metrics and in the outbox account.
 func (s *deliverer) writeBatch(ctx context.Context, b *batch) error {
 	stubs := s.writer.tombstones.withoutDeleted(session.Batch{Exchanges: b.interruptedTurns})
 	if err := s.writer.writeSessions(ctx, stubs); err != nil {
@@ -281,7 +282,7 @@ func (s *deliverer) writeBatch(ctx context.Context, b *batch) error {
 	}
 	err := s.writer.write(ctx, b)
 	s.adjustMaxRead(err)
-	if errors.Is(err, ErrNullBackend) { // all its exchanges are dropped
+	if errors.Is(err, ErrNullBackend) { // all exchanges are dropped
 		s.deps.metrics.DroppedReadOnly.Add(int64(len(b.exchanges)))
 		s.deps.state.heldBytes.Add(-b.heldBytes)
 		s.deps.state.delivered.Store(b.flushNumber)
@@ -300,7 +301,7 @@ func (s *deliverer) writeBatch(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// countDelivered counts a delivered batch, and returns the number of exchanges that were not stored, by reason.
+// countDelivered counts a delivered batch, and returns the number of unstored exchanges by reason.
 func (s *deliverer) countDelivered(b *batch) (refused map[string]int64) {
 	refused = map[string]int64{}
 	if b.damagedCount > 0 {

@@ -8,7 +8,7 @@ import (
 	"precept/store"
 )
 
-// The backlog of one tenant is from an outage. Each exchange is counted once.
+// One tenant's backlog is from an outage. Each exchange is counted once.
 func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 	t.Parallel()
 	const turns, size = 600, 64 << 10
@@ -18,14 +18,14 @@ func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 		x := newExchange(tenantA, "s", i+1, f.clock.now())
 		x.Reply.Text = noise(i+1, size)
 		if !f.store.Offer(store.Turn{Exchange: x, Size: size}) {
-			t.Fatalf("Offer of turn %d = false, want true", i+1)
+			t.Fatalf("Offer(turn %d) = false, want true", i+1)
 		}
 		if i%10 == 9 {
 			f.deliverFor(time.Second)
 		}
 	}
 	if !f.store.Offer(store.Turn{Exchange: newExchange("another", "other", 1, f.clock.now()), Size: 100}) {
-		t.Fatal("Offer of a turn of the other tenant = false, want true")
+		t.Fatal("Offer(other tenant's turn) = false, want true")
 	}
 	f.deliverFor(time.Second)
 	count := func(tenant, name string) int {
@@ -44,10 +44,10 @@ func TestOtherTenantIsDeliveredBeforeALargeBacklog(t *testing.T) {
 	f.backend.allowWrites()
 	f.deliverFor(time.Minute)
 	if !found || before > turns/3 {
-		t.Errorf("exchange of the other tenant: delivered = %v after %d exchanges of the backlog, want true after at most %d", found, before, turns/3)
+		t.Errorf("other tenant's exchange: delivered = %v after %d backlog exchanges, want true after at most %d", found, before, turns/3)
 	}
-	checkEqual(t, "stored exchanges of the backlog", count(tenantA, "s"), turns)
-	checkEqual(t, "stored exchanges of the other tenant", count("another", "other"), 1)
+	checkEqual(t, "stored backlog exchanges", count(tenantA, "s"), turns)
+	checkEqual(t, "other tenant's stored exchanges", count("another", "other"), 1)
 	a := f.balancedAccount(true)
 	checkEqual(t, "Account.Stored", a.Stored, int64(turns+1))
 }

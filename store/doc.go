@@ -5,12 +5,12 @@
 // BeginTurn, Offer and Release never block.
 //
 // Run has two goroutines. The recorder redacts offered turns, and appends them to the outbox, a file. The deliverer
-// writes the rows of the outbox to the backend in batches, and deletes sessions. A failed write is repeated; meanwhile
-// turns wait in the outbox, within a limit.
+// writes outbox rows to the backend in batches, and deletes sessions. A failed write is repeated; meanwhile turns wait
+// in the outbox, within a limit.
 //
-// store/sqlite is the backend of one process, store/redis that of several replicas, and store/storetest the test suite
-// of both.
+// store/sqlite is the backend for one process, store/redis the backend for several replicas, and store/storetest the
+// test suite for both.
 //
-// Lock order: deliverer.deliveryMu, handoff.mu, the mutex of a session.Record, liveSessions.mu. The mutexes of inbox,
-// changeQueue, rewardQueue and tombstones are leaves. During a call of the backend only deliveryMu may be held.
+// Lock order: deliverer.deliveryMu, handoff.mu, session.Record.Mutex, liveSessions.mu. The mutexes in inbox,
+// changeQueue, rewardQueue and tombstones are leaves. Only deliveryMu may be held during a backend call.
 package store

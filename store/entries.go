@@ -12,24 +12,24 @@ import (
 	"precept/internal/wire"
 )
 
-// Entry is one message of an exchange. The messages of the request come in the order in which the model read them, then
-// those of the reply.
+// Entry is one message in an exchange. The request's messages come first, in the order in which the model read them,
+// then the reply's.
 type Entry struct {
 	Kind       string   `json:"kind"`              // system, tools, user, assistant, call, result, other, block, withheld or error
-	Text       string   `json:"text,omitempty"`    // text, or arguments of a call
-	CutBytes   int      `json:"cut,omitempty"`     // bytes of the text that are left out
-	Tool       string   `json:"tool,omitempty"`    // tool of a call or a result
-	CallID     string   `json:"call_id,omitempty"` // id of a call or a result
-	Outcome    string   `json:"outcome,omitempty"` // outcome of a result: ok, error, pending or refusal
+	Text       string   `json:"text,omitempty"`    // text, or a call's arguments
+	CutBytes   int      `json:"cut,omitempty"`     // text bytes left out
+	Tool       string   `json:"tool,omitempty"`    // called tool
+	CallID     string   `json:"call_id,omitempty"` // call id
+	Outcome    string   `json:"outcome,omitempty"` // result's outcome: ok, error, pending or refusal
 	Rule       string   `json:"rule,omitempty"`    // rule that found the outcome
-	Slugs      []string `json:"slugs,omitempty"`   // lessons of a block, or withheld lessons
+	Slugs      []string `json:"slugs,omitempty"`   // block's lessons, or withheld lessons
 	Loop       bool     `json:"loop,omitempty"`    // the block or the withheld lesson is a loop warning
 	Reinserted bool     `json:"again,omitempty"`   // block that was inserted again after the agent compacted its history
-	Propensity float64  `json:"chance,omitempty"`  // propensity of a withheld lesson, its probability of injection
+	Propensity float64  `json:"chance,omitempty"`  // withheld lesson's probability of injection
 	Why        string   `json:"why,omitempty"`     // why a lesson was withheld: withheld (at random) or control (the session is a control session)
 }
 
-// The kinds of an Entry, in addition to the roles of messages.
+// The kinds of an Entry, in addition to the message roles.
 const (
 	KindBlock    = "block"
 	KindWithheld = "withheld"
@@ -69,12 +69,12 @@ func entryOf(x *sample.Message) Entry {
 	return e
 }
 
-// withInsertions returns the entries of a request, with inserted blocks and withheld lessons. A block or a withheld
-// lesson stands where the model read it, or would have read it: before the user's text, before a tool's result, or
-// after the system prompt.
+// withInsertions returns a request's entries, with inserted blocks and withheld lessons. A block or a withheld lesson
+// stands where the model read it, or would have read it: before the user's text, before a tool result, or after the
+// system prompt.
 func withInsertions(request []sample.Message, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
 	list := entriesOf(request)
-	newestUser := -1 // -1 means no text of the user
+	newestUser := -1 // -1 means no user text
 	for i := range list {
 		if list[i].Kind == sample.EventUser {
 			newestUser = i
@@ -106,7 +106,7 @@ func withInsertions(request []sample.Message, blocks []session.Block, e *sample.
 	return out
 }
 
-// insertionIndex returns the index of the entry before which a block was inserted; -1 means before all entries.
+// insertionIndex returns the index of the entry after an inserted block; -1 means before all entries.
 func insertionIndex(b *session.Block, list []Entry, newestUser int) int {
 	switch {
 	case b.Anchor.CallID != "":
@@ -118,7 +118,7 @@ func insertionIndex(b *session.Block, list []Entry, newestUser int) int {
 	}
 }
 
-// blockEntry returns the entry of a block. A loop warning quotes a call of the agent, and is redacted.
+// blockEntry returns a block's entry. A loop warning quotes one of the agent's calls, and is redacted.
 func blockEntry(b *session.Block, r *redact.Redactor) Entry {
 	e := Entry{Kind: KindBlock, Text: b.Text, Slugs: b.Slugs, Loop: b.Loop, Reinserted: b.Supersedes}
 	if b.Loop {

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	maxPurgePause   = 10 * time.Minute       // longest pause between two deletions by age
+	maxPurgePause   = 10 * time.Minute       // longest pause between deletions by age
 	purgeStep       = 250 * time.Millisecond // longest deletion by age, because deliveries wait meanwhile
 	parkedAge       = 7 * 24 * time.Hour     // feedback without a known session is deleted at this age
-	erasuresEvery   = time.Second            // pause between two reads of the erasures (deletions) by other replicas
+	erasuresEvery   = time.Second            // pause between reads of other replicas' erasures (deletions)
 	completeErasure = time.Minute            // age at which an erasure is complete in the backend
 	erasureLimit    = writeLimit / 2         // longest time to repeat an erasure; deliveries wait meanwhile
-	erasureRetry    = 10 * time.Second       // pause before a failed erasure of another replica is tried again
+	erasureRetry    = 10 * time.Second       // pause before another replica's failed erasure is retried
 )
 
-// errUnwritten is the error for a deletion while some rows are not in the backend. Their later delivery would store the
-// deleted sessions again.
+// errUnwritten means that the deletion cannot run because some rows are not in the backend. Delivering these rows later
+// would store the deleted sessions again.
 var errUnwritten = errors.New("the store cannot be written now; try again later")
 
 type deletionBackend interface {
@@ -36,7 +36,7 @@ type deletionBackend interface {
 	session.Finder
 }
 
-// announcer is the list of erasures in a shared backend.
+// announcer is a shared backend's list of erasures.
 type announcer interface {
 	Announce(ctx context.Context, e session.Erasure) (place string, err error)
 	// Erasures returns the erasures after a position.
@@ -57,7 +57,7 @@ type sessionDeleter struct {
 	guard       *guard.Guard
 	metrics     *Metrics
 	options     *Options
-	flushNow    func(ctx context.Context) // records and delivers everything at once
+	flushNow    func(ctx context.Context) // records and delivers everything immediately
 
 	retention atomic.Int64 // nanoseconds; 0 means never
 	deletions chan deletion
@@ -68,10 +68,10 @@ type sessionDeleter struct {
 
 type erasureCursor struct {
 	nextRead     time.Time
-	lastPosition string   // position of the last applied erasure
-	ownPositions []string // erasures of this replica since lastPosition
+	lastPosition string   // last applied erasure's position
+	ownPositions []string // this replica's erasures since lastPosition
 
-	failed    []session.Erasure // failed erasures of other replicas, to be tried again at nextRetry
+	failed    []session.Erasure // other replicas' failed erasures, retried at nextRetry
 	nextRetry time.Time
 }
 
@@ -88,14 +88,14 @@ type deletionResult struct {
 
 func (d *sessionDeleter) setRetention(age time.Duration) { d.retention.Store(int64(age)) }
 
-// forgetSession deletes the sessions with a name and, for a run or a parent session, its members.
+// forgetSession deletes the sessions with a name and, for a run or a parent session, the members.
 func (d *sessionDeleter) forgetSession(ctx context.Context, tenant, name string) (int, error) {
 	return d.runInDeliverer(ctx, func(ctx context.Context) (int, error) {
 		ids, err := idsByName(ctx, d.backend, tenant, name)
 		if err != nil {
 			return 0, err
 		}
-		for _, id := range slices.Clone(ids) { // also delete the sessions of a run
+		for _, id := range slices.Clone(ids) { // also delete a run's sessions
 			members, err := d.membersOf(ctx, tenant, id)
 			if err != nil {
 				return 0, err
@@ -164,7 +164,7 @@ func (d *sessionDeleter) runInDeliverer(ctx context.Context, run func(ctx contex
 	return r.n, r.err
 }
 
-// runDeletion delivers all rows, then runs c and sends the result to its caller. If rows remain undelivered, the result
+// runDeletion delivers all rows, then runs c and sends the result to the caller. If rows remain undelivered, the result
 // is errUnwritten.
 func (d *sessionDeleter) runDeletion(ctx context.Context, c deletion) {
 	r := deletionResult{}
@@ -181,17 +181,16 @@ func (d *sessionDeleter) runDeletion(ctx context.Context, c deletion) {
 	c.done <- r
 }
 
-// deleteLocal removes deleted sessions from the memory and the outbox of this process, and adds tombstones, which
-// reject later content. found has the ids of the sessions that were in memory (no ids for a tenant), and n is the
-// number of these sessions.
+// deleteLocal removes deleted sessions from this process's memory and outbox, and adds tombstones to reject later
+// content. found has the ids of the n sessions that were in memory (no ids for a tenant).
 func (d *sessionDeleter) deleteLocal(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	ids := make(map[session.ID]bool, len(e.IDs))
 	for _, id := range e.IDs {
 		ids[id] = true
 	}
 	match := func(id session.ID) bool { return len(ids) == 0 || ids[id] }
-	// This look-up comes first, while the memory still has the echo keys that connect posts with sessions. If the
-	// backend does not answer, nothing is deleted yet.
+	// This look-up comes first, while memory still has the echo keys that connect posts with sessions. If the backend
+	// does not answer, nothing is deleted yet.
 	before, last, err := d.posts.latePostNumbers(ctx, 0, e.Tenant, len(e.IDs) == 0, match)
 	if err != nil {
 		return nil, 0, err
@@ -199,7 +198,7 @@ func (d *sessionDeleter) deleteLocal(ctx context.Context, e *session.Erasure) (f
 	if found, n, err = d.deleteQueued(e, match); err != nil {
 		return found, n, err
 	}
-	// This look-up finds the posts that were written during the first one. Tombstones reject later posts.
+	// This look-up finds posts written during the first one. Tombstones reject later posts.
 	after, _, err := d.posts.latePostNumbers(ctx, last, e.Tenant, len(e.IDs) == 0, match)
 	if err != nil {
 		return found, n, err
@@ -238,7 +237,7 @@ func (d *sessionDeleter) deleteQueued(e *session.Erasure, match func(session.ID)
 	return found, n, err
 }
 
-// clearCaches empties the cache of exchanges and, by Hooks.OnErasure, the caches of other packages.
+// clearCaches empties the exchange cache and, through Hooks.OnErasure, other packages' caches.
 func (d *sessionDeleter) clearCaches() {
 	d.options.Exchanges.invalidateAll()
 	d.callErased()
@@ -250,8 +249,8 @@ func (d *sessionDeleter) callErased() {
 	}
 }
 
-// announce announces an erasure to the other replicas. The call must precede the deletion: an unaware replica could
-// write the session again.
+// announce announces an erasure to the other replicas. Announce before deleting: an unaware replica could write the
+// session again.
 func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error {
 	if d.announcer == nil {
 		return nil
@@ -263,9 +262,9 @@ func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error 
 	return err
 }
 
-// followReplicas repeats the new erasures of other replicas before each delivery: the outbox may contain a session that
-// was deleted while this replica was down. A failed erasure does not stop deliveries, because tombstones keep the
-// deleted sessions out of deliveries.
+// followReplicas repeats other replicas' new erasures before each delivery: the outbox may contain a session that was
+// deleted while this replica was down. A failed erasure does not stop deliveries, because tombstones keep deleted
+// sessions out.
 func (d *sessionDeleter) followReplicas(ctx context.Context, now time.Time) error {
 	clockSetBack := d.erasures.nextRead.Sub(now) > erasuresEvery
 	if d.announcer == nil || now.Before(d.erasures.nextRead) && !clockSetBack {
@@ -318,8 +317,8 @@ func (d *sessionDeleter) tryErasure(ctx context.Context, e *session.Erasure, now
 	d.options.Hooks.OnFailure(label.StepErase, err)
 }
 
-// repeatErasure repeats an erasure of another replica in memory and in the outbox. A recent erasure (see
-// completeErasure) is also repeated in the backend, because this replica may have written the session there since.
+// repeatErasure repeats another replica's erasure in memory and in the outbox. A recent erasure (see completeErasure)
+// is also repeated in the backend, because this replica may have written the session there since.
 func (d *sessionDeleter) repeatErasure(ctx context.Context, e *session.Erasure, now time.Time) error {
 	defer d.clearCaches()
 	if _, _, err := d.deleteLocal(ctx, e); err != nil {
@@ -351,8 +350,8 @@ func (d *sessionDeleter) scrubOutbox() error {
 	return errors.Join(box.Tidy(), box.DeleteDamagedFiles(time.Time{}))
 }
 
-// deleteDamagedFiles deletes old damaged outbox files. If sessions were deleted by age, it also removes the content of
-// deleted rows from the outbox's file.
+// deleteDamagedFiles deletes old damaged outbox files. If sessions were deleted by age, it also removes deleted rows'
+// content from the outbox file.
 func (d *sessionDeleter) deleteDamagedFiles(deleted bool, before time.Time) {
 	box := d.deliverer.handoff.outbox
 	if box == nil {

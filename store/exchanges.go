@@ -15,30 +15,29 @@ import (
 )
 
 const (
-	maxTTL        = 10 * time.Minute // longest lifetime: content that the backend deletes by age must also leave memory
+	maxTTL        = 10 * time.Minute // longest lifetime; content that the backend deletes by age must also leave memory
 	sharedTTL     = 10 * time.Second // longest lifetime if other replicas write to the backend
-	writtenShards = 4096             // number of write counters; the sessions of a shard share a counter
-	exchangeCost  = 1024             // approximate size of an exchange in memory, without its texts
+	writtenShards = 4096             // number of write counters; the sessions in a shard share a counter
+	exchangeCost  = 1024             // approximate exchange size in memory, without texts
 )
 
-// ExchangeCache holds the decoded exchanges of stored sessions, which pages, backtests, exports and the distiller read
-// again and again. It is safe for concurrent use.
+// ExchangeCache holds the decoded exchanges for stored sessions. Pages, backtests, exports and the distiller read them
+// repeatedly. It is safe for concurrent use.
 //
-// The key of an entry contains the number of writes in the session's shard, and the number of deletions, so that no
-// reader gets an entry from before a write. Without other replicas, half of the size is reserved for open sessions; see
-// openDocuments.
+// An entry's key contains the shard's write count and the deletion count, so no reader gets an entry from before a
+// write. Without other replicas, half the size is reserved for open sessions; see openDocuments.
 type ExchangeCache struct {
 	openDocs     *openDocuments // nil means other replicas write to the backend
 	cache        *ristretto.Cache[uint64, []sample.Exchange]
 	seed         maphash.Seed
 	ttl          time.Duration
-	written      [writtenShards]atomic.Uint64 // number of writes, by the hash of the session
+	written      [writtenShards]atomic.Uint64 // write counts, by session hash
 	forgotten    atomic.Uint64                // deletions
 	hits, misses atomic.Int64
 }
 
-// NewExchangeCache returns a cache of about size bytes. If shared is true, other replicas write to the backend. Close
-// stops the goroutines of the cache.
+// NewExchangeCache returns a cache for about size bytes. shared means that other replicas write to the backend. Close
+// stops the cache's goroutines.
 func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
 	openBytes := size / 2
 	if shared {
@@ -58,20 +57,20 @@ func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
 	return c, nil
 }
 
-// Close stops the goroutines of the cache. A closed cache contains nothing.
+// Close stops the cache's goroutines. A closed cache contains nothing.
 func (c *ExchangeCache) Close() { c.cache.Close() }
 
-// Hits returns the number of reads that found their session.
+// Hits returns the number of reads that found the session.
 func (c *ExchangeCache) Hits() int64 { return c.hits.Load() }
 
-// Misses returns the number of reads that did not find their session.
+// Misses returns the number of reads that did not find the session.
 func (c *ExchangeCache) Misses() int64 { return c.misses.Load() }
 
 type exchangeReader interface {
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 }
 
-// read returns the exchanges of a session from the cache (may be nil), else from the backend. The caller may change the
+// read returns a session's exchanges from the cache c (may be nil) or else from the backend. The caller may change the
 // list, but not the exchanges.
 func (c *ExchangeCache) read(ctx context.Context, backend exchangeReader, tenant string, id session.ID) ([]sample.Exchange, error) {
 	if c == nil {
@@ -102,8 +101,8 @@ func (c *ExchangeCache) shard(id session.ID) *atomic.Uint64 {
 	return &c.written[maphash.Comparable(c.seed, id)%writtenShards]
 }
 
-// invalidateWritten invalidates the entries of sessions with new exchanges. If the write succeeded (stored), the
-// documents of these exchanges are added to openDocs, except refused ones.
+// invalidateWritten invalidates the entries for sessions with new exchanges. If the write succeeded (stored), the
+// documents of the accepted exchanges are added to openDocs.
 func (c *ExchangeCache) invalidateWritten(exchanges []sample.Exchange, stored bool) {
 	if c == nil {
 		return
@@ -116,8 +115,8 @@ func (c *ExchangeCache) invalidateWritten(exchanges []sample.Exchange, stored bo
 	}
 }
 
-// readForClose returns the exchanges of a closing session, without a call to the backend if openDocs has as many
-// exchanges as the backend. The caller holds deliverer.deliveryMu.
+// readForClose returns a closing session's exchanges, without a backend call if openDocs has as many exchanges as the
+// backend. The caller holds deliverer.deliveryMu.
 func (c *ExchangeCache) readForClose(ctx context.Context, backend exchangeReader, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	if c == nil || c.openDocs == nil {
 		return backend.Exchanges(ctx, ref.Tenant, ref.ID)
@@ -167,20 +166,19 @@ func approximateBytes(exchanges []sample.Exchange) (total int64) {
 	return total
 }
 
-// Import stores past exchanges in the backend. Readers see them at once, also in sessions that they have read before.
+// Import stores past exchanges in the backend. Readers see them immediately, even in sessions read before.
 func (s *Store) Import(ctx context.Context, b session.Batch) error {
-	defer s.options.Exchanges.invalidateWritten(b.Exchanges, false) // even after an error, because a write that ctx interrupts may have succeeded
+	defer s.options.Exchanges.invalidateWritten(b.Exchanges, false) // even after an error, because a write interrupted by ctx may have succeeded
 	return s.options.Backend.Write(ctx, b)
 }
 
-// Exchanges returns the stored exchanges of a session, oldest first. The caller may change the list, but not the
-// exchanges.
+// Exchanges returns a session's stored exchanges, oldest first. The caller may change the list, but not the exchanges.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	return s.options.Exchanges.read(ctx, s.options.Backend, tenant, id)
 }
 
-// ExchangesAtClose returns the exchanges of a closing session, oldest first. If memory has as many exchanges as the
-// backend (stored), they come from memory. Call ExchangesAtClose inside WithDeliveryPaused.
+// ExchangesAtClose returns a closing session's exchanges, oldest first. If memory has as many exchanges as the backend
+// (stored), they come from memory. Call ExchangesAtClose inside WithDeliveryPaused.
 func (s *Store) ExchangesAtClose(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	return s.options.Exchanges.readForClose(ctx, s.options.Backend, ref, stored)
 }

@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// cachedFixture returns a fixture with a cache of exchanges of size bytes.
+// cachedFixture returns a fixture with an exchange cache of size bytes.
 func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)
@@ -23,7 +23,8 @@ func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	return newFixture(t, func(o *store.Options) { o.Exchanges = cache }), cache
 }
 
-// readExchanges returns the number of exchanges. It edits the returned list: the edit must not reach the cache.
+// readExchanges returns the number of exchanges. It edits the returned list to check that the edit does not reach the
+// cache.
 func (f *fixture) readExchanges(id session.ID) int {
 	f.t.Helper()
 	list, err := f.store.Exchanges(f.t.Context(), tenantA, id)
@@ -57,7 +58,7 @@ func TestExchangesAreReadFromTheCache(t *testing.T) {
 		}
 	}
 	checkEqual(t, "cache misses after ten reads", cache.Misses(), misses)
-	checkEqual(t, "exchanges of another tenant", len(must(f.store.Exchanges(t.Context(), "other", id))), 0)
+	checkEqual(t, "another tenant's exchanges", len(must(f.store.Exchanges(t.Context(), "other", id))), 0)
 }
 
 func must[T any](v T, err error) T {
@@ -138,11 +139,11 @@ func TestExchangeCacheSizeIsLimited(t *testing.T) {
 	}
 	for range 3 {
 		for i := range 50 {
-			checkEqual(t, "exchanges of a session", f.readExchanges(sessionID(fmt.Sprint("s", i))), 1)
+			checkEqual(t, "exchanges in a session", f.readExchanges(sessionID(fmt.Sprint("s", i))), 1)
 		}
 	}
 	if n := cache.Misses(); n < 100 {
-		t.Errorf("cache misses in 150 reads of 50 sessions with a cache of 16 KiB: got %d, want at least 100", n)
+		t.Errorf("16 KiB cache: %d misses in 150 reads from 50 sessions, want at least 100", n)
 	}
 }
 

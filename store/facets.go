@@ -10,19 +10,19 @@ import (
 	"precept/internal/session"
 )
 
-// Recent holds the newest sessions of a time range. Recent.Facets counts their facets.
+// Recent holds the newest sessions in a time range. Recent.Facets counts the facets.
 type Recent struct {
 	Sessions    []SessionItem
-	OldestStart time.Time // start of the oldest session that was read
+	OldestStart time.Time // start of the oldest session read
 	Complete    bool      // the range has no older session
 }
 
-// Facets are the values that occur in the selected sessions, with the number of sessions for each value. The counts of
-// a facet ignore the query's condition on this facet, so that a page can offer the other values.
+// Facets lists the values found in the selected sessions, with the number of sessions per value. A facet's counts
+// ignore the query's condition on that facet, so that a page can offer the other values.
 type Facets struct {
-	Selected    int           `json:"counted"` // number of read sessions that the query selects
-	RowsRead    int           `json:"read"`    // number of sessions whose rows were read
-	OldestStart time.Time     `json:"back_to"` // start of the oldest of these sessions
+	Selected    int           `json:"counted"` // number of selected sessions
+	RowsRead    int           `json:"read"`    // session rows read
+	OldestStart time.Time     `json:"back_to"` // start of the oldest session read
 	Complete    bool          `json:"whole"`   // the time range has no older session
 	Agents      []FacetValue  `json:"agent"`
 	Models      []FacetValue  `json:"model"`
@@ -37,13 +37,13 @@ type Facets struct {
 	WithLoops   int           `json:"loops"`   // number of sessions with a loop
 }
 
-// FacetValue is a value and the number of sessions that have the value.
+// FacetValue is a value with a session count.
 type FacetValue struct {
 	Value    string `json:"value"`
 	Sessions int    `json:"sessions"`
 }
 
-// LessonFacet is a lesson with, for each fate (see Fates), the number of sessions in which the lesson has this fate.
+// LessonFacet counts, for one lesson and each fate (see Fates), the sessions where the lesson has that fate.
 type LessonFacet struct {
 	Slug     string `json:"slug"`
 	Matched  int    `json:"matched"`
@@ -55,7 +55,7 @@ type LessonFacet struct {
 type dimension struct {
 	queryValue func(*SessionQuery) string // value in the query; "" means all
 	values     func(*SessionItem) []string
-	facet      func(*Facets) *[]FacetValue // list of the facet in the answer
+	facet      func(*Facets) *[]FacetValue // facet list in the answer
 }
 
 var dimensions = []dimension{ //nolint:gochecknoglobals // a table, never written
@@ -93,7 +93,7 @@ var dimensions = []dimension{ //nolint:gochecknoglobals // a table, never writte
 	},
 }
 
-// Recent reads the newest sessions of a time range: at most maxRowsRead, for at most searchTimeLimit.
+// Recent reads the newest sessions in a time range: at most maxRowsRead, for at most searchTimeLimit.
 func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.Time) (Recent, error) {
 	builder, out, began := newItemBuilder(a), Recent{}, a.now()
 	within := session.ListRange{Since: since, Until: until, Limit: MaxRows}
@@ -122,7 +122,7 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 	}
 }
 
-// Total returns the number of sessions that the query selects. Total ignores the field Text.
+// Total returns the number of sessions selected by the query. Total ignores the field Text.
 func (r *Recent) Total(q *SessionQuery) Total {
 	t := Total{InRange: len(r.Sessions), Exact: r.Complete}
 	for i := range r.Sessions {
@@ -133,7 +133,7 @@ func (r *Recent) Total(q *SessionQuery) Total {
 	return t
 }
 
-// Facets counts the values that occur in the sessions that the query selects. Facets ignores the field Text.
+// Facets counts the values found in the sessions selected by the query. Facets ignores the field Text.
 func (r *Recent) Facets(q *SessionQuery) Facets {
 	f := Facets{RowsRead: len(r.Sessions), OldestStart: r.OldestStart, Complete: r.Complete}
 	withoutText := *q
@@ -217,7 +217,7 @@ func (f *Facets) addLessons(lessons map[string]*LessonFacet, x *SessionItem) {
 
 const maxValueBytes = 256
 
-// rankValues returns the values of a facet, most frequent first, without empty values and values too long for a query.
+// rankValues returns a facet's values, most frequent first. It leaves out empty values and values too long for a query.
 func rankValues(counts map[string]int) []FacetValue {
 	out := make([]FacetValue, 0, len(counts))
 	for value, n := range counts {

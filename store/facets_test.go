@@ -39,7 +39,7 @@ func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 		for _, v := range facets.Agents {
 			filtered := q
 			filtered.Agent = v.Value
-			checkEqual(t, "sessions of the agent "+v.Value, len(f.browse(filtered).Sessions), v.Sessions)
+			checkEqual(t, "sessions with the agent "+v.Value, len(f.browse(filtered).Sessions), v.Sessions)
 		}
 		for _, v := range facets.Tools {
 			filtered := q
@@ -50,13 +50,13 @@ func TestFacetCountEqualsLengthOfFilteredList(t *testing.T) {
 			for fate, n := range map[string]int{store.FateMatched: l.Matched, store.FateInjected: l.Injected, store.FateWithheld: l.Withheld, store.FateControl: l.Control} {
 				filtered := q
 				filtered.Lesson, filtered.Fate = l.Slug, fate
-				checkEqual(t, "sessions in which lesson "+l.Slug+" has fate "+fate, len(f.browse(filtered).Sessions), n)
+				checkEqual(t, "sessions with fate "+fate+" for lesson "+l.Slug, len(f.browse(filtered).Sessions), n)
 			}
 		}
 	}
 }
 
-// A session stores the loop warning and sections of rules files only in its assignment.
+// Only a session's assignment stores the loop warning and rules file sections.
 func TestFacetsCountLoopWarningAndRulesAsMatched(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -75,12 +75,12 @@ func TestFacetsCountLoopWarningAndRulesAsMatched(t *testing.T) {
 		t.Fatal(err)
 	}
 	facets := recent.Facets(&store.SessionQuery{})
-	checkList(t, "facet of lessons", facets.Lessons, []store.LessonFacet{
+	checkList(t, "lesson facet", facets.Lessons, []store.LessonFacet{
 		{Slug: trial.LoopArm.Slug(), Matched: 3, Injected: 1, Withheld: 1, Control: 1}, {Slug: section, Matched: 2, Withheld: 2},
 	})
 	for _, l := range facets.Lessons {
 		q := store.SessionQuery{Tenant: tenantA, Lesson: l.Slug, Fate: store.FateMatched}
-		checkEqual(t, "listed sessions in which lesson "+l.Slug+" matched", len(f.browse(q).Sessions), l.Matched)
+		checkEqual(t, "listed sessions matching lesson "+l.Slug, len(f.browse(q).Sessions), l.Matched)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestRowWithoutFactsIsListed(t *testing.T) {
 	}
 }
 
-// The list omits the record of the run itself.
+// The list omits the run's own record.
 func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -117,22 +117,22 @@ func TestListedSessionHasAssignmentAndRewardOfItsRun(t *testing.T) {
 		rec.Unit.ID, rec.Unit.RunName = run.String(), "nightly"
 		rec.Lessons.Matched = []string{"a"}
 	})
-	for id, reward := range map[session.ID]float64{run: 0.2, sessionID("s1"): 1} { // the first session has its own feedback
+	for id, reward := range map[session.ID]float64{run: 0.2, sessionID("s1"): 1} { // the first session has separate feedback
 		if _, err := f.backend.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id, To: session.SettledState{Version: 1, Rewarded: true, Reward: reward, Tier: 2}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	list := f.browse(store.SessionQuery{Run: "nightly"})
-	checkEqual(t, "sessions of the run", len(list.Sessions), 3)
-	checkEqual(t, "SessionList.RowsRead, which does not count the run", list.RowsRead, 3)
+	checkEqual(t, "sessions in the run", len(list.Sessions), 3)
+	checkEqual(t, "SessionList.RowsRead without the run", list.RowsRead, 3)
 	for _, x := range list.Sessions {
-		checkEqual(t, "injected and withheld lessons of a session", fmt.Sprint(x.Injected, x.Withheld), "[a] []")
-		checkEqual(t, "verdict of a session", x.Verdict, sample.Poor)
-		checkEqual(t, "exclusion of a session", fmt.Sprint(x.Excluded, " for ", x.ExcludedFor), "true for late")
+		checkEqual(t, "session's injected and withheld lessons", fmt.Sprint(x.Injected, x.Withheld), "[a] []")
+		checkEqual(t, "session's verdict", x.Verdict, sample.Poor)
+		checkEqual(t, "session's exclusion", fmt.Sprint(x.Excluded, " for ", x.ExcludedFor), "true for late")
 	}
 }
 
-// Measured sections of rules files are marked as shared, because the run does not store which session sent them.
+// Measured rules file sections are marked as shared, because the run does not store which session sent them.
 func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -159,12 +159,12 @@ func TestTranscriptOmitsPicksOfOtherSessionsOfTheRun(t *testing.T) {
 		for _, x := range tr.Fates {
 			fates = append(fates, fmt.Sprint(x.Slug, " ", x.State, " ", x.Shared))
 		}
-		checkEqual(t, "lessons in the transcript of session "+name, strings.Join(fates, ", "), want)
-		checkEqual(t, "picks of the run", len(tr.Picks), 3)
+		checkEqual(t, "lessons in the transcript for session "+name, strings.Join(fates, ", "), want)
+		checkEqual(t, "picks in the run", len(tr.Picks), 3)
 	}
 }
 
-// The reward comes from the feedback on all sessions of the run. The transcript lists only the feedback on its session.
+// The reward comes from the feedback on all sessions in the run. The transcript lists only the feedback on one session.
 func TestTranscriptHasTheRewardOfItsRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -184,13 +184,13 @@ func TestTranscriptHasTheRewardOfItsRun(t *testing.T) {
 	for name, want := range map[string]string{"s1": "0 true [true]", "s2": "0 true []"} {
 		tr, err := f.archive.Transcript(t.Context(), tenantA, name, 0)
 		if err != nil || tr.Rewarded.Value == nil {
-			t.Fatalf("Transcript(%s): got the reward %v and the error %v, want the reward of the run", name, tr.Rewarded.Value, err)
+			t.Fatalf("Transcript(%s) reward = %v, error = %v, want the run's reward", name, tr.Rewarded.Value, err)
 		}
 		var decides []bool
 		for _, x := range tr.Rewarded.Sources {
 			decides = append(decides, x.Decides)
 		}
-		checkEqual(t, "reward, shared, and whether each source decides, of session "+name, fmt.Sprint(*tr.Rewarded.Value, tr.Rewarded.Shared, decides), want)
+		checkEqual(t, "session "+name+": reward, Shared, and each source's Decides", fmt.Sprint(*tr.Rewarded.Value, tr.Rewarded.Shared, decides), want)
 	}
 }
 
@@ -220,17 +220,17 @@ func TestOrderedListHasPagesAndTotal(t *testing.T) {
 		var got []string
 		for _, x := range list.Sessions {
 			got = append(got, fmt.Sprint(x.Turns))
-			checkEqual(t, "task of a listed session", x.Task, "fix it")
+			checkEqual(t, "listed session's task", x.Task, "fix it")
 		}
-		checkEqual(t, "turns of the page", strings.Join(got, " "), want)
-		checkEqual(t, "total of the list", *list.Total, store.Total{Sessions: 5, InRange: 6, Exact: true})
+		checkEqual(t, "turns on the page", strings.Join(got, " "), want)
+		checkEqual(t, "list total", *list.Total, store.Total{Sessions: 5, InRange: 6, Exact: true})
 		q.After = list.Next
 	}
 	checkEqual(t, "position after the last page", q.After, "")
 	for _, after := range []string{"5", "n-1", "nx", "x"} {
 		q.After = after
 		if _, err := f.archive.BrowseOrdered(t.Context(), &recent, &q, mostTurns); !errors.Is(err, session.ErrUnknownPosition) {
-			t.Errorf("position %q: got error %v, want %v", after, err, session.ErrUnknownPosition)
+			t.Errorf("position %q: error = %v, want %v", after, err, session.ErrUnknownPosition)
 		}
 	}
 }

@@ -22,7 +22,7 @@ type feedbackStore interface {
 	Unpark(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error)
 }
 
-// rewardQueue is the set of sessions whose reward the learner must compute again.
+// rewardQueue is the set of sessions with a reward that the learner must recompute.
 type rewardQueue struct {
 	mu   sync.Mutex
 	refs map[session.Ref]bool
@@ -70,7 +70,7 @@ func (f *feedbackWriter) addAndCount(ctx context.Context, tenant string, entries
 }
 
 // add stores feedback, and queues the sessions that gained feedback in rewardQueue. The error is a session.FeedbackFull
-// if a session has reached its limit.
+// if a session has reached the limit.
 func (f *feedbackWriter) add(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	added, err := f.backend.AddFeedback(ctx, tenant, entries)
 	for id := range entries {
@@ -89,8 +89,8 @@ func (f *feedbackWriter) countRejected(err error) error {
 	return err
 }
 
-// addForUnits copies the feedback of each session, within entries, to the session's unit (its run or parent session).
-// If the look-up of a unit fails, the unit gets the feedback when the session closes.
+// addForUnits copies each session's feedback in entries to the session's unit (the run or parent session). If looking
+// up a unit fails, the unit gets the feedback when the session closes.
 func (f *feedbackWriter) addForUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
 		member, ok, err := f.sessions.member(ctx, tenant, id)
@@ -119,15 +119,15 @@ func (f *feedbackWriter) storeUnitFeedback(ctx context.Context, tenant string, i
 	return f.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{member.Unit: list})
 }
 
-// signal is implicit feedback on a session, found in its traffic.
+// signal is implicit feedback on a session, found in the session's traffic.
 type signal struct {
 	Ref   session.Ref
 	entry feedback.Entry
 }
 
-// signalsOf returns the implicit feedback of an exchange: the outcome of a test, lint or build run (tier 2), a refusal
-// or an interrupt (tier 3) and, if sentiment is true, the user's sentiment. Tiers rank sources: 1 is a person, 2 a
-// verifier, 3 the traffic.
+// signalsOf returns the implicit feedback in an exchange: a test, lint or build result (tier 2), a refusal or an
+// interrupt (tier 3) and, if sentiment is true, the user's sentiment. Tiers rank sources: 1 is a person, 2 a verifier,
+// 3 the traffic.
 func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []signal {
 	id, ok := session.ParseID(x.Session)
 	if !ok {
@@ -139,7 +139,7 @@ func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []si
 			continue
 		}
 		e := feedback.NewImplicit(x.Session, x.Turn, sg.Tier, feedbackType(sg.Feeling), sg.Rule, x.At)
-		// The last of several signals of a rule in a turn counts.
+		// If a rule gives several signals in a turn, the last one counts.
 		out = slices.DeleteFunc(out, func(g signal) bool { return g.entry.ID == e.ID })
 		out = append(out, signal{session.Ref{Tenant: x.Tenant, ID: id}, e})
 	}
@@ -177,8 +177,8 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 	return nil
 }
 
-// addSignalsBySession adds implicit feedback session by session, after the backend refused all of it together. Feedback
-// that the backend refuses again is dropped.
+// addSignalsBySession adds implicit feedback session by session, after the backend refused the whole batch. It drops
+// feedback that the backend refuses again.
 func (f *feedbackWriter) addSignalsBySession(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	for id, list := range entries {
 		var err error
@@ -196,8 +196,8 @@ func (f *feedbackWriter) addSignalsBySession(ctx context.Context, tenant string,
 	return nil
 }
 
-// unpark moves parked feedback, which waits for an unknown session, to the sessions of new echo keys. unpark asks the
-// backend for every batch, because another replica, or this process before a restart, may have parked feedback.
+// unpark moves feedback parked for an unknown session to the sessions with new echo keys. unpark asks the backend for
+// every batch, because another replica, or this process before a restart, may have parked feedback.
 func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) error {
 	byTenant := map[string]map[session.EchoKey]session.ID{}
 	for i := range echoes {
@@ -217,8 +217,8 @@ func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) erro
 	return nil
 }
 
-// unparkAll moves the feedback that is parked under keys to the sessions of the keys. If the backend panics at a key,
-// its feedback stays parked.
+// unparkAll moves the feedback parked under keys to the sessions with these keys. If the backend panics at a key, the
+// key's feedback stays parked.
 func (f *feedbackWriter) unparkAll(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) error {
 	var joined map[session.ID]int
 	err := f.guard.RunErr(label.StepParkedFeedback, func() (err error) {

@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// Feedback names its session by a key, such as the hash of a response id. The store parks (keeps) feedback that arrives
-// before the key.
+// Feedback names a session by a key, such as a response id hash. The store parks (keeps) feedback that arrives before
+// the key.
 func TestEarlyFeedbackIsParked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -36,11 +36,11 @@ func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	for i := range list {
 		list[i] = newScore(fmt.Sprint(i), 1, .7)
 	}
-	checkEqual(t, "error of PostFeedback with two entries above the limit", f.store.PostFeedback(f.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
+	checkEqual(t, "PostFeedback(two entries above the limit) error", f.store.PostFeedback(f.t.Context(), tenantA, map[session.ID][]feedback.Entry{id: list}), nil)
 	checkEqual(t, "sessions touched by new feedback", len(f.store.TakeTouched()), 1)
 	checkEqual(t, "Metrics.FeedbackFull", f.store.Metrics.FeedbackFull.Load(), 2)
 	if _, err := f.store.Post(f.t.Context(), tenantA, nil, replyKey, newScore("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
-		t.Errorf("Post on a full session: err = %v, want session.FeedbackFull", err)
+		t.Errorf("Post(full session) error = %v, want session.FeedbackFull", err)
 	}
 	checkEqual(t, "sessions touched by refused feedback", len(f.store.TakeTouched()), 0)
 }
@@ -78,7 +78,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 		f.postByKey(tenantA, replyKey+session.EchoKey(i), newScore("a", 1, float64(i)/10))
 	}
 	f = f.restart(nil)
-	for i := range 5 { // each key has its own batch
+	for i := range 5 { // one batch per key
 		id := f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		f.addKey(replyKey+session.EchoKey(i), id)
 		f.deliver()
@@ -87,7 +87,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	for i := range 5 {
 		a := f.applied(sessionID(fmt.Sprint("s", i)))
 		if !a.Rewarded || a.Reward != float64(i)/10 {
-			t.Errorf("SettledState of session s%d = %+v, want reward %v", i, a, float64(i)/10)
+			t.Errorf("SettledState(s%d) = %+v, want reward %v", i, a, float64(i)/10)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 	})
 	f.addKey(replyKey, ses.Record.Identity.ID)
 	checkEqual(t, "answer to feedback during the turn", f.postByKey(tenantA, replyKey, newScore("a", 1, 1)), store.Posted{Session: "s", Status: store.Joined})
-	checkEqual(t, "answer to feedback of another tenant", f.postByKey("other", replyKey, newScore("a", 1, 1)), store.Posted{Status: store.Parked})
+	checkEqual(t, "answer to another tenant's feedback", f.postByKey("other", replyKey, newScore("a", 1, 1)), store.Posted{Status: store.Parked})
 	f.store.Release(ses, store.DecisionsChanged)
 	f.deliver()
 	checkEqual(t, "reward", f.rewardAfterClose(ses.Record.Identity.ID), 1)
@@ -168,15 +168,15 @@ func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 	list := session.IDsByName(tenantA, "s")
 	got, err := f.store.Post(f.t.Context(), tenantA, list, replyKey, newScore("a", 1, 1))
 	if err != nil || got != (store.Posted{Session: "s", Status: store.Joined}) {
-		t.Errorf("Post with the candidates of a name = %+v, %v, want status %s and session s", got, err, store.Joined)
+		t.Errorf("Post(candidates for a name) = %+v, %v, want status %s and session s", got, err, store.Joined)
 	}
 	got, err = f.store.Post(f.t.Context(), "other", []session.ID{id}, replyKey, newScore("b", 1, 1))
 	if err != nil || got.Status != store.Parked {
-		t.Errorf("Post on the session of another tenant = %+v, %v, want status %s", got, err, store.Parked)
+		t.Errorf("Post(another tenant's session) = %+v, %v, want status %s", got, err, store.Parked)
 	}
 	f = f.restart(nil)
 	if got, err = f.store.Post(f.t.Context(), tenantA, []session.ID{id}, replyKey, newScore("c", 2, 0)); err != nil || got.Session != "s" {
-		t.Errorf("Post on a session that is not in memory = %+v, %v, want session s", got, err)
+		t.Errorf("Post(session not in memory) = %+v, %v, want session s", got, err)
 	}
 }
 
@@ -265,7 +265,8 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(id), 1)
 }
 
-// A key beyond the limit is dropped, and its feedback parked. After other keys have left memory, keys are kept again.
+// A key beyond the limit is dropped, and feedback with that key is parked. After other keys have left memory, keys are
+// kept again.
 func TestKeysInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
 	const lists, keysPerList = 300, 1000

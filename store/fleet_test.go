@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// fleet holds the erasures and opt-out marks that replicas share.
+// fleet holds the replicas' shared erasures and opt-out marks.
 type fleet struct {
 	mu     sync.Mutex
 	erased []session.Erasure
@@ -99,8 +99,8 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 			t.Fatalf("Acquire on the other replica = %+v, uncertain = %v, want a session with one pick, uncertain = false", remote, late)
 		}
 		b.store.Release(remote, store.Unchanged)
-		checkList(t, "sessions of the reply on the other replica", b.sessionsByKey(replyKey), []session.ID{id})
-		checkEqual(t, "IsShared of both replicas", a.store.IsShared() && b.store.IsShared(), true)
+		checkList(t, "sessions for the reply on the other replica", b.sessionsByKey(replyKey), []session.ID{id})
+		checkEqual(t, "IsShared on both replicas", a.store.IsShared() && b.store.IsShared(), true)
 	})
 }
 
@@ -145,7 +145,7 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 		})
 		before := time.Now()
 		a.store.PublishCounts(ses, newExchange(tenantA, "s", 2, a.clock.now()), nil)
-		checkEqual(t, "time that PublishCounts waited", time.Since(before), 0)
+		checkEqual(t, "PublishCounts wait", time.Since(before), 0)
 		time.Sleep(2 * time.Millisecond)
 		remote, late := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil || late || remote.Record.Thread.Turns != 2 {
@@ -155,7 +155,7 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 	})
 }
 
-// At most 256 writes are in progress. After they have ended, PublishCounts writes again.
+// At most 256 writes are in progress. PublishCounts writes again after they end.
 func TestPublishCountsLimitsConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestPublishCountsLimitsConcurrentWrites(t *testing.T) {
 		}
 		checkEqual(t, "writes in progress after 1,000 turns", publish(1000), 256)
 		time.Sleep(2 * time.Second)
-		checkEqual(t, "writes in progress after the end of the first writes", publish(10), 10)
+		checkEqual(t, "writes in progress after the first writes ended", publish(10), 10)
 		time.Sleep(2 * time.Second)
 	})
 }
@@ -210,11 +210,11 @@ func TestOptOutAppliesOnAnotherReplica(t *testing.T) {
 		}
 		other := &session.Record{Identity: session.Identity{ID: sessionID("other"), Tenant: tenantA, Name: "other", Started: b.clock.now()}}
 		b.store.ApplyOptOut(t.Context(), other, 4, false)
-		checkEqual(t, "hidden items of another session", other.Thread.Items, 0)
+		checkEqual(t, "another session's hidden items", other.Thread.Items, 0)
 	})
 }
 
-// The session leaves the memory and the outbox of the other replica, and is not restored.
+// The session leaves the other replica's memory and outbox, and is not restored.
 func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -233,12 +233,12 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		x := newExchange(tenantA, markerWord, 3, b.clock.now().Add(-time.Second)) // the third turn is in progress
 		b.store.Offer(store.Turn{Exchange: x, Size: 100})
 		time.Sleep(durableAfter)
-		checkEqual(t, "the session is in the memory of the other replica", b.inMemory(tenantA, id), false)
+		checkEqual(t, "the session is in the other replica's memory", b.inMemory(tenantA, id), false)
 		checkList(t, "stored turns after the deletion", a.storedTurns(markerWord), nil)
 		_, ok := a.row(id)
 		checkEqual(t, "the session has a row after the deletion", ok, false)
 		for _, f := range []*fixture{a, b} {
-			checkList(t, "files of a replica that contain the word", filesWith(t, f.dir, markerWord), nil)
+			checkList(t, "replica's files with the word", filesWith(t, f.dir, markerWord), nil)
 		}
 	})
 }
@@ -252,13 +252,13 @@ func TestNewerOfRecordInMemoryAndRowIsReturned(t *testing.T) {
 	row, _ := f.row(id)
 	f.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 3 })
 	checkEqual(t, "turns in memory", f.store.NewestRecord(&row).Thread.Turns, 3)
-	checkEqual(t, "turns of an unknown session", f.store.NewestRecord(&session.Row{Tenant: tenantA, ID: sessionID("x")}).Thread.Turns, 0)
+	checkEqual(t, "unknown session's turns", f.store.NewestRecord(&session.Row{Tenant: tenantA, ID: sessionID("x")}).Thread.Turns, 0)
 	f.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 0 })
-	checkEqual(t, "turns with a row that is newer than the record in memory", f.store.NewestRecord(&row).Thread.Turns, 1)
+	checkEqual(t, "turns with a row newer than the record in memory", f.store.NewestRecord(&row).Thread.Turns, 1)
 	member, ok, err := f.store.Member(t.Context(), tenantA, id)
-	checkEqual(t, "name, ok and error of Member", fmt.Sprint(member.Name, " ", ok, err), "s true <nil>")
+	checkEqual(t, "Member's name, ok and error", fmt.Sprint(member.Name, " ", ok, err), "s true <nil>")
 	_, ok, err = f.store.Member(t.Context(), "them", id)
-	checkEqual(t, "ok and error of Member for another tenant", fmt.Sprint(ok, err), "false <nil>")
+	checkEqual(t, "Member(another tenant) ok and error", fmt.Sprint(ok, err), "false <nil>")
 }
 
 func TestUndeliveredSessionsHaveUndeliveredExchanges(t *testing.T) {
@@ -294,7 +294,7 @@ func TestRedactImportedOmitsOptedOut(t *testing.T) {
 	readEnvFile(out)
 	list := f.store.RedactImported([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})
 	if len(list) != 1 || list[0].SessionName != "kept" || list[0].Reply.Text != "ask [REDACTED:email:1]" {
-		t.Errorf(`RedactImported = %+v, want only the exchange of session kept, with the reply "ask [REDACTED:email:1]"`, list)
+		t.Errorf(`RedactImported = %+v, want only session kept's exchange, with the reply "ask [REDACTED:email:1]"`, list)
 	}
 	checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 2)
 }
@@ -317,7 +317,7 @@ func TestLargeErasureDoesNotStopDeliveries(t *testing.T) {
 		id := f.beginSession(tenantA, "s", trial.Assignment{})
 		f.offer("s", 1)
 		time.Sleep(time.Minute)
-		checkEqual(t, "exchanges of a session after the erasure", f.exchangeCount(id), 1)
+		checkEqual(t, "exchanges in a session after the erasure", f.exchangeCount(id), 1)
 		checkList(t, "failed steps", f.takeFailures(), nil)
 	})
 }
@@ -339,10 +339,10 @@ func TestFailedErasureIsRepeatedWhileDeliveriesContinue(t *testing.T) {
 		f.clock.add(time.Second)
 		f.offer("kept", 1)
 		time.Sleep(3 * time.Second)
-		checkEqual(t, "exchanges of the kept session while the erasure fails", f.exchangeCount(kept), 1)
-		checkEqual(t, "exchanges of the erased session while the erasure fails", f.exchangeCount(forgotten), 1)
+		checkEqual(t, "exchanges in the kept session while the erasure fails", f.exchangeCount(kept), 1)
+		checkEqual(t, "exchanges in the erased session while the erasure fails", f.exchangeCount(forgotten), 1)
 		time.Sleep(time.Minute / 2)
-		checkEqual(t, "exchanges of the erased session after the erasure was repeated", f.exchangeCount(forgotten), 0)
+		checkEqual(t, "exchanges in the erased session after repeating the erasure", f.exchangeCount(forgotten), 0)
 		checkList(t, "failed steps", f.takeFailures(), []string{"forget", "forget"})
 	})
 }
@@ -367,7 +367,7 @@ func TestPublishDuringForgettingDoesNotRestoreTheSession(t *testing.T) {
 		checkEqual(t, "the forgotten session has a row after the write", stored, false)
 		a.store.Publish(held, nil, newExchange(tenantA, "s", 2, a.clock.now()), nil, 0)
 		_, stored = a.row(id)
-		checkEqual(t, "the forgotten session has a row after another write of the same request", stored, false)
+		checkEqual(t, "the forgotten session has a row after the request's next write", stored, false)
 		a.store.Release(held, store.Unchanged)
 	})
 }

@@ -30,7 +30,7 @@ func (f *fixture) sessionWithWord(tenant, name string) session.ID {
 	return id
 }
 
-// forget forgets one session of tenantA.
+// forget forgets one of tenantA's sessions.
 func (f *fixture) forget(name string) {
 	f.t.Helper()
 	if n, err := f.store.ForgetSession(f.t.Context(), tenantA, name); n != 1 || err != nil {
@@ -46,8 +46,8 @@ func TestForgettingASessionKeepsCounters(t *testing.T) {
 		f.closeSessions()
 		before := f.counters(tenantA)
 		f.forget(markerWord + "-1")
-		checkEqual(t, "exchanges of the forgotten session", f.exchangeCount(id), 0)
-		checkEqual(t, "exchanges of the other session", f.exchangeCount(other), 1)
+		checkEqual(t, "exchanges in the forgotten session", f.exchangeCount(id), 0)
+		checkEqual(t, "exchanges in the other session", f.exchangeCount(other), 1)
 		checkEqual(t, "counters after the deletion", f.counters(tenantA), before)
 	})
 }
@@ -71,9 +71,9 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 		if n, err := f.store.ForgetTenant(t.Context(), "acme"); n != 3 || err != nil {
 			t.Fatalf("ForgetTenant = %d, %v, want 3, nil", n, err)
 		}
-		checkList(t, "files that hold the word", filesWith(t, f.dir, markerWord), nil)
-		checkEqual(t, "a session of the forgotten tenant is in memory", f.inMemory("acme", first), false)
-		checkEqual(t, "the session of the other tenant is in memory", f.inMemory(tenantA, other), true)
+		checkList(t, "files with the word", filesWith(t, f.dir, markerWord), nil)
+		checkEqual(t, "the forgotten tenant's session is in memory", f.inMemory("acme", first), false)
+		checkEqual(t, "the other tenant's session is in memory", f.inMemory(tenantA, other), true)
 	})
 }
 
@@ -92,18 +92,18 @@ func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 		f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "busy", 2, start), Size: 100})
 		f.deliver()
 		if _, ok := f.row(id); ok {
-			t.Error("the request in progress stored a row of the forgotten session")
+			t.Error("the request in progress stored a row for the forgotten session")
 		}
-		checkEqual(t, "exchanges of the forgotten session", f.exchangeCount(id), 0)
+		checkEqual(t, "exchanges in the forgotten session", f.exchangeCount(id), 0)
 		checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
 		f.beginSession(tenantA, "busy", newAssignment(true))
 		f.offer("busy", 1)
 		f.deliver()
-		checkEqual(t, "exchanges of the new session", f.exchangeCount(id), 1)
+		checkEqual(t, "exchanges in the new session", f.exchangeCount(id), 1)
 	})
 }
 
-// The row's time is later than the time of the deletion: the announcement takes time, and clocks may move back.
+// The row's time is later than the deletion's: the announcement takes time, and clocks may move back.
 func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
@@ -123,7 +123,7 @@ func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 				}
 				if wholeTenant {
 					n, err := f.store.ForgetTenant(t.Context(), tenantA)
-					checkEqual(t, "number of forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
+					checkEqual(t, "forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
 					f.forget("busy")
 				}
@@ -142,7 +142,7 @@ func TestRowWrittenDuringForgettingIsNotStored(t *testing.T) {
 	}
 }
 
-// The clock of the other replica is behind.
+// The other replica's clock is behind.
 func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -151,12 +151,12 @@ func TestWaitingRowIsDroppedWhenAnotherReplicaForgets(t *testing.T) {
 			withFleet(&lossy, "one")(o)
 			o.Queue.DeliverEvery = time.Hour
 		})
-		f.beginSession(tenantA, "first", newAssignment(true)) // delivered at once; rows of later sessions wait an hour
+		f.beginSession(tenantA, "first", newAssignment(true)) // delivered immediately; later rows wait an hour
 		time.Sleep(time.Second)
 		forgotten, kept := f.beginSession(tenantA, "forgotten", newAssignment(true)), f.beginSession(tenantA, "kept", newAssignment(true))
 		time.Sleep(time.Second)
 		if _, ok := f.row(forgotten); ok {
-			t.Fatal("the row of the session is stored before the deletion, want it to wait for its delivery")
+			t.Fatal("the session's row is stored before the deletion, want a waiting row")
 		}
 		lossy.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(-time.Minute / 2), Position: "1"})
 		time.Sleep(2 * time.Second)
@@ -191,11 +191,11 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	_, keptHasRow := f.row(kept)
 	checkEqual(t, "the forgotten session has a row", forgottenHasRow, false)
 	checkEqual(t, "the other session has a row", keptHasRow, true)
-	checkList(t, "turns of the forgotten session", f.storedTurns("forgotten"), nil)
-	checkList(t, "turns of the other session", f.storedTurns("kept"), []string{"1 complete", "2 complete", "3 incomplete"})
+	checkList(t, "forgotten session's turns", f.storedTurns("forgotten"), nil)
+	checkList(t, "other session's turns", f.storedTurns("kept"), []string{"1 complete", "2 complete", "3 incomplete"})
 	for name, want := range map[string]int{"forgotten": 0, "kept": 1} {
 		key := session.EchoKeyOf(tenantA, name)
-		checkEqual(t, "number of sessions with the key of session "+name, len(f.sessionsByKey(key)), want)
+		checkEqual(t, "number of sessions with the key for session "+name, len(f.sessionsByKey(key)), want)
 		entries, err := f.backend.Feedback(t.Context(), tenantA, sessionID(name))
 		if err != nil || len(entries) != want {
 			t.Errorf("Feedback(%s) = %+v, %v, want %d entries", name, entries, err, want)
@@ -221,12 +221,12 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 			f.offer("s", int(turn.Add(1)))
 			time.Sleep(time.Second)
 			if got := f.balancedAccount(true).Admitted; got <= before {
-				t.Errorf("Account.Admitted during the call %s of the backend = %d, want > %d", op, got, before)
+				t.Errorf("Account.Admitted during the backend call %s = %d, want > %d", op, got, before)
 			}
 		})
 		f.forget(markerWord)
-		checkList(t, "files that hold the word", filesWith(t, f.dir, markerWord), nil)
-		checkAtLeast(t, "newest turn recorded before the end of the deletion", turn.Load(), 3)
+		checkList(t, "files with the word", filesWith(t, f.dir, markerWord), nil)
+		checkAtLeast(t, "newest turn recorded before the deletion ended", turn.Load(), 3)
 		time.Sleep(durableAfter)
 		admitted := f.balancedAccount(true).Admitted
 		crashed := f.crash(nil)
@@ -260,7 +260,7 @@ func TestVolatileStoreForgetsSessionInMemory(t *testing.T) {
 	})
 }
 
-// The text also leaves a renamed damaged file, and the stub of the turn in progress, which a crash would turn into an
+// The text also leaves a renamed damaged file, and the stub for the turn in progress, which a crash would turn into an
 // incomplete exchange.
 func TestForgettingErasesTextFromOutboxFiles(t *testing.T) {
 	t.Parallel()
@@ -279,7 +279,7 @@ func TestForgettingErasesTextFromOutboxFiles(t *testing.T) {
 				f.damageOutboxFiles(markerWord)
 				f = openFixture(t, f.dir, f.clock, nil)
 				f.deliver()
-				checkAtMost(t, "stored turns of the damaged file", len(f.storedTurns(markerWord)), 4)
+				checkAtMost(t, "stored turns from the damaged file", len(f.storedTurns(markerWord)), 4)
 				checkAtLeast(t, "outbox files with the word after damage", len(f.outboxFilesWith(markerWord)), 1)
 				f.run()
 				f.beginSession(tenantA, markerWord, newAssignment(true))
@@ -290,7 +290,7 @@ func TestForgettingErasesTextFromOutboxFiles(t *testing.T) {
 				checkAtLeast(t, "outbox files with the word before the deletion", len(f.outboxFilesWith(markerWord)), 1)
 				if wholeTenant {
 					n, err := f.store.ForgetTenant(t.Context(), tenantA)
-					checkEqual(t, "number of forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
+					checkEqual(t, "forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
 					f.forget(markerWord)
 				}
@@ -310,7 +310,7 @@ func TestForgettingErasesTextFromOutboxFiles(t *testing.T) {
 	}
 }
 
-// damageOutboxFiles changes the byte before the last occurrence of a text in each outbox file.
+// damageOutboxFiles changes the byte before a text's last occurrence in each outbox file.
 func (f *fixture) damageOutboxFiles(text string) {
 	f.t.Helper()
 	names := f.outboxFilesWith(text)
@@ -330,7 +330,7 @@ func (f *fixture) damageOutboxFiles(text string) {
 	}
 }
 
-// The store also deletes the keys of the sessions, and old feedback whose key matched no session.
+// The store also deletes the sessions' keys, and old feedback under a key that matched no session.
 func TestRetentionDeletesOldSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -346,24 +346,24 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 		e := newScore("early", 1, 1)
 		e.At = f.clock.now()
 		f.postByKey(tenantA, 77, e)
-		checkEqual(t, "exchanges of the old session before the retention period ends", f.exchangeCount(old), 1)
+		checkEqual(t, "exchanges in the old session before the retention period ends", f.exchangeCount(old), 1)
 		advance(11 * day)
-		checkEqual(t, "exchanges of the old session after the retention period", f.exchangeCount(old), 0)
-		checkEqual(t, "exchanges of the recent session", f.exchangeCount(recent), 1)
+		checkEqual(t, "exchanges in the old session after the retention period", f.exchangeCount(old), 0)
+		checkEqual(t, "exchanges in the recent session", f.exchangeCount(recent), 1)
 		checkEqual(t, "Metrics.Expired", f.store.Metrics.Expired.Load(), 1)
 		keys := []session.EchoKey{session.EchoKeyOf(tenantA, "r:old")}
 		if got, err := f.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {
-			t.Errorf("FindEcho of the deleted session's key = %v, %v, want none", got, err)
+			t.Errorf("FindEcho(deleted session's key) = %v, %v, want none", got, err)
 		}
 		if n, err := f.backend.PurgeParked(t.Context(), f.clock.now()); err != nil || n != 0 {
 			t.Errorf("PurgeParked after the retention period = %d, %v, want 0, nil, because the parked feedback is already deleted", n, err)
 		}
 		f.store.SetRetention(0)
 		advance(1000 * day)
-		checkEqual(t, "exchanges of the recent session without retention", f.exchangeCount(recent), 1)
+		checkEqual(t, "exchanges in the recent session without retention", f.exchangeCount(recent), 1)
 		f.store.SetRetention(time.Hour)
 		advance(day)
-		checkEqual(t, "exchanges of the recent session after the retention period was shortened", f.exchangeCount(recent), 0)
+		checkEqual(t, "exchanges in the recent session after the retention period was shortened", f.exchangeCount(recent), 0)
 		checkList(t, "failed steps", f.takeFailures(), nil)
 	})
 }
@@ -402,11 +402,11 @@ func TestPostDuringForgettingIsDeleted(t *testing.T) {
 		f.forget("s")
 		close(release)
 		if err := <-posted; !errors.Is(err, store.ErrNoSession) {
-			t.Errorf("Post during the deletion of the session: got error %v, want store.ErrNoSession", err)
+			t.Errorf("Post while the session is deleted: error = %v, want store.ErrNoSession", err)
 		}
 		entries, err := f.backend.Feedback(t.Context(), tenantA, id)
 		if err != nil || len(entries) != 0 {
-			t.Errorf("Feedback of the forgotten session = %+v, %v, want none", entries, err)
+			t.Errorf("Feedback(forgotten session) = %+v, %v, want none", entries, err)
 		}
 	})
 }
@@ -431,7 +431,7 @@ func TestForgettingWithAFastClockDropsNoLaterTurns(t *testing.T) {
 		f.offer("s", 1)
 		f.store.Offer(store.Turn{Exchange: early, Size: 100})
 		f.deliver()
-		checkEqual(t, "exchanges of the session after the clock was set back", f.exchangeCount(id), 1)
+		checkEqual(t, "exchanges in the session after the clock was set back", f.exchangeCount(id), 1)
 		checkEqual(t, "exchanges from before the deletion", f.exchangeCount(sessionID("early")), 0)
 		checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
 	})

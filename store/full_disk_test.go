@@ -20,7 +20,7 @@ func outboxOnDisk(disk *storetest.Disk) func(o *store.Options) {
 	return func(o *store.Options) { o.Queue.Path = filepath.Join(disk.Dir, "outbox.db") }
 }
 
-// offerCounts counts the offered turns of the session "s".
+// offerCounts counts the offered turns in session "s".
 type offerCounts struct{ offered, refused int }
 
 // play offers n turns, delivers them and advances the clock.
@@ -57,7 +57,7 @@ func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 		disk.Fill(t, 0) // another program uses each freed byte
 	}
 	if failures := f.takeFailures(); o.refused == 0 || len(failures) == 0 {
-		t.Fatalf("on a full disk: %d refused turns, failed steps %v, want at least one of each", o.refused, failures)
+		t.Fatalf("on a full disk: %d refused turns, failed steps = %v, want at least one refused turn and one failed step", o.refused, failures)
 	}
 	checkEqual(t, "Store.Healthy on a full disk", f.store.Healthy(), false)
 	disk.Unfill(t)
@@ -95,7 +95,7 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	}
 	f.deliverFor(durableAfter)
 	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), o.offered-o.refused)
-	checkAtMost(t, "bytes of the outbox", f.store.OutboxBytes(), 1<<20)
+	checkAtMost(t, "outbox bytes", f.store.OutboxBytes(), 1<<20)
 	checkAccount(t, "account", f.account(true), o.account())
 	f.checkMemoryIsFree()
 }
@@ -108,7 +108,7 @@ func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	for range 10 {
 		o.play(f, 5)
 	}
-	var freeBytes []int64 // free bytes at each write to the backend
+	var freeBytes []int64 // free bytes at each backend write
 	f.backend.onCall(func(op string) {
 		if op == "write" {
 			freeBytes = append(freeBytes, disk.FreeBytes(t))
@@ -238,7 +238,7 @@ func TestStopDeliversOnAFullDisk(t *testing.T) {
 	}
 	checkEqual(t, "Store.Healthy on a full disk", f.store.Healthy(), false)
 	checkAtMost(t, "stored exchanges before the stop", f.exchangeCount(sessionID("s")), o.offered-1)
-	_ = f.drain() // the error of the full disk
+	_ = f.drain() // the full disk's error
 	checkEqual(t, "stored exchanges after the stop", f.exchangeCount(sessionID("s")), o.offered)
 	checkAccount(t, "account", accountText(f.balancedAccount(false)), o.account())
 }
@@ -299,7 +299,7 @@ func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	before := heap()
 	playTurns(8000)
 	if grown := heap() - before; grown > 4<<20 {
-		t.Errorf("heap growth after 8,000 turns of 1 KiB: got %d KiB, want at most 4096 KiB", grown>>10)
+		t.Errorf("heap growth after 8,000 1 KiB turns: got %d KiB, want at most 4096 KiB", grown>>10)
 	}
 	disk.Unfill(t)
 	f.deliverFor(10 * time.Second)

@@ -14,11 +14,11 @@ import (
 
 // These tests run the store with its goroutines, mostly in synctest bubbles.
 
-// checkStored fails the test unless the backend has exactly these turns of a session, and a row if and only if there
+// checkStored fails the test unless the backend has exactly these turns in a session, and a row if and only if there
 // are turns.
 func (f *fixture) checkStored(name string, want ...string) {
 	f.t.Helper()
-	checkList(f.t, fmt.Sprintf("turns of %q", name), f.storedTurns(name), want)
+	checkList(f.t, fmt.Sprintf("turns in %q", name), f.storedTurns(name), want)
 	_, ok := f.row(sessionID(name))
 	checkEqual(f.t, fmt.Sprintf("session %q has a row", name), ok, len(want) > 0)
 }
@@ -39,7 +39,7 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 		time.Sleep(durableAfter)
 		f.checkStored("s", "1 complete")
 		checkAccount(t, "account", f.account(true), "1 = 1 + 0 + 0")
-		checkList(t, "sessions of the reply", f.sessionsByKey(replyKey), []session.ID{sessionID("s")})
+		checkList(t, "sessions for the reply", f.sessionsByKey(replyKey), []session.ID{sessionID("s")})
 		if !f.store.Healthy() || f.store.Lag() != 0 || f.store.Metrics.Exchanges.Load() != 1 || f.store.Metrics.Pending.Load() != 0 {
 			t.Errorf("after the delivery: Healthy = %v, Lag = %v, Metrics.Exchanges = %d, Metrics.Pending = %d, want true, 0, 1, 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.Exchanges.Load(), f.store.Metrics.Pending.Load())
 		}
@@ -49,7 +49,7 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 		}
 		shown, err := f.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if text := fmt.Sprint(shown.TurnItems); err != nil || !strings.Contains(text, markerWord) || !strings.Contains(text, "Paint the shed.") {
-			t.Errorf("Transcript = %s, %v, want the texts of the user and of the reply", text, err)
+			t.Errorf("Transcript = %s, %v, want the user's text and the reply", text, err)
 		}
 	})
 }
@@ -102,7 +102,7 @@ func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 	})
 }
 
-// A request in progress does not restore the session. The account still counts the exchanges of the session.
+// A request in progress does not restore the session. The account still counts the session's exchanges.
 func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(f *fixture) (int, error){
@@ -121,7 +121,7 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				x.Reply.Text = markerWord
 				time.Sleep(durableAfter)
 				if n, err := f.store.ForgetSession(t.Context(), "them", "s"); n != 0 || err != nil {
-					t.Errorf("ForgetSession of another tenant = %d, %v, want 0, nil", n, err)
+					t.Errorf("ForgetSession(another tenant) = %d, %v, want 0, nil", n, err)
 				}
 				if len(filesWith(t, f.dir, markerWord)) == 0 {
 					t.Fatalf("no file contains %q before the session is forgotten", markerWord)
@@ -130,13 +130,13 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 					t.Errorf("deletion by %s = %d, %v, want 1, nil", name, n, err)
 				}
 				checkEqual(t, "sessions in memory", f.store.Sessions(), 0)
-				checkList(t, "files that hold the word", filesWith(t, f.dir, markerWord), nil)
+				checkList(t, "files with the word", filesWith(t, f.dir, markerWord), nil)
 				f.endTurn(x, start)
 				time.Sleep(durableAfter)
 				f.checkStored("s")
-				checkList(t, "files that hold the word after the request in progress", filesWith(t, f.dir, markerWord), nil)
+				checkList(t, "files with the word after the request in progress", filesWith(t, f.dir, markerWord), nil)
 				if _, err := f.archive.Transcript(t.Context(), tenantA, "s", 0); !errors.Is(err, store.ErrNoSession) {
-					t.Errorf("Transcript of a forgotten session: err = %v, want store.ErrNoSession", err)
+					t.Errorf("Transcript(forgotten session) error = %v, want store.ErrNoSession", err)
 				}
 				if n, err := forget(f); n != 0 || err != nil {
 					t.Errorf("second deletion by %s = %d, %v, want 0, nil", name, n, err)

@@ -14,7 +14,7 @@ import (
 
 const (
 	retryAfter  = time.Second  // pause after a failed append or delivery
-	maxHeldRows = 10 * flushAt // number of session rows at which a batch leaves memory
+	maxHeldRows = 10 * flushAt // session rows at which a batch leaves memory
 )
 
 // handoff passes rows from the recorder to the deliverer through two batches: pending holds redacted rows and stubs for
@@ -23,24 +23,24 @@ const (
 type handoff struct {
 	outbox   *outbox.Outbox // nil means rows wait only in memory
 	deps     deps
-	maxBytes int64 // largest size of the exchanges in memory
+	maxBytes int64 // largest total size for exchanges in memory
 
 	mu           sync.Mutex // guards the fields below and the recorder's lists
 	pending      batch
 	ready        batch
-	lastTaken    int64     // last row that was delivered, or is in the deliverer's memory
-	backlogEnd   int64     // last row before ready; the rows between lastTaken and this row are only in the outbox
-	backlogFlush int64     // the flush that ends at backlogEnd
-	flushCount   int64     // number of the last flush
-	appendErr    error     // error of the last append
-	nextAppend   time.Time // earliest time of the next append after a failure
+	lastTaken    int64     // last row delivered or in the deliverer's memory
+	backlogEnd   int64     // last row before ready; rows from lastTaken to here are only in the outbox
+	backlogFlush int64     // flush that ends at backlogEnd
+	flushCount   int64     // last flush's number
+	appendErr    error     // error from the last append
+	nextAppend   time.Time // earliest time for the next append after a failure
 	releaseNow   bool      // safe rows must be deleted, because the outbox had no room
 	bypassing    int       // exchanges between takeForBypass and endBypass; appends pause meanwhile
 
 	documentBuffer []byte // reused by the next append
 }
 
-// maxDocumentBuffer limits the capacity of a documentBuffer that is kept for the next append.
+// maxDocumentBuffer limits the documentBuffer capacity kept for the next append.
 const maxDocumentBuffer = 2 * pieceBytes
 
 // The caller holds mu.
@@ -76,8 +76,8 @@ func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	return stubsWritten
 }
 
-// appendToOutbox writes pending to the outbox. Content for which the outbox has no room, and exchanges that cannot be
-// encoded, are dropped and counted. The caller holds mu.
+// appendToOutbox writes pending to the outbox. It drops and counts exchanges that do not encode, and content when the
+// outbox is full. The caller holds mu.
 func (h *handoff) appendToOutbox() error {
 	if h.outbox == nil {
 		return nil
@@ -107,7 +107,7 @@ func (h *handoff) appendToOutbox() error {
 	if !errors.Is(err, outbox.ErrQuota) || len(h.pending.exchanges) == 0 {
 		return err
 	}
-	// The outbox is at its quota. New exchanges are dropped, and older ones stay. Rows, echo keys and up to queueLen
+	// The outbox is at the quota. New exchanges are dropped, and older ones stay. Rows, echo keys and up to queueLen
 	// signals are still appended, because a flush without exchanges may exceed the quota.
 	h.pending.stubs = nil
 	exchanges := h.pending.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true })
@@ -119,8 +119,8 @@ func (h *handoff) appendToOutbox() error {
 	return h.appendToOutbox()
 }
 
-// dropOverQuota drops the new exchanges of tenants for which the outbox has no room. Otherwise one tenant could fill
-// the outbox for all tenants.
+// dropOverQuota drops new exchanges from tenants over their outbox quota. Otherwise one tenant could fill the outbox
+// for all tenants.
 func (h *handoff) dropOverQuota(rows []outbox.Row) (dropped bool, err error) {
 	refused, err := h.outbox.RefusedTenants(rows)
 	if err != nil || len(refused.OverQuota)+len(refused.OverTenantQuota) == 0 {
@@ -129,7 +129,7 @@ func (h *handoff) dropOverQuota(rows []outbox.Row) (dropped bool, err error) {
 	before := int64(len(h.pending.exchanges))
 	overQuota := h.pending.dropExchanges(droppedQuota, func(x *sample.Exchange) bool { return refused.OverQuota[x.Tenant] })
 	overTenantQuota := h.pending.dropExchanges(droppedTenant, func(x *sample.Exchange) bool { return refused.OverTenantQuota[x.Tenant] })
-	freed := h.pending.heldBytes * (overQuota + overTenantQuota) / max(before, 1) // estimated from the average size of an exchange
+	freed := h.pending.heldBytes * (overQuota + overTenantQuota) / max(before, 1) // estimated from the average exchange size
 	h.deps.state.heldBytes.Add(-freed)
 	h.pending.heldBytes -= freed
 	h.releaseNow = true
@@ -157,7 +157,7 @@ func (h *handoff) countDropped(limit string, exchanges, signals int64) {
 
 var errOutboxFull = errors.New("the outbox is full")
 
-// dropReady frees the memory of ready, which is later read back from the outbox. The caller holds mu.
+// dropReady frees the memory held by ready, which is later read back from the outbox. The caller holds mu.
 func (h *handoff) dropReady() {
 	h.deps.state.heldBytes.Add(-h.ready.heldBytes)
 	h.backlogEnd, h.backlogFlush = h.ready.lastSequence, h.ready.flushNumber
@@ -165,7 +165,7 @@ func (h *handoff) dropReady() {
 	h.deps.state.lagging.Store(true)
 }
 
-// forget removes the selected sessions of a tenant. The caller holds mu.
+// forget removes a tenant's selected sessions. The caller holds mu.
 func (h *handoff) forget(tenant string, match func(session.ID) bool) {
 	h.pending.forget(tenant, match)
 	h.ready.forget(tenant, match)
@@ -188,8 +188,8 @@ func (h *handoff) setTaken(sequence int64) {
 	h.lastTaken = max(h.lastTaken, sequence)
 }
 
-// backlog returns the sequence number up to which rows must be read back from the outbox, and whether such rows remain.
-// If none remain, it clears state.lagging.
+// backlog returns the sequence number of the last row to read back from the outbox, and whether such rows remain. If
+// none remain, it clears state.lagging.
 func (h *handoff) backlog() (until int64, lagging bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -203,8 +203,8 @@ func (h *handoff) backlog() (until int64, lagging bool) {
 	return h.backlogEnd, true
 }
 
-// dropFromMemory frees the memory of undelivered rows, if the backend accepts none and new rows need the memory. They
-// are later read back from the outbox.
+// dropFromMemory frees the memory held by undelivered rows, if the backend accepts none and new rows need the memory.
+// The rows are later read back from the outbox.
 func (h *handoff) dropFromMemory(undelivered *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -254,7 +254,7 @@ func (h *handoff) takeForBypass() (b batch, ok bool) {
 	return b, true
 }
 
-// endBypass ends the pause of appends. After a failed delivery, b returns to pending.
+// endBypass resumes appends. After a failed delivery, b returns to pending.
 func (h *handoff) endBypass(b *batch, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -34,7 +34,7 @@ const (
 	tenantA    = "default"
 	markerWord = "zanzibar" // a word to search for in files
 	closeAge   = time.Hour
-	// durableAfter is the time in which the store delivers, syncs and checkpoints all accepted turns.
+	// durableAfter is long enough for the store to deliver, sync and checkpoint all accepted turns.
 	durableAfter = 25 * time.Second
 )
 
@@ -42,7 +42,7 @@ var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an 
 
 var startTime = time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC) //nolint:gochecknoglobals // a time.Time cannot be a constant
 
-// clock is the manual time, or time.Now, plus the time that the test added.
+// clock is the manual time, or time.Now, plus the time added by the test.
 type clock struct {
 	mu     sync.Mutex
 	manual time.Time // zero means time.Now
@@ -78,7 +78,7 @@ type faultyBackend struct {
 	backend
 	mu    sync.Mutex
 	calls []string
-	fail  map[string]int // next calls that fail, by operation
+	fail  map[string]int // calls that will fail, by operation
 	err   error
 	hook  func(op string) // runs before every call, without mu; set by onCall
 
@@ -91,7 +91,7 @@ func (f *faultyBackend) onCall(hook func(op string)) {
 	f.hook = hook
 }
 
-// holdNext makes the next call of an operation wait until the returned channel is closed.
+// holdNext makes the next call to an operation wait until the returned channel is closed.
 func (f *faultyBackend) holdNext(op string) (release chan struct{}) {
 	release = make(chan struct{})
 	var held atomic.Bool
@@ -127,7 +127,7 @@ func (f *faultyBackend) failNext(op string, n int, err error) {
 	f.fail[op], f.err = n, err
 }
 
-// failWrites makes every write of a batch without samples fail until allowWrites.
+// failWrites makes every batch write without samples fail until allowWrites.
 func (f *faultyBackend) failWrites() { f.failNext("write", 1<<30, errDown) }
 
 func (f *faultyBackend) allowWrites() { f.failNext("write", 0, nil) }
@@ -141,7 +141,7 @@ func (f *faultyBackend) takeCalls() []string {
 	return out
 }
 
-// takeLookups returns the calls of Session since the last takeCalls.
+// takeLookups returns the number of Session calls since the last takeCalls.
 func (f *faultyBackend) takeLookups() (n int) {
 	for _, op := range f.takeCalls() {
 		if op == "session" {
@@ -210,7 +210,7 @@ func (f *faultyBackend) Unpark(ctx context.Context, tenant string, owners map[se
 	return f.backend.Unpark(ctx, tenant, owners)
 }
 
-// fixture is a store over a real SQLite database. Without run, the goroutines of the store do not run, and deliver does
+// fixture is a store over a real SQLite database. Without run, the store's goroutines do not run, and deliver does
 // their work.
 type fixture struct {
 	t       testing.TB
@@ -292,8 +292,8 @@ func (f *fixture) run() {
 	go func() { f.done <- f.store.Run(ctx) }()
 }
 
-// drain ends Run as a stop of the program does. If Run is not running, it calls Run with a canceled context, which
-// writes everything in memory.
+// drain ends Run like a program stop. If Run is not running, drain calls it with a canceled context, so that everything
+// in memory is written.
 func (f *fixture) drain() error {
 	if f.cancel == nil {
 		ctx, cancel := context.WithCancel(f.t.Context())
@@ -332,7 +332,7 @@ func (f *fixture) end() {
 	}
 }
 
-// restart kills the store and opens its directory again.
+// restart kills the store and opens the directory again.
 func (f *fixture) restart(change func(o *store.Options)) *fixture {
 	f.t.Helper()
 	f.kill()
@@ -345,7 +345,7 @@ func (f *fixture) crash(change func(o *store.Options)) *fixture {
 	return openFixture(f.t, copyDir(f.t, f.dir), f.clock, change)
 }
 
-// copyDir copies the current files of a directory, as a crash would leave it.
+// copyDir copies a directory's current files, as a crash would leave them.
 func copyDir(t testing.TB, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -357,7 +357,7 @@ func copyDir(t testing.TB, dir string) string {
 		case d.IsDir():
 			return os.MkdirAll(filepath.Join(to, name), 0o700)
 		case strings.HasSuffix(name, "-shm") || strings.HasPrefix(filepath.Base(name), "."):
-			return nil // shared memory and locks of the running process
+			return nil // the running process's shared memory and locks
 		}
 		b, err := os.ReadFile(path)
 		if err != nil {
@@ -371,7 +371,7 @@ func copyDir(t testing.TB, dir string) string {
 	return to
 }
 
-// outboxIn returns the path of the outbox, which has its own directory, so that tests can list its files.
+// outboxIn returns the outbox path. The outbox has a separate directory, so that tests can list the outbox files.
 func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db") }
 
 func (f *fixture) sessionsByKey(key session.EchoKey) []session.ID {
@@ -385,7 +385,7 @@ func (f *fixture) sessionsByKey(key session.EchoKey) []session.ID {
 
 func (f *fixture) deliver() { f.store.Deliver(f.t.Context()) }
 
-// deliverAll advances the clock until the outbox is empty. Each delivery has a time limit, so a busy machine needs
+// deliverAll advances the clock until the outbox is empty. A delivery has a time limit, so a busy machine needs
 // several.
 func (f *fixture) deliverAll() {
 	for n := 0; n == 0 || n < 300 && f.balancedAccount(true).Spooled+f.store.Metrics.Pending.Load() > 0; n++ {
@@ -419,7 +419,7 @@ func readAccount(t testing.TB, path string, running bool) store.Account {
 		sum += n
 	}
 	if sum != b.Admitted {
-		t.Errorf("sum of the stored, spooled, incomplete and dropped exchanges: got %d, want the %d admitted exchanges", sum, b.Admitted)
+		t.Errorf("stored + spooled + incomplete + dropped exchanges = %d, want %d (admitted)", sum, b.Admitted)
 	}
 	return b
 }
@@ -450,10 +450,10 @@ func (f *fixture) checkMemoryIsFree() {
 		return f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "room", 1, f.clock.now()), Size: size})
 	}
 	if limit := f.options.Queue.MaxMemoryBytes; !offer(limit) {
-		f.t.Errorf("Offer of a turn of %d bytes = false, want true: some memory for exchanges is in use", limit)
+		f.t.Errorf("Offer(%d-byte turn) = false, want true: some exchange memory is in use", limit)
 	}
 	if offer(1) {
-		f.t.Error("Offer of 1 byte more than Queue.MaxMemoryBytes = true, want false")
+		f.t.Error("Offer(turn with Queue.MaxMemoryBytes+1 bytes) = true, want false")
 	}
 }
 
@@ -575,12 +575,12 @@ func (f *fixture) offer(name string, turns ...int) {
 	f.t.Helper()
 	for _, n := range turns {
 		if !f.store.Offer(store.Turn{Exchange: newExchange(tenantA, name, n, f.clock.now()), Size: 100}) {
-			f.t.Fatalf("Offer of turn %d of session %s = false, want true", n, name)
+			f.t.Fatalf("Offer(turn %d in session %s) = false, want true", n, name)
 		}
 	}
 }
 
-// offerLarge offers an incompressible turn of about size bytes, and reports whether the store accepted it.
+// offerLarge offers an incompressible turn with about size bytes, and reports whether the store accepted it.
 func (f *fixture) offerLarge(name string, turn, size int) bool {
 	x := newExchange(tenantA, name, turn, f.clock.now())
 	x.Reply.Text = noise(turn, size)
@@ -596,7 +596,7 @@ func (f *fixture) startTurn(name string, turn int) (*sample.Exchange, *store.Tur
 func (f *fixture) endTurn(x *sample.Exchange, start *store.TurnStart) {
 	f.t.Helper()
 	if !f.store.Offer(store.Turn{Exchange: x, Start: start, Size: 100}) {
-		f.t.Fatalf("Offer of turn %d of session %s = false, want true", x.Turn, x.SessionName)
+		f.t.Fatalf("Offer(turn %d in session %s) = false, want true", x.Turn, x.SessionName)
 	}
 }
 
@@ -620,7 +620,7 @@ func (f *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	}
 }
 
-// postByKey posts feedback with a key only, like a client that knows only the id of a reply.
+// postByKey posts feedback with a key only, like a client that knows only a reply id.
 func (f *fixture) postByKey(tenant string, key session.EchoKey, e feedback.Entry) store.Posted {
 	f.t.Helper()
 	got, err := f.store.Post(f.t.Context(), tenant, nil, key, e)
@@ -644,7 +644,7 @@ func (f *fixture) counters(tenant string) string {
 	return string(text)
 }
 
-// counter returns the sum of a counter over all days.
+// counter sums a counter over all days.
 func (f *fixture) counter(scope, field string) (sum float64) {
 	f.t.Helper()
 	list, err := f.backend.Counters(f.t.Context(), tenantA)
@@ -668,7 +668,7 @@ func (f *fixture) applied(id session.ID) session.SettledState {
 	return a
 }
 
-// rewardAfterClose closes all sessions, and returns the reward of a session, or -1.
+// rewardAfterClose closes all sessions, and returns one session's reward, or -1.
 func (f *fixture) rewardAfterClose(id session.ID) float64 {
 	f.t.Helper()
 	f.closeSessions()
@@ -688,7 +688,7 @@ func (f *fixture) row(id session.ID) (session.Row, bool) {
 	return row, ok
 }
 
-// storedTurnCount returns the number of turns in the stored row of a session.
+// storedTurnCount returns the number of turns in the session's stored row.
 func (f *fixture) storedTurnCount(id session.ID) int {
 	f.t.Helper()
 	row, ok := f.row(id)
@@ -702,7 +702,7 @@ func (f *fixture) storedTurnCount(id session.ID) int {
 	return rec.Thread.Turns
 }
 
-// turnCount returns the number of turns in the record of a session, from memory or the backend.
+// turnCount returns the number of turns in the session's record, from memory or the backend.
 func (f *fixture) turnCount(id session.ID) int {
 	f.t.Helper()
 	ses, late := f.store.Acquire(f.t.Context(), tenantA, id)
@@ -724,7 +724,7 @@ func (f *fixture) exchangeCount(id session.ID) int {
 	return len(list)
 }
 
-// storedTurns returns the stored turns of a session with their outcomes, such as "1 complete".
+// storedTurns returns a session's stored turns with outcomes, such as "1 complete".
 func (f *fixture) storedTurns(name string) (turns []string) {
 	f.t.Helper()
 	list, err := f.backend.Exchanges(f.t.Context(), tenantA, sessionID(name))
@@ -750,7 +750,7 @@ func newAssignment(injected bool) trial.Assignment {
 	}
 }
 
-// newExchange returns the exchange of a turn. Its id comes from the session and the turn.
+// newExchange returns a turn's exchange. The id comes from the session and the turn.
 func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.IDOf(tenant, session.NamespaceSession, name)
 	return &sample.Exchange{
@@ -761,7 +761,7 @@ func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
-// noise returns at least size bytes of random words that hardly compress and are not redacted.
+// noise returns at least size random bytes as words that hardly compress and are not redacted.
 func noise(seed, size int) string {
 	var b strings.Builder
 	for x := uint64(seed)*2654435761 + 88172645463325252; b.Len() < size; { //nolint:gosec // an overflow does no harm

@@ -11,19 +11,19 @@ import (
 const (
 	queueLen   = 8192    // turns in the inbox
 	flushAt    = 500     // queued turns at which the recorder runs at once
-	pieceBytes = 1 << 20 // size of one append, which must fit into the space that the outbox reserves for a full disk
+	pieceBytes = 1 << 20 // size per append; must fit into the space reserved by the outbox for a full disk
 )
 
-// Turn is a finished turn of the proxy. The recorder owns the turn after Offer.
+// Turn is a finished proxy turn. The recorder owns the turn after Offer.
 type Turn struct {
 	Exchange *sample.Exchange
-	Start    *TurnStart      // result of BeginTurn; may be nil
+	Start    *TurnStart      // from BeginTurn; may be nil
 	Size     int64           // bytes in memory
-	Signals  []detect.Signal // implicit feedback in the new items of the request
-	Answered []string        // arguments of the calls that the new tool results answer
-	// Session and Unit are the session of the turn, and its run or parent session; nil means unknown. An accepted turn
-	// keeps both sessions in memory (pins) until the recorder has decided whether the turn opted out, because their
-	// rows depend on this decision.
+	Signals  []detect.Signal // implicit feedback in the request's new items
+	Answered []string        // arguments of the calls answered by the new tool results
+	// Session is the turn's session, and Unit the run or parent session; nil means unknown. An accepted turn keeps both
+	// sessions in memory (pins) until the recorder has decided whether the turn opted out, because the rows depend on
+	// this decision.
 	Session, Unit *Session
 }
 
@@ -35,29 +35,29 @@ func (t *Turn) addPins(n int32) {
 	}
 }
 
-// TurnStart is a turn in progress. If the program dies before the turn ends, precept stores a stub, the exchange
-// without its content.
+// TurnStart is a turn in progress. If the program dies before the turn ends, precept stores a stub: the exchange
+// without content.
 type TurnStart struct {
 	exchange    *sample.Exchange
 	stubWritten bool        // the outbox has the stub, or gets it with the next append; only for the recorder
 	done        atomic.Bool // true after Offer or Abandon
 }
 
-// inbox holds the turns of requests for the recorder. Its methods never block.
+// inbox holds request turns for the recorder. Its methods never block.
 type inbox struct {
 	metrics  *Metrics
 	state    *state
-	maxBytes int64         // largest size of the exchanges in memory
+	maxBytes int64         // largest total size for exchanges in memory
 	stubs    bool          // an outbox is open, so turns in progress are recorded as stubs
 	wake     chan struct{} // receives a value when flushAt turns are queued
 
 	mu           sync.Mutex
 	queue        []Turn
-	startedTurns []*TurnStart    // turns that started since the last flush
-	abandoned    []abandonedTurn // turns that were abandoned since the last flush
+	startedTurns []*TurnStart    // turns started since the last flush
+	abandoned    []abandonedTurn // turns abandoned since the last flush
 }
 
-// BeginTurn registers a turn when its request is sent upstream. See Store.BeginTurn.
+// BeginTurn registers a turn when the request is sent upstream. See Store.BeginTurn.
 func (i *inbox) BeginTurn(x *sample.Exchange) *TurnStart {
 	if !i.stubs {
 		return nil
@@ -69,7 +69,7 @@ func (i *inbox) BeginTurn(x *sample.Exchange) *TurnStart {
 	return start
 }
 
-// Abandon ends a turn of BeginTurn that is not offered, because a step failed.
+// Abandon ends a turn from BeginTurn that is not offered, because a step failed.
 func (i *inbox) Abandon(start *TurnStart) {
 	if start != nil && !start.done.Load() {
 		i.metrics.DroppedBad.Add(1)
@@ -84,8 +84,8 @@ func (i *inbox) abandon(start *TurnStart, reason string) {
 	start.end()
 }
 
-// end marks a turn as ended. The caller holds the mutex of the inbox from here until the turn is in one of its lists;
-// otherwise the recorder could write the stub of the turn after the exchange.
+// end marks a turn as ended. The caller holds the inbox mutex from here until the turn is in one of the inbox's lists;
+// otherwise the recorder could write the turn's stub after the exchange.
 func (start *TurnStart) end() {
 	if start != nil {
 		start.done.Store(true)
@@ -128,8 +128,8 @@ func (i *inbox) Offer(t Turn) bool {
 	return true
 }
 
-// takePiece removes and returns the first turns of the queue, up to pieceBytes. The rest moves into the memory of
-// spare, an empty list. The caller holds mu.
+// takePiece removes and returns the first queued turns, up to pieceBytes. The rest moves into the memory of spare, an
+// empty list. The caller holds mu.
 func (i *inbox) takePiece(spare []Turn) []Turn {
 	n, held := 0, int64(0)
 	for n < len(i.queue) && held < pieceBytes {
@@ -142,7 +142,7 @@ func (i *inbox) takePiece(spare []Turn) []Turn {
 	return turns
 }
 
-// RequestPanic is the recovered value of a panic, with the id of its request for the log.
+// RequestPanic is the recovered value of a panic, with the request id for the log.
 type RequestPanic struct {
 	Request string
 	Value   any

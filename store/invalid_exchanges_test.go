@@ -16,7 +16,7 @@ import (
 
 var _ store.Backend = (*sqlite.Store)(nil)
 
-// The retry also writes the exchanges that were offered meanwhile.
+// The retry also writes the exchanges offered meanwhile.
 func TestFailedWriteIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 5} {
@@ -42,10 +42,10 @@ func TestFailedWriteIsRetried(t *testing.T) {
 			checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), int64(want))
 			for i := range n {
 				name, key := fmt.Sprint("s", i), replyKey+session.EchoKey(i)
-				checkEqual(t, "stored exchanges of a session", f.exchangeCount(sessionID(name)), 2)
+				checkEqual(t, "stored exchanges in a session", f.exchangeCount(sessionID(name)), 2)
 				_, ok := f.row(sessionID(name))
-				checkEqual(t, "the backend has a row of the session", ok, true)
-				checkList(t, "sessions of the key", f.sessionsByKey(key), []session.ID{sessionID(name)})
+				checkEqual(t, "the backend has the session's row", ok, true)
+				checkList(t, "sessions for the key", f.sessionsByKey(key), []session.ID{sessionID(name)})
 			}
 			f.checkMemoryIsFree()
 		})
@@ -72,8 +72,8 @@ func TestOnlyInvalidExchangeOfABatchIsDropped(t *testing.T) {
 	checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), 2)
 	checkEqual(t, "Metrics.DroppedBad", f.store.Metrics.DroppedBad.Load(), 1)
 	_, ok := f.row(id)
-	checkEqual(t, "the backend has a row of the session", ok, true)
-	checkEqual(t, "number of sessions of the key", len(f.sessionsByKey(replyKey)), 1)
+	checkEqual(t, "the backend has the session's row", ok, true)
+	checkEqual(t, "number of sessions with the key", len(f.sessionsByKey(replyKey)), 1)
 	checkList(t, "failed steps", f.takeFailures(), []string{"write"})
 	f.checkMemoryIsFree()
 }
@@ -100,8 +100,8 @@ func TestFailureDuringSearchForInvalidExchangeLosesNothing(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// One batch has an invalid exchange and an exchange of a deleted session. The account counts the latter as stored,
-// because its delivery is complete.
+// One batch has an invalid exchange and an exchange in a deleted session. The account counts the latter as stored,
+// because it was delivered.
 func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	t.Parallel()
 	var backend *lossyBackend
@@ -114,7 +114,7 @@ func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	f.deliver()
 	backend.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{deleted}, At: f.clock.now(), Position: "1"})
 	f.deliverFor(2 * time.Second)
-	checkEqual(t, "stored exchanges of the deleted session", f.exchangeCount(deleted), 0)
+	checkEqual(t, "stored exchanges in the deleted session", f.exchangeCount(deleted), 0)
 	checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), 1)
 	checkEqual(t, "Metrics.DroppedBad", f.store.Metrics.DroppedBad.Load(), 1)
 	checkAccount(t, "account", f.account(true), "3 = 2 + 0 + 0 + 1 bad")
@@ -133,13 +133,13 @@ func TestStoreWithoutDataDirKeepsSessionsInMemory(t *testing.T) {
 		checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), 0)
 		checkEqual(t, "Store.Healthy", f.store.Healthy(), false)
 		if _, err := f.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, newScore("a", 1, 1)); !errors.Is(err, store.ErrNullBackend) {
-			t.Errorf("Post on a session of a NullBackend: err = %v, want store.ErrNullBackend", err)
+			t.Errorf("NullBackend: Post(session) error = %v, want store.ErrNullBackend", err)
 		}
 		if _, err := f.store.Post(t.Context(), tenantA, nil, replyKey+1, newScore("a", 1, 1)); !errors.Is(err, store.ErrNullBackend) {
-			t.Errorf("Post without a session of a NullBackend: err = %v, want store.ErrNullBackend", err)
+			t.Errorf("NullBackend: Post(no session) error = %v, want store.ErrNullBackend", err)
 		}
 		if _, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SampleID: "x"}); !errors.Is(err, store.ErrNoSession) {
-			t.Errorf("Rate of a sample of a NullBackend: err = %v, want store.ErrNoSession", err)
+			t.Errorf("NullBackend: Rate(sample) error = %v, want store.ErrNoSession", err)
 		}
 		f.clock.add(closeAge + time.Second)
 		f.deliver()
@@ -147,7 +147,7 @@ func TestStoreWithoutDataDirKeepsSessionsInMemory(t *testing.T) {
 		f.clock.add(24 * time.Hour) // the session is not evicted, because no backend could load it again
 		time.Sleep(time.Second)
 		checkEqual(t, "sessions in memory", f.store.Sessions(), 1)
-		checkEqual(t, "turns of the session", f.turnCount(id), 1)
+		checkEqual(t, "turns in the session", f.turnCount(id), 1)
 		f.checkMemoryIsFree()
 	})
 }
@@ -163,10 +163,10 @@ func TestNullBackendRefusesWrites(t *testing.T) {
 		"Park": v.Park(ctx, tenantA, 1, newScore("a", 1, 1)), "RaiseMaxima": v.RaiseMaxima(ctx, tenantA, nil),
 	} {
 		if !errors.Is(err, store.ErrNullBackend) {
-			t.Errorf("%s of a NullBackend: err = %v, want store.ErrNullBackend", name, err)
+			t.Errorf("NullBackend.%s error = %v, want store.ErrNullBackend", name, err)
 		}
 	}
 	if done, err := v.Settle(ctx, make([]session.Settlement, 3)); err != nil || slices.Contains(done, true) || len(done) != 3 {
-		t.Errorf("Settle of three sessions in a NullBackend = %v, %v, want [false false false], nil", done, err)
+		t.Errorf("NullBackend.Settle(three sessions) = %v, %v, want [false false false], nil", done, err)
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"precept/internal/session"
 )
 
-// SessionItem is a session in a list. The fields are those of the API's JSON object.
+// SessionItem is a session in a list. The fields are those in the API's JSON object.
 type SessionItem struct {
 	ID       string    `json:"session_id"`
 	Name     string    `json:"name"`
 	Tenant   string    `json:"tenant"`
-	Run      string    `json:"run,omitempty"` // name of the run, or of the parent session
+	Run      string    `json:"run,omitempty"` // run or parent session name
 	Agent    string    `json:"agent"`
 	Model    string    `json:"model,omitempty"`
 	Dialect  string    `json:"dialect,omitempty"`
@@ -37,20 +37,20 @@ type SessionItem struct {
 	Verdict  string    `json:"verdict"`
 	Input    int64     `json:"input_tokens"`
 	Cached   int64     `json:"cached_tokens"`
-	Found    *Found    `json:"found,omitempty"` // first hit of a search
+	Found    *Found    `json:"found,omitempty"` // first search hit
 
-	Task           string   `json:"task,omitempty"` // first words of the user; empty: the session opted out, or an older release stored the row
-	Seconds        float64  `json:"seconds"`        // from the start to the end of the newest reply
-	Errors         *int     `json:"errors"`         // failed tool results; null: some turns are unknown, such as turns of an older release
+	Task           string   `json:"task,omitempty"` // user's first words; empty: the session opted out, or an older release stored the row
+	Seconds        float64  `json:"seconds"`        // from the start to the newest reply's end
+	Errors         *int     `json:"errors"`         // failed tool results; null: some turns are unknown, such as turns from an older release
 	Output         *int64   `json:"output_tokens"`  // null: some turns are unknown
 	Tools          []string `json:"tools"`          // names of the called tools
-	ErrorKinds     []string `json:"error_kinds"`    // kinds of the failed tool results, and upstream-STATUS for each status of a failed reply
-	Tags           []string `json:"tags"`           // tags that the client sent
-	Length         string   `json:"length"`         // class of the first task's length: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
-	Cost           *float64 `json:"cost"`           // cost at the price of the model (configuration key prices); null: the model has no price
+	ErrorKinds     []string `json:"error_kinds"`    // kinds of failed tool result, and upstream-STATUS for each failed reply's status
+	Tags           []string `json:"tags"`           // tags sent by the client
+	Length         string   `json:"length"`         // first task's length class: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
+	Cost           *float64 `json:"cost"`           // cost at the model's price (configuration key prices); null: the model has no price
 	CoversAllTurns bool     `json:"-"`              // Tools, ErrorKinds and Tags cover all turns
 
-	ExcludedFor trial.ExclusionReason `json:"excluded_for,omitempty"` // reason of the exclusion; empty: not excluded, or excluded by an older release
+	ExcludedFor trial.ExclusionReason `json:"excluded_for,omitempty"` // why the session is excluded; empty: not excluded, or excluded by an older release
 }
 
 // hasFate reports whether a lesson has a fate in the session (see Fates). An empty slug or fate means any.
@@ -79,8 +79,8 @@ func (s *SessionItem) hasFate(slug, fate string) bool {
 	return slices.Contains(list, slug) || fate == "" && (slices.Contains(s.Injected, slug) || slices.Contains(s.Withheld, slug))
 }
 
-// itemBuilder converts stored sessions to list items. Each unit (a run or a parent session) is read once, because its
-// sessions share a reward and a random assignment of lessons.
+// itemBuilder converts stored sessions to list items. It reads each unit (a run or a parent session) once, because the
+// unit's sessions share a reward and a random lesson assignment.
 type itemBuilder struct {
 	archive *Archive
 	units   map[session.ID]*unit
@@ -96,11 +96,11 @@ func newItemBuilder(a *Archive) *itemBuilder {
 	return &itemBuilder{archive: a, units: map[session.ID]*unit{}}
 }
 
-// item returns the list item of a stored session. ok is false for a hidden session and for a run, which is not a
+// item returns a stored session's list item. ok is false for a hidden session, and for a run, as a run is not a
 // conversation.
 func (b *itemBuilder) item(ctx context.Context, l *session.ListedSession) (x SessionItem, ok bool, err error) {
 	rec, err := session.Decode(l.Row.ID, l.Row.Data)
-	if err != nil { // the record is damaged, or of a different version
+	if err != nil { // the record is damaged, or from a different version
 		rec = &session.Record{Identity: session.Identity{Name: l.Row.ID.String()}}
 	}
 	if rec.IsShared() {
@@ -140,7 +140,7 @@ func (b *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, e
 	u := &unit{closed: row.Closed}
 	if ok {
 		if u.record, err = session.Decode(id, row.Data); err != nil {
-			u.record = nil // the record is damaged, or of a different version
+			u.record = nil // the record is damaged, or from a different version
 		}
 		if u.applied, err = b.archive.backend.SettledState(ctx, rec.Identity.Tenant, id); err != nil {
 			return nil, err
@@ -173,7 +173,7 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession
 		x.Control, x.Excluded = assignment.Control, x.Excluded || assignment.Excluded
 		x.ExcludedFor = cmp.Or(x.ExcludedFor, assignment.ExcludedFor)
 		x.Closed = x.Closed || u.closed || u.applied.Version > 0
-		if u.applied.Version > 0 || !applied.Rewarded { // the unit's reward is the reward of each session
+		if u.applied.Version > 0 || !applied.Rewarded { // the unit's reward is each session's reward
 			applied = u.applied
 		}
 	}
@@ -182,7 +182,7 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession
 	for i := range assignment.Picks {
 		p := &assignment.Picks[i]
 		switch {
-		case u != nil && !slices.Contains(x.Matched, p.Slug): // a pick of another session of the unit
+		case u != nil && !slices.Contains(x.Matched, p.Slug): // a pick in another session of the unit
 		case p.Injected:
 			x.Injected = append(x.Injected, p.Slug)
 		default:
@@ -199,7 +199,7 @@ func (b *itemBuilder) itemOfRecord(ctx context.Context, l *session.ListedSession
 	return x, nil
 }
 
-// addBuiltIn adds the loop warning and the measured sections of rules files to the matched lessons, because only the
+// addBuiltIn adds the loop warning and the measured rules file sections to the matched lessons, because only the
 // assignment names them. If other sessions share the assignment, addBuiltIn adds only the loop warning, and only to a
 // session with a loop.
 func (s *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
@@ -217,7 +217,7 @@ func (s *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 	}
 }
 
-// addFacts sets the fields that come from the facts of a record. Rows of older releases have no facts.
+// addFacts sets the fields that come from a record's facts. Older releases' rows have no facts.
 func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 	f := &rec.Facts
 	x.Tools, x.ErrorKinds, x.Tags = append([]string{}, f.Tools...), append([]string{}, f.ErrorKinds...), append([]string{}, f.Tags...)
@@ -227,12 +227,12 @@ func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 		errors, output := f.Errors, f.Output
 		x.Errors, x.Output = &errors, &output
 	}
-	// The last use of an imported session is the time of the import.
+	// An imported session's last use is the import time.
 	if ended.Before(x.Seen) && rec.Identity.Method != session.ByImport {
 		ended = x.Seen
 	}
 	x.Seconds = max(ended.Sub(x.Started).Seconds(), 0)
-	// If the opt-out patterns changed since the first turn, a call of that turn may name an opted-out path. The row
+	// If the opt-out patterns changed since the first turn, a call in that turn may name an opted-out path. The row
 	// does not have the call, so the task stays hidden.
 	if o := a.optOut.Load(); o.PathHash() == "" || o.PathHash() == f.Paths && !o.NamesPath(f.Task) {
 		x.Task = f.Task

@@ -16,7 +16,7 @@ func (s *Store) Lag() time.Duration {
 	return max(0, s.options.Now().Sub(time.UnixMicro(since)))
 }
 
-// OutboxBytes returns the bytes that the rows of the outbox take on the disk; 0 means no outbox.
+// OutboxBytes returns the disk space taken by outbox rows, in bytes; 0 means no outbox.
 func (s *Store) OutboxBytes() int64 { return s.state.outboxBytes.Load() }
 
 // LatePosts returns the number of posted feedback entries that only the outbox has.
@@ -27,11 +27,11 @@ func (s *Store) LatePosts() int64 {
 	return s.poster.late.outbox.PostCount()
 }
 
-// OutboxLimit returns the largest size of the outbox's rows on the disk; 0 means no outbox.
+// OutboxLimit returns the largest disk space for outbox rows, in bytes; 0 means no outbox.
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.MaxBytes }
 
-// updateLag updates Metrics.Pending, state.outboxBytes and state.oldestUndelivered, which is approximate while rows are
-// only in the outbox. The caller holds deliverer.deliveryMu.
+// updateLag updates Metrics.Pending, state.outboxBytes and state.oldestUndelivered, approximate while rows are only in
+// the outbox. The caller holds deliverer.deliveryMu.
 func (s *Store) updateLag() {
 	h, shipper := s.deliverer.handoff, s.deliverer
 	h.mu.Lock()
@@ -56,7 +56,7 @@ func (s *Store) updateLag() {
 	s.Metrics.Pending.Store(n + int64(len(s.inbox.queue)))
 }
 
-// oldestEnd returns the end of the first exchange of the first non-empty list, in Unix microseconds; 0 means none.
+// oldestEnd returns the end of the first exchange in the first non-empty list, in Unix microseconds; 0 means none.
 func oldestEnd(lists ...[]sample.Exchange) int64 {
 	for _, list := range lists {
 		if len(list) > 0 {
@@ -76,9 +76,9 @@ func (s *Store) countInMemory() int {
 	return n
 }
 
-// UndeliveredSessions returns the sessions with exchanges that the backend does not have. These sessions must not
-// close. ok is false if the sessions are unknown, because rows are only in the outbox or the backend accepts no writes.
-// Call it inside WithDeliveryPaused.
+// UndeliveredSessions returns the sessions with exchanges missing from the backend. These sessions must not close. ok
+// is false if the sessions are unknown, because rows are only in the outbox or the backend accepts no writes. Call
+// UndeliveredSessions inside WithDeliveryPaused.
 func (s *Store) UndeliveredSessions() (refs map[session.Ref]bool, ok bool) {
 	if s.state.lagging.Load() || s.deliverer.err != nil {
 		return nil, false

@@ -16,7 +16,7 @@ import (
 
 // Late feedback waits in the outbox because the backend could not store it.
 
-// failPosts makes the calls of a post fail until allowPosts.
+// failPosts makes the backend calls for a post fail until allowPosts.
 func (f *faultyBackend) failPosts() {
 	for _, op := range []string{"session", "echo", "feedback"} {
 		f.failNext(op, 1<<30, errDown)
@@ -62,7 +62,7 @@ func TestFeedbackOfManyClientsDuringOutageIsKept(t *testing.T) {
 	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
 }
 
-// A post that a client sends three times counts once.
+// A post sent three times counts once.
 func TestFeedbackPostedDuringOutageCountsOnceAfterRestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -92,7 +92,7 @@ func TestFeedbackPostedDuringOutageCountsOnceAfterRestart(t *testing.T) {
 	checkEqual(t, "reward from the rater's newest feedback", f.rewardAfterClose(id), .75)
 }
 
-// The row of the session also waits in the outbox.
+// The session's row also waits in the outbox.
 func TestFeedbackPostedDuringOutageJoinsUndeliveredSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -120,7 +120,7 @@ func TestFailingPostFromOutageDoesNotBlockOtherPosts(t *testing.T) {
 	f.backend.refusedSession = first
 	f.deliverFor(5 * time.Second)
 	checkEqual(t, "late posts", f.store.LatePosts(), 1)
-	checkEqual(t, "reward of the second session", f.rewardAfterClose(second), .9)
+	checkEqual(t, "second session's reward", f.rewardAfterClose(second), .9)
 	f.clock.add(8 * 24 * time.Hour)
 	f.run()
 	eventually(t, "the late post to be dropped after a week", func() bool { return f.store.Metrics.Late.Expired.Load() == 1 })
@@ -159,7 +159,7 @@ func TestInvalidFeedbackIsNotKept(t *testing.T) {
 	f.backend.failPosts()
 	_, err := f.store.Rate(t.Context(), tenantA, feedback.Post{Commit: "not a hash", Entry: newScore("a", 1, 1)})
 	if _, ok := errors.AsType[*store.WorkError](err); !ok {
-		t.Errorf("Rate with an invalid commit: err = %v, want a WorkError", err)
+		t.Errorf("Rate(invalid commit) error = %v, want a WorkError", err)
 	}
 	checkEqual(t, "late posts", f.store.LatePosts(), 0)
 }
@@ -178,7 +178,7 @@ func TestFeedbackDuringOutageIsLimited(t *testing.T) {
 		}
 	}
 	if n < 10 || n > 32 {
-		t.Errorf("an outbox of 256 KiB accepted %d posts of 8 KiB, want 10 to 32", n)
+		t.Errorf("256 KiB outbox accepted %d 8 KiB posts, want 10 to 32", n)
 	}
 	f.backend.allowPosts()
 	f.deliverFor(5 * time.Second)
@@ -225,11 +225,11 @@ func TestFeedbackOnOptedOutSessionDuringOutageIsIgnored(t *testing.T) {
 	f.backend.failPosts()
 	got, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: id.String(), Entry: newScore("a", 1, 1)})
 	if err != nil || got.Status != store.Ignored || f.store.LatePosts() != 0 {
-		t.Errorf("Rate on an opted-out session = %+v, %v, %d late posts, want status %s and 0 late posts", got, err, f.store.LatePosts(), store.Ignored)
+		t.Errorf("Rate(opted-out session) = %+v, %v, %d late posts, want status %s and 0 late posts", got, err, f.store.LatePosts(), store.Ignored)
 	}
 }
 
-// The feedback names only a reply of the session.
+// The feedback names only a reply in the session.
 func TestForgettingDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
 	t.Parallel()
 	for _, keyStored := range []bool{false, true} {
@@ -258,7 +258,7 @@ func TestForgettingDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
 				switch op {
 				case "echo":
 					lookups++
-				case "feedback": // the worker looks up the keys of the late post again
+				case "feedback": // the worker looks up the late post's keys again
 					retries++
 				}
 			}
@@ -291,7 +291,7 @@ func TestForgetSessionCallsOnErasure(t *testing.T) {
 	f.playOneTurn("s", newAssignment(true))
 	f.run()
 	if _, err := f.store.ForgetSession(t.Context(), tenantA, "s"); err != nil || erased.Load() == 0 {
-		t.Errorf("ForgetSession: err = %v, %d calls of Hooks.OnErasure, want at least 1", err, erased.Load())
+		t.Errorf("ForgetSession error = %v, %d Hooks.OnErasure calls, want at least 1", err, erased.Load())
 	}
 }
 
@@ -323,7 +323,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	checkList(t, "files with the comment", f.outboxFilesWith(markerWord), nil)
 }
 
-// The other replica may already have deleted the keys of the reply.
+// The other replica may already have deleted the reply's keys.
 func TestErasureByAnotherReplicaDeletesFeedbackOnReplyPostedDuringOutage(t *testing.T) {
 	t.Parallel()
 	var lossy *lossyBackend

@@ -13,15 +13,15 @@ import (
 
 const (
 	defaultSessions  = 20_000
-	idleAfter        = 10 * time.Minute // a session that is unused for this time may leave memory
-	reservedShare    = 16               // 1/16 of the limit is reserved for sessions that continue
-	maxSweepExamined = 4096             // sessions examined by one sweep
-	maxAddExamined   = 16               // sessions examined by one addition
+	idleAfter        = 10 * time.Minute // a session unused for this time may leave memory
+	reservedShare    = 16               // 1/16 of the limit is reserved for continuing sessions
+	maxSweepExamined = 4096             // sessions examined per sweep
+	maxAddExamined   = 16               // sessions examined per addition
 )
 
-// liveSessions holds the sessions in memory, up to a limit, in the order of their last use. A session leaves memory
-// only when no request pins it and the backend has its row. While the backend is down, a row in the outbox suffices,
-// and evictedFlush records that look-ups may miss the session.
+// liveSessions holds sessions in memory, up to a limit, ordered by last use. A session leaves memory only when no
+// request pins it and the backend has its row. While the backend is down, a row in the outbox suffices, and
+// evictedFlush records that look-ups may miss the session.
 //
 // A flush is one numbered run of the recorder.
 type liveSessions struct {
@@ -29,33 +29,33 @@ type liveSessions struct {
 	byID  map[session.ID]*Session
 	order *list.List // *Session values, most recently used first
 	limit int
-	// tenants has the sessions of each tenant, most recently used first.
+	// tenants has each tenant's sessions, most recently used first.
 	tenants     map[string]*list.List
-	tenantLimit int // sessions of one tenant; 0 means no limit
+	tenantLimit int // session limit per tenant; 0 means no limit
 	// storesNothing means that the backend stores nothing. Evicted sessions are then lost, so eviction happens only at
 	// the limit.
 	storesNothing bool
-	replica       string // name of this process
-	// evictedFlush is the newest flush with the row of an evicted session that the backend did not have. Until its
-	// delivery, look-ups may miss the session.
+	replica       string // this process's name
+	// evictedFlush is the newest flush with an evicted session's row that the backend did not have. Until that flush is
+	// delivered, look-ups may miss the session.
 	evictedFlush atomic.Int64
 }
 
-// Session is a session in memory. All requests of a session share one Session, which stays in memory while a request
+// Session is a session in memory. All requests in a session share one Session, which stays in memory while a request
 // pins it: from Acquire, AcquireInMemory or Add until Release.
 type Session struct {
 	Record         *session.Record
-	element        *list.Element // element of the session in liveSessions.order
-	tenantElement  *list.Element // element of the session in liveSessions.tenants
+	element        *list.Element // in liveSessions.order
+	tenantElement  *list.Element // in liveSessions.tenants
 	pins           atomic.Int32  // requests that hold the session
-	lastUse        atomic.Int64  // time of the last use, in Unix seconds
+	lastUse        atomic.Int64  // last use, in Unix seconds
 	dirty          atomic.Bool   // the session is in changeQueue.dirty
 	delayed        atomic.Bool   // the session is in changeQueue.delayed
-	rowFlush       atomic.Int64  // newest flush with the row of the session; 0 if none
+	rowFlush       atomic.Int64  // newest flush with the session's row; 0 if none
 	unmarkedOptOut atomic.Bool   // all turns opted out, but the outbox has no mark
 	forgotten      atomic.Bool   // the row must not be written again
-	// placeholderNumbers has the numbers in the placeholders of redacted texts; nil means none yet. Only the recorder
-	// uses it.
+	// placeholderNumbers has the placeholder numbers for redacted texts; nil means none yet. Only the recorder uses
+	// placeholderNumbers.
 	placeholderNumbers *redact.PlaceholderNumbers
 	// mayHaveOlderRecord means that the session began while the backend did not answer, and may have a record there.
 	mayHaveOlderRecord atomic.Bool
@@ -95,7 +95,7 @@ func (l *liveSessions) peek(id session.ID) *Session {
 	return s
 }
 
-// use pins a session, and marks it as the most recently used. The caller holds mu.
+// use pins a session, and marks it as most recently used. The caller holds mu.
 func (l *liveSessions) use(s *Session, now time.Time) {
 	s.pins.Add(1)
 	s.lastUse.Store(now.Unix())
@@ -109,8 +109,8 @@ func (l *liveSessions) has(id session.ID) bool {
 	return l.byID[id] != nil
 }
 
-// add adds and pins the session of rec, or returns the session that another request has added; nil means memory is
-// full. A new session (isNew) must leave room for sessions that continue.
+// add adds and pins a session for rec, or returns the session added by another request; nil means memory is full. A new
+// session (isNew) must leave room for continuing sessions.
 func (l *liveSessions) add(rec *session.Record, isNew bool, now time.Time, p progress) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,8 +147,8 @@ func (l *liveSessions) fullReason(tenant string, p progress) label.Reason {
 	return ""
 }
 
-// tenantIsFull reports whether a tenant has reached its limit of sessions in memory, after an attempt to evict the
-// least recently used sessions. The caller holds mu.
+// tenantIsFull reports whether a tenant has reached the limit for sessions in memory, after trying to evict the least
+// recently used ones. The caller holds mu.
 func (l *liveSessions) tenantIsFull(tenant string, p progress) bool {
 	order := l.tenants[tenant]
 	if l.tenantLimit == 0 || order == nil {
@@ -167,8 +167,8 @@ func (l *liveSessions) tenantIsFull(tenant string, p progress) bool {
 	return order.Len() >= l.tenantLimit
 }
 
-// beginLimit returns the number of sessions in memory at which no new session may begin. The rest is reserved for
-// sessions that continue, and for units (runs and parent sessions).
+// beginLimit returns the session count at which no new session may begin. The rest is reserved for continuing sessions,
+// and for units (runs and parent sessions).
 func (l *liveSessions) beginLimit() int { return l.limit - l.limit/reservedShare }
 
 func (l *liveSessions) sweep(now time.Time, p progress) {
@@ -177,15 +177,15 @@ func (l *liveSessions) sweep(now time.Time, p progress) {
 	l.evict(maxSweepExamined, l.beginLimit(), now.Add(-idleAfter), p)
 }
 
-// progress says which flushes are stored. It decides which sessions may leave memory.
+// progress names the stored flushes. It decides whether a session may leave memory.
 type progress struct {
-	delivered int64 // the backend has this flush
-	inOutbox  int64 // while the backend is down: newest flush in the outbox; else 0
+	delivered int64 // newest flush in the backend
+	inOutbox  int64 // newest flush in the outbox while the backend is down, otherwise 0
 }
 
-// evict evicts sessions beyond limit and sessions that were not used since idleSince, if set. It examines up to
+// evict evicts sessions beyond limit and, if idleSince is set, sessions unused since then. It examines up to
 // maxExamined sessions, the least recently used first. Beyond the limit, pinned sessions move to the front of the
-// order. Otherwise every call would examine only the sessions of long streams. The caller holds mu.
+// order. Otherwise every call would examine only sessions with long streams. The caller holds mu.
 func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p progress) {
 	if l.storesNothing {
 		idleSince = time.Time{}
@@ -205,8 +205,8 @@ func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p prog
 	}
 }
 
-// evictStored removes an unpinned session if its row is stored; in a full memory, a row in the outbox suffices while
-// the backend is down. A session with unmarkedOptOut leaves memory only if memory is full. The caller holds mu.
+// evictStored removes an unpinned session if its row is stored; when memory is full, a row in the outbox suffices while
+// the backend is down. A session with unmarkedOptOut leaves memory only when memory is full. The caller holds mu.
 func (l *liveSessions) evictStored(s *Session, full bool, p progress) {
 	switch flush := s.rowFlush.Load(); {
 	case s.dirty.Load() || s.delayed.Load() || s.unmarkedOptOut.Load() && !full:

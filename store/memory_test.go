@@ -30,21 +30,21 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	f := newFixture(t, nil)
 	id := sessionID("s")
 	if ses, late := f.store.Acquire(t.Context(), tenantA, id); ses != nil || late {
-		t.Errorf("Acquire of an unknown session = %v, uncertain = %v, want nil, uncertain = false", ses, late)
+		t.Errorf("Acquire(unknown session) = %v, uncertain = %v, want nil, uncertain = false", ses, late)
 	}
 	if ses := f.store.AcquireInMemory(id); ses != nil {
-		t.Errorf("AcquireInMemory of an unknown session = %v, want nil", ses)
+		t.Errorf("AcquireInMemory(unknown session) = %v, want nil", ses)
 	}
 	f.beginSession(tenantA, "s", newAssignment(true))
 	f.backend.takeCalls()
-	checkEqual(t, "turns of the session in memory", f.turnCount(id), 1)
-	checkEqual(t, "look-ups of sessions in the backend while the session is in memory", f.backend.takeLookups(), 0)
+	checkEqual(t, "turns in memory", f.turnCount(id), 1)
+	checkEqual(t, "backend look-ups for a session in memory", f.backend.takeLookups(), 0)
 	f.deliver()
 	f = f.restart(nil)
 	checkEqual(t, "sessions in memory after a restart", f.store.Sessions(), 0)
-	checkEqual(t, "turns of the session in the database", f.turnCount(id), 1)
-	checkEqual(t, "turns of the session at the second call of Acquire", f.turnCount(id), 1)
-	checkEqual(t, "look-ups of sessions in the backend", f.backend.takeLookups(), 1)
+	checkEqual(t, "turns in the database", f.turnCount(id), 1)
+	checkEqual(t, "turns on the second Acquire", f.turnCount(id), 1)
+	checkEqual(t, "backend look-ups", f.backend.takeLookups(), 1)
 	checkEqual(t, "sessions in memory", f.store.Sessions(), 1)
 }
 
@@ -69,7 +69,7 @@ func TestAcquireReportsUnavailableBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ses, late := f.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
-		t.Errorf("Acquire of a damaged row = %v, uncertain = %v, want nil, uncertain = true", ses, late)
+		t.Errorf("Acquire(session with a damaged row) = %v, uncertain = %v, want nil, uncertain = true", ses, late)
 	}
 	checkList(t, "failed steps", f.takeFailures(), []string{"lookup", "lookup", "lookup", "decode"})
 	if m, late := f.store.FindByEchoes(t.Context(), tenantA, nil); m != nil || late {
@@ -110,7 +110,7 @@ func TestConcurrentAddReturnsOneSession(t *testing.T) {
 	}
 	wg.Wait()
 	for _, ses := range got[1:] {
-		checkEqual(t, "session that Add returned", ses, got[0])
+		checkEqual(t, "session returned by Add", ses, got[0])
 	}
 	checkEqual(t, "sessions in memory", f.store.Sessions(), 1)
 	f.deliver()
@@ -140,9 +140,9 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 			f.idleFor(idleTime)
 			f.idleFor(idleTime)
 			checkEqual(t, "the idle session is in memory", f.inMemory(tenantA, idle), false)
-			checkEqual(t, "turns of the evicted session", f.turnCount(idle), turns)
+			checkEqual(t, "evicted session's turns", f.turnCount(idle), turns)
 		}
-		checkEqual(t, "look-ups of sessions in the backend", f.backend.takeLookups(), 3)
+		checkEqual(t, "backend look-ups", f.backend.takeLookups(), 3)
 	})
 }
 
@@ -158,7 +158,7 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 		f.idleFor(idleTime)
 		f.idleFor(idleTime)
 		checkEqual(t, "the session is in memory after the outage", f.inMemory(tenantA, id), false)
-		checkEqual(t, "turns of the evicted session", f.turnCount(id), 1)
+		checkEqual(t, "evicted session's turns", f.turnCount(id), 1)
 	})
 }
 
@@ -180,8 +180,8 @@ func TestSessionsInMemoryAreLimited(t *testing.T) {
 	checkEqual(t, "the session s0 is in memory", f.inMemory(tenantA, sessionID("s0")), false)
 	checkEqual(t, "the newest session is in memory", f.inMemory(tenantA, sessionID(fmt.Sprint("s", 10*limit-1))), true)
 	f.backend.takeCalls()
-	checkEqual(t, "turns of the evicted session", f.turnCount(sessionID("s0")), 1)
-	checkEqual(t, "look-ups of sessions in the backend", f.backend.takeLookups(), 1)
+	checkEqual(t, "evicted session's turns", f.turnCount(sessionID("s0")), 1)
+	checkEqual(t, "backend look-ups", f.backend.takeLookups(), 1)
 }
 
 // A session is evicted when the outbox has the row. Until the backend has the row, Acquire reports the session as
@@ -199,7 +199,7 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 		}
 	}
 	if ses, late := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses != nil || !late {
-		t.Errorf("Acquire of a session that only the outbox has = %v, uncertain = %v, want nil, uncertain = true", ses, late)
+		t.Errorf("Acquire(session only in the outbox) = %v, uncertain = %v, want nil, uncertain = true", ses, late)
 	}
 	f.backend.allowWrites()
 	f.deliverFor(2 * time.Second)
@@ -208,7 +208,7 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 	}
 }
 
-// The only copy of a session without a row is in memory. A 16th of the limit is reserved for sessions that continue.
+// The only copy of a session without a row is in memory. A 16th of the limit is reserved for continuing sessions.
 func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 	t.Parallel()
 	const limit = 64
@@ -222,8 +222,8 @@ func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		began++
 	}
-	checkEqual(t, "sessions that began", began, limit-limit/16)
-	for i := range limit { // sessions begin without a call of FullReason
+	checkEqual(t, "sessions begun", began, limit-limit/16)
+	for i := range limit { // sessions begin without calling FullReason
 		rec := &session.Record{Identity: session.Identity{ID: sessionID(fmt.Sprint("more", i)), Tenant: tenantA}}
 		if ses := f.store.Add(rec); ses != nil {
 			f.store.Release(ses, store.DecisionsChanged)
@@ -231,14 +231,14 @@ func TestNewSessionsAreRefusedWhileUnwrittenSessionsFillMemory(t *testing.T) {
 		}
 	}
 	checkEqual(t, "sessions in memory", f.store.Sessions(), limit-limit/16)
-	checkEqual(t, "sessions that began without a call of FullReason", began, limit-limit/16)
+	checkEqual(t, "sessions begun without calling FullReason", began, limit-limit/16)
 	checkEqual(t, "the first session is in memory", f.inMemory(tenantA, first), true)
 	f.deliver()
 	checkEqual(t, "FullReason after the rows are written", f.store.FullReason(tenantA), "")
-	checkEqual(t, "turns of the first session", f.turnCount(first), 1)
+	checkEqual(t, "first session's turns", f.turnCount(first), 1)
 }
 
-// The session of a turn in the recorder's queue stays, even if its request has ended and other sessions need the
+// The session for a turn in the recorder's queue stays, even if the request has ended and other sessions need the
 // memory.
 func TestSessionStaysInMemoryUntilOptOutDecision(t *testing.T) {
 	t.Parallel()
@@ -320,10 +320,10 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 	for i := range sessions {
 		sum += f.turnCount(sessionID(name(i)))
 	}
-	checkEqual(t, "turns of all sessions", sum, workers*rounds)
+	checkEqual(t, "total turns", sum, workers*rounds)
 }
 
-// hangingBackend is a backend whose look-ups wait for the end of their context while hangs is set.
+// hangingBackend is a backend whose look-ups block until the context ends while hangs is set.
 type hangingBackend struct {
 	*faultyBackend
 	hangs bool
@@ -337,7 +337,7 @@ func (h *hangingBackend) Session(ctx context.Context, tenant string, id session.
 	return h.faultyBackend.Session(ctx, tenant, id)
 }
 
-// playTurnOn sends one turn of a session to the replica f, as the proxy does. If the backend does not answer in time,
+// playTurnOn sends one turn in a session to the replica f, as the proxy does. If the backend does not answer in time,
 // the session gets a temporary record.
 func (f *fixture) playTurnOn(id session.ID, name string) *session.Record {
 	f.t.Helper()
@@ -396,16 +396,16 @@ func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
 		hanging.hangs = true
 		for range 3 {
 			rec := other.playTurnOn(id, "s")
-			checkEqual(t, "StartedOffline and Excluded of the record", fmt.Sprint(rec.State.StartedOffline, rec.Assignment.Excluded), "true true")
+			checkEqual(t, "record's StartedOffline and Excluded", fmt.Sprint(rec.State.StartedOffline, rec.Assignment.Excluded), "true true")
 			kept := storedRecord()
-			checkEqual(t, "StartedOffline, Excluded and number of picks of the stored record", fmt.Sprint(kept.State.StartedOffline, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
+			checkEqual(t, "stored record's StartedOffline, Excluded and pick count", fmt.Sprint(kept.State.StartedOffline, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
 		}
 		checkEqual(t, "turns in the first replica", home.playTurnOn(id, "s").Thread.Turns, 2)
 		hanging.hangs = false
 		rec := other.playTurnOn(id, "s")
-		checkEqual(t, "StartedOffline and number of picks of the adopted record", fmt.Sprint(rec.State.StartedOffline, len(rec.Assignment.Picks)), "false 1")
+		checkEqual(t, "adopted record's StartedOffline and pick count", fmt.Sprint(rec.State.StartedOffline, len(rec.Assignment.Picks)), "false 1")
 		checkEqual(t, "the adopted record is excluded from the experiment", fmt.Sprint(rec.Assignment.Excluded, " for ", rec.Assignment.ExcludedFor), "true for late")
-		checkEqual(t, "turns of the adopted record", rec.Thread.Turns, 3)
+		checkEqual(t, "adopted record's turns", rec.Thread.Turns, 3)
 		checkEqual(t, "turns in the stored row", storedRecord().Thread.Turns, 3)
 
 		// If the backend has no record, the temporary one stays, and there is no further look-up.
@@ -415,10 +415,10 @@ func TestOfflineRecordIsReplacedByTheStoredRecord(t *testing.T) {
 		hanging.hangs = false
 		other.playTurnOn(newID, "new")
 		other.backend.takeCalls()
-		checkEqual(t, "turns of the record", other.playTurnOn(newID, "new").Thread.Turns, 3)
-		checkEqual(t, "look-ups of sessions in the backend", other.backend.takeLookups(), 0)
+		checkEqual(t, "record's turns", other.playTurnOn(newID, "new").Thread.Turns, 3)
+		checkEqual(t, "backend look-ups", other.backend.takeLookups(), 0)
 		checkEqual(t, "turns in the stored row", home.storedTurnCount(newID), 3)
-		checkList(t, "failed steps of the first replica", home.takeFailures(), nil)
+		checkList(t, "first replica's failed steps", home.takeFailures(), nil)
 	})
 }
 
@@ -444,10 +444,10 @@ func TestOfflineRunIsReplacedByTheStoredRun(t *testing.T) {
 	}
 	f.store.RefreshUnit(t.Context(), unit)
 	got := unit.Record
-	checkEqual(t, "StartedOffline, picks, excluded and reason of the run", fmt.Sprint(got.State.StartedOffline, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
+	checkEqual(t, "run's StartedOffline, picks, Excluded and ExcludedFor", fmt.Sprint(got.State.StartedOffline, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
 }
 
-// noCloseBackend is a backend that a different fixture closes.
+// noCloseBackend is a backend closed by a different fixture.
 type noCloseBackend struct{ backend }
 
 func (noCloseBackend) Close() error { return nil }
@@ -471,16 +471,16 @@ func TestRefreshReadsNewerCountsOfAnotherReplica(t *testing.T) {
 	ses := f.store.AcquireInMemory(id)
 	f.store.Refresh(t.Context(), ses)
 	f.store.Release(ses, store.Unchanged)
-	checkEqual(t, "turns after a write of another replica", f.turnCount(id), 7)
+	checkEqual(t, "turns after another replica's write", f.turnCount(id), 7)
 	f.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 9 })
 	ses = f.store.AcquireInMemory(id)
 	f.store.Refresh(t.Context(), ses)
 	f.store.Release(ses, store.Unchanged)
-	checkEqual(t, "turns after a refresh of a record that is newer in memory", f.turnCount(id), 9)
+	checkEqual(t, "turns after refreshing a record that is newer in memory", f.turnCount(id), 9)
 }
 
-// The flooding tenant's further sessions get no lessons. When its rows are stored, a new session evicts its least
-// recently used session.
+// The flooding tenant's further sessions get no lessons. When the tenant's rows are stored, a new session evicts the
+// tenant's least recently used one.
 func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	const limit, share = 64, 32
@@ -488,18 +488,18 @@ func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	began := 0
 	for i := range 10 * limit {
 		if reason := f.store.FullReason(tenantA); reason != "" {
-			checkEqual(t, "FullReason of the flooding tenant", reason, label.ExcludedTenant)
+			checkEqual(t, "FullReason(flooding tenant)", reason, label.ExcludedTenant)
 			continue
 		}
 		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		began++
 	}
-	checkEqual(t, "sessions of the tenant that began", began, share)
-	checkEqual(t, "FullReason of another tenant", f.store.FullReason("another"), "")
+	checkEqual(t, "tenant's sessions begun", began, share)
+	checkEqual(t, "FullReason(another tenant)", f.store.FullReason("another"), "")
 	other := f.beginSession("another", "other", newAssignment(true))
 	f.deliver()
-	checkEqual(t, "FullReason of the flooding tenant after the rows are stored", f.store.FullReason(tenantA), "")
+	checkEqual(t, "FullReason(flooding tenant) after the rows are stored", f.store.FullReason(tenantA), "")
 	f.beginSession(tenantA, "late", newAssignment(true))
 	checkEqual(t, "the tenant's oldest session is in memory", f.inMemory(tenantA, sessionID("s0")), false)
-	checkEqual(t, "the session of the other tenant is in memory", f.inMemory("another", other), true)
+	checkEqual(t, "the other tenant's session is in memory", f.inMemory("another", other), true)
 }

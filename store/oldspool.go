@@ -25,8 +25,8 @@ import (
 
 const (
 	oldSpoolDir     = "spool" // directory in the outbox directory
-	spoolNote       = "spool" // outbox note with the position of the import
-	spoolDone       = "done"  // value of the note at the end
+	spoolNote       = "spool" // outbox note with the import position
+	spoolDone       = "done"  // the note's value at the end
 	spoolMagic      = "\xf5pr\n"
 	spoolHeaderSize = len(spoolMagic) + 9 // spoolMagic, length (4), checksum (4) and kind (1)
 )
@@ -47,20 +47,20 @@ type spoolAccount struct {
 type spoolStub struct {
 	ID     string          `json:"id"`
 	Doc    json.RawMessage `json:"doc"`
-	Reason string          `json:"reason"` // reason for which the turn has no exchange
+	Reason string          `json:"reason"` // why the turn has no exchange
 }
 
 type oldSpool struct {
 	dir            string
 	box            *outbox.Outbox
 	guard          *guard.Guard
-	admittedBefore int64         // exchanges in the account of the outbox before the import
-	position       spoolPosition // position after the last imported record
-	next           batch         // content that is not in the outbox yet
-	size           int           // bytes of next
-	lastSequence   int64         // sequence number of the last imported record with such a number
-	// noCheckpoint means that the checkpoint of the spool is missing or damaged. The exchanges before the first segment
-	// then count as stored.
+	admittedBefore int64         // exchanges in the outbox account before the import
+	position       spoolPosition // after the last imported record
+	next           batch         // content not yet in the outbox
+	size           int           // bytes in next
+	lastSequence   int64         // last imported record's sequence number, if records have one
+	// noCheckpoint means that the spool's checkpoint is missing or damaged. Exchanges before the first segment then
+	// count as stored.
 	noCheckpoint bool
 }
 
@@ -204,13 +204,13 @@ func parseSpoolRecord(b []byte) (kind byte, payload []byte, size int) {
 	return b[12], b[spoolHeaderSize:size], size
 }
 
-// importRecord adds one record to next, and writes next to the outbox at the end of a flush once next has readBytes. A
-// record that does not decode is skipped.
+// importRecord adds one record to next. At the end of a flush, it writes next to the outbox once next has readBytes. It
+// skips a record that does not decode.
 func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) error {
 	switch kind {
 	case 'O': // restart: turns that were in progress never ended
 		return errors.Join(o.writeNext(end), o.box.EndOpenTurns())
-	case 'H', 'N': // head of a segment, or end of a flush, with a sequence number
+	case 'H', 'N': // segment head, or flush end, with a sequence number
 		if kind == 'N' && len(payload) == 8 {
 			o.lastSequence = int64(binary.LittleEndian.Uint64(payload))
 		} else if kind == 'H' {
@@ -240,8 +240,7 @@ func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) er
 	return nil
 }
 
-// writeNext appends next to the outbox, together with its position. Exchanges that are missing from the sequence
-// numbers count as damaged.
+// writeNext appends next and the position to the outbox. Gaps in the sequence numbers count as damaged exchanges.
 func (o *oldSpool) writeNext(end spoolPosition) error {
 	o.position, o.size = end, 0
 	rows, _, _ := o.next.encodeRows(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Run(label.StepOutbox, f) })

@@ -85,9 +85,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// openOutbox opens the outbox, and imports the spool of an earlier release. box is nil without a configured outbox, and
-// if the file cannot be opened, which is reported to Hooks.OnFailure. err is not nil if the import fails, or a newer
-// release has written the outbox.
+// openOutbox opens the outbox, and imports an earlier release's spool. box is nil without a configured outbox, and if
+// the file cannot be opened (reported to Hooks.OnFailure). err is not nil if the import fails, or a newer release has
+// written the outbox.
 func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	o := s.options
 	if o.Queue.Path == "" {
@@ -115,7 +115,7 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 }
 
 // openMarks reads the opt-out marks from the outbox. Without an outbox, or if no exchanges are stored, openMarks
-// returns an empty list, which keeps no mark.
+// returns an empty list that keeps no mark.
 func (s *Store) openMarks(box *outbox.Outbox) *optOutMarks {
 	if !s.options.Content.StoreContent {
 		box = nil

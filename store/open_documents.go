@@ -9,29 +9,29 @@ import (
 	"precept/internal/session"
 )
 
-// documentCost is the approximate memory of an exchange in addition to its documents.
+// documentCost is an exchange's approximate memory in addition to the documents.
 const documentCost = 160
 
-// openDocuments caches the encoded exchanges of open sessions, so that closing needs no read from the backend. It has
-// all exchanges of a session or none. If an exchange does not fit, its session is dropped. The oldest sessions stay,
-// because they close next. The holder of deliverer.deliveryMu uses openDocuments.
+// openDocuments caches open sessions' encoded exchanges, so that closing needs no read from the backend. It has all
+// exchanges in a session or none: if an exchange does not fit, the session is dropped. The oldest sessions stay,
+// because they close next. Only the holder of deliverer.deliveryMu uses openDocuments.
 type openDocuments struct {
 	bySession map[session.Ref]*sessionDocuments
-	size      int64 // size of all sessions
+	size      int64 // total size
 	limit     int64 // maximum of size
 }
 
 type sessionDocuments struct {
 	documents []sample.Encoded
 	size      int64
-	newest    time.Time // start of the latest exchange
+	newest    time.Time // latest exchange's start
 }
 
 func newOpenDocuments(limit int64) *openDocuments {
 	return &openDocuments{bySession: map[session.Ref]*sessionDocuments{}, limit: limit}
 }
 
-// add adds exchanges that the backend has stored. A session whose first turn was not added is ignored.
+// add adds exchanges that the backend has stored. It ignores sessions that were added without the first turn.
 func (o *openDocuments) add(list []sample.Exchange) {
 	for i := range list {
 		x := &list[i]
@@ -62,8 +62,8 @@ func (o *openDocuments) add(list []sample.Exchange) {
 	}
 }
 
-// take removes a session and returns its exchanges, ordered by turn, then by arrival. ok is false if their number
-// differs from stored, the number in the backend.
+// take removes a session and returns the exchanges, ordered by turn, then by arrival. ok is false unless their number
+// is stored, the number in the backend.
 func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchange, ok bool) {
 	docs := o.bySession[ref]
 	if docs == nil {

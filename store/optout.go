@@ -13,10 +13,10 @@ import (
 	"precept/internal/session"
 )
 
-// optOutFilter decides which content may be kept, and redacts it.
+// optOutFilter decides whether content may be kept, and redacts it.
 //
 // The recorder applies the opt-out rules some milliseconds after the request. Until then, HoldKeys holds the echo keys,
-// and session.Record.AddPendingTurn keeps the turn's hashes out of the session's row.
+// and session.Record.AddPendingTurn keeps the turn's hashes out of the session row.
 type optOutFilter struct {
 	live       *liveSessions
 	changes    *changeQueue
@@ -46,8 +46,8 @@ func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 	return out
 }
 
-// recordOptOut records in the session whether a turn opted out, and removes the items of x that repeat an opted-out
-// turn. After such a turn, x also opts out if it has the result of an unknown call, which may belong to that turn.
+// recordOptOut records in the session whether a turn opted out, and removes any items in x that repeat an opted-out
+// turn. After such a turn, x also opts out if it has a result for an unknown call; the call may belong to that turn.
 func (o *optOutFilter) recordOptOut(ses *Session, x *sample.Exchange, out, unknown bool) bool {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
@@ -66,8 +66,8 @@ func (o *optOutFilter) recordOptOut(ses *Session, x *sample.Exchange, out, unkno
 	return out
 }
 
-// allTurnsOptedOut reports whether all turns of a session in memory opted out, so that its feedback is ignored. Without
-// a visible turn, the call waits up to 200 ms for undecided turns.
+// allTurnsOptedOut reports whether all turns in a live session opted out, so that the session's feedback is ignored.
+// Without a visible turn, the call waits up to 200 ms for undecided turns.
 func (o *optOutFilter) allTurnsOptedOut(ctx context.Context, tenant string, id session.ID) bool {
 	const step, maxTries = 5 * time.Millisecond, 40
 	ses := o.live.peek(id)
@@ -93,8 +93,8 @@ func (o *optOutFilter) allTurnsOptedOut(ctx context.Context, tenant string, id s
 	return allOptedOut
 }
 
-// queueUnitRow records that the run of a session has content that may be stored, and queues the row of the run the
-// first time. A run of only opted-out sessions gets no row. The caller has locked the session.
+// queueUnitRow records that the session's run has content that may be stored, and queues the run's row the first time.
+// A run with only opted-out sessions gets no row. The caller has locked the session.
 func (o *optOutFilter) queueUnitRow(ses *Session) {
 	id, ok := ses.Record.UnitID()
 	if !ok {

@@ -8,18 +8,18 @@ import (
 	"precept/internal/session"
 )
 
-// LateOptOut hides content of a stored session that names a path which was opted out after the session was stored.
+// LateOptOut hides content naming a path that was opted out after the session was stored.
 type LateOptOut struct {
 	rules     *sample.OptOut
 	exchanges []sample.Exchange
-	hidden    []bool // for each exchange, whether it is hidden
+	hidden    []bool // per exchange
 	// checkedBefore means that every exchange was checked against the current patterns before it was stored, so that
 	// exchanges deleted since then name no opted-out path.
 	checkedBefore bool
-	rec           *session.Record // nil means that the record is missing or unreadable
+	rec           *session.Record // nil means missing or unreadable
 }
 
-// NewLateOptOut applies the opt-out rules to a session. exchanges are all stored exchanges of the session.
+// NewLateOptOut applies the opt-out rules to a session. exchanges are all the session's stored exchanges.
 func NewLateOptOut(rules *sample.OptOut, row *session.Row, exchanges []sample.Exchange) *LateOptOut {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
@@ -31,7 +31,7 @@ func NewLateOptOut(rules *sample.OptOut, row *session.Row, exchanges []sample.Ex
 	}
 }
 
-// AllowSample reports whether a sample may be shown or exported, and removes from it the feedback text that may be
+// AllowSample reports whether a sample may be shown or exported, and removes feedback text from the sample if it may be
 // about an opted-out turn.
 func (l *LateOptOut) AllowSample(m *sample.Sample) bool {
 	if l.rules.HidesSample(m, l.exchanges, l.checkedBefore) {
@@ -56,13 +56,13 @@ func (l *LateOptOut) VisibleFeedback(entries []feedback.Entry) []feedback.Entry 
 	return out
 }
 
-// hidesSessionWords reports whether feedback text on the whole session may be about an opted-out turn. This is assumed
-// if the row cannot be read.
+// hidesSessionWords reports whether feedback text on the whole session may be about an opted-out turn. An unreadable
+// row counts as yes.
 func (l *LateOptOut) hidesSessionWords() bool {
 	return l.hidesAnyTurn() || l.rec == nil || len(l.rec.OptOut.Turns) > 0
 }
 
-// hidesAnyTurn reports whether a stored turn is hidden, or a turn whose exchange was deleted may be hidden.
+// hidesAnyTurn reports whether a stored turn is hidden, or a turn with a deleted exchange may be hidden.
 func (l *LateOptOut) hidesAnyTurn() bool {
 	if anyHidden := slices.Contains(l.hidden, true); anyHidden || l.checkedBefore {
 		return anyHidden
@@ -74,8 +74,8 @@ func (l *LateOptOut) hidesAnyTurn() bool {
 	return l.rec == nil || l.rec.Unit.IsRun || len(turns) < l.rec.Thread.Turns
 }
 
-// hidesTurn reports whether a turn is hidden. Without a stored exchange, this is so if the session was not checked, or
-// if its record lists the turn as opted out.
+// hidesTurn reports whether a turn is hidden. A turn without a stored exchange is hidden if the session was not
+// checked, or if the record lists the turn as opted out.
 func (l *LateOptOut) hidesTurn(turn int) bool {
 	stored := false
 	for i := range l.exchanges {

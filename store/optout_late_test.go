@@ -12,17 +12,17 @@ import (
 	"precept/store"
 )
 
-// Scores stay visible. If a turn is hidden, the text of feedback on the whole session is hidden, too.
+// Scores stay visible. If a turn is hidden, the feedback text on the whole session is hidden, too.
 func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		optOut *sample.OptOut
 		want   string // visible comments
 	}{
-		"no opt-out":                         {nil, "on 1|on 2|on the session"},
-		"opt-out of no turn":                 {newOptOut(t, "*.pem"), "on 1|on 2|on the session"},
-		"opt-out of turn 2":                  {newOptOut(t, "*.env"), "on 1"},
-		"opt-out of a path that no turn has": {newOptOut(t, "*.vault"), "on 1|on 2|on the session"},
+		"no opt-out":                {nil, "on 1|on 2|on the session"},
+		"no turn opted out":         {newOptOut(t, "*.pem"), "on 1|on 2|on the session"},
+		"turn 2 opted out":          {newOptOut(t, "*.env"), "on 1"},
+		"path in no turn opted out": {newOptOut(t, "*.vault"), "on 1|on 2|on the session"},
 	} {
 		f := newFixture(t, nil)
 		v := f.newConversation("s")
@@ -47,7 +47,7 @@ func TestTranscriptHidesTextOfFeedbackOnHiddenTurns(t *testing.T) {
 		var comments []string
 		for _, x := range tr.Rewarded.Sources {
 			if (x.Comment == "") != (len(x.Correction)+len(x.Details) == 0) {
-				t.Errorf("%s: feedback %+v, want all of comment, correction and details, or none", name, x)
+				t.Errorf("%s: feedback %+v, want comment, correction and details all set, or none", name, x)
 			}
 			if x.Comment != "" {
 				comments = append(comments, x.Comment)
@@ -72,7 +72,7 @@ func TestFeedbackKeepsTextIfAllTurnsPassedCurrentPatterns(t *testing.T) {
 		"checked by current patterns": {session.Facts{Turns: 2, Paths: out.PathHash()}, nil, "on 2|on the session|of the run"},
 		"checked by other patterns":   {session.Facts{Turns: 2, Paths: "0123456789ab"}, nil, "||"},
 		"checked by several patterns": {session.Facts{Turns: 2, Paths: "mixed"}, nil, "||"},
-		"a row of an older release":   {session.Facts{}, nil, "||"},
+		"older release's row":         {session.Facts{}, nil, "||"},
 		"turn 2 opted out":            {session.Facts{Turns: 1, Paths: out.PathHash()}, []int{2}, "||"},
 	} {
 		rec := &session.Record{Identity: session.Identity{ID: sessionID("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 2}, Facts: tc.facts}
@@ -106,7 +106,7 @@ func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 			m.Feedback.Details["turn"] = turn
 		}
 		if !store.NewLateOptOut(out, &session.Row{}, list).AllowSample(&m) {
-			t.Errorf("feedback turn %d: AllowSample of the visible turn = false, want true", turn)
+			t.Errorf("feedback turn %d: AllowSample(visible turn) = false, want true", turn)
 		}
 		if got, _ := m.Feedback.Details["comment"].(string); got != want || m.Feedback.Details["score"] != 1.0 {
 			t.Errorf("feedback turn %d: Details = %v, want the score and comment %q", turn, m.Feedback.Details, want)
@@ -114,7 +114,7 @@ func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 	}
 }
 
-// The row lists the turns that opted out. Without the row, every turn may have opted out.
+// The row lists the opted-out turns. Without the row, every turn may have opted out.
 func TestLateOptOutOfUnreadableRowRemovesFeedbackText(t *testing.T) {
 	t.Parallel()
 	m := sample.Sample{Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}

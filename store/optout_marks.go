@@ -11,23 +11,24 @@ import (
 	"precept/store/outbox"
 )
 
-// A session whose turns all opted out has no stored data. Once it has left memory, for example in a restart, precept
-// would take the messages of its next turn for a new session and store them. An opt-out mark prevents this: the number
-// of opted-out turns and messages, under an HMAC of the session's id (docs/decisions/0014-opt-out-marks.md).
+// If all turns in a session opted out, no data is stored. Once the session has left memory, for example in a restart,
+// precept would take the next turn's messages for a new session and store them. An opt-out mark prevents this: the
+// number of opted-out turns and messages, stored under an HMAC of the session id
+// (docs/decisions/0014-opt-out-marks.md).
 //
-// Another replica may get the next turn of a named session, so its mark is also written to the shared backend, before
-// the client has the end of the answer.
+// Another replica may get a named session's next turn, so the mark is also written to the shared backend before the
+// client has the end of the answer.
 
-// maxMarks is the largest number of marks; the oldest is deleted first.
+// maxMarks is the mark limit; the oldest mark is deleted first.
 const maxMarks = 100_000
 
-// optOutKeeper stores marks in a shared backend for a limited time. Of two marks of a session, it keeps the mark with
-// more items.
+// optOutKeeper stores marks in a shared backend for a limited time. If a session has two marks, optOutKeeper keeps the
+// one with more items.
 type optOutKeeper interface {
 	PutOptOutMarks(ctx context.Context, marks map[session.ID]session.OptOutMark) error
 }
 
-// optOutMarks holds the marks of opted-out sessions. The deliverer's goroutine writes them to the outbox and to the
+// optOutMarks holds the marks for opted-out sessions. The deliverer's goroutine writes them to the outbox and to the
 // shared backend.
 type optOutMarks struct {
 	outbox      *outbox.Outbox
@@ -37,8 +38,8 @@ type optOutMarks struct {
 	mu          sync.Mutex                        // guards the fields below
 	byName      map[uint64]outbox.Mark            // by markName
 	order       []uint64                          // names, oldest first
-	unsaved     []outbox.Mark                     // marks that are not in the outbox yet
-	unannounced map[session.ID]session.OptOutMark // marks that are not in the shared backend yet
+	unsaved     []outbox.Mark                     // not in the outbox yet
+	unannounced map[session.ID]session.OptOutMark // not in the shared backend yet
 }
 
 func openMarks(box *outbox.Outbox, secret []byte, sharedMarks optOutKeeper) (*optOutMarks, error) {
@@ -82,7 +83,7 @@ func (o *optOutMarks) add(id session.ID, turns, items int) bool {
 	if o.outbox == nil {
 		return false
 	}
-	m := outbox.Mark{Name: o.markName(id), Turns: uint32(turns), Items: uint32(items)} // bounded by the items of a body
+	m := outbox.Mark{Name: o.markName(id), Turns: uint32(turns), Items: uint32(items)} // bounded by the body's items
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.set(m) {

@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// conversation sends the turns of one session to the store, as the proxy does.
+// conversation sends one session's turns to the store, as the proxy does.
 type conversation struct {
 	fixture *fixture
 	id      session.ID
@@ -31,8 +31,8 @@ func (f *fixture) newConversation(name string) *conversation {
 	return &conversation{fixture: f, id: id, name: name}
 }
 
-// sendTurn sends turn n. The hash of the list is 1000+n, of the item 2000+n, of the block's anchor 3000+n, and the echo
-// key is 4000+n. prepare may be nil.
+// sendTurn sends turn n. The list hash is 1000+n, the item hash 2000+n, the block anchor hash 3000+n, and the echo key
+// 4000+n. prepare may be nil.
 func (c *conversation) sendTurn(n int, prepare func(x *sample.Exchange)) {
 	c.fixture.t.Helper()
 	ses := c.fixture.store.AcquireInMemory(c.id)
@@ -58,7 +58,7 @@ func (c *conversation) sendTurn(n int, prepare func(x *sample.Exchange)) {
 	c.deliverAll()
 }
 
-// deliverAll moves the clock past the delay of counts, and delivers all changes.
+// deliverAll moves the clock past delayedPause, and delivers all changes.
 func (c *conversation) deliverAll() {
 	c.fixture.clock.add(2 * time.Second)
 	c.fixture.deliver()
@@ -83,13 +83,13 @@ func (c *conversation) record() *session.Record {
 	return rec
 }
 
-// No text, hash or key of the turn stays. The next request repeats the text of the turn, but no copy stays.
+// No text, hash or key from the turn stays. The next request repeats the turn's text, but no copy stays.
 func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
 	c := f.newConversation("s")
 	c.sendTurn(1, nil)
-	checkEqual(t, "hash of the list", c.record().Thread.ListHash, 1001)
+	checkEqual(t, "list hash", c.record().Thread.ListHash, 1001)
 	for _, want := range []string{"2001", "3001", "call-1"} {
 		if row := c.row(); !strings.Contains(row, want) {
 			t.Errorf("row after the first turn = %s, want it to contain %s", row, want)
@@ -103,13 +103,13 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	for _, row := range []string{second, third} {
 		for _, trace := range []string{"1002", "2002", "3002", "call-2", ".env"} {
 			if strings.Contains(row, trace) {
-				t.Errorf("the row contains %s of the opted-out turn: %s", trace, row)
+				t.Errorf("the row contains the opted-out turn's %s: %s", trace, row)
 			}
 		}
 	}
 	for _, want := range []string{"3001", "2003"} {
 		if !strings.Contains(third, want) {
-			t.Errorf("row after the third turn = %s, want it to contain %s, a hash of a kept turn", third, want)
+			t.Errorf("row after the third turn = %s, want it to contain %s, a kept turn's hash", third, want)
 		}
 	}
 	list, err := f.backend.Exchanges(t.Context(), tenantA, c.id)
@@ -126,7 +126,7 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	}
 	checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
 	for _, trace := range []string{".env", "reply 2", "ask 2"} {
-		checkList(t, "files that contain "+trace, filesWith(t, f.dir, trace), nil)
+		checkList(t, "files with "+trace, filesWith(t, f.dir, trace), nil)
 	}
 }
 
@@ -142,14 +142,14 @@ func TestRowWaitsForOptOutDecision(t *testing.T) {
 	if row := c.row(); row != "" {
 		t.Errorf("row before the opt-out decision = %s, want none", row)
 	}
-	f.store.OptedOut(newExchange(tenantA, "s", 1, f.clock.now()), nil) // as the proxy does for a turn that the full queue refused
+	f.store.OptedOut(newExchange(tenantA, "s", 1, f.clock.now()), nil) // like the proxy for a turn refused by the full queue
 	c.deliverAll()
 	if rec := c.record(); rec == nil || rec.Thread.ListHash != 1001 {
 		t.Errorf("row after the opt-out decision = %q, want ListHash = 1001", c.row())
 	}
 }
 
-// The record in memory keeps the numbers of the opted-out turns.
+// The record in memory keeps the opted-out turns' numbers.
 func TestOptedOutSessionIsNotStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,11 +161,11 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		e.Comment = "about the .env"
 		got, err := f.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, e)
 		if err != nil || got.Status != store.Ignored || got.Session != "s" {
-			t.Errorf("Post on an opted-out session = %+v, %v, want status %s", got, err, store.Ignored)
+			t.Errorf("Post(opted-out session) = %+v, %v, want status %s", got, err, store.Ignored)
 		}
 		f.closeSessions()
 		if row := c.row(); row != "" {
-			t.Errorf("stored row of an opted-out session = %s, want none", row)
+			t.Errorf("opted-out session's stored row = %s, want none", row)
 		}
 		checkEqual(t, "counters", f.counters(tenantA), "null")
 		names, err := f.backend.Tenants(t.Context())
@@ -175,12 +175,12 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		f.idleFor(idleTime)
 		again := f.store.AcquireInMemory(c.id)
 		if again == nil || !again.Record.IsHidden(2) {
-			t.Errorf("AcquireInMemory after idleTime = %v, want a session whose turn 2 is hidden", again)
+			t.Errorf("AcquireInMemory after idleTime = %v, want a session with turn 2 hidden", again)
 		}
 	})
 }
 
-// A mark has the counts of turns and items. With a different secret, the store does not find the mark.
+// A mark has turn and item counts. With a different secret, the store does not find the mark.
 func TestOptOutMarkSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	withSecret := func(secret string) func(o *store.Options) {
@@ -200,7 +200,7 @@ func TestOptOutMarkSurvivesARestart(t *testing.T) {
 	}
 	f.kill()
 	for _, trace := range []string{markerWord, c.id.String(), string(c.id[:]), ".env"} {
-		checkList(t, "files that contain a trace of the session", filesWith(t, f.dir, trace), nil)
+		checkList(t, "files with a trace of the session", filesWith(t, f.dir, trace), nil)
 	}
 	for _, secret := range []string{"b", "a", "a"} {
 		f = openFixture(t, f.dir, f.clock, withSecret(secret))

@@ -79,12 +79,12 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 				if i == 0 {
 					want = append(want, "3 complete")
 				}
-				checkList(t, "stored turns of "+name, f.storedTurns(name), want)
+				checkList(t, name+": stored turns", f.storedTurns(name), want)
 				if _, ok := f.row(sessionID(name)); !ok {
 					t.Errorf("session %s has no row after the outage", name)
 				}
 				key := session.EchoKey(1000 + i)
-				checkList(t, "sessions of the key", f.sessionsByKey(key), []session.ID{sessionID(name)})
+				checkList(t, "sessions for the key", f.sessionsByKey(key), []session.ID{sessionID(name)})
 			}
 			f.checkMemoryIsFree()
 		})
@@ -119,17 +119,17 @@ func TestUndeliveredSessionIsUncertainAfterARestart(t *testing.T) {
 	f.deliverFor(time.Second)
 	ses, late := f.store.Acquire(t.Context(), tenantA, id)
 	if ses == nil || late {
-		t.Fatalf("Acquire of a delivered session = %v, uncertain = %v, want a session, uncertain = false", ses, late)
+		t.Fatalf("Acquire(delivered session) = %v, uncertain = %v, want a session, uncertain = false", ses, late)
 	}
 	f.store.Release(ses, store.Unchanged)
 }
 
-// lossyBackend is a shared backend. A new epoch means that it has lost its last writes.
+// lossyBackend is a shared backend. A new epoch means that the backend has lost the last writes.
 type lossyBackend struct {
 	*faultyBackend
 	epoch     string
 	announced func()            // called when an erasure is announced; may be nil
-	erased    []session.Erasure // returned by the next call of Erasures
+	erased    []session.Erasure // returned by the next Erasures call
 }
 
 func (l *lossyBackend) Announce(context.Context, session.Erasure) (string, error) {
@@ -194,7 +194,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 		checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
 	}
 
-	x, start := f.startTurn("new", 2) // the backend loses the end of this turn while precept is down
+	x, start := f.startTurn("new", 2) // the backend loses this turn's end while precept is down
 	f.deliver()
 	f.endTurn(x, start)
 	f.deliver()
@@ -210,7 +210,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// Exchanges are durable after a sync of a local database, or some seconds after a sync of a shared server.
+// Exchanges are durable after a local database sync, or some seconds after a shared server sync.
 func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 	t.Parallel()
 	for _, shared := range []bool{true, false} {
@@ -228,17 +228,17 @@ func TestOutboxIsFreedWhenDeliveredExchangesAreDurable(t *testing.T) {
 				f.deliver()
 			}
 			before := f.store.OutboxBytes()
-			checkAtLeast(t, "bytes of the outbox before a sync", before, 100<<10+1)
+			checkAtLeast(t, "outbox bytes before a sync", before, 100<<10+1)
 			f.backend.failNext("sync", 1<<30, errDown)
 			f.deliverFor(durableAfter)
-			checkAtLeast(t, "bytes of the outbox while no sync succeeds", f.store.OutboxBytes(), 100<<10)
+			checkAtLeast(t, "outbox bytes while no sync succeeds", f.store.OutboxBytes(), 100<<10)
 			f.backend.failNext("sync", 0, nil)
 			if shared {
 				f.deliverFor(6 * time.Second)
-				checkAtLeast(t, "bytes of the outbox while the server may lose the rows", f.store.OutboxBytes(), 100<<10)
+				checkAtLeast(t, "outbox bytes while the server may lose the rows", f.store.OutboxBytes(), 100<<10)
 			}
 			f.deliverFor(durableAfter)
-			checkAtMost(t, "bytes of the outbox after the rows are durable", f.store.OutboxBytes(), before/2-1)
+			checkAtMost(t, "outbox bytes once the rows are durable", f.store.OutboxBytes(), before/2-1)
 			checkAccount(t, "account after a crash", f.crash(nil).account(true), "8 = 8 + 0 + 0")
 		})
 	}
@@ -259,7 +259,7 @@ func TestOutboxAtItsLimitDropsTheNewestExchanges(t *testing.T) {
 	account := f.balancedAccount(true)
 	dropped := account.Dropped["quota"]
 	if dropped < turns/4 || dropped > turns-5 {
-		t.Fatalf("account at the limit: Dropped = %v, want %d to %d exchanges with the reason quota", account.Dropped, turns/4, turns-5)
+		t.Fatalf("account at the limit: Dropped = %v, want %d to %d exchanges with reason quota", account.Dropped, turns/4, turns-5)
 	}
 	checkEqual(t, "Metrics.DroppedQuota", f.store.Metrics.DroppedQuota.Load(), dropped)
 	checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), account.Spooled)
@@ -273,7 +273,7 @@ func TestOutboxAtItsLimitDropsTheNewestExchanges(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// The outbox cannot be created, which is reported as a failure.
+// The outbox cannot be created; this is reported as a failure.
 func TestExchangesStayInMemoryWithoutAnOutbox(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) {
@@ -314,7 +314,7 @@ func TestFailuresNameTheFailedStep(t *testing.T) {
 	f.store.BeginTurn(newExchange(tenantA, "s", 3, f.clock.now()))
 	f.deliver()
 	f = f.restart(func(o *store.Options) { o.Backend.(*faultyBackend).failNext("write", 1, errDown) })
-	checkFailures("the write of a turn without an end fails", "write")
+	checkFailures("writing an unended turn fails", "write")
 	checkFailures("nothing fails")
 }
 
@@ -331,7 +331,7 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	if lag := f.store.Lag(); lag < 10*time.Second || lag > 20*time.Second {
 		t.Errorf("Lag while the backend is down = %v, want 10s to 20s", lag)
 	}
-	checkAtLeast(t, "bytes of the outbox while the backend is down", f.store.OutboxBytes(), 1)
+	checkAtLeast(t, "outbox bytes while the backend is down", f.store.OutboxBytes(), 1)
 	f.backend.allowWrites()
 	f.clock.add(10 * time.Second)
 	f.deliver()
@@ -374,7 +374,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 			}
 			dropped := f.balancedAccount(true).Dropped
 			signals := map[string]int64{"quota": f.store.Metrics.Signals.Quota.Load(), "tenant": f.store.Metrics.Signals.Tenant.Load()}
-			checkEqual(t, "number of dropped signals, one for each dropped exchange", signals[limit.reason], dropped[limit.reason])
+			checkEqual(t, "dropped signals, one per dropped exchange", signals[limit.reason], dropped[limit.reason])
 			checkEqual(t, "the failed steps contain spool", slices.Contains(f.takeFailures(), string(label.StepOutbox)), true)
 			if n := dropped[limit.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
 				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d with reason %s only", dropped, turns/4, turns-5, limit.reason)
@@ -383,11 +383,11 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 				x := newExchange("another", "other", i+1, f.clock.now())
 				x.Reply.Text = noise(i, 4<<10)
 				if !f.store.Offer(store.Turn{Exchange: x, Size: 4 << 10}) {
-					t.Fatal("Offer of a turn of the other tenant = false, want true")
+					t.Fatal("Offer(other tenant's turn) = false, want true")
 				}
 				f.deliverFor(time.Second)
 			}
-			checkEqual(t, "dropped exchanges by reason after the turns of the other tenant", fmt.Sprint(f.balancedAccount(true).Dropped), fmt.Sprint(dropped))
+			checkEqual(t, "dropped exchanges by reason after the other tenant's turns", fmt.Sprint(f.balancedAccount(true).Dropped), fmt.Sprint(dropped))
 			f.backend.allowWrites()
 			f.deliverFor(time.Minute)
 			f.offer("s", turns+1)
@@ -397,12 +397,12 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	}
 }
 
-// slowBackend times out for a write of more than limit bytes of text.
+// slowBackend times out when writing more than limit bytes of text.
 type slowBackend struct {
 	*faultyBackend
 	limit   int
 	err     error // returned for a write above the limit
-	largest int   // bytes of the largest successful write
+	largest int   // largest successful write in bytes
 }
 
 func (b *slowBackend) Write(ctx context.Context, batch session.Batch) error {
@@ -431,7 +431,7 @@ func TestSlowBackendGetsSmallerDeliveries(t *testing.T) {
 			})
 			for n := range 60 {
 				if !f.offerLarge("s", n+1, 100<<10) {
-					t.Fatalf("Offer of turn %d = false, want true", n+1)
+					t.Fatalf("Offer(turn %d) = false, want true", n+1)
 				}
 			}
 			f.deliverAll()
@@ -457,7 +457,7 @@ func TestDeliveriesGrowAgainWhenTheBackendIsFast(t *testing.T) {
 		for range count {
 			offered++
 			if !f.offerLarge(fmt.Sprint("s", offered), 1, size) {
-				t.Fatalf("Offer of turn %d = false, want true", offered)
+				t.Fatalf("Offer(turn %d) = false, want true", offered)
 			}
 			if offered%20 == 0 {
 				f.deliverFor(time.Second) // moves the turns to the outbox
@@ -466,13 +466,13 @@ func TestDeliveriesGrowAgainWhenTheBackendIsFast(t *testing.T) {
 	}
 	offerInSessions(60)
 	f.deliverAll()
-	checkAtMost(t, "bytes of the largest delivery to the slow backend", int64(slow.largest), 3*size)
+	checkAtMost(t, "largest delivery in bytes to the slow backend", int64(slow.largest), 3*size)
 	f.backend.failWrites()
 	offerInSessions(200)
 	slow.limit, slow.largest = 100<<20, 0
 	f.backend.allowWrites()
 	f.deliverAll()
-	checkAtLeast(t, "bytes of the largest delivery to the fast backend", int64(slow.largest), 3<<20)
+	checkAtLeast(t, "largest delivery in bytes to the fast backend", int64(slow.largest), 3<<20)
 	checkAccount(t, "account", f.account(true), "260 = 260 + 0 + 0")
 	f.checkMemoryIsFree()
 }

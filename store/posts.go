@@ -16,8 +16,8 @@ const (
 	postRetry = 100 * time.Millisecond // pause while the backend is unavailable
 )
 
-// parkingStore is the part of a backend for parked feedback, which waits under an echo key until a session with the key
-// is known.
+// parkingStore is a backend's part for parked feedback: it waits under an echo key until a session with the key is
+// known.
 type parkingStore interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (feedback.Entry, bool, error)
@@ -25,10 +25,10 @@ type parkingStore interface {
 	SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 }
 
-// Status is the outcome of posting feedback.
+// Status is the result status for posted feedback.
 type Status string
 
-// The statuses of posted feedback.
+// The statuses for posted feedback.
 const (
 	Joined  Status = "joined"  // stored on a session
 	Parked  Status = "parked"  // the session is unknown, or the feedback waits in the outbox
@@ -38,24 +38,23 @@ const (
 	Unanswered Status = "unanswered"
 )
 
-// Posted is the result of posting one entry of feedback.
+// Posted is the result for one posted feedback entry.
 type Posted struct {
-	ID      string // id of the entry; only Rate sets it
+	ID      string // entry id; only Rate sets it
 	Session string // name; "" while parked
 	Run     string // name, if a run was rated
 	Status  Status
 	Work    *Owners // all rated sessions and runs, for a commit, branch or pull request; Session or Run is the newest
 }
 
-// Owners are the names of the sessions and runs whose tool results contain a commit, a branch or a
-// pull request, newest first.
+// Owners names the sessions and runs with tool results that contain a commit, a branch or a pull request, newest first.
 type Owners struct {
 	Sessions []string `json:"sessions,omitempty"`
 	Runs     []string `json:"runs,omitempty"`
 }
 
 // LimitAdvice returns advice for the client if err reports that the session, or the tenant's parked feedback, has
-// reached its limit of entries.
+// reached the entry limit.
 func LimitAdvice(err error) (advice string, ok bool) {
 	if _, full := errors.AsType[session.FeedbackFull](err); full {
 		return "this session or run has the largest number of feedback entries (limits.feedback); to correct an entry, post its id again", true
@@ -77,20 +76,20 @@ type poster struct {
 	late     *latePosts
 }
 
-// subject identifies the session that a post rates. The outbox stores the subject of a late post as JSON.
+// subject identifies the session that a post rates. The outbox stores a late post's subject as JSON.
 type subject struct {
-	Candidates []session.ID    `json:"candidates,omitempty"` // possible ids of the session, tried first
+	Candidates []session.ID    `json:"candidates,omitempty"` // possible session ids, tried first
 	Key        session.EchoKey `json:"key,omitempty"`        // finds the session if no candidate is known; unmatched feedback is parked under the key
-	Fallbacks  []session.ID    `json:"otherwise,omitempty"`  // possible ids of the session, tried after Candidates and Key
-	Sample     string          `json:"sample,omitempty"`     // id of a sample of the session
-	// Works are groups of references to commits, branches and pull requests. The subject is every session whose tool
-	// results contain a reference of the first group that occurs.
+	Fallbacks  []session.ID    `json:"otherwise,omitempty"`  // possible session ids, tried after Candidates and Key
+	Sample     string          `json:"sample,omitempty"`     // id of a sample in the session
+	// Works are groups of references to commits, branches and pull requests. The subject is every session with tool
+	// results that contain a reference from the first group that occurs.
 	Works [][]work.Ref `json:"works,omitempty"`
-	// HasClientID means that the sender chose the id of the entry. The post may then repeat a stored entry, and gets
-	// its time.
+	// HasClientID means that the sender chose the entry id. The post may then repeat a stored entry, and gets the
+	// stored time.
 	HasClientID bool `json:"keyed,omitempty"`
 
-	erasures uint64 // number of erasures that had finished before the session's look-up
+	erasures uint64 // erasures finished before the session's look-up
 }
 
 func (po *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
@@ -195,7 +194,7 @@ func (po *poster) postWithRetry(ctx context.Context, tenant string, s *subject, 
 	}
 }
 
-// postOnce adds feedback to the session of its subject, or parks the feedback.
+// postOnce adds feedback to the subject's session, or parks the feedback.
 func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
 	attempt := *s
 	attempt.erasures = po.undoer.tombstones.finishedErasures()
@@ -244,7 +243,7 @@ func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e fee
 	if err := po.backend.Park(ctx, tenant, s.Key, e); err != nil {
 		return Posted{}, err
 	}
-	// A session with the key may have begun between look-up and parking; its feedback would stay parked.
+	// A session with the key may have begun between look-up and parking; the feedback would stay parked.
 	p, ok, err := po.joinByKey(ctx, tenant, s, e)
 	if err != nil || !ok {
 		return Posted{Status: Parked}, err
@@ -277,8 +276,8 @@ func (po *poster) joinByKey(ctx context.Context, tenant string, s *subject, e fe
 	return Posted{}, false, nil
 }
 
-// join adds feedback to a session and to its run or parent session. For an opted-out session the status is Ignored. If
-// the session is deleted meanwhile, so is the feedback, and the error is ErrNoSession.
+// join adds feedback to a session and to the session's run or parent session. For an opted-out session the status is
+// Ignored. If the session is deleted meanwhile, so is the feedback, and the error is ErrNoSession.
 func (po *poster) join(ctx context.Context, tenant string, s *subject, member session.Member, e feedback.Entry) (Posted, error) {
 	p := Posted{Session: member.Name, Run: member.Run, Status: Joined}
 	if po.optOuts.allTurnsOptedOut(ctx, tenant, member.ID) {
@@ -316,8 +315,8 @@ func (po *poster) parkedOriginal(ctx context.Context, tenant string, s *subject,
 	return originalEntry(e, parked, ok), err
 }
 
-// originalEntry returns the stored entry that e repeats, or e. A repeated post keeps the time of the first post, and
-// does not replace later feedback of the same rater.
+// originalEntry returns the stored entry if e repeats it, or else e. A repeated post keeps the time of the first post,
+// and does not replace the rater's later feedback.
 func originalEntry(e, stored feedback.Entry, ok bool) feedback.Entry {
 	if ok && e.Repeats(&stored) {
 		return stored

@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	outboxWriteLimit  = 5 * time.Second // longest write of a post to the outbox
-	knownSessionLimit = postRetry       // longest search for the session of a post
+	outboxWriteLimit  = 5 * time.Second // longest post write to the outbox
+	knownSessionLimit = postRetry       // longest search for a post's session
 	downLimit         = time.Second     // longest first attempt on a backend that is down
 	latePause         = time.Second     // pause after a backend failure
-	lateLimit         = time.Second     // longest round of late posts
-	lateBytes         = 1 << 20         // late posts read for one round
-	onePostBytes      = 1               // limit with which outbox.Posts returns one post
+	lateLimit         = time.Second     // longest round for late posts
+	lateBytes         = 1 << 20         // late post bytes read per round
+	onePostBytes      = 1               // outbox.Posts limit for one post
 )
 
-// latePosts holds the posts that the backend failed to store. They wait in the outbox, so that a restart loses none.
-// The deliverer's goroutine delivers them.
+// latePosts holds posts that the backend failed to store. They wait in the outbox, so that a restart loses none. The
+// deliverer's goroutine delivers them.
 type latePosts struct {
 	outbox     *outbox.Outbox // nil means no outbox; a client then gets the backend's error
 	now        func() time.Time
 	tombstones *tombstones
 
-	skipBackendUntil atomic.Int64 // Unix nanoseconds; until then, posts go to the outbox at once
+	skipBackendUntil atomic.Int64 // Unix nanoseconds; until then, posts go straight to the outbox
 
 	mu      sync.Mutex // a leaf lock; guards queue and writing
 	queue   []*queuedPost
@@ -42,15 +42,15 @@ type latePosts struct {
 
 	// Only the deliverer's goroutine uses the fields below.
 	nextDelivery time.Time
-	lastTried    int64     // number of the last tried post
-	oldest       time.Time // time at which precept received the oldest waiting post; zero if unknown, or if none waits
+	lastTried    int64     // last tried post's number
+	oldest       time.Time // when precept received the oldest waiting post; zero if unknown, or if none waits
 }
 
 // LateMetrics counts late posts that were dropped, by reason.
 type LateMetrics struct {
 	Unknown atomic.Int64 // no session was found
-	Full    atomic.Int64 // the session, or the tenant's parked feedback, was at its limit
-	Bad     atomic.Int64 // the post is invalid, its delivery panicked, or the data directory cannot be written
+	Full    atomic.Int64 // the session, or the tenant's parked feedback, was full
+	Bad     atomic.Int64 // the post is invalid, delivery panicked, or the data directory cannot be written
 	Expired atomic.Int64 // the post waited too long
 }
 
@@ -65,8 +65,8 @@ func isPermanent(err error) bool {
 	return isFull || isWorkError || guard.IsPermanent(err) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrNullBackend)
 }
 
-// saveToOutbox writes a post to the outbox. cause is the error of the backend; nil means the backend was not tried,
-// because it failed less than latePause ago.
+// saveToOutbox writes a post to the outbox. cause is the backend's error; nil means the backend was not tried, because
+// it failed less than latePause ago.
 func (po *poster) saveToOutbox(ctx context.Context, tenant string, s *subject, e *feedback.Entry, cause error) (Posted, error) {
 	withSession := *s
 	withSession.Fallbacks = slices.Concat(s.Fallbacks, po.knownSession(ctx, tenant, s, cause))
@@ -109,15 +109,15 @@ func (po *poster) enqueue(p *queuedPost) {
 	}
 }
 
-// dequeue removes a post whose request no longer waits, unless the write has begun.
+// dequeue removes a post when the request no longer waits, unless the write has begun.
 func (l *latePosts) dequeue(p *queuedPost) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = slices.DeleteFunc(l.queue, func(q *queuedPost) bool { return q == p })
 }
 
-// writeQueue writes the queued posts until the queue is empty. The queued posts share a write, because each write waits
-// for the disk. If a write fails, its posts are written one by one.
+// writeQueue writes queued posts until the queue is empty. The queued posts share a write, because each write waits for
+// the disk. If a write fails, the posts are written one by one.
 func (po *poster) writeQueue() {
 	l := po.late
 	for {
@@ -148,8 +148,8 @@ func (po *poster) write(list []*queuedPost) error {
 	return po.feedback.guard.RunErr(label.StepFeedback, func() error { return po.late.outbox.AddPosts(posts) })
 }
 
-// knownSession returns the session of the reply, request or sample that a post names, if it is known now. With the id
-// in the outbox, a deletion of the session also deletes the post.
+// knownSession returns the session with the reply, request or sample that a post names, if known now. With the session
+// id in the outbox, deleting the session also deletes the post.
 func (po *poster) knownSession(ctx context.Context, tenant string, s *subject, cause error) []session.ID {
 	if id, ok := po.changes.find(s.Key); ok {
 		return []session.ID{id}
@@ -170,9 +170,9 @@ func (po *poster) hasOptedOut(ctx context.Context, tenant string, s *subject) bo
 	return slices.ContainsFunc(slices.Concat(s.Candidates, s.Fallbacks), func(id session.ID) bool { return po.optOuts.allTurnsOptedOut(ctx, tenant, id) })
 }
 
-// deliverLate delivers late posts in the order of their receipt, within lateLimit, if the backend accepts writes and
-// has all rows of the outbox (ready): the sessions of a commit are found only by stored rows. The caller is the
-// deliverer's goroutine.
+// deliverLate delivers late posts in the order received, within lateLimit, if the backend accepts writes. ready means
+// that the backend has all outbox rows: only stored rows lead from a commit to sessions. The caller is the deliverer's
+// goroutine.
 func (po *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	l := po.late
 	if l.outbox == nil || l.outbox.PostCount() == 0 {
@@ -200,8 +200,8 @@ func (po *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	}
 }
 
-// deliverRound delivers late posts of at most lateBytes. Posts that are stored, or can never be stored, leave the
-// outbox. After a temporary failure, the next round begins with the next post, so that no post blocks the rest.
+// deliverRound delivers late posts, up to lateBytes. Posts that are stored, or can never be stored, leave the outbox.
+// After a temporary failure, the next round begins with the next post, so that no post blocks the rest.
 func (po *poster) deliverRound(ctx context.Context) error {
 	l := po.late
 	list, err := l.outbox.Posts(l.lastTried, lateBytes)
@@ -216,7 +216,7 @@ func (po *poster) deliverRound(ctx context.Context) error {
 	var done []int64
 	for i := range list {
 		err = po.deliverPost(ctx, &list[i])
-		if ctx.Err() != nil && len(done) > 0 { // the time of the round is over
+		if ctx.Err() != nil && len(done) > 0 { // the round's time is over
 			err = nil
 			break
 		}
@@ -266,9 +266,9 @@ func (po *poster) countLate(err error) {
 	}
 }
 
-// latePostNumbers returns the numbers of a tenant's late posts about matching sessions, or of all its late posts. A
-// post names its session directly, or by a reply, a request or a sample. Only posts with numbers above after are read;
-// last is the highest number.
+// latePostNumbers returns the numbers of a tenant's late posts about matching sessions, or about all sessions if all is
+// true. A post names the session directly, or through a reply, a request or a sample. Only posts numbered above after
+// are read; last is the highest number.
 //
 // The caller is the deliverer's goroutine, without handoff.mu, because latePostNumbers calls the backend.
 func (po *poster) latePostNumbers(ctx context.Context, after int64, tenant string, all bool, match func(session.ID) bool) (numbers []int64, last int64, err error) {
@@ -303,8 +303,8 @@ func (po *poster) latePostNumbers(ctx context.Context, after int64, tenant strin
 	}
 }
 
-// ratedSession returns a list with the session of the reply, request or sample that a subject names. The list is empty
-// if the session is unknown, and for a commit, which may be in several sessions.
+// ratedSession returns a list with the session that has the subject's reply, request or sample. The list is empty if
+// the session is unknown, and for a commit, as a commit may be in several sessions.
 func (po *poster) ratedSession(ctx context.Context, tenant string, s *subject) ([]session.ID, error) {
 	if s.Sample != "" {
 		id, ok, err := po.backend.SampleSession(ctx, tenant, s.Sample)

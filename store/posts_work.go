@@ -13,7 +13,7 @@ import (
 	"precept/internal/work"
 )
 
-// WorkError is the error for feedback on a commit, a branch or a pull request for which no session can be found.
+// WorkError means that no session can be found for feedback on a commit, a branch or a pull request.
 type WorkError struct {
 	Status int    // HTTP status
 	Advice string // advice for the client
@@ -25,7 +25,7 @@ func errNoWork(kind work.Kind) error {
 	return &WorkError{http.StatusNotFound, "unknown " + string(kind) + ": no stored session of this tenant showed it in the result of a tool call; post the feedback by session_id or run_id"}
 }
 
-// parseWork returns the commit, branch or pull request of a post, as one group with one reference, or nil.
+// parseWork returns the commit, branch or pull request in a post, as one group with one reference, or nil.
 func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 	var ref work.Ref
 	var ok bool
@@ -49,8 +49,8 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 	return [][]work.Ref{{ref}}, nil
 }
 
-// postToWork adds feedback to the sessions whose tool results contain a reference of the first group that occurs, at
-// most session.MaxEchoSessions. A run gets the feedback once. A retry is safe, because the entry keeps its id.
+// postToWork adds feedback to the sessions with tool results that contain a reference from the first group that occurs,
+// at most session.MaxEchoSessions. A run gets the feedback once. A retry is safe, because the entry keeps the id.
 func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e feedback.Entry) (posted Posted, err error) {
 	var list []session.Member
 	for _, refs := range s.Works {
@@ -91,8 +91,9 @@ func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e f
 	return posted, nil
 }
 
-// sessionsOf returns the sessions whose tool results contain a reference, newest first. If possible, the run or parent
-// replaces its sessions. The error is a *WorkError if no session is found, or if a short hash matches several commits.
+// sessionsOf returns the sessions with tool results that contain a reference, newest first. If possible, the run or
+// parent replaces the sessions. The error is a *WorkError if no session is found, or if a short hash matches several
+// commits.
 func (po *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
 	for _, ref := range refs {
 		ids, err := po.sessionsWithEcho(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))
@@ -130,13 +131,13 @@ func (po *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref
 	return list, nil
 }
 
-// sessionsWithEcho returns the sessions with an echo key. The sessions of undelivered keys come before those in the
+// sessionsWithEcho returns the sessions with an echo key. Sessions with undelivered keys come before those in the
 // backend. Both groups are newest first.
 func (po *poster) sessionsWithEcho(ctx context.Context, tenant string, key session.EchoKey) ([]session.ID, error) {
 	return appendStored(ctx, po.changes.findAll(key), po.backend, tenant, key)
 }
 
-// countCommits returns the number of different commits. A hash and a prefix of the hash are one commit.
+// countCommits returns the number of different commits. A hash and a prefix of the hash count as one commit.
 func countCommits(hashes []string) (count int) {
 	for i, h := range hashes {
 		isPrefixOf := func(longer string) bool { return len(longer) > len(h) && strings.HasPrefix(longer, h) }

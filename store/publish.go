@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// waitLimit is the longest wait of a request for the backend, for the look-up of its session and the write of its
-	// decisions together.
+	// waitLimit is how long a request may wait for the backend in total, for looking up the session and writing the
+	// decisions.
 	waitLimit = 65 * time.Millisecond
-	// overdueLimit is the longest wait while writes of earlier requests exceed waitLimit.
+	// overdueLimit is the longest wait while earlier requests' writes exceed waitLimit.
 	overdueLimit = 3 * time.Millisecond
-	maxOverdue   = 256 // number of overdue writes above which no new write starts
-	maxUnawaited = 256 // concurrent writes of PublishCounts
+	maxOverdue   = 256 // no new write starts above this number of overdue writes
+	maxUnawaited = 256 // concurrent PublishCounts writes
 )
 
-// publisher writes the decisions of turns to a shared backend before the client has the end of the answer, because the
+// publisher writes a turn's decisions to a shared backend before the client has the end of the answer, because the
 // client's next request may reach a different replica.
 type publisher struct {
 	backend   batchWriter // nil means this process owns the backend
@@ -33,16 +33,16 @@ type publisher struct {
 	onPanic   func(step label.Step, value any)
 
 	writes    sync.WaitGroup
-	overdue   atomic.Int64 // writes whose request has stopped waiting
-	unawaited atomic.Int64 // writes for which no request waits
+	overdue   atomic.Int64 // writes after the request has stopped waiting
+	unawaited atomic.Int64 // writes without a waiting request
 }
 
 func (p *publisher) canPublish() bool {
 	return p.backend != nil && !p.state.backendDown.Load() && p.overdue.Load() <= maxOverdue
 }
 
-// Publish writes the row of a session with new decisions; see Store.Publish. It checks the opt-out rules as the
-// recorder does, so that nothing of an opted-out exchange is written.
+// Publish writes the row for a session with new decisions; see Store.Publish. It checks the opt-out rules as the
+// recorder does, so that nothing from an opted-out exchange is written.
 func (p *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
 	if !p.canPublish() {
 		return
@@ -52,7 +52,7 @@ func (p *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 		p.PublishOptOut(ses, waited)
 		return
 	}
-	redactor := p.optOuts.newRedactor() // the recorder has its own
+	redactor := p.optOuts.newRedactor() // the recorder uses a different one
 	row, ok := p.optOuts.redactedRow(redactor, ses)
 	if !ok {
 		return
@@ -68,8 +68,8 @@ func (p *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 	})
 }
 
-// PublishCounts starts to write the row of a session after a turn without decisions. The recorder writes the row up to
-// a second later. A replica that gets the next turn earlier would continue with old counts, and the backend would then
+// PublishCounts starts writing the session's row after a turn without decisions. The recorder writes the row up to a
+// second later. A replica that gets the next turn earlier would continue with old counts, and the backend would then
 // discard the recorder's row as older.
 func (p *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []string) {
 	if !p.canPublish() || p.unawaited.Load() >= maxUnawaited {
@@ -90,7 +90,7 @@ func (p *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []s
 	})
 }
 
-// write writes a batch without the content of deleted sessions. If an erasure meanwhile has missed the new rows, write
+// write writes a batch without deleted sessions' content. If an erasure meanwhile has missed the new rows, write
 // deletes them, even after an error, because an interrupted write may have succeeded.
 func (p *publisher) write(ctx context.Context, b session.Batch) error {
 	finished := p.undoer.tombstones.finishedErasures()
@@ -126,7 +126,7 @@ func (p *publisher) startWrite(request string, write func(ctx context.Context) e
 	return written
 }
 
-// writeAndWait starts a write, and waits for the end until the request has waited waitLimit in total.
+// writeAndWait starts a write, and waits for it until the request has waited waitLimit in total.
 func (p *publisher) writeAndWait(request string, waited time.Duration, write func(ctx context.Context) error) {
 	written := p.startWrite(request, write)
 	limit := waitLimit - waited
@@ -146,8 +146,8 @@ func (p *publisher) writeAndWait(request string, waited time.Duration, write fun
 	}
 }
 
-// PublishOptOut writes that the newest turn of a session opted out: in the session's row or, if there is none, in an
-// opt-out mark. waited is as in Store.Publish.
+// PublishOptOut writes that a session's newest turn opted out: in the session's row or, if there is none, in an opt-out
+// mark. waited is as in Store.Publish.
 func (p *publisher) PublishOptOut(ses *Session, waited time.Duration) {
 	if !p.canPublish() {
 		return

@@ -11,8 +11,8 @@ import (
 	"precept/store/outbox"
 )
 
-// recorder writes turns, the rows of changed sessions and new echo keys to the outbox. It leaves out opted-out content,
-// and redacts the rest. handoff.mu guards the fields from redactor on.
+// recorder writes turns, changed sessions' rows and new echo keys to the outbox. It leaves out opted-out content, and
+// redacts the rest. handoff.mu guards the fields from redactor on.
 type recorder struct {
 	inbox      *inbox
 	changes    *changeQueue
@@ -26,18 +26,18 @@ type recorder struct {
 	onRecorded func(x *sample.Exchange) // may be nil
 	sentiment  bool                     // the user's sentiment is implicit feedback
 
-	redactor      *redact.Redactor // continues the placeholder numbers of the session
-	reusableTurns []Turn           // an empty list whose memory the inbox uses next
+	redactor      *redact.Redactor // continues the session's placeholder numbers
+	reusableTurns []Turn           // empty; the inbox uses the memory next
 	inProgress    turnsInProgress
 }
 
 type turnsInProgress struct {
-	reusableTurns []*TurnStart // an empty list whose memory inbox.startedTurns uses next
+	reusableTurns []*TurnStart // empty; inbox.startedTurns uses the memory next
 	turns         []*TurnStart // turns in progress at the last flush
-	unwritten     []*TurnStart // turns whose stub is in handoff.pending
+	unwritten     []*TurnStart // turns with a stub in handoff.pending
 }
 
-// record writes new turns to the outbox, and rows of delayed sessions if all is true. A crash loses at most the turns
+// record writes new turns to the outbox, and delayed sessions' rows if all is true. A crash loses at most the turns
 // since the last call.
 //
 // record works in pieces, because redaction, encoding and writing copy each exchange, and many turns may end at once,
@@ -57,7 +57,7 @@ func (r *recorder) record(now time.Time, all bool) {
 }
 
 // admitPiece admits one piece of the offered turns, and reports whether more remain. The inbox is not a channel,
-// because waking the recorder for each turn would cost a request more time. The caller holds handoff.mu.
+// because waking the recorder for each turn would slow down requests. The caller holds handoff.mu.
 func (r *recorder) admitPiece() (more bool) {
 	r.inbox.mu.Lock()
 	turns, abandoned, begun := r.inbox.takePiece(r.reusableTurns[:0]), r.inbox.abandoned, r.inbox.startedTurns
@@ -81,8 +81,8 @@ func (r *recorder) admitPiece() (more bool) {
 	return more
 }
 
-// admit redacts the exchange of one turn, and adds the exchange to handoff.pending. An exchange is dropped if it opted
-// out, if its session was deleted, or if a step panics. No unredacted text leaves admit.
+// admit redacts one turn's exchange, and adds the exchange to handoff.pending. admit drops the exchange if it opted
+// out, if the session was deleted, or if a step panics. No unredacted text leaves admit.
 func (r *recorder) admit(t Turn) {
 	defer t.addPins(-1)
 	drop := func(reason string) {
@@ -90,7 +90,7 @@ func (r *recorder) admit(t Turn) {
 		r.state.heldBytes.Add(-t.Size)
 		r.handoff.pending.endTurn(t.Start, reason)
 		if reason == droppedOptOut && t.Start != nil && t.Start.stubWritten {
-			r.handoff.pending.scrub = true // the file of the outbox must also lose the stub
+			r.handoff.pending.scrub = true // the outbox file must also lose the stub
 		}
 	}
 	defer func() {
@@ -186,7 +186,7 @@ func (r *recorder) addStubs() {
 	r.inProgress.turns = inProgress
 }
 
-// markStubs records whether the stubs of the last addStubs were written. If not, the next addStubs adds them again.
+// markStubs records whether the stubs from the last addStubs were written. If not, the next addStubs adds them again.
 func (r *recorder) markStubs(written bool) {
 	for _, t := range r.inProgress.unwritten {
 		t.stubWritten = written
@@ -195,7 +195,7 @@ func (r *recorder) markStubs(written bool) {
 	r.inProgress.unwritten = r.inProgress.unwritten[:0]
 }
 
-// newStub returns the stub of a turn: its identity and decisions, without content.
+// newStub returns a turn's stub: identity and decisions, without content.
 func (r *recorder) newStub(x *sample.Exchange) outbox.Stub {
 	redactor := r.redactor
 	redactor.Reset()

@@ -51,7 +51,7 @@ func TestCountsAreWrittenAfterASecond(t *testing.T) {
 	f.deliverFor(time.Second)
 	f.change(id, store.Unchanged, nextTurn)
 	f.deliverFor(time.Second)
-	checkEqual(t, "stored turns after a change of kind Unchanged", f.storedTurnCount(id), 4)
+	checkEqual(t, "stored turns after an Unchanged change", f.storedTurnCount(id), 4)
 	f.change(id, store.CountsChanged, nextTurn)
 	if err := f.drain(); err != nil {
 		t.Fatal(err)
@@ -66,13 +66,13 @@ func TestMemoryForExchangesIsLimited(t *testing.T) {
 		return f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, f.clock.now()), Size: size})
 	}
 	for i, want := range []bool{true, true, false} {
-		checkEqual(t, fmt.Sprint("Offer of 100 bytes, turn ", i+1), offer(i+1, 100), want)
+		checkEqual(t, fmt.Sprint("Offer(100 bytes), turn ", i+1), offer(i+1, 100), want)
 	}
-	checkEqual(t, "Offer of the last 50 free bytes", offer(4, 50), true)
+	checkEqual(t, "Offer(last 50 free bytes)", offer(4, 50), true)
 	checkEqual(t, "Metrics.DroppedFull", f.store.Metrics.DroppedFull.Load(), 1)
 	f.backend.failNext("write", 1, errDown)
 	f.deliver()
-	checkEqual(t, "Offer of 1 byte after a failed write", offer(5, 1), false)
+	checkEqual(t, "Offer(1 byte) after a failed write", offer(5, 1), false)
 	f.deliverFor(time.Second)
 	f.checkMemoryIsFree()
 }
@@ -124,13 +124,13 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := runFixture(t, func(o *store.Options) { o.Queue.DeliverEvery, o.Queue.MaxMemoryBytes = time.Hour, 16<<20 })
-				f.offer("first", 1) // delivered at once; the next regular delivery is DeliverEvery later
+				f.offer("first", 1) // delivered immediately; the next regular delivery is DeliverEvery later
 				time.Sleep(time.Second)
 				for turn := 1; turn <= size.turns; turn++ {
 					f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, f.clock.now()), Size: size.bytes})
 				}
 				time.Sleep(time.Second)
-				// Fewer than flushAt turns may wait for the next tick of the recorder.
+				// Fewer than flushAt turns may wait for the recorder's next tick.
 				if n := f.exchangeCount(sessionID("s")); n > 0 != size.early {
 					t.Errorf("turns delivered before DeliverEvery: got %d of %d, want early delivery = %t", n, size.turns, size.early)
 				}
@@ -155,13 +155,13 @@ func TestIncompleteExchangesAreCounted(t *testing.T) {
 	checkEqual(t, "Metrics.Incomplete", f.store.Metrics.Incomplete.Load(), 3)
 }
 
-// A second Run must not close the channel of Done again.
+// A second Run must not close the Done channel again.
 func TestSecondRunDoesNotPanic(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	select {
 	case <-f.store.Done():
-		t.Fatal("Done is closed before the first call of Run, want open")
+		t.Fatal("Done is closed before the first Run, want open")
 	default:
 	}
 	_ = f.drain()
@@ -178,7 +178,7 @@ func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 	f.deliver()
 	f.offer("s", 2)
 	if err := f.drain(); !errors.Is(err, errDown) {
-		t.Errorf("Run at a stop = %v, want errDown", err)
+		t.Errorf("Run when stopping = %v, want errDown", err)
 	}
 	checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), 2)
 	checkAccount(t, "account", accountText(f.balancedAccount(false)), "2 = 0 + 2 + 0")
@@ -197,13 +197,13 @@ func TestPanicDropsOnlyTheTurnThatCausedIt(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// panickingExchange panics before every step of one exchange.
+// panickingExchange panics before every step on one exchange.
 type panickingExchange struct {
-	exchange string // id of the exchange
+	exchange string // exchange id
 	panics   atomic.Int64
 }
 
-// before is Hooks.Before. It counts the panics.
+// before is Hooks.Before. It counts panics.
 func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) {
 	if exchange == p.exchange {
 		p.panics.Add(1)
@@ -245,7 +245,7 @@ func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 			if list := f.deadLetters(); !crash && (len(list) != 1 || list[0].Exchange != p.exchange) {
 				t.Errorf("dead letters: got %+v, want one for exchange %s", list, p.exchange)
 			}
-			checkList(t, "files that contain the address", filesWith(t, f.dir, "mara@example.com"), nil)
+			checkList(t, "files with the address", filesWith(t, f.dir, "mara@example.com"), nil)
 		})
 	}
 }
@@ -261,7 +261,7 @@ func (f *fixture) deadLetters() []session.DeadLetter {
 	return list
 }
 
-// panickingExpiry panics at each deletion by age, and at its first deletion of old parked feedback.
+// panickingExpiry panics at each deletion by age, and at the first deletion of old parked feedback.
 type panickingExpiry struct {
 	store.Backend
 	retain, purge atomic.Int64
@@ -289,7 +289,7 @@ func TestPanickingRetentionDoesNotBlockTheStore(t *testing.T) {
 			o.Backend, o.Retention = panicking, 10*time.Hour
 		})
 		for n := range int64(3) {
-			eventually(t, "the next attempt of the retention", func() bool { return panicking.retain.Load() == n+1 && panicking.purge.Load() == n+1 })
+			eventually(t, "the next retention attempt", func() bool { return panicking.retain.Load() == n+1 && panicking.purge.Load() == n+1 })
 			f.clock.add(10 * time.Minute)
 		}
 		id := f.beginSession(tenantA, "late", newAssignment(true))

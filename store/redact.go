@@ -19,8 +19,8 @@ func (o *optOutFilter) newRedactor() *redact.Redactor {
 	return r
 }
 
-// redactTurn redacts an exchange. Placeholder numbers continue those of the session's earlier turns, so that equal
-// secrets get equal placeholders. Numbers and facts of the exchange are stored in the session.
+// redactTurn redacts an exchange, and stores the exchange's placeholder numbers and facts in the session. The numbers
+// continue those in the session's earlier turns, so that equal secrets get equal placeholders.
 func (o *optOutFilter) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	ses := o.live.peek(sessionRef(x).ID)
 	if ses == nil {
@@ -101,8 +101,8 @@ func (o *optOutFilter) redactEntry(e feedback.Entry) feedback.Entry {
 	return e
 }
 
-// redactedRow returns the row of a session with redacted tool arguments; equal arguments stay equal, so that loops are
-// still found. ok is false for a deleted session, and for one without a turn that may be stored.
+// redactedRow returns a session's row with redacted tool arguments. Equal arguments stay equal, so loops are still
+// found. ok is false for a deleted session, and for one without a turn that may be stored.
 func (o *optOutFilter) redactedRow(r *redact.Redactor, ses *Session) (session.Row, bool) {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
@@ -135,6 +135,6 @@ func (o *optOutFilter) redactedRow(r *redact.Redactor, ses *Session) (session.Ro
 		o.onFailure(label.StepEncode, err)
 		return session.Row{}, false
 	}
-	row.Closed = false // only a settlement closes a stored session, and only if its row is not closed
+	row.Closed = false // only a settlement closes a stored session, and only if the row is not closed
 	return row, true
 }

@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// secret returns a secret with the name of a place, joined at run time, so that scanners find no secret in this file.
+// secret returns a secret naming a place, joined at run time, so that scanners find no secret in this file.
 func secret(place string) string {
 	return strings.Join([]string{"gh", "p_"}, "") + place + strings.Repeat("A1b2C3d4", 5)[len(place):36]
 }
@@ -65,7 +65,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
-	checkEqual(t, "name of the session in memory", ses.Record.Identity.Name, name)
+	checkEqual(t, "name in memory", ses.Record.Identity.Name, name)
 	check := func(moment string, text []byte) {
 		t.Helper()
 		for _, p := range places {
@@ -80,7 +80,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	check("while the session is open", readAllFiles(t, f.dir))
 	check("read from the backend", f.readBack(id))
 	if !bytes.Contains(f.readBack(id), []byte("Paint the shed")) {
-		t.Error(`the stored text does not contain "Paint the shed", which is not secret`)
+		t.Error(`the stored text does not contain "Paint the shed", want it unredacted`)
 	}
 	if f.store.Metrics.Redactions.Load() == 0 {
 		t.Error("Metrics.Redactions: got 0, want > 0")
@@ -161,15 +161,15 @@ func TestFeedbackIsRedacted(t *testing.T) {
 	f.postFeedback(tenantA, id, e)
 	first := storedFeedback()
 	checkEqual(t, "stored comment", first.Comment, "ask [REDACTED:email:1]")
-	checkEqual(t, "stored hash of the redacted entry", first.Hash, first.ContentHash())
+	checkEqual(t, "redacted entry's stored hash", first.Hash, first.ContentHash())
 	f.store.TakeTouched()
 	f.postFeedback(tenantA, id, e)
-	checkEqual(t, "stored hash of the repeated post", storedFeedback().Hash, first.Hash)
+	checkEqual(t, "repeated post's stored hash", storedFeedback().Hash, first.Hash)
 	checkEqual(t, "sessions touched by the repeated post", len(f.store.TakeTouched()), 0)
 	f.store.SetRedactPersonal(false)
 	e.ID, e.At = "b", e.At.Add(time.Hour)
 	f.postFeedback(tenantA, id, e)
-	checkEqual(t, "stored comment with redaction of personal data disabled", storedFeedback().Comment, "ask amy@example.com")
+	checkEqual(t, "stored comment without redacting personal data", storedFeedback().Comment, "ask amy@example.com")
 }
 
 func TestTurnWithOptedOutPathIsNotStored(t *testing.T) {
@@ -181,7 +181,7 @@ func TestTurnWithOptedOutPathIsNotStored(t *testing.T) {
 	}{
 		"no call":                {nil, nil, true},
 		"other paths":            {[]string{readArgs("main.go")}, []string{readArgs("go.mod")}, true},
-		"call of the reply":      {[]string{readArgs("main.go"), readArgs("config/.env")}, nil, false},
+		"call in the reply":      {[]string{readArgs("main.go"), readArgs("config/.env")}, nil, false},
 		"Windows path, capitals": {[]string{readArgs(`C:\x\.ENV`)}, nil, false},
 		"answered call":          {nil, []string{readArgs("main.go"), readArgs("./prod.env")}, false},
 	} {

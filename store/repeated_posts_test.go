@@ -9,7 +9,7 @@ import (
 	"precept/store"
 )
 
-// postKeyedFeedback posts feedback on the session "s" with an id that the client chose.
+// postKeyedFeedback posts feedback on session "s" with a client-chosen id.
 func (f *fixture) postKeyedFeedback(e feedback.Entry) store.Posted {
 	f.t.Helper()
 	done, err := f.store.Rate(f.t.Context(), tenantA, feedback.Post{SessionID: "s", HasSenderID: true, Entry: e})
@@ -78,7 +78,7 @@ func TestRepeatedPostKeepsItsTime(t *testing.T) {
 	}
 }
 
-// A failure prevented the copy for the unit (the run). The added copy has the time of the first post.
+// A failure prevented the copy for the unit (the run). The copy added later has the first post's time.
 func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -88,7 +88,7 @@ func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	f.postKeyedFeedback(newScore("a", 3, 0))
 	list, err := f.backend.Feedback(t.Context(), tenantA, unit)
 	if err != nil || len(list) != 1 || !list[0].At.Equal(newScore("a", 1, 0).At) {
-		t.Errorf("Feedback of the unit = %+v, %v, want one entry with the time of the first post", list, err)
+		t.Errorf("Feedback(unit) = %+v, %v, want one entry with the first post's time", list, err)
 	}
 }
 

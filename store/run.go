@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	flushEvery = 50 * time.Millisecond // between two runs of the recorder, and of the deliverer
-	purgeEvery = time.Second           // between two checks for old sessions
+	flushEvery = 50 * time.Millisecond // between runs of the recorder, and of the deliverer
+	purgeEvery = time.Second           // between checks for old sessions
 )
 
-// Run records offered turns in the outbox, and delivers the outbox to the backend. After the end of ctx, Run writes
-// everything in memory; the error reports rows that could not be written. Run continues after a panic, without the
-// session or exchange at which it occurred.
+// Run records offered turns in the outbox, and delivers the outbox to the backend. After ctx ends, Run writes
+// everything in memory; the error reports rows that could not be written. After a panic, Run continues without the
+// session or exchange that caused it.
 func (s *Store) Run(ctx context.Context) error {
 	defer func() {
 		if ctx.Err() != nil { // else a panic ended Run, and the caller calls Run again
@@ -37,7 +37,7 @@ func (s *Store) Run(ctx context.Context) error {
 		s.guard.Run(label.StepRecord, func() { s.recorder.record(s.options.Now(), ctx.Err() != nil) })
 	}
 	shipping.Wait()
-	return s.guard.RunErr(label.StepStop, func() (err error) { //nolint:contextcheck // the context has ended; drain has its own time limit
+	return s.guard.RunErr(label.StepStop, func() (err error) { //nolint:contextcheck // the context has ended; drain sets a time limit
 		s.WithDeliveryPaused(func() { err = s.drain() })
 		return err
 	})
@@ -65,7 +65,7 @@ func (s *Store) runDeliverer(ctx context.Context) {
 	}
 }
 
-// Deliver records and delivers everything at once, without waiting for QueueOptions.DeliverEvery.
+// Deliver records and delivers everything now, without waiting for QueueOptions.DeliverEvery.
 func (s *Store) Deliver(ctx context.Context) {
 	s.guard.Run(label.StepDeliver, func() {
 		s.WithDeliveryPaused(func() {

@@ -7,19 +7,19 @@ import (
 	"precept/internal/session"
 )
 
-// maxRunSessions limits the sessions of a RunSessions, without the parent.
+// maxRunSessions limits the sessions in a RunSessions, without the parent.
 const maxRunSessions = 200
 
-// RunSessions are the sessions of one run, or of one parent session, oldest first.
+// RunSessions lists the sessions in one run, or of one parent session, oldest first.
 type RunSessions struct {
 	Name     string        `json:"name"`
 	Sessions []SessionItem `json:"sessions"`
-	Unlisted int           `json:"more"`    // number of sessions that are not listed
+	Unlisted int           `json:"more"`    // number of unlisted sessions
 	Reward   *float64      `json:"reward"`  // shared reward; null: none
-	Verdict  string        `json:"verdict"` // verdict of the shared reward
+	Verdict  string        `json:"verdict"` // verdict on the shared reward
 }
 
-// Run returns the sessions of a run or of a parent session, or ErrNoSession.
+// Run returns the sessions in a run or of a parent session, or ErrNoSession.
 func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, error) {
 	out := RunSessions{Name: name, Sessions: []SessionItem{}}
 	listed, rec, err := a.find(ctx, tenant, name)

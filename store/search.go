@@ -10,18 +10,18 @@ import (
 	"precept/internal/session"
 )
 
-// excerptMargin is the number of bytes that an excerpt shows before and after a hit.
+// excerptMargin is the number of bytes shown before and after a hit in an excerpt.
 const excerptMargin = 80
 
-// Found is the first hit of a search in a session.
+// Found is the first search hit in a session.
 type Found struct {
 	Turn int    `json:"turn"`
 	Role string `json:"role"`
 	Text string `json:"text"` // excerpt with the hit
 }
 
-// search looks for the texts of s in a session, and reports whether every non-empty text was found. Found is the first
-// hit of the words or, without words, of the error or the tool.
+// search looks for the texts in s in a session, and reports whether every non-empty text was found. Found is the first
+// hit for the words or, without words, for the error or the tool.
 func (a *Archive) search(ctx context.Context, l *session.ListedSession, s textSearch) (*Found, bool, error) {
 	exchanges, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
 	if a.reportIfDamaged(l.Row.Tenant, l.Row.ID, err) {
@@ -92,7 +92,7 @@ func (s *textSearch) search(turn int, message *sample.Message) {
 	}
 }
 
-// excerpt returns the text around a hit, on one line. offset and length are those in the lower-case text, which may
+// excerpt returns the text around a hit, on one line. offset and length refer to the lower-case text; the original may
 // have a different length; excerpt bounds both.
 func excerpt(text string, offset, length int) string {
 	from, to := max(0, min(offset, len(text))-excerptMargin), min(len(text), offset+length+excerptMargin)

@@ -9,19 +9,19 @@ import (
 	"precept/store/outbox"
 )
 
-// syncer writes a backend's acknowledged data to the disk. Data from before Sync survives a power failure.
+// syncer writes a backend's acknowledged data to the disk. Data written before Sync survives a power failure.
 type syncer interface {
 	Sync(ctx context.Context) error
 }
 
-// syncTracker computes the safe rows, which were synced at least age ago. Rows are given by their sequence numbers in
-// the outbox.
+// syncTracker computes the safe rows, which were synced at least age ago. Rows are identified by their sequence numbers
+// in the outbox.
 type syncTracker struct {
 	age        time.Duration // a row is safe when it was synced this long ago
 	syncPoints []syncPoint
-	synced     int64  // last row before the last sync
+	synced     int64  // last row covered by a sync
 	lastSafe   int64  // last safe row
-	epoch      string // the last seen epoch of the backend
+	epoch      string // backend's last seen epoch
 }
 
 type syncPoint struct {
@@ -31,7 +31,7 @@ type syncPoint struct {
 
 // syncAndRelease syncs the backend, and deletes safe rows from the outbox. After a failed delivery it syncs only if the
 // backend's disk is full (diskFull), and frees the disk space that the outbox reserves. The error joins deliveryErr and
-// the error of the sync. If both are nil, the error is that of the deletion.
+// the sync error. If both are nil, the error is the one from the deletion.
 func (s *deliverer) syncAndRelease(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
 	firstErr := deliveryErr
 	box := s.handoff.outbox
@@ -84,7 +84,7 @@ func (s *deliverer) sync(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// close deletes safe rows, and closes the outbox, which writes the counts of exchanges (the account).
+// close deletes safe rows, and closes the outbox; closing writes the exchange counts (the account).
 func (s *deliverer) close() error {
 	if s.handoff.outbox == nil {
 		return nil
@@ -92,8 +92,8 @@ func (s *deliverer) close() error {
 	return errors.Join(s.handoff.outbox.Release(s.tracker.lastSafe), s.handoff.outbox.Close())
 }
 
-// lagError returns the error because of which the backend lacks rows. The error is nil if the backend lacks no rows, or
-// stores nothing.
+// lagError returns the reason why the backend lacks rows. The error is nil if the backend lacks no rows, or stores
+// nothing.
 func (s *deliverer) lagError() error {
 	lagging, appendErr := s.handoff.lagAndAppendError()
 	switch {
@@ -117,8 +117,8 @@ func (s *deliverer) bypassFullDisk(ctx context.Context) error {
 	return s.bypass(ctx)
 }
 
-// bypass delivers the rows for which the outbox has no room, once all rows of the outbox are delivered. Appends pause
-// meanwhile, so that the rows keep their order.
+// bypass delivers the rows that do not fit into the outbox, once all outbox rows are delivered. Appends pause
+// meanwhile, so that the rows stay in order.
 func (s *deliverer) bypass(ctx context.Context) error {
 	if s.handoff.outbox == nil || !s.undelivered.isEmpty() {
 		return nil

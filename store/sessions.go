@@ -14,10 +14,10 @@ import (
 
 const defaultLookupTimeout = 45 * time.Millisecond
 
-// maxCandidates is the largest number of sessions for one echo key.
+// maxCandidates is the session limit per echo key.
 const maxCandidates = 4
 
-// ErrNoSession is the error if no stored session has the requested name, and for a session that opted out.
+// ErrNoSession means that no stored session has the requested name, or that the session opted out.
 var ErrNoSession = errors.New("no data of this session is stored")
 
 type sessionFinder interface {
@@ -36,7 +36,7 @@ type sessions struct {
 	marks         *optOutMarks
 	state         *state
 	now           func() time.Time
-	lookupTimeout time.Duration // longest wait of a request for the backend
+	lookupTimeout time.Duration // longest wait for the backend in a request
 	onFailure     func(step label.Step, err error)
 }
 
@@ -59,8 +59,8 @@ func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (s
 	return ses, ses == nil // memory is full: the session exists, but cannot be pinned
 }
 
-// reportLookup reports a failed look-up. The error of a timeout does not wrap session.ErrUnavailable: the backend may
-// work, and only be slower than the limit.
+// reportLookup reports a failed look-up. A timeout error does not wrap session.ErrUnavailable: the backend may work,
+// and only be slower than the limit.
 func (s *sessions) reportLookup(err error) {
 	if isTimeout(err) {
 		err = fmt.Errorf("the store did not answer within limits.lookup_timeout (%v); if it answers other calls, raise this limit: %v", s.lookupTimeout, err) //nolint:errorlint // see above
@@ -150,8 +150,8 @@ func (s *sessions) mayBeInOutbox() bool {
 	return s.state.lookupsMayMiss.Load() || s.live.evictedFlush.Load() > s.state.delivered.Load()
 }
 
-// refresh replaces the record in memory by a newer stored record, which another replica has written. The record of a
-// session that began while the backend did not answer counts as older than every other record.
+// refresh replaces the record in memory by a newer stored record from another replica. If a session began while the
+// backend did not answer, the record counts as older than every other record.
 func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookupTimeout)
 	defer cancel()
@@ -178,8 +178,8 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	}
 }
 
-// refreshUnit merges the stored record of a unit (a run or a parent session), with random assignments of other
-// replicas, into the record in memory.
+// refreshUnit merges a unit's stored record, with other replicas' random assignments, into the record in memory. A unit
+// is a run or a parent session.
 func (s *sessions) refreshUnit(ctx context.Context, unit *Session) {
 	if !s.hasReplicas() && !unit.MayHaveOlderRecord() {
 		return
@@ -205,7 +205,7 @@ func (s *sessions) refreshUnit(ctx context.Context, unit *Session) {
 	unit.Record.MergeUnit(rec)
 }
 
-// applyOptOut applies the opt-out mark of a session that is new to this replica. If the backend does not answer, all
+// applyOptOut applies the opt-out mark for a session that is new to this replica. If the backend does not answer, all
 // earlier turns count as opted out, so that no opted-out text is stored.
 func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool) {
 	if !s.hasReplicas() || items <= 0 {
@@ -229,8 +229,8 @@ func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items i
 	}
 }
 
-// applyOptOutAgain is like applyOptOut, for a session in memory whose turns all opted out. Another replica may have
-// continued the session and written a newer mark.
+// applyOptOutAgain is like applyOptOut, for a fully opted-out session in memory. Another replica may have continued the
+// session and written a newer mark.
 func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	ses.Record.Mutex.Lock()
 	silent := ses.Record.IsFullyOptedOut()
@@ -250,8 +250,8 @@ func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	}
 }
 
-// newestRecord returns the newer of the record in memory and the stored record. If the record in memory is newer and
-// shares its assignment with other sessions, the stored record is merged into a copy.
+// newestRecord returns the newer record: the one in memory or the stored one. If the record in memory is newer and
+// shares an assignment with other sessions, the stored record is merged into a copy.
 func (s *sessions) newestRecord(row *session.Row) *session.Record {
 	var inMemory *session.Record
 	if ses := s.live.peek(row.ID); ses != nil {
@@ -290,13 +290,13 @@ func (s *sessions) snapshot(ref session.Ref) *session.Record {
 	if ses.Record.Identity.Tenant != ref.Tenant {
 		return nil
 	}
-	ses.Record.Mutex.Lock() // requests of the session wait for the lock
+	ses.Record.Mutex.Lock() // requests in the session wait for the lock
 	defer ses.Record.Mutex.Unlock()
 	return ses.Record.Snapshot()
 }
 
-// idsByName returns the possible ids of the sessions with a name: the ids computed from the name, and the ids of
-// sessions with the echo key of the name.
+// idsByName returns the possible ids for sessions with a name: the ids computed from the name, and those of sessions
+// with the name's echo key.
 func idsByName(ctx context.Context, backend session.Finder, tenant, name string) ([]session.ID, error) {
 	ids := append(session.IDsByName(tenant, name), session.RunID(tenant, name))
 	return appendStored(ctx, ids, backend, tenant, session.EchoKeyOf(tenant, "s:"+name))

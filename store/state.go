@@ -17,22 +17,22 @@ type deps struct {
 	onFailure func(step label.Step, err error) // does not block
 }
 
-// state holds the progress and the health of recorder and deliverer. The fields are atomic, so that readers do not wait
-// for their locks.
+// state holds the recorder's and deliverer's progress and health. The fields are atomic, so that readers do not wait
+// for locks.
 type state struct {
 	delivered         atomic.Int64 // newest flush in the backend
 	durable           atomic.Int64 // newest flush in the outbox
 	lagging           atomic.Bool  // rows only in the outbox must be read back
-	lookupsMayMiss    atomic.Bool  // look-ups may miss sessions, whose rows are only in the outbox
-	heldBytes         atomic.Int64 // exchanges in the inbox and in batches
-	oldestUndelivered atomic.Int64 // end of the oldest undelivered exchange or post, in Unix microseconds; 0 means none
-	outboxBytes       atomic.Int64 // size of the outbox on the disk
+	lookupsMayMiss    atomic.Bool  // look-ups may miss sessions with rows only in the outbox
+	heldBytes         atomic.Int64 // bytes of exchanges in the inbox and in batches
+	oldestUndelivered atomic.Int64 // end of the oldest undelivered exchange or post, Unix microseconds; 0 means none
+	outboxBytes       atomic.Int64 // outbox size on disk
 	mustReread        atomic.Bool  // the outbox was damaged: read all undelivered rows again
 	backendDown       atomic.Bool  // the last write to the backend failed
 	outboxFailed      atomic.Bool  // the last write to the outbox failed
 	outboxFull        atomic.Bool  // the outbox had no room for the newest exchanges
 	storesNothing     bool         // set by Open
-	onRecovery        func()       // called at the first successful write after a failed one; may be nil
+	onRecovery        func()       // called when a write succeeds after a failed one; may be nil
 	onOutboxRecovery  func()       // called when the outbox accepts exchanges after a failure; may be nil
 }
 
@@ -70,25 +70,25 @@ func newDoneSignal() *doneSignal { return &doneSignal{done: make(chan struct{})}
 
 func (d *doneSignal) close() { d.once.Do(func() { close(d.done) }) }
 
-// Metrics counts the work of a store. All fields except Pending only increase.
+// Metrics counts a store's work. All fields except Pending only increase.
 type Metrics struct {
 	Exchanges       atomic.Int64  // written to the backend
 	Incomplete      atomic.Int64  // written although cut, aborted or failed
 	OptedOut        atomic.Int64  // exchanges that opted out
 	DroppedFull     atomic.Int64  // the queue or the memory for exchanges was full
-	CopiesCut       atomic.Int64  // copies of replies beyond limits.capture_total_bytes; their exchanges are kept
+	CopiesCut       atomic.Int64  // reply copies beyond limits.capture_total_bytes; the exchanges are kept
 	DroppedBad      atomic.Int64  // the exchange does not encode, or a step panicked
 	DroppedQuota    atomic.Int64  // the outbox was at limits.outbox_bytes
 	DroppedTenant   atomic.Int64  // the tenant had limits.tenant_bytes in the outbox
 	DroppedReadOnly atomic.Int64  // the data directory cannot be written
-	WriteErrors     atomic.Int64  // failed writes, each of which is repeated
-	Pending         atomic.Int64  // exchanges that wait for the backend
-	FeedbackFull    atomic.Int64  // implicit feedback beyond limits.feedback entries of a session
+	WriteErrors     atomic.Int64  // failed writes, each repeated later
+	Pending         atomic.Int64  // exchanges waiting for the backend
+	FeedbackFull    atomic.Int64  // implicit feedback beyond a session's limits.feedback entries
 	Redactions      atomic.Int64  // redacted secrets and personal data
 	Expired         atomic.Int64  // sessions deleted by age
-	SetAside        atomic.Int64  // sessions and exchanges at which a step panicked
+	SetAside        atomic.Int64  // sessions and exchanges set aside after a panic
 	Late            LateMetrics   // posted feedback dropped after waiting in the outbox
-	Signals         SignalMetrics // implicit feedback beyond a limit of the outbox
+	Signals         SignalMetrics // implicit feedback beyond an outbox limit
 }
 
 // SignalMetrics counts dropped implicit feedback, by reason.
@@ -100,7 +100,7 @@ type SignalMetrics struct {
 // The reasons for dropped exchanges, in metrics and in the account.
 const (
 	droppedFull     = "full"      // the queue or the memory for exchanges was full
-	droppedBad      = "bad"       // does not encode, or the backend refuses it for ever
+	droppedBad      = "bad"       // does not encode, or the backend always refuses it
 	droppedReadOnly = "read_only" // the data directory cannot be written
 	droppedQuota    = "quota"     // the outbox was at limits.outbox_bytes
 	droppedTenant   = "tenant"    // the tenant had limits.tenant_bytes in the outbox

@@ -20,10 +20,10 @@ type Options struct {
 	Fleet             Fleet         // Backend if replicas share it; nil means this process owns the backend
 	Replica           string        // name of this process, different after each start
 	BackendAbsent     bool          // the backend did not answer at the start
-	LookupTimeout     time.Duration // longest wait of a request for the backend; 0 means 45 ms
+	LookupTimeout     time.Duration // longest wait for the backend in a request; 0 means 45 ms
 	MaxSessions       int           // sessions in memory (limits.sessions); 0 means 20,000
-	MaxTenantSessions int           // sessions of one tenant in memory (limits.tenant_sessions); 0 means no limit
-	Retention         time.Duration // sessions are deleted this long after their last use; 0 means never
+	MaxTenantSessions int           // sessions per tenant in memory (limits.tenant_sessions); 0 means no limit
+	Retention         time.Duration // sessions are deleted this long after the last use; 0 means never
 	Sentiment         bool          // the user's sentiment is implicit feedback
 	Queue             QueueOptions
 	Content           ContentOptions
@@ -33,19 +33,19 @@ type Options struct {
 
 // QueueOptions bound the exchanges that wait for the backend.
 type QueueOptions struct {
-	Path           string        // file of the outbox; "" means exchanges wait only in memory
-	MaxBytes       int64         // size of the rows in the outbox (limits.outbox_bytes)
-	MaxTenantBytes int64         // size of the rows of one tenant in the outbox (limits.tenant_bytes); 0 means no limit
-	MultiTenant    bool          // a nearly full outbox first drops exchanges of the largest tenant
-	MaxMemoryBytes int64         // size of the exchanges in memory (limits.capture_total_bytes)
+	Path           string        // outbox file; "" means exchanges wait only in memory
+	MaxBytes       int64         // largest total row size in the outbox (limits.outbox_bytes)
+	MaxTenantBytes int64         // largest row size per tenant in the outbox (limits.tenant_bytes); 0 means no limit
+	MultiTenant    bool          // a nearly full outbox first drops the largest tenant's exchanges
+	MaxMemoryBytes int64         // largest total size for exchanges in memory (limits.capture_total_bytes)
 	DeliverEvery   time.Duration // longest pause between deliveries; 0 means none
 }
 
-// ContentOptions say which content is stored, and in which form.
+// ContentOptions says whether and how content is stored.
 type ContentOptions struct {
 	StoreContent   bool               // keep exchanges and samples (learning.enabled)
 	OptOut         *sample.OptOut     // nil means nothing opted out
-	Secret         []byte             // HMAC key for the names of opt-out marks; nil means no marks
+	Secret         []byte             // HMAC key for opt-out mark names; nil means no marks
 	RedactPersonal bool               // also redact personal data, not only secrets
 	CleanTexts     *redact.CleanTexts // texts with nothing to redact; nil means every text is scanned
 }
@@ -54,7 +54,7 @@ type ContentOptions struct {
 type Hooks struct {
 	OnFailure        func(step label.Step, err error)
 	OnPanic          func(step label.Step, value any)
-	OnRecovery       func()                   // called at the first successful write after a failed one; may be nil
+	OnRecovery       func()                   // called when a write succeeds after a failed one; may be nil
 	OnOutboxRecovery func()                   // called when the outbox accepts exchanges after a failure; may be nil
 	OnErasure        func()                   // called after sessions were deleted, on request or by age; may be nil
 	OnRecorded       func(x *sample.Exchange) // called with a kept, redacted exchange; must not change x; may be nil
@@ -64,10 +64,10 @@ type Hooks struct {
 	Before func(step label.Step, id session.ID, exchange string)
 }
 
-// Store holds the sessions of a running precept, and writes exchanges and feedback to the backend. Open makes a Store,
-// Run does the work in the background, Close ends the Store. All methods are safe for concurrent use.
+// Store holds a running precept's sessions, and writes exchanges and feedback to the backend. Open makes a Store, Run
+// does the background work, Close ends the Store. All methods are safe for concurrent use.
 //
-// Each part calls only parts that are listed above it, except that deliverer calls deleter.followReplicas.
+// Each part calls only parts listed above it, except that deliverer calls deleter.followReplicas.
 type Store struct {
 	Metrics Metrics
 
@@ -77,23 +77,23 @@ type Store struct {
 
 	inbox       *inbox
 	changes     *changeQueue
-	optOuts     *optOutFilter // decides which content may be kept
+	optOuts     *optOutFilter // decides whether content may be kept
 	sessions    *sessions
-	rewardQueue *rewardQueue // sessions whose reward must be computed again
+	rewardQueue *rewardQueue // sessions awaiting a new reward
 	poster      *poster
-	publisher   *publisher // writes decisions that other replicas need at once
+	publisher   *publisher // writes decisions that other replicas need immediately
 	recorder    *recorder  // writes turns and changes to the outbox
-	deliverer   *deliverer // writes rows of the outbox to the backend
+	deliverer   *deliverer // writes outbox rows to the backend
 	deleter     *sessionDeleter
 
-	done *doneSignal // closed at the end of Run
+	done *doneSignal // closed when Run ends
 }
 
-// Guard returns the store's panic guard. Other packages use the guard, too, so that all skip a session that is set
-// aside after a panic.
+// Guard returns the store's panic guard. Other packages use it too, so that all skip a session that is set aside after
+// a panic.
 func (s *Store) Guard() *guard.Guard { return s.guard }
 
-// Archive returns the read side of the store. reward is the active definition of the reward.
+// Archive returns the store's read side. reward is the active reward definition.
 func (s *Store) Archive(reward feedback.Definition) *Archive {
 	return &Archive{
 		now: s.options.Now, backend: s.options.Backend, exchanges: s.Exchanges, reward: reward, optOut: &s.optOuts.rules, redactor: s.optOuts.newRedactor,
@@ -104,10 +104,10 @@ func (s *Store) Archive(reward feedback.Definition) *Archive {
 // Healthy reports whether the last write to the backend and the last write to the outbox succeeded.
 func (s *Store) Healthy() bool { return !s.state.backendDown.Load() && !s.state.outboxFailed.Load() }
 
-// NothingStored is the result of Problem if the data directory cannot be written.
+// NothingStored is what Problem returns if the data directory cannot be written.
 const NothingStored = "nothing is stored, because the data directory cannot be written"
 
-// Problem describes a part of the store that does not work, and the effect; "" means all parts work.
+// Problem describes a failing part of the store, and the effect; "" means all parts work.
 func (s *Store) Problem() string {
 	full := s.state.outboxFull.Load() && s.deliverer.handoff.outbox != nil && s.LatePosts()+s.Metrics.Pending.Load() > 0
 	switch {
@@ -145,28 +145,27 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 	return s.sessions.acquire(ctx, tenant, id)
 }
 
-// AcquireInMemory returns a session from memory, and pins the session; nil means not in memory.
+// AcquireInMemory returns and pins a session in memory; nil means not in memory.
 func (s *Store) AcquireInMemory(id session.ID) *Session { return s.sessions.acquireInMemory(id) }
 
-// FullReason returns the reason why no session of a tenant may begin, or "". Memory is full if no session can be
+// FullReason returns the reason why no session may begin for a tenant, or "". Memory is full if no session can be
 // evicted, and if limits.sessions (less a reserved share) or the tenant's limits.tenant_sessions is reached.
 func (s *Store) FullReason(tenant string) label.Reason {
 	return s.sessions.live.fullReason(tenant, s.state.progress())
 }
 
-// Add adds and pins a new session, or pins and returns the session that another request has added. If memory is full,
-// Add returns nil, and the request is forwarded without lessons and without a record.
+// Add adds and pins a new session, or pins and returns the session added by another request. If memory is full, Add
+// returns nil, and the request is forwarded without lessons and without a record.
 func (s *Store) Add(rec *session.Record) *Session { return s.sessions.add(rec) }
 
-// AddMember makes the session of rec a member of unit, a pinned run or parent session. No other goroutine may have rec
-// yet.
+// AddMember makes rec's session a member of unit, a pinned run or parent session. No other goroutine may have rec yet.
 func (s *Store) AddMember(unit *Session, rec *session.Record) {
 	unit.Record.Mutex.Lock()
 	defer unit.Record.Mutex.Unlock()
 	unit.Record.AddMember(rec)
 }
 
-// Release ends a pin, and queues the session's row for the recorder if the turn changed its record.
+// Release ends a pin, and queues the session's row for the recorder if the turn changed the record.
 func (s *Store) Release(ses *Session, c Change) { s.changes.Release(ses, c) }
 
 // Refresh reads a session from the backend again, because another replica may have continued it. A session that began
@@ -175,71 +174,71 @@ func (s *Store) Release(ses *Session, c Change) { s.changes.Release(ses, c) }
 func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(ctx, ses) }
 
 // RefreshUnit reads a unit (a run or a parent session) from the backend again, because other replicas may have assigned
-// its lessons at random. Without an answer the unit stays unchanged; all replicas make the same assignment.
+// the lessons at random. Without an answer the unit stays unchanged; all replicas make the same assignment.
 func (s *Store) RefreshUnit(ctx context.Context, unit *Session) { s.sessions.refreshUnit(ctx, unit) }
 
-// ApplyOptOut hides the opted-out turns in the record of a new session, if another replica has stored an opt-out mark.
-// items is the number of items of earlier turns, which the client sends again. Without an answer of the backend, now or
-// earlier in this request (uncertain), all earlier turns are hidden.
+// ApplyOptOut hides the opted-out turns in a new session's record, if another replica has stored an opt-out mark. items
+// is the number of items from earlier turns, which the client sends again. All earlier turns are hidden if the backend
+// does not answer, now or earlier in this request (uncertain).
 func (s *Store) ApplyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool) {
 	s.sessions.applyOptOut(ctx, rec, items, uncertain)
 }
 
-// FindByEchoes returns the sessions of echo keys (hashes of texts or ids, by which feedback and later requests find a
-// session) from the backend, within Options.LookupTimeout. uncertain means that some may be missing, because the
-// backend did not answer in time or rows are only in the outbox.
+// FindByEchoes returns the sessions with the given echo keys from the backend, within Options.LookupTimeout. An echo
+// key is a hash of a text or id, and leads feedback and later requests to a session. uncertain means that some may be
+// missing, because the backend did not answer in time or rows are only in the outbox.
 func (s *Store) FindByEchoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
 	return s.sessions.findByEchoes(ctx, tenant, keys)
 }
 
-// Member returns the name and the unit of a session; ok is false if the tenant has no such session.
+// Member returns a session's name and unit; ok is false if the tenant has no such session.
 func (s *Store) Member(ctx context.Context, tenant string, id session.ID) (member session.Member, ok bool, err error) {
 	return s.sessions.member(ctx, tenant, id)
 }
 
-// NewestRecord returns the newest record of a closing session, from memory or from row.
+// NewestRecord returns a closing session's newest record, from memory or from row.
 func (s *Store) NewestRecord(row *session.Row) *session.Record { return s.sessions.newestRecord(row) }
 
-// Snapshot returns a copy of the record of a session in memory, without the texts, or nil.
+// Snapshot returns a copy of a live session's record, without the texts, or nil.
 func (s *Store) Snapshot(ref session.Ref) *session.Record { return s.sessions.snapshot(ref) }
 
 // BeginTurn records that a turn is in progress, and never blocks. If the program dies before the turn ends, the backend
-// gets a stub, the exchange without its content. The identity and the decisions in x must be final; other fields may
-// change until Offer.
+// gets a stub: the exchange without content. The identity and the decisions in x must be final; other fields may change
+// until Offer.
 func (s *Store) BeginTurn(x *sample.Exchange) *TurnStart { return s.inbox.BeginTurn(x) }
 
-// Abandon ends a turn of BeginTurn that is not offered, because a step failed.
+// Abandon ends a turn from BeginTurn that is not offered, because a step failed.
 func (s *Store) Abandon(start *TurnStart) { s.inbox.Abandon(start) }
 
 // Offer passes a finished turn to the recorder, and never blocks. If the queue or the memory for exchanges is full,
 // Offer drops and counts the turn, and returns false.
 func (s *Store) Offer(t Turn) bool { return s.inbox.Offer(t) }
 
-// AddEchoes records echo keys. Feedback in this process finds their sessions at once, in other replicas after the next
-// delivery.
+// AddEchoes records echo keys. Feedback finds their sessions immediately in this process, and after the next delivery
+// in other replicas.
 func (s *Store) AddEchoes(echoes ...session.Echo) { s.changes.AddEchoes(echoes...) }
 
-// HoldKeys is like AddEchoes, for a request whose exchange may have opted out. The keys are written only after
+// HoldKeys is like AddEchoes, for a request with an exchange that may have opted out. The keys are written only after
 // ReleaseKeys.
 func (s *Store) HoldKeys(request string, echoes ...session.Echo) {
 	s.changes.HoldKeys(request, echoes...)
 }
 
-// ReleaseKeys writes the keys that HoldKeys holds if keep is true, and drops them otherwise.
+// ReleaseKeys writes the held keys if keep is true, and drops them otherwise.
 func (s *Store) ReleaseKeys(request string, keep bool) { s.changes.ReleaseKeys(request, keep) }
 
-// OptedOut reports whether an exchange opted out, because a call in its reply or in answered names an opted-out path.
-// answered has the arguments of the calls that the exchange's tool results or the provider's tools answer.
+// OptedOut reports whether an exchange opted out, because a call in the reply or in answered names an opted-out path.
+// answered has the arguments of the calls answered by the exchange's tool results or the provider's tools.
 //
-// OptedOut also removes the items of x that repeat an opted-out exchange, stores the result in the session, and calls
+// OptedOut also removes any items in x that repeat an opted-out exchange, stores the result in the session, and calls
 // ReleaseKeys.
 func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool {
 	return s.optOuts.OptedOut(x, answered)
 }
 
-// Publish writes the decisions of a turn to a shared backend before the client has the end of the response, because the
-// client's next request may reach a different replica. unit is the run or parent that shares the session's assignment
-// of lessons, or nil. waited is how long the request has waited for the backend.
+// Publish writes a turn's decisions to a shared backend before the client has the end of the response, because the
+// client's next request may reach a different replica. unit is the run or parent that shares the session's lesson
+// assignment, or nil. waited is how long the request has waited for the backend.
 //
 // A failed or slow write loses nothing: the recorder's next batch has the same rows. Without other replicas Publish
 // does nothing.
@@ -247,25 +246,25 @@ func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []strin
 	s.publisher.Publish(ses, unit, x, answered, waited)
 }
 
-// PublishCounts starts to write the row of a session after a turn without decisions, so that other replicas can read
-// the counts. A single replica writes nothing.
+// PublishCounts starts writing the session's row after a turn without decisions, so that other replicas can read the
+// counts. A single replica writes nothing.
 func (s *Store) PublishCounts(ses *Session, x *sample.Exchange, answered []string) {
 	s.publisher.PublishCounts(ses, x, answered)
 }
 
-// PublishOptOut writes to a shared backend that the newest turn of a session opted out. waited is as in Publish.
+// PublishOptOut writes to a shared backend that a session's newest turn opted out. waited is as in Publish.
 func (s *Store) PublishOptOut(ses *Session, waited time.Duration) {
 	s.publisher.PublishOptOut(ses, waited)
 }
 
-// Rate stores posted feedback on the session, run, request, response or sample of the post, or on the sessions whose
-// tool results contain its commit, branch or pull request. The error is ErrNoSession for an unknown sample, and a
-// *WorkError for an unknown commit, branch or pull request.
+// Rate stores posted feedback on the session, run, request, response or sample named by the post, or on sessions with
+// tool results that contain the post's commit, branch or pull request. The error is ErrNoSession for an unknown sample,
+// and a *WorkError for an unknown commit, branch or pull request.
 func (s *Store) Rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
 	return s.poster.rate(ctx, tenant, p)
 }
 
-// RateWork stores feedback on the newest sessions whose tool results contain a reference of the first group that
+// RateWork stores feedback on the newest sessions with tool results that contain a reference from the first group that
 // occurs. If no reference occurs, the error is a *WorkError.
 func (s *Store) RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (Posted, error) {
 	return s.poster.post(ctx, tenant, &subject{Works: groups}, e)
@@ -279,19 +278,19 @@ func (s *Store) Post(
 	return s.poster.post(ctx, tenant, &subject{Candidates: candidates, Key: key, Fallbacks: fallbacks}, e)
 }
 
-// PostFeedback adds feedback to sessions, and counts the entries beyond a session's feedback limit.
+// PostFeedback adds feedback to sessions, and counts entries beyond a session's feedback limit.
 func (s *Store) PostFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	return s.poster.feedback.addAndCount(ctx, tenant, entries)
 }
 
-// Touch queues a session, so that the learner computes the session's reward again.
+// Touch queues a session for the learner to recompute the reward.
 func (s *Store) Touch(tenant string, id session.ID) { s.rewardQueue.add(tenant, id) }
 
 // TakeTouched removes and returns the queued sessions.
 func (s *Store) TakeTouched() map[session.Ref]bool { return s.rewardQueue.take() }
 
-// RedactImported redacts imported exchanges, and leaves out opted-out exchanges. answered has, for each exchange, the
-// arguments of the answered calls.
+// RedactImported redacts imported exchanges, and leaves out opted-out ones. answered has the answered calls' arguments
+// for each exchange.
 func (s *Store) RedactImported(list []sample.Exchange, answered [][]string) []sample.Exchange {
 	return s.optOuts.redactImported(list, answered)
 }
@@ -305,25 +304,25 @@ func (s *Store) OptOut() *sample.OptOut { return s.optOuts.rules.Load() }
 // SetRedactPersonal turns the redaction of personal data on or off. Secrets are always redacted.
 func (s *Store) SetRedactPersonal(on bool) { s.recorder.SetRedactPersonal(on) }
 
-// SetRetention replaces the age at which sessions are deleted; 0 means never.
+// SetRetention replaces the age for deleting sessions; 0 means never.
 func (s *Store) SetRetention(age time.Duration) { s.deleter.setRetention(age) }
 
-// ForgetSession deletes the sessions of the tenant with a name (the client's, precept's, or the id) from the backend,
-// memory and outbox, and returns their number. Equal names in different headers are different sessions. Later content
-// is rejected, and counters keep the contributions of the sessions.
+// ForgetSession deletes the tenant's sessions with a name (the client's, precept's, or the id) from the backend, memory
+// and outbox, and returns the count. Equal names in different headers are different sessions. Later content is
+// rejected, and counters keep the deleted sessions' contributions.
 //
 // Other replicas follow within seconds. Run executes the deletion; without Run, ForgetSession waits until ctx ends.
 func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {
 	return s.deleter.forgetSession(ctx, tenant, name)
 }
 
-// ForgetTenant is like ForgetSession, for all sessions of a tenant.
+// ForgetTenant is like ForgetSession, for all the tenant's sessions.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	return s.deleter.forgetTenant(ctx, tenant)
 }
 
-// WithDeliveryPaused runs f under deliverer.deliveryMu: no row of the outbox is delivered and no session deleted
-// meanwhile. Publish, Post and Import may still write to the backend.
+// WithDeliveryPaused runs f under deliverer.deliveryMu: no outbox row is delivered and no session deleted meanwhile.
+// Publish, Post and Import may still write to the backend.
 func (s *Store) WithDeliveryPaused(f func()) {
 	s.deliverer.deliveryMu.Lock()
 	defer s.deliverer.deliveryMu.Unlock()

@@ -13,27 +13,27 @@ import (
 	"precept/internal/session"
 )
 
-// tombstoneAge is the age at which a tombstone is deleted. Requests that were in progress at the deletion of their
-// session have ended by then.
+// tombstoneAge is the age at which a tombstone is deleted. Requests in progress when the session was deleted have ended
+// by then.
 const tombstoneAge = 24 * time.Hour
 
-// futureAge is a limit: content that is further ahead of the clock comes from before the clock was set back.
+// futureAge is a limit: content further ahead of the clock comes from before the clock was set back.
 const futureAge = time.Minute
 
-// tombstones hold the ids of deleted sessions and the names of deleted tenants, so that no content of a request in
+// tombstones holds the ids of deleted sessions and the names of deleted tenants, so that no content from a request in
 // progress is stored after the deletion.
 type tombstones struct {
 	mu       sync.RWMutex
 	sessions map[session.ID]tombstone
 	tenants  map[string]tombstone
 	finished uint64    // number of finished erasures
-	now      time.Time // time of the last correctClock
+	now      time.Time // last correctClock call
 }
 
 type tombstone struct {
-	at     time.Time // time of the deletion, not in the future (see correctClock)
-	until  time.Time // original time of the deletion
-	number uint64    // number of the erasure, or runningErasure
+	at     time.Time // when deleted, not in the future (see correctClock)
+	until  time.Time // original deletion time
+	number uint64    // erasure number, or runningErasure
 }
 
 const runningErasure = math.MaxUint64
@@ -51,7 +51,7 @@ func (t *tombstones) finish(e *session.Erasure) {
 	t.set(e, t.finished)
 }
 
-// set sets the tombstones of an erasure. The caller holds mu.
+// set sets an erasure's tombstones. The caller holds mu.
 func (t *tombstones) set(e *session.Erasure, number uint64) {
 	if len(e.IDs) == 0 {
 		t.tenants[e.Tenant] = tombstone{e.At, e.At, number}
@@ -61,8 +61,8 @@ func (t *tombstones) set(e *session.Erasure, number uint64) {
 	}
 }
 
-// finishedErasures returns the number of finished erasures. Outside of the deliverer, a writer reads it before a write,
-// and passes it to erasedSince after the write.
+// finishedErasures returns the number of finished erasures. Writers outside the deliverer read it before a write, and
+// pass it to erasedSince after the write.
 func (t *tombstones) finishedErasures() uint64 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -77,7 +77,7 @@ func (t *tombstones) erasedSince(finished uint64, tenant string, id session.ID) 
 	return t.sessions[id].number > finished || t.tenants[tenant].number > finished
 }
 
-// undoer deletes the data of writes in progress that an erasure has missed.
+// undoer deletes data from writes in progress that an erasure has missed.
 type undoer struct {
 	tombstones *tombstones
 	backend    interface {
@@ -90,7 +90,7 @@ func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id se
 	if !u.tombstones.erasedSince(finished, tenant, id) {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit) // the write may have used up its time
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit) // the write may have used up the time
 	defer cancel()
 	if _, err := u.backend.Forget(ctx, tenant, id); err != nil {
 		u.onFailure(label.StepErase, err)
@@ -98,7 +98,7 @@ func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id se
 	return true
 }
 
-// covers reports whether the session or its tenant was deleted at or after the time of some content, which must then
+// covers reports whether the session or its tenant was deleted at or after at, the content's time. Such content must
 // not be stored.
 func (t *tombstones) covers(tenant, id string, at time.Time) bool {
 	t.mu.RLock()
@@ -114,15 +114,15 @@ func (t *tombstones) covers(tenant, id string, at time.Time) bool {
 	return ok && t.coversTime(stone, at)
 }
 
-// coversTime reports whether content is older than a deletion. Content from the future is from before the clock was set
-// back, so the clock of the deletion decides. The caller holds mu.
+// coversTime reports whether content is older than a deletion. Content from the future was written before the clock was
+// set back, so the deletion's original time decides. The caller holds mu.
 func (t *tombstones) coversTime(stone tombstone, at time.Time) bool {
 	fromFuture := at.After(t.now.Add(futureAge))
 	return !at.After(stone.at) || fromFuture && !at.After(stone.until)
 }
 
-// correctClock moves deletions of the future to now. Such deletions come from a clock that was ahead, and would drop
-// new content until the clock reaches their time.
+// correctClock moves deletions in the future to now. Such deletions come from a clock that was ahead, and would drop
+// new content until the clock reaches the deletion time.
 func (t *tombstones) correctClock(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,8 +160,8 @@ func (t *tombstones) deleteOld(now time.Time) {
 	maps.DeleteFunc(t.tenants, func(_ string, stone tombstone) bool { return old(stone) })
 }
 
-// without returns the items for which drop returns false. It does not change list, and returns list itself if no item
-// was dropped.
+// without returns the items not dropped by drop. It does not change list, and returns list itself if no item was
+// dropped.
 func without[T any](list []T, drop func(*T) bool) []T {
 	for i := range list {
 		if !drop(&list[i]) {

@@ -16,30 +16,30 @@ const (
 	// TurnsShown is the largest number of exchanges in one Transcript.
 	TurnsShown = 100
 
-	maxShownBytes = 2 << 20 // bytes of text at which a Transcript ends
+	maxShownBytes = 2 << 20 // text bytes at which a Transcript ends
 )
 
-// Transcript is a session with its exchanges, for a person to read. SessionItem is embedded, because the API returns
-// the fields of both types in one JSON object.
+// Transcript is a session with exchanges, for a person to read. SessionItem is embedded, because the API returns both
+// types' fields in one JSON object.
 type Transcript struct {
 	SessionItem
 	Rewarded  RewardDetail `json:"rewarded"`
-	Picks     []PickItem   `json:"picks"`      // picked lessons; if the session belongs to a unit, the picks of all its sessions
-	Fates     []Fate       `json:"lessons"`    // state of each lesson that matched or nearly matched, and of each measured section of a rules file
+	Picks     []PickItem   `json:"picks"`      // picked lessons; for a session in a unit, the picks in all the unit's sessions
+	Fates     []Fate       `json:"lessons"`    // state of each lesson that matched or nearly matched, and of each measured rules file section
 	TurnItems []TurnItem   `json:"transcript"` // exchanges, oldest first
-	From      int          `json:"from"`       // number of exchanges before the first exchange of transcript
-	Next      int          `json:"next"`       // from of the next query; equal to exchanges at the end
-	Exchanges int          `json:"exchanges"`  // number of exchanges of the session
+	From      int          `json:"from"`       // number of exchanges before the first exchange in transcript
+	Next      int          `json:"next"`       // from for the next query; equal to exchanges at the end
+	Exchanges int          `json:"exchanges"`  // number of exchanges in the session
 	OptedOut  []int        `json:"opted_out"`  // turns that opted out
 }
 
-// RewardDetail is the reward of a session, with its sources. The sessions of a unit (a run, or a parent session with
-// its sub-agents) share one reward, and each of them has only its own sources.
+// RewardDetail is a session's reward with the sources. The sessions in a unit (a run, or a parent session with its
+// sub-agents) share one reward, but each lists only feedback on itself.
 type RewardDetail struct {
 	Value      *float64     `json:"value"`            // reward that the feedback so far yields; null: no feedback
-	Shared     bool         `json:"shared,omitempty"` // the reward is that of the unit
+	Shared     bool         `json:"shared,omitempty"` // the reward is the unit's
 	Tier       int          `json:"tier,omitempty"`
-	Definition string       `json:"definition"` // active definition of the reward
+	Definition string       `json:"definition"` // active reward definition
 	Counted    *float64     `json:"counted"`    // reward in the counters; null: the session is open, or has no feedback
 	Sources    []SourceItem `json:"sources"`
 }
@@ -65,21 +65,21 @@ type Fate struct {
 	Slug       string  `json:"slug"`
 	State      string  `json:"state"`                // injected, withheld, control, not_picked or not_matched
 	Why        string  `json:"why,omitempty"`        // not_picked: "slots", "room", "rank" or empty (unknown); not_matched: a sentence
-	Triggers   string  `json:"by,omitempty"`         // triggers in the current text of the lesson that match the session; empty: unknown
+	Triggers   string  `json:"by,omitempty"`         // triggers in the lesson's current text that match the session; empty: unknown
 	Propensity float64 `json:"propensity,omitempty"` // probability of injection, for injected and withheld
 	Turn       int     `json:"turn,omitempty"`
-	Shared     bool    `json:"shared,omitempty"` // the lesson is a section of a rules file, in this session or another session of its unit
+	Shared     bool    `json:"shared,omitempty"` // the lesson is a rules file section, in this session or another session in the unit
 }
 
-// Further states of a Fate, which no query selects.
+// Further states for a Fate, not available in queries.
 const (
 	NotPicked  = "not_picked"
 	NotMatched = "not_matched"
 )
 
-// fatesOf returns the fates of the lessons that matched in a session, then of the other lessons of its assignment. If
-// the assignment is shared, the other lessons are only sections of rules files, because the assignment does not say
-// which sessions have a section.
+// fatesOf returns the fates of the lessons that matched in a session, then of the other lessons in the assignment. If
+// the assignment is shared, the other lessons are only rules file sections, because the assignment does not say which
+// sessions have a section.
 func fatesOf(x *SessionItem, a *trial.Assignment, shared bool) []Fate {
 	out := []Fate{}
 	for _, slug := range x.Matched {
@@ -117,12 +117,12 @@ func fateOf(p *trial.Pick) Fate {
 	return f
 }
 
-// TurnItem is one exchange. The fields are those of the API's JSON object.
+// TurnItem is one exchange. The fields are those in the API's JSON object.
 type TurnItem struct {
 	Turn        int             `json:"turn"`
 	ID          string          `json:"exchange_id"`
 	RequestID   string          `json:"request_id"`
-	Response    string          `json:"response_id,omitempty"` // id that the upstream gave the response
+	Response    string          `json:"response_id,omitempty"` // response id from the upstream
 	At          time.Time       `json:"at"`
 	Model       string          `json:"model"`
 	Status      int             `json:"status"`
@@ -137,13 +137,13 @@ type TurnItem struct {
 	Loops       int             `json:"loops"`
 	Lessons     []sample.Lesson `json:"lessons"` // lessons that matched for the first time
 	Redacted    map[string]int  `json:"redacted,omitempty"`
-	Truncated   bool            `json:"truncated"` // the reply is longer than its copy
+	Truncated   bool            `json:"truncated"` // the copied reply is incomplete
 	Hidden      bool            `json:"hidden"`    // the exchange names an opted-out path, and has no entries
 	Entries     []Entry         `json:"entries"`
 }
 
-// Transcript returns one session with its exchanges, from an index on. name is the client's name of the session,
-// precept's name, or the id.
+// Transcript returns one session with exchanges, starting at index from. name is the client's or precept's session
+// name, or the id.
 func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int) (Transcript, error) {
 	t, turns, err := a.openTranscript(ctx, tenant, name)
 	if err != nil {
@@ -204,13 +204,13 @@ func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Tran
 	}
 	hidden := late.hidden
 	if len(exchanges) > 0 && exchanges[0].Turn <= 1 && hidden[0] {
-		t.Task = "" // text of the first exchange, which is hidden
+		t.Task = "" // text from the hidden first exchange
 	}
 	t.Exchanges = len(exchanges)
 	return t, &turnReader{record: rec, exchanges: exchanges, hidden: hidden, reader: sample.NewMessageReader(), redactor: a.redactor()}, nil
 }
 
-// VisibleExchanges returns the exchanges of a session that did not opt out.
+// VisibleExchanges returns a session's exchanges that did not opt out.
 func (a *Archive) VisibleExchanges(ctx context.Context, tenant, name string) ([]sample.Exchange, error) {
 	l, rec, err := a.find(ctx, tenant, name)
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
@@ -223,7 +223,7 @@ func (a *Archive) VisibleExchanges(ctx context.Context, tenant, name string) ([]
 	return a.optOut.Load().VisibleExchanges(list), nil
 }
 
-// Block returns the block with which a lesson was inserted into a session; "" means none is stored.
+// Block returns the block that inserted a lesson into a session; "" means none is stored.
 func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string, error) {
 	_, rec, err := a.find(ctx, tenant, name)
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
@@ -237,7 +237,7 @@ func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string,
 	return "", nil
 }
 
-// rewardOf returns the reward of a session with its feedback. applied is the reward in the counters.
+// rewardOf returns a session's reward with the feedback. applied is the reward in the counters.
 func (a *Archive) rewardOf(applied session.SettledState, entries []feedback.Entry) RewardDetail {
 	out := RewardDetail{Definition: a.reward.String(), Sources: []SourceItem{}}
 	if o := feedback.Reward(entries, a.reward.Tiers); o.OK {
@@ -253,8 +253,8 @@ func (a *Archive) rewardOf(applied session.SettledState, entries []feedback.Entr
 	return out
 }
 
-// sharedRewardOf returns the reward of the session's unit, which comes from the feedback on all sessions, with the
-// feedback on this session only.
+// sharedRewardOf returns the reward of the session's unit. The reward comes from the feedback on all sessions in the
+// unit, but the result lists only the feedback on this session.
 func (a *Archive) sharedRewardOf(ctx context.Context, applied session.SettledState, rec *session.Record, entries []feedback.Entry) (RewardDetail, error) {
 	member := rec.Member()
 	all, err := a.backend.Feedback(ctx, rec.Identity.Tenant, member.Unit)
@@ -262,7 +262,7 @@ func (a *Archive) sharedRewardOf(ctx context.Context, applied session.SettledSta
 		return RewardDetail{}, err
 	}
 	copies := feedback.ForUnit(member.ID.String(), member.MemberNumber, entries)
-	all = append(all, feedback.Missing(copies, all)...) // when a session closes, its unit gets its feedback
+	all = append(all, feedback.Missing(copies, all)...) // closing a session adds its feedback to the unit
 	out := a.rewardOf(applied, all)
 	decides := map[string]bool{}
 	for i := range out.Sources {
@@ -287,12 +287,12 @@ func pickItems(a *trial.Assignment) []PickItem {
 	return out
 }
 
-// turnReader converts the exchanges of a session to items of a transcript, in order, because a later exchange may have
-// the results of a call.
+// turnReader converts a session's exchanges to transcript items, in order, because a later exchange may have a call's
+// results.
 type turnReader struct {
 	record    *session.Record
 	exchanges []sample.Exchange
-	hidden    []bool // for each exchange, whether it is hidden
+	hidden    []bool // per exchange
 	reader    *sample.MessageReader
 	redactor  *redact.Redactor
 	next      int
@@ -305,8 +305,8 @@ func (r *turnReader) skip(index int) {
 	}
 }
 
-// fill replaces the exchanges of t by the next TurnsShown exchanges or maxShownBytes bytes. Long texts are cut unless
-// uncut is true.
+// fill replaces t's exchanges by the next TurnsShown exchanges or maxShownBytes bytes. Long texts are cut unless uncut
+// is true.
 func (r *turnReader) fill(t *Transcript, uncut bool) {
 	t.TurnItems, t.From = []TurnItem{}, r.next
 	for shownBytes := 0; r.next < len(r.exchanges) && len(t.TurnItems) < TurnsShown && shownBytes < maxShownBytes; r.next++ {

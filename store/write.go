@@ -24,12 +24,11 @@ type writer struct {
 
 const refusedOutcome = "refused"
 
-// write writes the rows, echo keys and exchanges of a batch to the backend, then its implicit feedback, and moves the
-// feedback that is parked under the echo keys to the sessions. An exchange that the backend can never store gets
-// refusedOutcome.
+// write writes a batch's rows, echo keys and exchanges to the backend, then the implicit feedback. It moves feedback
+// parked under the echo keys to the sessions. An exchange that the backend can never store gets refusedOutcome.
 func (w *writer) write(ctx context.Context, b *batch) error {
 	remaining := w.tombstones.withoutDeleted(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
-	// The exchanges of deleted sessions stay in the account.
+	// Deleted sessions' exchanges stay in the account.
 	b.forgottenCount += int64(len(b.exchanges) - len(remaining.Exchanges))
 	b.exchanges = remaining.Exchanges
 	if err := w.writeSessions(ctx, remaining); err != nil {
@@ -102,8 +101,8 @@ func (w *writer) writeEchoes(ctx context.Context, echoes []session.Echo) error {
 	return errors.Join(w.writeEchoes(ctx, echoes[:half]), w.writeEchoes(ctx, echoes[half:]))
 }
 
-// writePiece writes one row or one exchange of a session, and reports whether the backend has the piece. After a panic
-// the session is set aside.
+// writePiece writes one session's row or exchange, and reports whether the backend has the piece. After a panic the
+// session is set aside.
 func (w *writer) writePiece(ctx context.Context, ref session.Ref, exchange string, b session.Batch) (ok bool, err error) {
 	if !w.guard.RunOn(label.StepWrite, ref, exchange, func() { err = w.backend.Write(ctx, b) }) {
 		return false, nil
