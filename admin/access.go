@@ -13,15 +13,15 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// access holds the digests of the tokens and the host names of this server.
+// access holds the token digests and this server's host names.
 type access struct {
 	holders       []holder
 	hosts         map[string]bool // lower case, without port
-	anyIP         bool            // accept every IP address in a Host header, because the server listens on every address
+	anyIP         bool            // accept any IP address in a Host header: the server listens on every address
 	publicMetrics bool
 }
 
-// parseAccess validates the rules and digests their tokens. The host name in listen is also accepted in a Host header.
+// parseAccess validates the rules and digests the tokens. The host name in listen is also accepted in a Host header.
 func parseAccess(a Access, listen string) (*access, error) {
 	out := &access{publicMetrics: a.PublicMetrics, hosts: map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}}
 	if len(a.Tokens) == 0 {
@@ -75,7 +75,7 @@ func (a *access) byToken(token string) (found holder, ok bool) {
 	return found, ok && token != ""
 }
 
-// byDigest returns the holder of a token. byDigest compares every token in constant time, so the duration reveals none.
+// byDigest returns a token's holder. byDigest compares every token in constant time, so the duration reveals none.
 func (a *access) byDigest(sum [sha256.Size]byte) (found holder, ok bool) {
 	for i := range a.holders {
 		if subtle.ConstantTimeCompare(sum[:], a.holders[i].sum[:]) == 1 {
@@ -85,7 +85,7 @@ func (a *access) byDigest(sum [sha256.Size]byte) (found holder, ok bool) {
 	return found, ok
 }
 
-// byLogin returns the holder whose token started a login; ok is false if the token has been removed since.
+// byLogin returns the holder of the token that started a login; ok is false once that token has been removed.
 func (a *access) byLogin(cookie string, proof [sha256.Size]byte) (found holder, ok bool) {
 	for i := range a.holders {
 		if want := proofOf(cookie, a.holders[i].sum); subtle.ConstantTimeCompare(want[:], proof[:]) == 1 {
@@ -106,7 +106,7 @@ func (a *access) isOwnHost(host string) bool {
 	return err == nil && a.anyIP
 }
 
-// hostName returns a host in lower case, without port, brackets and final dot.
+// hostName returns host in lower case, without port, brackets and final dot.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -136,11 +136,10 @@ type holder struct {
 	role role
 }
 
-// String returns the role and the first 8 hexadecimal digits of the token's SHA-256, which `printf %s "$TOKEN" |
-// sha256sum` prints.
+// String returns the role and the token's first 8 digest digits, as printed by `printf %s "$TOKEN" | sha256sum`.
 func (h holder) String() string { return h.role.String() + " " + hex.EncodeToString(h.sum[:4]) }
 
-// holderOf returns the holder of the request's token. Public metrics need no token; their holder is a viewer.
+// holderOf returns who holds the request's token. Public metrics need no token; the holder is then a viewer.
 func holderOf(c echo.Context) holder {
 	if h, ok := c.Get(holderKey).(holder); ok {
 		return h
@@ -148,8 +147,8 @@ func holderOf(c echo.Context) holder {
 	return holder{role: viewer}
 }
 
-// isViewable reports whether a viewer may read a route. Conversations, samples, exports and profiles contain the words
-// of people and models, so unlisted routes are for operators only.
+// isViewable reports whether a viewer may read a route. Conversations, samples, exports and profiles contain what
+// people and models wrote, so unlisted routes are for operators only.
 func isViewable(path string) bool {
 	switch path {
 	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/rules", "/queue", "/sessions", "/views", "/traffic", "/compare", "/health", "/help", "/help/*",

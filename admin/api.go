@@ -99,7 +99,7 @@ func (s *Server) apiExport(c echo.Context) error {
 	}
 }
 
-// lateHeader sends the response header with the first byte of the body, so an earlier error gets its own status.
+// lateHeader sends the response header with the first body byte, so an earlier error gets the right status.
 type lateHeader struct {
 	*echo.Response
 	contentType, fileName string

@@ -15,7 +15,7 @@ import (
 	"precept/store"
 )
 
-// Limits of request bodies, in bytes.
+// Request body limits, in bytes.
 const (
 	actLimit      = 4 << 10
 	forgetLimit   = 64 << 10
@@ -24,7 +24,7 @@ const (
 )
 
 // decode decodes a JSON body and refuses unknown members. decode accepts every content type, because curl by default
-// sends the content type of a form; checkWrite refuses forms of other sites.
+// sends that of a form; checkWrite refuses other sites' forms.
 func decode(c echo.Context, limit int64, target any) error {
 	d := json.NewDecoder(io.LimitReader(c.Request().Body, limit))
 	d.DisallowUnknownFields()
@@ -33,7 +33,7 @@ func decode(c echo.Context, limit int64, target any) error {
 
 func badRequest(text string) error { return echo.NewHTTPError(http.StatusBadRequest, text) }
 
-// trialBody is the body of a request for a trial. A trial with picks or detect is planned; dry_run returns its cost and
+// trialBody is the body that requests a trial. A trial with picks or detect is planned; dry_run returns the cost and
 // starts nothing.
 type trialBody struct {
 	Epsilon float64 `json:"epsilon"`
@@ -41,7 +41,7 @@ type trialBody struct {
 	Picks   int64   `json:"picks"`
 	Detect  float64 `json:"detect"`
 	Power   float64 `json:"power"`
-	Outcome string  `json:"outcome"` // planned trial on an outcome; empty: on the reward
+	Outcome string  `json:"outcome"` // outcome of a planned trial; empty: the reward
 	DryRun  bool    `json:"dry_run"`
 }
 
@@ -112,8 +112,8 @@ func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error
 	return &cost, nil
 }
 
-// apiForget handles POST /api/forget with {"tenant","session"} or {"tenant","all":true}. One of session and all is
-// required, because a missing session must not delete the data of a tenant.
+// apiForget handles POST /api/forget with {"tenant","session"} or {"tenant","all":true}. Either session or all is
+// required, because a missing session must not delete a tenant's data.
 func (s *Server) apiForget(c echo.Context) error {
 	var r struct {
 		Tenant  string `json:"tenant"`
@@ -158,7 +158,7 @@ func (s *Server) apiImport(c echo.Context) error {
 	return sendJSON(c, sum, err)
 }
 
-// apiFeedback handles POST /api/feedback. The body is one entry in the form of /v1/feedback.
+// apiFeedback handles POST /api/feedback. The body is one entry as in /v1/feedback.
 func (s *Server) apiFeedback(c echo.Context) error {
 	p := params{c: c}
 	tenant := p.tenant()

@@ -15,8 +15,8 @@ import (
 	"precept/store"
 )
 
-// transcript returns a part of a session's transcript; the query key from is the number of exchanges before the part.
-// The first part also has the lessons that nearly matched.
+// transcript returns part of a session's transcript. The query key from counts the exchanges before that part. The
+// first part also has the lessons that nearly matched.
 func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	p := params{c: c}
 	tenant, from := p.tenant(), p.number("from")
@@ -54,7 +54,7 @@ func Families() []string {
 	return []string{sample.IntentResolution, sample.DialogResponse, sample.ErrorCorrection, sample.PlanOptimization}
 }
 
-// Qualities lists the quality labels of samples.
+// Qualities lists the sample quality labels.
 func Qualities() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, store.Unrated}
 }
@@ -69,7 +69,7 @@ func sampleQuery(p *params, now time.Time) *store.SampleQuery {
 	return q
 }
 
-// appliesToExperiment reports whether all filters of a selection also apply to random assignments, which can be
+// appliesToExperiment reports whether all filters in a selection also apply to random assignments, which can be
 // selected by tenant, lesson and time only.
 func appliesToExperiment(q *store.SampleQuery) bool {
 	return len(q.Filter.Families)+len(q.Filter.Quality) == 0 && q.Agent+q.Session == ""
@@ -78,7 +78,7 @@ func appliesToExperiment(q *store.SampleQuery) bool {
 func (s *Server) browseSamples(c echo.Context) (*store.SampleQuery, store.SampleList, error) {
 	p := params{c: c}
 	q := sampleQuery(&p, s.options.Now())
-	if arm := c.QueryParam("arm"); arm != "" && arm != store.FateInjected { // from a page of sessions
+	if arm := c.QueryParam("arm"); arm != "" && arm != store.FateInjected { // from the sessions page
 		q.Filter.Lesson = ""
 	}
 	if p.err != nil {
@@ -93,10 +93,10 @@ func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Pos
 	return done, storeError(err)
 }
 
-// erase deletes the data of a session, or of a tenant if session is empty, and returns the number of deleted sessions.
+// erase deletes a session's data, or a tenant's if session is empty, and returns the number of deleted sessions.
 func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	n, err := s.options.Write.Forget.Forget(c.Request().Context(), tenant, session)
-	s.ClearCaches() // even after an error, which may follow a partial deletion
+	s.ClearCaches() // even after an error, when part may already be deleted
 	if err != nil {
 		err = echo.NewHTTPError(http.StatusServiceUnavailable,
 			"the data could not be deleted completely; try again: "+err.Error()).SetInternal(err)

@@ -19,11 +19,11 @@ const auditFile = "audit.jsonl"
 
 const (
 	maxShownActions = 50        // actions on the health page
-	auditTailBytes  = 256 << 10 // bytes that a start reads from the end of the file
-	detailKey       = "audit"   // echo context key: description of the action
+	auditTailBytes  = 256 << 10 // bytes read from the file's end at start
+	detailKey       = "audit"   // echo context key: the action's description
 )
 
-// audit is the log of actions in a file, with the newest actions in memory. If the file cannot be written, the server's
+// audit is the log of actions in a file, with the newest actions in memory. If the file cannot be written, the server
 // log reports the failure.
 type audit struct {
 	path string // "": memory only
@@ -31,7 +31,7 @@ type audit struct {
 	list []AuditEntry // oldest first; at most 2*maxShownActions
 }
 
-// openAudit returns the audit log of a data directory. With an error, the log is usable, but some newest actions are
+// openAudit returns the audit log in a data directory. On error the log still works, but some newest actions are
 // missing.
 func openAudit(dir string) (*audit, error) {
 	a := &audit{}

@@ -10,7 +10,7 @@ import (
 	"precept/bandit/report"
 )
 
-// chart is the input of chart.js: lines of values over time, with or without intervals.
+// chart is the input for chart.js: lines over time, with or without intervals.
 type chart struct {
 	Label  string   `json:"label"`
 	Unit   string   `json:"unit"`
@@ -20,16 +20,16 @@ type chart struct {
 	Marks  []marker `json:"marks,omitempty"`
 }
 
-// series is one line of a chart, with a value per day; null leaves a gap.
+// series is one line in a chart, with a value per day; null leaves a gap.
 type series struct {
 	Name   string     `json:"name"`
-	Colour string     `json:"colour"` // name of a CSS custom property in style.css
+	Colour string     `json:"colour"` // CSS custom property in style.css
 	Values []*float64 `json:"values"`
 	Lo     []*float64 `json:"lo,omitempty"`
 	Hi     []*float64 `json:"hi,omitempty"`
 }
 
-// marker is a labelled vertical line, such as the evaluation of a planned trial.
+// marker is a labelled vertical line, such as a planned trial's evaluation.
 type marker struct {
 	At   int64  `json:"at"` // Unix seconds
 	Text string `json:"text"`
@@ -39,7 +39,7 @@ func chartScripts() g.Node {
 	return g.Group{h.Link(h.Rel("stylesheet"), h.Href("/static/uplot.css")), script("uplot.js"), script("chart.js")}
 }
 
-// node returns the element into which chart.js draws, or nil for fewer than two days. name is for screen readers.
+// node returns the element for chart.js to draw in, or nil for fewer than two days. name is for screen readers.
 func (c chart) node(name string) g.Node {
 	b, err := json.Marshal(c)
 	if err != nil || len(c.Days) < 2 { // err is always nil here
@@ -48,7 +48,7 @@ func (c chart) node(name string) g.Node {
 	return h.Div(h.Class("chart"), h.Data("chart", string(b)), h.Role("img"), ariaLabel(name))
 }
 
-// unixDay returns the Unix time of a UTC day such as 2026-01-31, or 0.
+// unixDay returns the Unix time at which a UTC day such as 2026-01-31 begins, or 0.
 func unixDay(date string) int64 {
 	at, err := time.Parse(time.DateOnly, date)
 	if err != nil {
@@ -57,7 +57,7 @@ func unixDay(date string) int64 {
 	return at.Unix()
 }
 
-// inPoints converts reward to points; 1 point is 0.01 of reward.
+// inPoints converts reward to points; 1 point is a reward of 0.01.
 func inPoints(x *float64) *float64 {
 	if x == nil {
 		return nil
@@ -75,8 +75,8 @@ func effectChart(label string, effects []effectAt) chart {
 	return c
 }
 
-// effectOverTime returns a chart and a table of the effect at the end of each day, with the evaluations of planned
-// trials. With fewer than two days, effectOverTime charts the effects in sinceStart, or returns nil.
+// effectOverTime returns a chart and a table with the effect at the end of each day and planned trials' evaluations.
+// With fewer than two days, effectOverTime charts the effects in sinceStart, or returns nil.
 func effectOverTime(label, name string, days []report.Band, planned []report.PlannedTrial, sinceStart []effectAt) g.Node {
 	ends := make([]effectAt, len(days))
 	for i, d := range days {
@@ -106,7 +106,7 @@ func effectOverTime(label, name string, days []report.Band, planned []report.Pla
 		"the chart shows the counters, day by day."))}
 }
 
-// meansOverTime returns the daily mean rewards of treated and of control sessions, as chart and table.
+// meansOverTime returns the daily mean rewards in treated and control sessions, as chart and table.
 func meansOverTime(days []report.Day) g.Node {
 	if len(days) == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"precept/store"
 )
 
-// Comparison compares the sessions of two agents or of two models. Sessions do not get their agent or model at random,
-// so differences may come from different tasks.
+// Comparison compares the sessions in which two agents, or two models, worked. Sessions do not get an agent or model at
+// random, so differences may come from different tasks.
 type Comparison struct {
 	By           string             `json:"by"` // agent or model
 	A            ComparedSide       `json:"a"`
@@ -19,18 +19,18 @@ type Comparison struct {
 	Measures     []ComparedMeasure  `json:"measures"`
 	Lessons      []ComparedLesson   `json:"lessons"`
 	Choices      []store.FacetValue `json:"choices"` // values that can be compared, most sessions first
-	SessionsRead int                `json:"read"`    // number of sessions that were read, before the filters
-	OldestStart  time.Time          `json:"back_to"` // start of the oldest of these sessions
+	SessionsRead int                `json:"read"`    // sessions read, before the filters
+	OldestStart  time.Time          `json:"back_to"` // when the oldest session read started
 }
 
-// ComparedSide is one of the two agents or models.
+// ComparedSide is one agent or model in a comparison.
 type ComparedSide struct {
 	Value    string `json:"value"`
 	Sessions int    `json:"sessions"`
 	Rewarded int    `json:"rewarded"` // sessions with a reward
 }
 
-// ComparedMeasure is a mean over the sessions of both sides.
+// ComparedMeasure is a mean over each side's sessions.
 type ComparedMeasure struct {
 	Name       string   `json:"name"` // success, tokens, cost, seconds, turns, errors or loops
 	A          Estimate `json:"a"`
@@ -38,23 +38,23 @@ type ComparedMeasure struct {
 	Difference Estimate `json:"difference"` // A minus B
 }
 
-// Estimate is a mean with its 95% interval, valid for one evaluation. The interval is null below 10 sessions.
+// Estimate is a mean with a 95% interval, valid for one evaluation. The interval is null below 10 sessions.
 type Estimate struct {
-	Sessions int      `json:"sessions"` // number of sessions that have the value; for success, a run counts once
+	Sessions int      `json:"sessions"` // sessions that have the value; for success, a run counts once
 	Mean     *float64 `json:"mean"`
 	Low      *float64 `json:"low"`
 	High     *float64 `json:"high"`
-	variance float64  // of the mean; +Inf below 10 sessions
+	variance float64  // variance of the mean; +Inf below 10 sessions
 }
 
-// ComparedLesson is a lesson with its injected sessions on both sides.
+// ComparedLesson is a lesson with the sessions on both sides where it was injected.
 type ComparedLesson struct {
 	Slug string       `json:"slug"`
 	A    InjectedSide `json:"a"`
 	B    InjectedSide `json:"b"`
 }
 
-// InjectedSide holds the sessions of one side in which a lesson was injected.
+// InjectedSide holds one side's sessions that got a lesson.
 type InjectedSide struct {
 	Sessions int      `json:"sessions"`
 	Reward   *float64 `json:"reward"`   // mean reward; null: no session has a reward
@@ -65,7 +65,7 @@ type InjectedSide struct {
 
 const minCompared = 10
 
-// t95 approximates the 97.5% quantile of Student's t distribution for a mean of n values. The error is at most 0.02
+// t95 approximates the 97.5% quantile of Student's t distribution for a mean over n values. The error is at most 0.02
 // from n = 10 on.
 func t95(n int) float64 {
 	df := float64(n - 1)
@@ -112,8 +112,8 @@ func sessionMeasures(p *Prices) []sessionMeasure {
 	}
 }
 
-// compare compares two agents, or two models if by is "model". An empty a or b stands for the most frequent name that
-// the other side does not have.
+// compare compares two agents, or two models if by is "model". An empty a or b stands for the most frequent name not on
+// the other side.
 func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string) Comparison {
 	facets := r.Facets(q)
 	valueOf, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents
@@ -153,9 +153,9 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 	return c
 }
 
-// estimate returns the mean of a measure with its interval. For a share, a run counts once. The variance of a share is
-// p(1-p), the largest variance of values from 0 to 1 with the mean p. p is moved towards 0.5, so equal rewards do not
-// give an interval of width 0.
+// estimate returns the mean of a measure with an interval. For a share, a run counts once. The variance of a share is
+// p(1-p), the largest variance possible for values from 0 to 1 with mean p. p is moved towards 0.5, so equal rewards do
+// not give an interval of width 0.
 func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	var sum, squares float64
 	runs := map[string]bool{}
@@ -213,7 +213,7 @@ func subtract(a, b *Estimate) (d Estimate) {
 	return d
 }
 
-// comparedLessons returns the lessons injected on either side, sorted by number of sessions.
+// comparedLessons returns the lessons injected on either side, most sessions first.
 func comparedLessons(sides *[2][]*store.SessionItem) []ComparedLesson {
 	found := map[string]*ComparedLesson{}
 	for i, list := range sides {

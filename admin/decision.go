@@ -15,11 +15,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// action is a possible action on a lesson, with its button and consequence.
+// action is something to do with a lesson. It has a button and a consequence.
 type action struct {
 	key               lesson.Action
 	name, consequence string
-	needsConfirmation bool // the first click opens the consequence and a second button
+	needsConfirmation bool // the first click shows the consequence and a second button
 }
 
 func actionsOf(state lesson.State) (out []action) {
@@ -54,7 +54,7 @@ func actionsOf(state lesson.State) (out []action) {
 	}
 }
 
-// actionForms returns a form per possible action. An action after which new sessions lack the lesson needs two clicks.
+// actionForms returns a form per possible action. An action that removes the lesson from new sessions needs two clicks.
 // The first click shows the consequence and the measured effect.
 func actionForms(f frame, l *lesson.Lesson, row *report.Row) g.Node {
 	return section("actions", "Actions", h.Div(h.Class("actions"), g.Map(actionsOf(l.State), func(a action) g.Node {
@@ -96,7 +96,7 @@ func measurement(r *report.Row) string {
 }
 
 // cautionNote returns a warning that precept presents the lesson as a caution because sessions with the lesson had
-// lower rewards, or nil. The warning shows the numbers of the original advice, which is a separate arm.
+// lower rewards, or nil. The warning shows the original advice's numbers; that advice is a separate arm.
 func (v *lessonView) cautionNote() g.Node {
 	if !isCautionByCounts(v.row) {
 		return nil
@@ -116,8 +116,8 @@ func isCautionByCounts(r *report.Row) bool {
 	return r != nil && r.Caution && strings.Contains(r.Arm, ".caution") && lesson.State(r.State).IsActive() && r.State != string(lesson.Caution)
 }
 
-// newestDecision returns the newest event of the lesson with its effect, and a button that undoes it if possible.
-// Without an event, the result is nil.
+// newestDecision returns the lesson's newest event with the effect, and a button that undoes it if possible. Without an
+// event, the result is nil.
 func (v *lessonView) newestDecision(f frame) g.Node {
 	if len(v.events) == 0 {
 		return nil
@@ -138,7 +138,7 @@ func (v *lessonView) newestDecision(f frame) g.Node {
 	)
 }
 
-// eventText describes an event of the lessons' audit log in words.
+// eventText puts an audit log event for lessons into words.
 func eventText(e *lesson.Event) g.Node {
 	author := cmp.Or(e.By, "precept")
 	hand, _ := e.Detail[lesson.DetailHand].(string)
@@ -206,8 +206,8 @@ func actionName(a lesson.Action) string {
 	return map[lesson.Action]string{lesson.Resume: "Resume", lesson.Restore: "Restore"}[a]
 }
 
-// actOnPage handles POST /lessons/{slug}/{action}. actOnPage redirects to the address in the field back, which shows
-// the result as a notice.
+// actOnPage handles POST /lessons/{slug}/{action}, then redirects to the address in the field back. That page shows the
+// result as a notice.
 func (s *Server) actOnPage(c echo.Context) error {
 	a, slug := lesson.Action(c.Param("action")), trial.LessonSlug(param(c, "slug"))
 	if !a.Valid() {

@@ -8,12 +8,12 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// diffLimit bounds the lines of each text, because the work grows with their product.
+// diffLimit bounds the lines per text, because the work grows with the product of both counts.
 const diffLimit = 400
 
 type diffLine struct{ mark, text, kind string }
 
-// diffLines returns a diff from a to b by their longest common subsequence of lines.
+// diffLines returns a diff from a to b. The longest common subsequence stays unchanged.
 func diffLines(a, b string) (out []diffLine) {
 	lines := func(text string) []string {
 		all := strings.Split(strings.TrimSpace(truncateBytes(text, maxShownText)), "\n")

@@ -3,11 +3,11 @@
 // browsers log in and send a cookie. guard.go refuses forged writes and foreign Host headers.
 //
 // All shown content is untrusted: it enters pages through g.Text, h.Value or untrustedText, and g.Raw is only for the
-// docs. gomponents does not check addresses, so the methods of frame build every href, src and action. Here, an arm is
-// a group of compared sessions, a survey holds figures from stored sessions, and a tone is a CSS class.
+// docs. gomponents does not check addresses, so frame's methods build every href, src and action. Here, an arm is a
+// group of compared sessions, a survey holds figures from stored sessions, and a tone is a CSS class.
 //
-// A page is a file page_NAME.go: the type of its data, its handler, and last the method html. The handler ends in
-// s.show; dashboardPages (routes.go) lists the page, and glossary.go defines its numbers. A form that writes is a POST
-// with f.csrfInput(), answered with seeOther. Scripts live in static/; after page.js has replaced the main part or the
+// A page is a file page_NAME.go: first the data type, then the handler, and last the method html. The handler ends in
+// s.show; dashboardPages (routes.go) lists the page, and glossary.go defines the numbers. A form that writes is a POST
+// with f.csrfInput(), answered with seeOther. Scripts live in static/. After page.js has replaced the main part or the
 // theme, document receives the event precept:swap or precept:theme.
 package admin

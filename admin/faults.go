@@ -17,7 +17,7 @@ func errorResponse(err error) *echo.HTTPError {
 	return echo.NewHTTPError(http.StatusInternalServerError, "internal error; the log of precept has the reason").SetInternal(err)
 }
 
-// clientError returns the HTTP error for the client and logs its cause.
+// clientError returns the HTTP error for the client and logs the cause.
 func (s *Server) clientError(c echo.Context, err error) *echo.HTTPError {
 	response := errorResponse(err)
 	if response.Internal != nil {

@@ -13,10 +13,10 @@ import (
 	"precept/bandit/report"
 )
 
-// effect is a measured effect with its 95% interval, in units of reward. A nil effect is not shown.
+// effect is a measured effect as a reward, with a 95% interval. A nil effect is not shown.
 type effect struct{ size, lo, hi float64 }
 
-// rowEffect returns the effect of a row, or nil if the row has none or has the verdict invalid.
+// rowEffect returns a row's effect, or nil if there is none or the verdict is invalid.
 func rowEffect(l *report.Row) *effect {
 	if l.Verdict == report.Invalid || l.Effect == nil || l.Lo == nil || l.Hi == nil {
 		return nil
@@ -57,20 +57,20 @@ func (e *effect) tone() string {
 	}
 }
 
-// Sizes in units of the SVG.
+// Sizes in SVG units.
 const (
 	plotWidth  = 240.0
 	plotMargin = 10.0
 )
 
-// axis maps effects to the width of the plot. All rows of a page share one axis, which contains 0.
+// axis maps effects to the plot width. All rows on a page share one axis, which contains 0.
 type axis struct {
 	lo, hi, step float64
 }
 
-// fitAxis returns the axis of a plot. A positive zoom is the distance from 0 to both ends, in points. With zoom 0, the
-// axis contains all effects but cuts the widest intervals, which belong to lessons with little data. With a negative
-// zoom, the axis contains all intervals.
+// fitAxis returns a plot's axis. A positive zoom is the distance from 0 to both ends, in points. With zoom 0, the axis
+// contains all effects but cuts the widest intervals, usually from lessons with little data. With a negative zoom, the
+// axis contains all intervals.
 func fitAxis(effects []*effect, trueEffects []float64, zoom float64) axis {
 	if zoom > 0 {
 		return roundedAxis(-zoom/100, zoom/100)
@@ -79,7 +79,7 @@ func fitAxis(effects []*effect, trueEffects []float64, zoom float64) axis {
 	for _, x := range trueEffects {
 		lo, hi = min(lo, x), max(hi, x)
 	}
-	var below, above []float64 // distances of the bounds from 0
+	var below, above []float64 // distances from 0 to the bounds
 	for _, e := range effects {
 		if e != nil {
 			lo, hi = min(lo, e.size), max(hi, e.size)
@@ -89,13 +89,13 @@ func fitAxis(effects []*effect, trueEffects []float64, zoom float64) axis {
 	if zoom < 0 {
 		return roundedAxis(min(lo, -quantile(below, 1)), max(hi, quantile(above, 1)))
 	}
-	const medians = 1.75 // multiple of the median distance at which the axis ends; longer intervals get an arrowhead
+	const medians = 1.75 // the axis ends at this multiple of the median distance; longer intervals get an arrowhead
 	reach := medians * max(quantile(below, 0.5), quantile(above, 0.5))
 	return roundedAxis(min(lo, -min(reach, quantile(below, 0.9))), max(hi, min(reach, quantile(above, 0.9))))
 }
 
-// quantile returns the smallest value that is at least as large as a share of the values, or 0 without values. quantile
-// sorts values in place.
+// quantile returns the smallest value that is at least as large as a given share of the values, or 0 without values.
+// quantile sorts values in place.
 func quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -104,7 +104,7 @@ func quantile(values []float64, share float64) float64 {
 	return values[max(0, int(math.Ceil(share*float64(len(values))))-1)]
 }
 
-// roundedAxis returns an axis that contains lo to hi within -1 to 1. Its ends are multiples of the smallest step that
+// roundedAxis returns an axis that contains lo to hi within -1 to 1. The ends are multiples of the smallest step that
 // gives at most six steps.
 func roundedAxis(lo, hi float64) axis {
 	lo, hi = max(lo, -1), min(hi, 1)
@@ -113,11 +113,11 @@ func roundedAxis(lo, hi float64) axis {
 	}
 	steps := []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5}
 	i := slices.IndexFunc(steps, func(s float64) bool { return math.Ceil(hi/s-1e-9)-math.Floor(lo/s+1e-9) <= 6 })
-	step := steps[i] // the range is at most 2, which is four of the largest steps
+	step := steps[i] // the range is at most 2, or four of the largest steps
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
 }
 
-// xCoordinate returns the x coordinate of an effect. An effect beyond the axis gets the nearer end of the axis.
+// xCoordinate returns an effect's x coordinate. An effect beyond the axis gets the axis's nearer end.
 func (a axis) xCoordinate(x float64) string {
 	shown := max(a.lo, min(a.hi, x))
 	return coordinate(plotMargin + (shown-a.lo)/(a.hi-a.lo)*(plotWidth-2*plotMargin))
@@ -196,7 +196,7 @@ const (
 	sparkHeight = 22.0
 )
 
-// sparkline returns a small chart of the effect over 60 days, or nil for fewer than two days.
+// sparkline returns a small chart with the effect over 60 days, or nil for fewer than two days.
 func sparkline(days []report.Band) g.Node {
 	const maxPoints = 60
 	days = days[max(0, len(days)-maxPoints):]

@@ -8,7 +8,7 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// filterForm returns the filters of a page. clearHref is the page without filters, or empty if none is set.
+// filterForm returns a page's filters. clearHref is the page without filters, or empty if none is set.
 func filterForm(action, name, clearHref string, fields ...g.Node) g.Node {
 	return h.Form(
 		h.Method("get"), h.Action(action), h.Class("filters"), h.Role("search"), ariaLabel(name), g.Group(fields),
@@ -19,7 +19,7 @@ func filterForm(action, name, clearHref string, fields ...g.Node) g.Node {
 	)
 }
 
-// field returns a form field with its label; name is the HTML id of the input.
+// field returns a form field with a label; name is the input's HTML id.
 func field(label, name string, input g.Node) g.Node {
 	return h.Div(h.Class("field"), h.Label(h.For(name), g.Text(label)), input)
 }
@@ -41,7 +41,7 @@ func dateField(label, name, value, example string) g.Node {
 // choice is an option: Key in the query, Name on the page.
 type choice struct{ Key, Name string }
 
-// anyOf returns the options of a filter. The first option, any, does not filter.
+// anyOf returns a filter's options. The first option, any, does not filter.
 func anyOf(words ...string) []choice {
 	out := []choice{{"", "any"}}
 	for _, w := range words {
@@ -79,7 +79,7 @@ func windowField(value string) g.Node {
 	}
 }
 
-// hiddenQueryFields keeps the values of query keys in a form.
+// hiddenQueryFields keeps the query keys' values in a form.
 func hiddenQueryFields(f frame, keys ...string) g.Node {
 	return g.Map(keys, func(key string) g.Node {
 		value := f.query.Get(key)

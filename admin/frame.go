@@ -17,32 +17,32 @@ import (
 	"precept/inject/lesson"
 )
 
-// pageContent is what a handler makes; Server.show adds the frame.
+// pageContent is what a handler returns; Server.show adds the frame.
 type pageContent struct {
 	Title   string
 	Main    func(frame) g.Node
-	Head    g.Node // scripts and style sheets of this page alone, or nil
+	Head    g.Node // scripts and style sheets for this page alone, or nil
 	Live    bool   // the page refreshes itself
 	Counted countedAt
 	Problem string // why parts of the page are missing
-	Err     error  // why the page is missing; sets the status of the response
+	Err     error  // why the page is missing; sets the response status
 }
 
-// countedAt is when the figures of a page were counted.
+// countedAt is when a page's figures were counted.
 type countedAt struct {
 	At  time.Time
 	Old bool // newer figures are being computed
 }
 
-// frame holds the navigation and the query of a page. Its methods make links and forms.
+// frame holds a page's navigation and query. The methods make links and forms.
 type frame struct {
 	page   pageContent
 	Nav    []link
 	Tenant string
-	CSRF   string // empty for a program with a token, whose pages have no forms
+	CSRF   string // empty for a program with a token, which gets no forms
 	MayAct bool   // the user of this browser may change data, so the page has forms
 	Viewer bool   // viewers get no links to operators' pages
-	Notice notice // result of the last action
+	Notice notice // last action's result
 
 	path  string
 	query url.Values
@@ -65,7 +65,7 @@ func address(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// Link returns the address of a page for the same tenant. query alternates keys and values; empty values are left out.
+// Link returns a page's address for the same tenant. query alternates keys and values; empty values are left out.
 func (f frame) Link(path string, query ...string) string {
 	q := url.Values{}
 	if t := f.query.Get("tenant"); t != "" {
@@ -79,17 +79,17 @@ func (f frame) Link(path string, query ...string) string {
 	return address(path, q)
 }
 
-// linkInReport returns the address of a page whose figures count the same sessions: it keeps tenant, window and the
-// choice of open sessions.
+// linkInReport returns the address of another page with figures for the same sessions. The link keeps the tenant, the
+// window and whether open sessions count.
 func (f frame) linkInReport(path string, query ...string) string {
 	return f.Link(path, append([]string{"window", f.query.Get("window"), "provisional", f.query.Get("provisional")}, query...)...)
 }
 
-// filteredPages returns the pages with the filters of the list of sessions.
+// filteredPages returns the pages with the sessions page's filters.
 func filteredPages() []string { return []string{"/sessions", "/traffic", "/compare", "/samples"} }
 
-// linkWithFilters returns the address of another page. Between filteredPages, linkWithFilters keeps filters and order,
-// even filters that a page does not apply.
+// linkWithFilters returns another page's address. Between filteredPages, linkWithFilters keeps filters and order, even
+// filters that a page does not apply.
 func (f frame) linkWithFilters(path string) string {
 	var query []string
 	if pages := filteredPages(); path != f.path && slices.Contains(pages, path) && slices.Contains(pages, f.path) {
@@ -100,7 +100,7 @@ func (f frame) linkWithFilters(path string) string {
 	return f.Link(path, query...)
 }
 
-// unappliedNote says which filters of the query this page does not apply, and why.
+// unappliedNote says which query filters this page does not apply, and why.
 func (f frame) unappliedNote(reason string, keys ...string) g.Node {
 	var names []string
 	for _, key := range keys {
@@ -116,19 +116,19 @@ func (f frame) unappliedNote(reason string, keys ...string) g.Node {
 
 func filterName(key string) string { return strings.ReplaceAll(key, "_", " ") }
 
-// helpHref returns the address of a page of the docs, such as EXPERIMENT#outcomes.
+// helpHref returns the address of a docs page, such as EXPERIMENT#outcomes.
 func (f frame) helpHref(page string) string {
 	name, anchor, found := strings.Cut(page, "#")
 	return f.Link("/help/"+name) + ifElse(found, "#"+anchor, "")
 }
 
-// WithQuery returns the address of this page with a changed query; an empty value removes its key. WithQuery leads to
-// the first page of rows, because an order or filter changes the rows of each page.
+// WithQuery returns this page's address with a changed query; an empty value removes the key. WithQuery links to the
+// first page of rows, because an order or filter changes the rows on each page.
 func (f frame) WithQuery(query ...string) string {
 	return f.onSamePage(append([]string{"page", "", "after", ""}, query...)...)
 }
 
-// onSamePage works like WithQuery, but keeps the page of rows.
+// onSamePage works like WithQuery, but keeps the page number.
 func (f frame) onSamePage(query ...string) string {
 	q := maps.Clone(f.query)
 	for i := 0; i+1 < len(query); i += 2 {
@@ -140,8 +140,8 @@ func (f frame) onSamePage(query ...string) string {
 	return address(f.path, q)
 }
 
-// lessonHref returns the address of a lesson or an action on it. A section of a rules file has only a row on the page
-// of rules files.
+// lessonHref returns the address for a lesson or an action on it. A section of a rules file has no page, only a row on
+// the page /rules.
 func (f frame) lessonHref(slug string, action ...string) string {
 	if trial.Arm(slug).IsRule() {
 		return f.linkInReport("/rules") + "#" + sectionAnchor(slug)
@@ -153,14 +153,14 @@ func (f frame) sessionHref(id string) string {
 	return f.linkByName("/sessions/", id, nil, listKey, f.currentList(sessionLists()...))
 }
 
-// rewardedSessions returns the list of a lesson's rewarded sessions in an arm, such as injected, in the window of this
-// page. An empty slug means every lesson.
+// rewardedSessions links to a lesson's rewarded sessions in an arm, such as injected, within this page's window. An
+// empty slug means every lesson.
 func (f frame) rewardedSessions(slug, arm string, extraQuery ...string) string {
 	return f.sessionsInWindow(append([]string{"lesson", slug, "arm", arm, "min_reward", "0"}, extraQuery...)...)
 }
 
-// sessionsInWindow returns the list of sessions with filters, in the window of this page's report. filters alternates
-// keys and values.
+// sessionsInWindow links to the sessions page with filters, within this page's report window. filters alternates keys
+// and values.
 func (f frame) sessionsInWindow(filters ...string) string {
 	var query []string
 	window := f.query.Get("window")
@@ -192,12 +192,12 @@ func (f frame) runHref(name string) string {
 func sessionLists() []string { return []string{"/sessions", "/samples"} }
 
 const (
-	listKey     = "list"  // query key: list from which the reader came
-	maxListSize = 1 << 10 // maximum length of this address in bytes
+	listKey     = "list"  // query key: the list that the reader came from
+	maxListSize = 1 << 10 // longest address kept, in bytes
 )
 
 // currentList returns the address of the list to which a reader can return: this page, or the query key list.
-// currentList returns "" if the list is not at one of paths, has no query, or is longer than maxListSize. Tenant and
+// currentList returns "" if that list is not among paths, has no query, or is longer than maxListSize. Tenant and
 // window are left out, because every link has both.
 func (f frame) currentList(paths ...string) string {
 	list := f.query.Get(listKey)
@@ -215,10 +215,10 @@ func (f frame) currentList(paths ...string) string {
 	return list
 }
 
-// parentList returns the name and the address of currentList, or else of the list at paths[0] without filters.
+// parentList returns the name and the address for currentList, or else for the list at paths[0] without filters.
 func (f frame) parentList(paths ...string) (name, target string) {
 	path, query, _ := strings.Cut(cmp.Or(f.currentList(paths...), paths[0]), "?")
-	q, _ := url.ParseQuery(query) // invalid parts of an edited address are dropped
+	q, _ := url.ParseQuery(query) // invalid parts in an edited address are dropped
 	var pairs []string
 	for key := range q {
 		if key != "tenant" {
@@ -228,23 +228,23 @@ func (f frame) parentList(paths ...string) (name, target string) {
 	return map[string]string{"/sessions": "Sessions", "/samples": "Samples", "/lessons": "Lessons"}[path], f.linkInReport(path, pairs...)
 }
 
-// breadcrumb returns the link at the top of a page to parentList.
+// breadcrumb returns the link to parentList at the top of a page.
 func (f frame) breadcrumb(paths ...string) g.Node {
 	name, target := f.parentList(paths...)
 	return h.P(h.Class("crumb"), h.A(h.Href(target), g.Text(name)))
 }
 
-// linkByName works like Link, for the page of a session or run or for an action on it.
+// linkByName works like Link, for a session or run page or for an action on it.
 func (f frame) linkByName(prefix, name string, action []string, query ...string) string {
 	segment, nameQuery := PathName(name)
 	return f.Link(joinPath(prefix, segment, action), append(query, nameQuery...)...)
 }
 
-// nameKey is the query key for a name that a path cannot contain. The path then has - in place of the name.
+// nameKey is the query key for a name that a path cannot contain. The path then has - in the name's place.
 const nameKey = "name"
 
-// PathName returns the path segment for the name of a session or run. Browsers resolve . and .. even if escaped, so
-// these names are in the query instead.
+// PathName returns the path segment for a session or run name. Browsers resolve . and .. even if escaped, so these
+// names are in the query instead.
 func PathName(name string) (segment string, query []string) {
 	if name == "." || name == ".." {
 		return "-", []string{nameKey, name}
@@ -256,8 +256,8 @@ func joinPath(prefix, segment string, action []string) string {
 	return strings.Join(append([]string{prefix + segment}, action...), "/")
 }
 
-// withoutFilters returns this page without the filters in keys and without the saved view, or "" if the query has none
-// of keys.
+// withoutFilters returns this page without the filters in keys and without the saved view, or "" if the query has no
+// key from keys.
 func (f frame) withoutFilters(keys ...string) string {
 	if !f.hasQuery(keys...) {
 		return ""
@@ -273,7 +273,7 @@ func (f frame) hasQuery(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return f.query.Get(key) != "" })
 }
 
-// csrfInput returns the CSRF token, which every form that writes needs.
+// csrfInput returns the CSRF token as a hidden field. Every form that writes needs one.
 func (f frame) csrfInput() g.Node { return hiddenField(csrfField, f.CSRF) }
 
 // decisionForm returns a form that applies an action and then opens back. decisionForm sends the lesson's hash and
@@ -286,8 +286,8 @@ func (f frame) decisionForm(l *lesson.Lesson, a lesson.Action, back string, chil
 	)
 }
 
-// sortLink returns a column heading that sorts the page by key. A second click reverses the order. name describes the
-// column to screen readers.
+// sortLink returns a column heading that sorts the page by key. A second click reverses the order. name tells screen
+// readers what the column holds.
 func (f frame) sortLink(key, name, text string, largestFirst bool) g.Node {
 	keys, orders := [2]string{key, "-" + key}, [2]string{"smallest first", "largest first"}
 	first := ifElse(largestFirst, 1, 0)
@@ -305,7 +305,7 @@ func (f frame) sortLink(key, name, text string, largestFirst bool) g.Node {
 
 const rowsPerPage = 100
 
-// pager holds the number of a page, its rows (from inclusive, to exclusive), and the number of all rows.
+// pager holds a page number, the page's rows (from inclusive, to exclusive), and the total row count.
 type pager struct{ number, from, to, total int }
 
 // pageOf returns the pager for the query's page number. A number beyond the end means the last page.
@@ -334,8 +334,8 @@ func pagerNav(children ...g.Node) g.Node {
 	return h.Nav(h.Class("pager"), ariaLabel("Rows"), g.Group(children))
 }
 
-// olderPager returns the links of a list with the newest entry first. If after is not empty, a link leads to the start
-// of the list; if next is not empty, a link leads to older entries.
+// olderPager returns the links for a list with the newest entry first. If after is not empty, a link leads to the
+// start; if next is not empty, a link leads to older entries.
 func (f frame) olderPager(shown g.Node, after, next string) g.Node {
 	return pagerNav(
 		shown,

@@ -10,7 +10,7 @@ import (
 
 const week = 7 * 24 * time.Hour
 
-// lastWeek returns the sum of the last seven days, including today. A report with a shorter window has fewer days.
+// lastWeek sums the last seven days, including today. A report with a shorter window has fewer days.
 func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	from := now.Add(-week).UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	for _, d := range days {
@@ -25,7 +25,7 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	return sum
 }
 
-// sessionsOfWeek returns the list of an arm's sessions in the last seven days, or in a shorter window of the query.
+// sessionsOfWeek links to an arm's sessions from the last seven days, or from a shorter query window.
 func (f frame) sessionsOfWeek(arm string, extraQuery ...string) string {
 	window := f.query.Get("window")
 	if d, err := ParseWindow(window); err == nil && d > 0 && d < week {
@@ -58,7 +58,7 @@ func gainStats(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 		weekCosts(f, &lately, p, m)...)
 }
 
-// weekCosts returns the costs of lessons in the last week.
+// weekCosts returns the last week's lesson costs.
 func weekCosts(f frame, weekSum *report.Day, p *Prices, m *meanPrice) []stat {
 	key, note := "session-input", "no price of the models is known"
 	session := func(s report.Spending) string { return countText(s.Input / s.Sessions) }

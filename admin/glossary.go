@@ -8,7 +8,7 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// term is a word of the dashboard with its definition.
+// term is a dashboard word with a definition.
 type term struct {
 	Key      string
 	Name     string
@@ -17,7 +17,7 @@ type term struct {
 	Text     string
 }
 
-// glossary defines every number and every technical word of the dashboard.
+// glossary defines every number and every technical word on the dashboard.
 func glossary() []term {
 	return []term{
 		{"effect", "Effect", "points", "EXPERIMENT#reading-the-report", "The change of a session's reward by the lesson: the mean reward of sessions with the lesson minus the mean reward of sessions in which the lesson was withheld at random. 1 point is 0.01 of reward."},
@@ -70,7 +70,7 @@ func glossary() []term {
 	}
 }
 
-// termOf returns the term with this key. An unknown key, which fails a test, serves as the name.
+// termOf returns the term with this key. The tests fail on an unknown key; on a page, the key then serves as the name.
 func termOf(key string) term {
 	terms := glossary()
 	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
@@ -80,7 +80,7 @@ func termOf(key string) term {
 	return terms[i]
 }
 
-// termButton returns a button that opens the definition of a term.
+// termButton returns a button that opens a term's definition.
 func termButton(key string) g.Node { return buttonOf(termOf(key)) }
 
 func buttonOf(t term) g.Node {
@@ -89,7 +89,7 @@ func buttonOf(t term) g.Node {
 	)
 }
 
-// definition returns the box that the button of a term opens.
+// definition returns the box that a term's button opens.
 func definition(f frame, t term) g.Node {
 	return h.Div(
 		g.Attr("popover"), h.Class("definition"), h.ID("def-"+t.Key),
@@ -99,7 +99,7 @@ func definition(f frame, t term) g.Node {
 	)
 }
 
-// stat is a figure with its term.
+// stat is a figure with a term.
 type stat struct {
 	term  term
 	value string

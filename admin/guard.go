@@ -31,7 +31,7 @@ func securityHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// recover converts a panic to status 500, without the panic's text, which may hold a session's data.
+// recover converts a panic to status 500. The response omits the panic text, which may hold session data.
 // http.ErrAbortHandler still aborts the connection.
 func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
@@ -94,8 +94,8 @@ func bearerToken(header string) (string, bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// browserSession returns the session of the request's cookie and the holder of its token. The last result is false
-// without a valid login, and if the token has been removed.
+// browserSession returns the session for the request's cookie and the token's holder. The last result is false without
+// a valid login, and if the token has been removed.
 func (s *Server) browserSession(c echo.Context, a *access) (*browserSession, holder, bool) {
 	cookie, err := c.Cookie(cookieName)
 	if err != nil {
@@ -112,8 +112,8 @@ func (s *Server) browserSession(c echo.Context, a *access) (*browserSession, hol
 	return sess, h, ok
 }
 
-// checkWrite refuses writes that another site sends through a logged-in browser, which adds the cookie. A write with a
-// cookie must come from this server's pages (see isOwnOrigin) and have the CSRF token.
+// checkWrite refuses writes that another site sends through a logged-in browser. The browser adds the cookie to them. A
+// write with a cookie must come from this server's pages (see isOwnOrigin) and have the CSRF token.
 func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		sess, hasSession := c.Get(browserSessionKey).(*browserSession)
@@ -127,7 +127,7 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		token := r.Header.Get(csrfHeader)
 		if token == "" {
-			token = r.PostFormValue(csrfField) // not from the query, which logs and histories keep
+			token = r.PostFormValue(csrfField) // not from the query, because logs and histories keep it
 		}
 		if !sess.hasCSRF(token) {
 			return echo.NewHTTPError(http.StatusForbidden, "the CSRF token is missing or wrong; load the page again")
@@ -150,7 +150,7 @@ func isOwnOrigin(r *http.Request) bool {
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }
 
-// stripBase removes the base path, which a proxy may already have removed.
+// stripBase removes the base path unless a proxy has already done so.
 func (s *Server) stripBase(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Request().URL = s.withoutBase(c.Request().URL)

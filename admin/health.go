@@ -7,22 +7,21 @@ import (
 	"precept/store"
 )
 
-// Health is the state of precept. Account counts since the creation of the data directory, Since since the start of the
-// server.
+// Health is precept's state. Account counts since the data directory was created, Since since the server started.
 type Health struct {
 	Version     string            `json:"version"`
 	Revision    string            `json:"revision,omitempty"`
 	Go          string            `json:"go"`
 	PID         int               `json:"pid"`
 	Started     time.Time         `json:"started"`
-	Figures     []Figure          `json:"figures"` // summary of the service
+	Figures     []Figure          `json:"figures"` // summary figures
 	Account     Account           `json:"account"`
 	Outbox      Outbox            `json:"spool"`
 	Store       StoreInfo         `json:"store"`
 	SinceStart  SinceStart        `json:"since_start"`
 	Config      []configs.Setting `json:"config"`
 	Hash        string            `json:"config_hash"`            // equal to config_hash in samples
-	ReloadError string            `json:"config_fault,omitempty"` // error of the last reload; empty: none
+	ReloadError string            `json:"config_fault,omitempty"` // last reload's error; empty: none
 	Audit       []AuditEntry      `json:"audit"`                  // the newest actions
 }
 
@@ -30,9 +29,9 @@ type Health struct {
 type Account struct {
 	store.Account
 	Balanced  bool   `json:"balanced"`
-	Unsampled int64  `json:"unsampled"`       // stored exchanges of closed sessions without a sample
-	SetAside  int    `json:"set_aside"`       // sessions and exchanges at which a step panicked
-	Problem   string `json:"error,omitempty"` // reason for a missing or incomplete account
+	Unsampled int64  `json:"unsampled"`       // stored exchanges in closed sessions without a sample
+	SetAside  int    `json:"set_aside"`       // sessions and exchanges that made a step panic
+	Problem   string `json:"error,omitempty"` // why the account is missing or incomplete
 }
 
 // Outbox is the durable queue before the store.
@@ -44,7 +43,7 @@ type Outbox struct {
 	Lag     float64 `json:"lag_seconds"`       // age of the oldest exchange that the store does not have yet; 0 if none
 }
 
-// StoreInfo is the content of the store.
+// StoreInfo describes what the store holds.
 type StoreInfo struct {
 	Kind    string           `json:"kind"` // sqlite, redis or memory
 	Healthy bool             `json:"healthy"`
@@ -53,26 +52,26 @@ type StoreInfo struct {
 	Problem string           `json:"error,omitempty"`
 }
 
-// SinceStart holds counts since the start of the server.
+// SinceStart holds counts since the server started.
 type SinceStart struct {
 	Exchanges   int64            `json:"exchanges_stored"`
-	Samples     int64            `json:"samples_written"` // a sample that is rebuilt after feedback counts again
+	Samples     int64            `json:"samples_written"` // a sample rebuilt after feedback counts again
 	Closed      int64            `json:"sessions_closed"`
 	Rewarded    int64            `json:"sessions_told"`
 	OptedOut    int64            `json:"opted_out"`
 	Redactions  int64            `json:"redactions"`
 	Incomplete  int64            `json:"incomplete"`
 	WriteErrors int64            `json:"write_errors"`
-	Dropped     map[string]int64 `json:"dropped"` // number of dropped exchanges by reason
+	Dropped     map[string]int64 `json:"dropped"` // dropped exchanges by reason
 	InMemory    int              `json:"sessions_in_memory"`
 }
 
-// AuditEntry is one entry of the audit log. AuditEntry names sessions by id, because names from clients are personal
-// data and must not outlive the session.
+// AuditEntry is one audit log entry. AuditEntry names sessions by id, because names from clients are personal data and
+// must not outlive the session.
 type AuditEntry struct {
 	At     time.Time `json:"at"`
 	Actor  string    `json:"who"` // address, with a browser's session or a program's token
 	Action string    `json:"action"`
 	Detail string    `json:"detail,omitempty"`
-	Status int       `json:"status"` // status of the response; failures are recorded, too
+	Status int       `json:"status"` // response status; failures are recorded, too
 }

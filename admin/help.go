@@ -28,7 +28,7 @@ func guides() []string {
 	}
 }
 
-// help lists the pages of the docs, and the results of a search.
+// help lists the docs pages and search results.
 func (s *Server) help(c echo.Context) error {
 	decisions, err := fs.Glob(docs.Pages, "decisions/*.md")
 	if err != nil {
@@ -82,14 +82,14 @@ func partsOf(raw []byte) (out []helpPart) {
 	return out[1:]
 }
 
-// tableOfContents returns the list of the parts of a page.
+// tableOfContents returns links to a page's parts.
 func tableOfContents(raw []byte) g.Node {
 	return collapsible("Contents", h.Ul(g.Map(partsOf(raw), func(p helpPart) g.Node {
 		return h.Li(h.A(h.Href("#"+p.anchor), g.Text(p.name)))
 	})))
 }
 
-// searchResults returns links to the parts of the guides that contain all words of a search.
+// searchResults returns links to the guide parts that contain all words in a search.
 func searchResults(f frame, words string) g.Node {
 	var found g.Group
 	for _, name := range guides() {
@@ -107,13 +107,13 @@ func searchResults(f frame, words string) g.Node {
 	return section("found", "Found", h.Ul(found))
 }
 
-// titleOf returns the title of a page, which is its first line.
+// titleOf returns a page's title, the first line.
 func titleOf(raw []byte) string {
 	line, _, _ := strings.Cut(string(raw), "\n")
 	return strings.TrimPrefix(line, "# ")
 }
 
-// helpPage shows a page or an image of the docs.
+// helpPage shows a page or an image from the docs.
 func (s *Server) helpPage(c echo.Context) error {
 	name := c.Param("*")
 	if strings.HasPrefix(name, "img/") && path.Ext(name) == ".svg" {
@@ -136,8 +136,8 @@ func (s *Server) helpPage(c echo.Context) error {
 	}})
 }
 
-// renderHelp renders a page of the docs. Raw HTML is dropped, so that a page cannot add a script. A link to another
-// page gets the address of that page under /help. A link to a file that is not served becomes plain text.
+// renderHelp renders a docs page. Raw HTML is dropped, so a page cannot add a script. A link to another page gets that
+// page's address under /help. A link to a file that is not served becomes plain text.
 func renderHelp(raw []byte, links helpLinks) (g.Node, error) {
 	md := goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(
 		parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(links, 100)),
@@ -152,9 +152,9 @@ func renderHelp(raw []byte, links helpLinks) (g.Node, error) {
 	).Replace(b.String())), nil
 }
 
-// helpLinks replaces the targets of the links in a page of the docs with addresses of this server.
+// helpLinks replaces link targets in a docs page with addresses on this server.
 type helpLinks struct {
-	dir   string // directory of the page in the docs
+	dir   string // the page's directory in the docs
 	frame frame
 }
 
@@ -181,7 +181,7 @@ func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context
 		}
 		return ast.WalkContinue, nil
 	})
-	for _, n := range unserved { // a link becomes its text; an image is removed
+	for _, n := range unserved { // a link becomes plain text; an image is removed
 		for c := n.FirstChild(); c != nil && n.Kind() == ast.KindLink; c = n.FirstChild() {
 			n.Parent().InsertBefore(n.Parent(), n, c)
 		}
@@ -189,7 +189,7 @@ func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context
 	}
 }
 
-// resolve returns the address under which a link's target is served, and reports whether the target is served.
+// resolve returns the address that serves a link's target, and reports whether there is one.
 func (l helpLinks) resolve(target string) (string, bool) {
 	if strings.HasPrefix(target, "#") || strings.HasPrefix(target, "https://") {
 		return target, true

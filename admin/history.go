@@ -10,14 +10,13 @@ import (
 	"precept/inject/lesson"
 )
 
-// history holds the effects computed since the start. Charts show them while an experiment has fewer than two days of
-// counters.
+// history holds the effects computed since the start. Charts show them until an experiment has two days of counters.
 type history struct {
 	mu    sync.Mutex
 	byKey map[historyKey][]effectAt
 }
 
-// historyKey identifies an arm, or all lessons of a tenant if Arm is empty.
+// historyKey identifies an arm, or all of a tenant's lessons if Arm is empty.
 type historyKey struct{ Tenant, Arm string }
 
 type reportKey struct {
@@ -27,7 +26,7 @@ type reportKey struct {
 }
 
 // countsAllClosed reports whether a report counts all closed sessions and no open ones. Only such reports enter the
-// history, so the effects of a chart are comparable.
+// history, so a chart's effects are comparable.
 func (k reportKey) countsAllClosed() bool { return k.Window == 0 && !k.Provisional }
 
 type effectAt struct {
@@ -38,7 +37,7 @@ type effectAt struct {
 const (
 	historyKeys    = 256             // further keys are ignored
 	historyEffects = 400             // per key
-	historyEvery   = 2 * time.Second // minimum time between two effects of a key
+	historyEvery   = 2 * time.Second // minimum time between two effects per key
 )
 
 func newHistory() *history { return &history{byKey: map[historyKey][]effectAt{}} }
@@ -59,7 +58,7 @@ func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.byKey[key] = append(effects, effectAt{now, *e})
 }
 
-// addReport adds the effects of a report that countsAllClosed.
+// addReport adds the effects in a report that countsAllClosed.
 func (h *history) addReport(tenant string, r *report.Report, now time.Time) {
 	for i := range r.Lessons {
 		h.add(historyKey{tenant, r.Lessons[i].Arm}, rowEffect(&r.Lessons[i]), now)
@@ -73,8 +72,8 @@ func (h *history) effects(key historyKey) []effectAt {
 	return slices.Clone(h.byKey[key])
 }
 
-// decisions holds the lessons that a person changed in the last seconds, with their new state. The watcher of lessons
-// sees a change up to two seconds later; until then, pages would show the old state.
+// decisions holds the lessons that a person changed in the last seconds, in the new state. The lesson watcher sees a
+// change up to two seconds later; until then, pages would show the old state.
 type decisions struct {
 	mu   sync.Mutex
 	list map[string]decision
@@ -94,7 +93,7 @@ func (d *decisions) add(l *lesson.Lesson, now time.Time) {
 	d.list[l.Slug] = decision{l, now}
 }
 
-// recent returns the lesson as a decision of the last seconds left it, or nil.
+// recent returns the lesson as left by a decision in the last seconds, or nil.
 func (d *decisions) recent(slug string, now time.Time) *lesson.Lesson {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,9 +9,9 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-const refreshHeader = "Precept-Refresh" // header with which page.js refreshes an open page
+const refreshHeader = "Precept-Refresh" // header sent by page.js to refresh an open page
 
-// show sends a page inside the frame, with the status of its Err.
+// show sends a page inside the frame. The page's Err sets the status.
 func (s *Server) show(c echo.Context, v pageContent) error {
 	status := http.StatusOK
 	if v.Err != nil {
@@ -62,7 +62,7 @@ func layout(f frame) g.Node {
 	)
 }
 
-// html returns the notice, with a link to its lesson on other pages.
+// html returns the notice, linked to the lesson on other pages.
 func (n notice) html(f frame) g.Node {
 	return h.P(
 		h.Class("notice"), h.Role("status"), g.Text(n.text),
@@ -70,7 +70,7 @@ func (n notice) html(f frame) g.Node {
 	)
 }
 
-// document returns the HTML document of a page, or of the login page.
+// document returns the HTML document for a page or for the login page.
 func document(title string, head g.Node, body ...g.Node) g.Node {
 	return h.Doctype(h.HTML(
 		h.Lang("en"),
@@ -101,7 +101,7 @@ func topBar(f frame) g.Node {
 		h.Div(
 			h.Class("tools"),
 			g.If(f.page.Live, checkbox("Live", h.ID("refresh"), h.Checked())),
-			h.Select( // page.js shows this control, which needs scripts
+			h.Select( // page.js shows this control, because it needs scripts
 				h.ID("theme"), ariaLabel("Theme"), h.Title("Theme: system, light or dark"), g.Attr("hidden"),
 				option(choice{"auto", "Auto"}, false), option(choice{"light", "Light"}, false), option(choice{"dark", "Dark"}, false),
 			),
@@ -118,7 +118,7 @@ func errorPage(f frame) g.Node {
 	}
 }
 
-// noSessionPage is the page of a session or run that cannot be read, for example with an unknown name.
+// noSessionPage is the page for a session or run that cannot be read, for example because the name is unknown.
 func noSessionPage(f frame) g.Node {
 	return g.Group{
 		f.breadcrumb(sessionLists()...),

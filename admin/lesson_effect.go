@@ -33,7 +33,7 @@ func effectStat(key string, r *report.Row) stat {
 	return statOf(key, value, note, advise(r).Tone)
 }
 
-// effectText returns the effect and its interval, or a placeholder and the reason.
+// effectText returns the effect and the interval, or a placeholder and the reason.
 func effectText(r *report.Row) (value, note string) {
 	switch e := rowEffect(r); {
 	case e != nil:
@@ -47,7 +47,7 @@ func effectText(r *report.Row) (value, note string) {
 	}
 }
 
-// lessonStats returns the figures of a row; only the demo has a true effect.
+// lessonStats returns a row's figures; only the demo has a true effect.
 func lessonStats(f frame, r *report.Row, trueEffect *float64) []stat {
 	e := rowEffect(r)
 	mean := func(x *float64) string { // omitted while the row has no effect
@@ -71,7 +71,7 @@ func lessonStats(f frame, r *report.Row, trueEffect *float64) []stat {
 	return out
 }
 
-// lessonSessions returns links to the sessions of a lesson.
+// lessonSessions returns links to a lesson's sessions.
 func lessonSessions(f frame, slug string) g.Node {
 	to := func(name, arm, verdict string) g.Node {
 		return h.Li(h.A(h.Href(f.Link("/sessions", "lesson", slug, "arm", arm, "verdict", verdict)), g.Text(name)))
@@ -83,7 +83,7 @@ func lessonSessions(f frame, slug string) g.Node {
 	))
 }
 
-// lessonCosts returns the costs of a lesson in tokens, money and points.
+// lessonCosts returns a lesson's costs in tokens, money and points.
 func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 	out := []stat{
 		statOf("tokens", countText(r.Tokens), countText(r.TokensTotal)+" in all", ""),
@@ -113,8 +113,8 @@ func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 	return statOf("lesson-money", noValue, "no price of the models is known", "")
 }
 
-// lessonOverTime returns the effect of a row over time and its planned trials. With fewer than two values in both the
-// row and sinceStart, lessonOverTime draws the current effect only.
+// lessonOverTime returns a row's effect over time and the planned trials. If both the row and sinceStart have fewer
+// than two values, lessonOverTime draws the current effect only.
 func lessonOverTime(r *report.Row, trueEffect *float64, sinceStart []effectAt) g.Node {
 	if r == nil {
 		return mutedText(g.Text("No data yet."))
@@ -160,7 +160,7 @@ func plannedTable(planned []report.PlannedTrial) g.Node {
 	}
 }
 
-// differenceNote compares the effect with the plain difference of mean rewards, which is not an effect.
+// differenceNote compares the effect with the plain difference between mean rewards, which is not an effect.
 func differenceNote(r *report.Row) string {
 	const reason = "a lesson fires in tasks that are harder or easier than others"
 	text := fmt.Sprintf("The mean reward of sessions with the lesson differs by %s points from all other sessions.", points(r.LOODelta))
@@ -177,7 +177,8 @@ func differenceNote(r *report.Row) string {
 	return text + ": the difference is misleading, because " + reason + "."
 }
 
-// opinions returns what the judge, the model that precept distill asks, thinks of whether sessions followed the lesson.
+// opinions returns whether sessions followed the lesson in the opinion of the judge, the model that precept distill
+// asks.
 func opinions(r *report.Row) g.Node {
 	if r == nil || r.Opinions == nil {
 		return mutedText(

@@ -125,7 +125,7 @@ func outcomeHelp() map[string]string {
 	}
 }
 
-// verdictHelp explains the verdict on an outcome, with the amounts of data in brackets.
+// verdictHelp explains the verdict on an outcome, with data amounts in brackets.
 func verdictHelp(x *report.Outcome) string {
 	var out string
 	switch x.Verdict {

@@ -18,14 +18,14 @@ import (
 	"precept/store"
 )
 
-// storedFigures holds figures from the stored sessions, which the counters lack.
+// storedFigures holds figures from the stored sessions that the counters lack.
 type storedFigures struct {
 	survey *report.Survey // nil: not read
 	old    bool           // newer sessions are being read; the page will refresh
 	err    error
 }
 
-// rewards returns the distribution of the rewards of both arms.
+// rewards returns how rewards are distributed in both arms.
 func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	switch {
 	case errors.Is(s.err, errComputing):
@@ -54,7 +54,7 @@ func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	}
 }
 
-// rewardRows returns a row per tenth of the reward. Bars are shares of the sessions of an arm, so arms of different
+// rewardRows returns a row per tenth of the reward range. Bars are shares of an arm's sessions, so arms with different
 // sizes are comparable.
 func rewardRows(f frame, slug string, arms *report.Rewards) g.Node {
 	share := func(arm [10]int64, i int) float64 {
@@ -65,7 +65,7 @@ func rewardRows(f frame, slug string, arms *report.Rewards) g.Node {
 		return float64(arm[i]) / max(1, float64(total))
 	}
 	bar := func(class, y string, share float64) g.Node {
-		const maxBar = 200 // in units of the drawing
+		const maxBar = 200 // in drawing units
 		return g.El("rect", h.Class(class), g.Attr("x", "0"), g.Attr("y", y), h.Width(coordinate(share*maxBar)), h.Height("7"))
 	}
 	number := func(share float64, n int64, arm string, tenth int) g.Node {
@@ -90,7 +90,7 @@ func rewardRows(f frame, slug string, arms *report.Rewards) g.Node {
 	return out
 }
 
-// backtestView holds the backtest of a lesson on captured sessions; the zero value: not requested.
+// backtestView holds a lesson's backtest on captured sessions; the zero value means not requested.
 type backtestView struct {
 	result *backtest.Result // nil if not requested or failed
 	note   string           // why the backtest failed
@@ -104,7 +104,7 @@ func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.
 	return backtestView{result: &b}
 }
 
-// summary describes the result in a sentence, or links to href, which requests the backtest.
+// summary describes the result in a sentence, or links to href, where the backtest starts.
 func (view *backtestView) summary(href string) g.Node {
 	switch b := view.result; {
 	case b != nil:
@@ -144,7 +144,7 @@ func (view *backtestView) details(f frame) g.Node {
 	return g.Group{h.P(firedIn(b), g.Text(".")), wordsTable("Words that fired", "Words", fired), examples(f, b.Examples), likeness(f, &b.Likeness), near}
 }
 
-// likeness describes the sessions in which a sentence resembles the lesson.
+// likeness describes the sessions with a sentence that resembles the lesson.
 func likeness(f frame, l *backtest.LikenessCounts) g.Node {
 	if l.Captured == 0 {
 		return nil

@@ -15,10 +15,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// oldText holds the measurements of an older text of a lesson, or of another presentation, such as a caution.
+// oldText holds the measurements for an older text of a lesson, or for another presentation, such as a caution.
 type oldText struct {
 	row     *report.Row
-	session report.LessonSession // a session in which the model saw the text
+	session report.LessonSession // a session that got the text
 	text    string               // as the model saw it; empty if unreadable
 }
 
@@ -46,7 +46,7 @@ func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey,
 	}
 }
 
-// olderTexts returns the older texts with their measurements.
+// olderTexts returns the older texts with the measurements.
 func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	if len(older) == 0 {
 		return nil
@@ -70,7 +70,7 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	}
 }
 
-// html returns the older text, or its difference from current.
+// html returns the older text, or how it differs from current.
 func (o oldText) html(f frame, current string) g.Node {
 	summary := h.Summary(g.Text("The text of "), code(o.row.Arm))
 	if o.text == "" {
@@ -108,7 +108,7 @@ func eventsTable(events []lesson.Event) g.Node {
 	}
 }
 
-// triggerList returns the triggers that are set, or noTriggers.
+// triggerList returns the triggers, or noTriggers if none is set.
 func triggerList(l *lesson.Lesson, noTriggers string) g.Node {
 	row := func(name string, values ...g.Node) g.Node {
 		return h.Div(h.Dt(g.Text(name)), h.Dd(values...))

@@ -19,7 +19,7 @@ type loginPage struct {
 }
 
 // wrongToken answers with status 401, or 429 after many wrong tokens. wrongToken logs at most one line per logEvery,
-// with their number since the last line.
+// with the number of wrong tokens since the last line.
 func (s *Server) wrongToken(c echo.Context) error {
 	ip := remoteIP(c.Request())
 	f := s.throttle.countFailure(ip)
@@ -70,8 +70,8 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) er
 	return s.render(c, err.Code, p.html())
 }
 
-// login checks a token from the form or from /login?token=TOKEN. login sets the session cookie and redirects, which
-// removes the token from the address bar. Without a token, login shows the form, or redirects a logged-in browser.
+// login checks a token from the form or from /login?token=TOKEN. login sets the session cookie and redirects, so the
+// token leaves the address bar. Without a token, login shows the form, or redirects a logged-in browser.
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
@@ -120,7 +120,7 @@ func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	}
 }
 
-// remoteIP returns the address of the connection. Forwarding headers are ignored, because every client can set them.
+// remoteIP returns the connection's address. Forwarding headers are ignored, because every client can set them.
 func remoteIP(r *http.Request) netip.Addr {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"precept/store"
 )
 
-// netResult is the net result of lessons in the last seven days: the value of prevented failures minus the cost of
+// netResult is the lessons' net result in the last seven days: the value of prevented failures minus the cost of
 // inserted tokens.
 type netResult struct {
 	sessions int64   // treated and rewarded; a run counts once
 	effect   *effect // effect of all lessons together; nil: too little data, or an invalid report
 	invalid  bool    // the report found a fault in the assignment or the rewards
-	tokens   int64   // estimate of the tokens inserted in these sessions
+	tokens   int64   // estimated tokens inserted in these sessions
 	prices   Prices
-	mean     meanPrice // mean price of the input tokens
+	mean     meanPrice // mean input price
 }
 
-// newNetResult returns the net result in a report. The inserted tokens are known only for all treated sessions, so they
-// are scaled to the rewarded ones.
+// newNetResult returns a report's net result. The inserted tokens are known only for all treated sessions, so they are
+// scaled to the rewarded ones.
 func newNetResult(r *report.Report, p Prices, m meanPrice) netResult {
 	sum := lastWeek(r.Global.Days, r.GeneratedAt)
 	tokens := sum.TokensAdded
@@ -33,10 +33,10 @@ func newNetResult(r *report.Report, p Prices, m meanPrice) netResult {
 	return netResult{sum.NTreated, globalEffect(&r.Global), r.Global.Verdict == report.Invalid, tokens, p, m}
 }
 
-// cost returns the cost of the inserted tokens at the mean price of uncached input.
+// cost returns what the inserted tokens cost at the mean uncached input price.
 func (n netResult) cost() float64 { return float64(n.tokens) * n.mean.price.Input / 1e6 }
 
-// netFor returns the net result in money for an effect, such as an end of the interval.
+// netFor returns the net result in money for an effect, such as one end of the interval.
 func (n netResult) netFor(effect float64) float64 {
 	return effect*float64(n.sessions)*n.prices.SuccessValue - n.cost()
 }
@@ -49,8 +49,8 @@ func (n netResult) amount(x float64) string {
 	return text
 }
 
-// failuresText formats a number of prevented failures. The result has the fewest decimals, at most three, with which
-// the number times the value of a session equals the amount of money on the page.
+// failuresText formats a number of prevented failures. The result has as few decimals as possible, at most three, such
+// that the number times the session value equals the amount shown on the page.
 func (n netResult) failuresText(x float64) string {
 	for digits := range 3 {
 		scale := math.Pow10(digits)
@@ -61,9 +61,9 @@ func (n netResult) failuresText(x float64) string {
 	return withSign(x, 3)
 }
 
-// html returns the net result in money with its parts, or the number of prevented failures if a price is missing.
+// html returns the net result in money, split into parts, or the number of prevented failures if a price is missing.
 func (n netResult) html(f frame) g.Node {
-	priced := n.prices.SuccessValue > 0 && n.mean.known // needs the value of a session and the cost of tokens
+	priced := n.prices.SuccessValue > 0 && n.mean.known // needs a session's value and the tokens' cost
 	missing := ifElse(n.invalid, noValue, stillCounting)
 	key, value, note := ifElse(priced, "net", "gain"), missing, ifElse(n.invalid, "not reliable", "too few control sessions")
 	gained, between := missing, ""

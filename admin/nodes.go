@@ -7,13 +7,13 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// untrustedText escapes a text that an agent, a client or a file wrote, cuts it at maxShownText, and makes hidden
-// characters visible.
+// untrustedText escapes text from an agent, a client or a file, cuts it at maxShownText, and makes hidden characters
+// visible.
 func untrustedText(text string) g.Node {
 	return g.Text(escapeHidden(truncateBytes(text, maxShownText)))
 }
 
-// limitedList renders the first 100 elements, and states the number of the others with renderRest.
+// limitedList renders the first 100 elements, and states the number of others with renderRest.
 func limitedList[T any](list []T, renderRest func(...g.Node) g.Node, render func(T) g.Node) g.Node {
 	const maxItems = 100
 	if len(list) <= maxItems {
@@ -22,7 +22,7 @@ func limitedList[T any](list []T, renderRest func(...g.Node) g.Node, render func
 	return append(g.Map(list[:maxItems], render), renderRest(g.Text("and "+countText(len(list)-maxItems)+" more")))
 }
 
-// lastRow returns a cell that spans a table of at most six columns.
+// lastRow returns a cell that spans a table with up to six columns.
 func lastRow(children ...g.Node) g.Node {
 	return h.Tr(h.Td(h.Class("text quiet"), h.ColSpan("6"), g.Group(children)))
 }
@@ -37,7 +37,7 @@ func mutedText(children ...g.Node) g.Node {
 
 func warning(text string) g.Node { return h.P(h.Class("warning"), g.Text(text)) }
 
-// problem returns an alert that says why a part of the page is missing.
+// problem returns an alert that says why part of the page is missing.
 func problem(text string) g.Node {
 	return h.P(h.Class("problem"), h.Role("alert"), untrustedText(text))
 }
@@ -65,15 +65,15 @@ func collapsible(summary string, children ...g.Node) g.Node {
 	return h.Details(h.Summary(g.Text(summary)), g.Group(children))
 }
 
-// textBox returns a text on the background of lesson texts.
+// textBox returns text on the lesson background.
 func textBox(text g.Node) g.Node { return h.Div(h.Class("paper"), text) }
 
-// smallLine returns a second line of a cell, such as a unit.
+// smallLine returns a second line in a cell, such as a unit.
 func smallLine(children ...g.Node) g.Node { return h.Small(children...) }
 
 func code(text string) g.Node { return h.Code(untrustedText(text)) }
 
-// prose returns a text with its line breaks, in the direction of its script.
+// prose returns text with line breaks, in the direction that the script is written.
 func prose(text string) g.Node { return h.Pre(h.Dir("auto"), untrustedText(text)) }
 
 func keyboardKeys(names ...string) g.Node {
@@ -109,7 +109,7 @@ func grid(name g.Node, head g.Node, rows ...g.Node) g.Node {
 	return scrollRegion(name, h.Table(h.Class("figures"), head, h.TBody(rows...)))
 }
 
-// cards returns a table whose rows become cards on a narrow screen. Its cells come from cell, which labels them.
+// cards returns a table that becomes one card per row on a narrow screen. The cells come from cell, which adds labels.
 func cards(name g.Node, head g.Node, rows ...g.Node) g.Node {
 	return scrollRegion(name, h.Table(h.Class("figures cards"), head, h.TBody(rows...)))
 }
@@ -140,7 +140,7 @@ func wordCells(children ...g.Node) g.Node {
 	return g.Map(children, func(n g.Node) g.Node { return h.Td(h.Class("text"), n) })
 }
 
-// cell returns a cell with the label that it shows in a card.
+// cell returns a cell with the label shown in a card.
 func cell(label string, children ...g.Node) g.Node {
 	return h.Td(h.Data("label", label), g.Group(children))
 }

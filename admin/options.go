@@ -23,16 +23,16 @@ type Options struct {
 	Read       Readers
 	Write      Writers
 	Program    Program
-	TrueEffect func(slug string) (float64, bool) // true effects in the demo, in units of reward; else nil
-	DataDir    string                            // directory of the audit log and the logins; "" keeps both in memory
-	Random     io.Reader                         // for the ids of sessions, requests and views
+	TrueEffect func(slug string) (float64, bool) // true effects in the demo, as rewards; else nil
+	DataDir    string                            // directory for the audit log and the logins; "" keeps both in memory
+	Random     io.Reader                         // for session, request and view ids
 	Now        func() time.Time
 	Log        *slog.Logger
 }
 
-// Address holds the addresses of both listeners, against which requests are checked and from which links are built.
+// Address holds both listeners' addresses, used to check requests and to build links.
 type Address struct {
-	BasePath string // prefix under which a proxy serves the admin listener, such as /precept
+	BasePath string // prefix added by a proxy for the admin listener, such as /precept
 	Listen   string
 	DataURL  string // base URL for agents
 }
@@ -56,9 +56,9 @@ type Writers struct {
 	Notes   Notes
 }
 
-// Program reports the state of the running program.
+// Program reports the running program's state.
 type Program struct {
-	Figures func(context.Context) []Figure // summary figures of the overview and the health page
+	Figures func(context.Context) []Figure // summary figures on the overview and the health page
 	Health  func(context.Context) Health
 	Prices  func() Prices
 	Tenants func(context.Context) ([]string, error) // tenants with stored data; nil: unknown
@@ -69,7 +69,7 @@ type Program struct {
 // Access holds the tokens and the host names. A reload replaces the whole value.
 type Access struct {
 	Tokens        []string // operators' tokens: plain text, or sha256:<hex>
-	Viewers       []string // viewers' tokens, which read only lessons and statistics
+	Viewers       []string // viewers' tokens: lessons and statistics only
 	Hosts         []string // accepted in a Host header, besides localhost and Address.Listen
 	PublicMetrics bool
 }
@@ -80,21 +80,21 @@ var errNoToken = errors.New("no admin token is set; set PRECEPT_ADMIN_TOKEN or a
 // ReportQuery selects a report.
 type ReportQuery struct {
 	Tenant      string
-	Window      time.Duration // maximum age of counted closed sessions; 0: no limit
+	Window      time.Duration // maximum age of closed sessions that count; 0: no limit
 	Provisional bool
 	WhatIf      float64 // probability that a pick is withheld, for projected intervals; 0: none
-	Explain     string  // slug of a lesson whose rows are explained
+	Explain     string  // slug of a lesson with rows to explain
 	Bands       bool    // compute the effect over time, for pages
 }
 
-// Reporter computes the report of a tenant.
+// Reporter computes a tenant's report.
 type Reporter interface {
 	Report(ctx context.Context, q ReportQuery) (report.Report, error)
 }
 
-// Library reads the lessons and their audit log.
+// Library reads the lessons and the audit log for lessons.
 type Library interface {
-	// Book returns the lessons of every state, as last loaded.
+	// Book returns the lessons in every state, as last loaded.
 	Book() *lesson.Book
 	// Archived returns an archived lesson, or ErrNoLesson.
 	Archived(ctx context.Context, slug string) (*lesson.Lesson, error)
@@ -105,13 +105,13 @@ type Library interface {
 	Log(ctx context.Context, n int) ([]lesson.Event, error)
 }
 
-// Surveyor computes figures from the stored sessions, which the counters lack.
+// Surveyor computes figures from the stored sessions that the counters lack.
 type Surveyor interface {
-	// Survey reads the newest sessions of a tenant. Survey may take seconds, so pages share it.
+	// Survey reads a tenant's newest sessions. Survey may take seconds, so pages share it.
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)
 	// Nearest returns the lessons that came closest to a match, apart from those in matched.
 	Nearest(ctx context.Context, tenant, session string, matched []string) ([]backtest.Reason, error)
-	// Backtest returns the captured sessions in which a lesson would have matched.
+	// Backtest returns the captured sessions that a lesson would have matched.
 	Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error)
 }
 
@@ -141,7 +141,7 @@ type SessionLists interface {
 	BrowseOrdered(ctx context.Context, recent *store.Recent, q *store.SessionQuery, compare func(x, y *store.SessionItem) int) (store.SessionList, error)
 }
 
-// Transcripts reads the exchanges of a session, in one part or part by part.
+// Transcripts reads a session's exchanges, all together or part by part.
 type Transcripts interface {
 	Transcript(ctx context.Context, tenant, name string, from int) (store.Transcript, error)
 	EachPart(ctx context.Context, tenant, name string, use func(*store.Transcript) error) error
@@ -152,37 +152,37 @@ type Rater interface {
 	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
 }
 
-// Forgetter deletes the data of a session, or of a tenant if session is empty, and returns the number of sessions.
+// Forgetter deletes a session's data, or a tenant's if session is empty, and returns the number of sessions.
 type Forgetter interface {
 	Forget(ctx context.Context, tenant, session string) (int, error)
 }
 
-// Importer stores past conversations (detect.ReadTranscripts) outside of the experiment. If agent is empty, their
-// source is the agent.
+// Importer stores past conversations (detect.ReadTranscripts) outside the experiment. If agent is empty, the
+// transcripts name the agent.
 type Importer interface {
 	Import(ctx context.Context, tenant, agent string, r io.Reader, at time.Time) (learn.ImportResult, error)
 }
 
-// Exporter writes a selection of stored data.
+// Exporter writes selected stored data.
 type Exporter interface {
 	Export(ctx context.Context, w io.Writer, e Export) error
 }
 
-// Export selects the content of an export.
+// Export selects what to export.
 type Export struct {
 	Format string // one of ExportFormats
 	store.SampleQuery
 }
 
-// ExportFormats returns the formats in which samples are exported, by the dashboard and by precept export.
+// ExportFormats returns the formats that the dashboard and precept export can write.
 func ExportFormats() []string {
 	return []string{"mplp", "openai", "preference", "experiment", "parquet"}
 }
 
-// Figure is one line of the health table.
+// Figure is one line in the health table.
 type Figure struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	Bad   bool   `json:"bad,omitempty"` // show as a problem
-	Help  string `json:"-"`             // section of the help that explains the figure, such as AGENTS#known-limits; empty: none
+	Help  string `json:"-"`             // help section on the figure, such as AGENTS#known-limits; empty: none
 }

@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// breakdownView shows the effects of lessons in parts of the sessions, for example by model.
+// breakdownView shows lessons' effects in parts of the sessions, for example by model.
 type breakdownView struct {
 	by          choice
 	survey      *report.Survey
@@ -28,7 +28,7 @@ func dimensions() []choice {
 	return []choice{{report.ByAgent, "Agent"}, {report.ByModel, "Model"}, {report.ByLength, "Length of the task"}}
 }
 
-// lengths describes the length classes of a session's first message.
+// lengths describes the length classes for a session's first message.
 func lengths() map[string]string {
 	return map[string]string{
 		"s": "under 100 bytes", "m": "100 to 500 bytes", "l": "500 to 4,000 bytes", "xl": "4,000 bytes and more",
@@ -89,7 +89,7 @@ func (v *breakdownView) list(f frame) g.Node {
 	}
 }
 
-// storedCounts returns the number and the earliest date of the sessions read.
+// storedCounts returns the number of sessions read and the earliest date.
 func (v *breakdownView) storedCounts() (sessions, since string) {
 	return countText(v.survey.Sessions), v.survey.Since.UTC().Format(time.DateOnly)
 }
@@ -123,7 +123,7 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 	)
 }
 
-// row returns the effect of a lesson, or of all lessons, in a part of the sessions.
+// row returns the effect of a lesson, or of all lessons, in one part of the sessions.
 func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Node {
 	part := cmp.Or(x.Value, "unknown")
 	if v.by.Key == report.ByLength {
@@ -134,7 +134,7 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 		lesson = g.Text("all together, against control")
 	}
 	side := func(n int64, arm string) g.Node {
-		if x.Value == "" { // the list of sessions cannot filter by unknown
+		if x.Value == "" { // the sessions page cannot filter by unknown
 			return g.Text(countText(n))
 		}
 		return f.armLink(n, x.Slug, arm, v.by.Key, x.Value)

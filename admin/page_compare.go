@@ -107,7 +107,7 @@ func (v *compareView) filters(f frame) g.Node {
 	}
 }
 
-// appliedFilters returns the filters that apply but have no field in the form. A named range replaces since and until.
+// appliedFilters returns the filters that apply but have no form field. A named range replaces since and until.
 func (v *compareView) appliedFilters(f frame) []string {
 	without := []string{"range", "words", "tool", "error", v.comparison.By}
 	if f.query.Get("range") != "" {
@@ -131,8 +131,8 @@ func (v *compareView) form(f frame) g.Node {
 	)
 }
 
-// sessionsWithoutSearch returns the address of the list of sessions with the filters of this page, without a text
-// search. query adds keys and values; an empty value removes its key.
+// sessionsWithoutSearch links to the sessions page with this page's filters, without a text search. query adds keys and
+// values; an empty value removes the key.
 func sessionsWithoutSearch(f frame, query ...string) string {
 	q := maps.Clone(f.query)
 	for _, key := range []string{"by", "a", "b", "words", "tool", "error", "session", "view", "tenants"} {
@@ -180,7 +180,7 @@ func (v *compareView) measures(f frame) g.Node {
 }
 
 // basis states the number of sessions behind a mean if some sessions lack the value. For success, basis states the
-// number of rewarded sessions, and the number of rewards if sessions share the reward of a run.
+// number of rewarded sessions, and the number of rewards if sessions in a run share one.
 func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *ComparedSide) g.Node {
 	switch {
 	case m.Name == "success" && side.Rewarded > 0:
@@ -197,7 +197,7 @@ func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *Comp
 
 func (c *ComparedSide) label() string { return escapeHidden(shortenName(c.Value)) }
 
-// cell returns an estimate with its interval and basis. With signs, a mean whose interval excludes 0 is bold.
+// cell returns an estimate with the interval and basis. With signs, a mean is bold if the interval excludes 0.
 func (e *Estimate) cell(label string, digits int, signs bool, basis g.Node) g.Node {
 	if e.Mean == nil {
 		return cell(label, g.Text(noValue))

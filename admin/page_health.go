@@ -19,8 +19,8 @@ type healthView struct{ health Health }
 
 type healthLine struct {
 	Name, Value, Tone string
-	Help              string // section of the help that explains the line
-	Indent            string // CSS class of a line that is a part of the line above
+	Help              string // help section that explains the line
+	Indent            string // CSS class for a line that is part of the line above
 }
 
 func (s *Server) healthPage(c echo.Context) error {
@@ -93,7 +93,7 @@ func (v *healthView) problems() g.Node {
 	}
 }
 
-// helpAddress returns the address of a section such as AGENTS#known-limits.
+// helpAddress returns a section's address, such as AGENTS#known-limits.
 func helpAddress(section string) string {
 	page, fragment, _ := strings.Cut(section, "#")
 	address := url.URL{Path: "/help/" + page, Fragment: fragment}

@@ -21,7 +21,7 @@ import (
 type lessonView struct {
 	slug       string
 	lesson     *lesson.Lesson // nil if the bank lacks it
-	row        *report.Row    // row of the current text, or else the last row, or nil
+	row        *report.Row    // row for the current text, or else the last row, or nil
 	trueEffect *float64       // true effect in the demo, else nil
 	sinceStart []effectAt     // effects computed since the start
 	block      string         // text that sessions get, if any
@@ -29,12 +29,12 @@ type lessonView struct {
 	events     []lesson.Event
 	older      []oldText
 	prices     Prices
-	mean       meanPrice // mean price of the input of the lesson's sessions
+	mean       meanPrice // mean input price in the lesson's sessions
 	stored     storedFigures
 	backtest   backtestView
 }
 
-// maxEventsRead is the number of newest audit log events that are searched for events of a lesson.
+// maxEventsRead is how many of the newest audit log events are searched for events on a lesson.
 const maxEventsRead = 2000
 
 func (s *Server) lessonPage(c echo.Context) error {
@@ -67,8 +67,8 @@ func (s *Server) lessonPage(c echo.Context) error {
 	})
 }
 
-// read sets the fields that come from the bank. decided is the lesson after a decision of the last seconds, or nil.
-// Matches by likeness are a separate arm whose slug has a suffix, so read removes the suffix.
+// read sets the fields that come from the bank. decided is the lesson after a decision in the last seconds, or nil.
+// Matches by likeness are a separate arm with a slug suffix, so read removes the suffix.
 func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decided *lesson.Lesson) {
 	slug := trial.LessonSlug(v.slug)
 	if events, err := o.Read.Library.Log(ctx, maxEventsRead); err == nil {
@@ -88,8 +88,8 @@ func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decide
 	}
 }
 
-// splitRows sets row to the row of the current text, and older to the other rows. Without a current text, row is the
-// last row, which is then in older as well.
+// splitRows sets row to the current text's row, and older to the other rows. Without a current text, row is the last
+// row, which is then in older as well.
 func (v *lessonView) splitRows(rows []report.Row) {
 	var last *report.Row
 	for i := range rows {

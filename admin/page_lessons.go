@@ -21,7 +21,7 @@ type lessonsView struct {
 	trueEffects trueEffects
 }
 
-// zooms returns the scales of the forest plot.
+// zooms returns the forest plot's scales.
 func zooms() []choice {
 	return []choice{
 		{"", "fits the data"},
@@ -34,7 +34,7 @@ func zooms() []choice {
 	}
 }
 
-// verdicts returns the choices of the filter by verdict. The group open is listed only if chosen, because only older
+// verdicts returns the choices for the verdict filter. The group open is listed only if chosen, because only older
 // links contain it.
 func verdicts(chosen string) []choice {
 	list := []choice{
@@ -75,7 +75,7 @@ func (s *Server) lessonsPage(c echo.Context) error {
 	return s.show(c, pageContent{Title: "Lessons", Main: v.html, Live: r.asOf.Old, Counted: r.asOf, Problem: r.problem})
 }
 
-// plotZoom returns the zoom of fitAxis: the half-width in points, 0 to fit effects, -1 to fit intervals.
+// plotZoom returns the zoom for fitAxis: the half-width in points, 0 to fit effects, -1 to fit intervals.
 func (f lessonsFilter) plotZoom() float64 {
 	if f.Zoom == "all" {
 		return -1
@@ -110,7 +110,7 @@ func isPast(l *report.Row) bool {
 	return l.State == "edited" || l.State == "removed" || l.State == "shown otherwise"
 }
 
-// matches reports whether a row passes the filters. Every word of the filter by name must be in the slug.
+// matches reports whether a row passes the filters. The slug must contain every word in the name filter.
 func (f *lessonsFilter) matches(l *report.Row) bool {
 	slug := strings.ToLower(l.Slug)
 	for word := range strings.FieldsSeq(strings.ToLower(f.Words)) {

@@ -23,7 +23,7 @@ type overviewView struct {
 	tasks         []task
 	figures       []Figure
 	prices        Prices
-	mean          meanPrice     // mean price of the input of the last seven days
+	mean          meanPrice     // mean input price in the last seven days
 	unmatched     []*report.Row // active lessons that never matched
 	matchedInOpen []*report.Row // active lessons that matched only in open sessions
 	dataURL       string        // base URL for agents
@@ -33,7 +33,7 @@ type overviewView struct {
 // task is an open task for the user.
 type task struct {
 	text, href, tone string
-	sessions         string // address of the list of the sessions concerned
+	sessions         string // link to the sessions concerned
 }
 
 const overviewRows = 25
@@ -245,7 +245,7 @@ func (v *overviewView) taskList(f frame) g.Node {
 		"No open task: no fault, no harmful lesson, no lesson waiting for approval.")))
 }
 
-// effects returns the table of lessons and the charts of all lessons together.
+// effects returns the lessons table and the charts for all lessons together.
 func (v *overviewView) effects(f frame) g.Node {
 	t := newEffectTable(&v.pageReport.report, v.rows[:min(len(v.rows), overviewRows)], true, 0, v.trueEffects)
 	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with its 95% interval",

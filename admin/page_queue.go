@@ -15,11 +15,11 @@ import (
 )
 
 type queueView struct {
-	items []queueItem // lessons of this page
+	items []queueItem // lessons on this page
 	pager pager
 }
 
-// queueItem is a lesson that waits for a decision.
+// queueItem is a lesson waiting for a decision.
 type queueItem struct {
 	lesson   *lesson.Lesson
 	block    string         // text as sessions would get it
@@ -33,8 +33,8 @@ type queueItem struct {
 
 const queuePageSize = 20
 
-// waitingLessons returns candidates and quarantined lessons, except those decided in the last seconds, whose old state
-// the book may still have.
+// waitingLessons returns candidates and quarantined lessons, except those decided in the last seconds, since the book
+// may still hold the old state.
 func (s *Server) waitingLessons() (list []*lesson.Lesson) {
 	for _, l := range s.options.Read.Library.Book().Lessons() {
 		waits := l.State == lesson.Candidate || l.State == lesson.Quarantined
@@ -99,7 +99,7 @@ func emptyQueue() g.Node {
 	)
 }
 
-// queueKeys returns the box with the shortcuts that the key ? opens.
+// queueKeys returns the box with the shortcuts, opened by the key ?.
 func queueKeys() g.Node {
 	shortcut := func(does string, names ...string) g.Node {
 		return h.Div(h.Dt(keyboardKeys(names...)), h.Dd(g.Text(does)))
@@ -165,7 +165,7 @@ func (q *queueItem) duplicates(f frame) g.Node {
 	return h.P(h.Class("warning"), g.Text("Possible duplicate, with a common trigger and a similar title: "), list, g.Text("."))
 }
 
-// text returns the block of the lesson, or its difference from the lesson that it replaces.
+// text returns the lesson's block, or how it differs from the lesson it replaces.
 func (q *queueItem) text() g.Node {
 	if q.replaced == nil {
 		return h.Div(h.H3(g.Text("Text")), textBox(h.Pre(untrustedText(q.block))))
@@ -191,10 +191,10 @@ func (q *queueItem) decisionFacts(f frame) g.Node {
 	)
 }
 
-// maxEvidenceReads is how many references of a lesson are read from the store.
+// maxEvidenceReads is how many of a lesson's references are read from the store.
 const maxEvidenceReads = 5
 
-// evidence returns, by reference, the stored sessions that are evidence of a lesson, and the number of sessions of each
+// evidence returns, by reference, the stored sessions that are evidence for a lesson, and the session count for each
 // run that is evidence. Opted-out sessions are missing. After an error, evidence returns what it read before.
 func (s *Server) evidence(c echo.Context, l *lesson.Lesson) (sessions map[string]*store.SessionItem, runs map[string]int) {
 	sessions, runs = map[string]*store.SessionItem{}, map[string]int{}
@@ -221,8 +221,8 @@ func (s *Server) evidence(c echo.Context, l *lesson.Lesson) (sessions map[string
 
 const maxShownEvidence = 20
 
-// evidenceList returns the first references of a lesson, and the number of sessions that support it if there are more.
-// A stored session is a link with its verdict and, for operators, the start of its task.
+// evidenceList returns a lesson's first references and, if there are more, the number of sessions that support it. A
+// stored session is a link with a verdict and, for operators, the first words of the task.
 func (q *queueItem) evidenceList(f frame) g.Node {
 	l := q.lesson
 	list := l.Evidence[:min(len(l.Evidence), maxShownEvidence)]
@@ -260,7 +260,7 @@ func (q *queueItem) evidenceList(f frame) g.Node {
 	})))
 }
 
-// queueAnchor returns the HTML id of a lesson. The prefix avoids ids of the frame, because a lesson may be named main.
+// queueAnchor returns a lesson's HTML id. The prefix avoids ids in the frame, because a lesson may be named main.
 func queueAnchor(slug string) string { return "candidate-" + slug }
 
 // button returns a form for one decision, with a keyboard shortcut.

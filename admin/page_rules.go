@@ -15,7 +15,7 @@ import (
 	"precept/inject/rules"
 )
 
-// RulesReader reads the rules files of agents.
+// RulesReader reads agents' rules files.
 type RulesReader interface {
 	// Rules returns the registered sections in effect.
 	Rules() *rules.Registry
@@ -106,7 +106,7 @@ func (v *rulesView) file(s *rules.SeenFile) g.Node {
 	)
 }
 
-// state returns the state of the measurement, or why the section is not measured.
+// state returns how far the measurement is, or why the section is not measured.
 func (v *rulesView) state(name *rules.RegisteredSection, x *rules.SeenSection) g.Node {
 	edited := false
 	for i := range v.registered {
@@ -153,7 +153,7 @@ func (v *rulesView) measurement(r *rules.RegisteredSection) g.Node {
 	}
 }
 
-// unlistedSections returns the registered sections that no file contains.
+// unlistedSections returns the registered sections that are in no file.
 func (v *rulesView) unlistedSections() g.Node {
 	var rows g.Group
 	for i := range v.registered {
@@ -177,7 +177,7 @@ func (v *rulesView) anchor(slug string) g.Node {
 	return h.ID(id)
 }
 
-// sectionAnchor returns the HTML id of a section; characters that need escapes become -.
+// sectionAnchor returns a section's HTML id; characters that need escapes become -.
 func sectionAnchor(slug string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || r == '.' {
@@ -187,7 +187,7 @@ func sectionAnchor(slug string) string {
 	}, strings.TrimPrefix(truncateChars(slug, 200), rules.ArmPrefix))
 }
 
-// shareText formats a share of the input in per cent; below 1% it is "< 1%".
+// shareText formats a share of the input as a percentage; below 1% it is "< 1%".
 func shareText(x float64) string {
 	if x > 0 && x < 0.01 {
 		return "< 1%"

@@ -46,7 +46,7 @@ func (s *Server) runPage(c echo.Context) error {
 func (v *runView) html(f frame) g.Node {
 	var turns, errors, loops int
 	var input, output int64
-	var cost *float64 // sum of the known costs
+	var cost *float64 // known costs added up
 	unpriced := 0     // sessions with tokens but no known cost
 	var first, last time.Time
 	for i := range v.run.Sessions {
@@ -95,7 +95,7 @@ func (v *runView) html(f frame) g.Node {
 	}
 }
 
-// spendingStat returns the cost and the tokens of sessions, or only the tokens if cost is nil.
+// spendingStat returns the sessions' cost and tokens, or only the tokens if cost is nil.
 func spendingStat(p *Prices, cost *float64, input int64, output *int64) stat {
 	all := input
 	if output != nil {

@@ -55,8 +55,8 @@ func (v *samplesView) html(f frame) g.Node {
 	}
 }
 
-// unapplied returns the filters of the list of sessions that do not apply to samples. A filter by lesson applies only
-// to the arm injected.
+// unapplied returns the sessions page's filters that do not apply to samples. A filter by lesson applies only to the
+// arm injected.
 func (v *samplesView) unapplied(f frame) []string {
 	applied := []string{"range", "since", "until", "agent"}
 	switch arm := f.query.Get("arm"); {
@@ -126,7 +126,7 @@ func preview(x *store.SampleItem) string {
 	return truncateBytes(string(b), maxPreview)
 }
 
-// gist returns the start of the longest string in doc. gist skips members whose names end in _id.
+// gist returns the start of the longest string in doc. gist skips members with names in _id.
 func gist(doc map[string]any) string {
 	best := ""
 	for _, k := range slices.Sorted(maps.Keys(doc)) {

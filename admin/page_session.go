@@ -151,8 +151,7 @@ func (s *Server) forgetSession(c echo.Context) error {
 		"The session is deleted: its record, turns, samples and feedback."))
 }
 
-// idOnly returns text if it is a session id. A name that a client gave is personal data, which the audit log must not
-// keep.
+// idOnly returns text if it is a session id. A name from a client is personal data, so the audit log must not keep it.
 func idOnly(text string) string {
 	if len(text) == 32 && strings.Trim(text, "0123456789abcdef") == "" {
 		return text

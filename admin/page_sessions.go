@@ -172,7 +172,7 @@ func (v *sessionsView) list(f frame, filtered bool, searched g.Node) g.Node {
 	}
 }
 
-// exports returns links that export the sessions of all pages.
+// exports returns links that export the sessions on all pages.
 func (v *sessionsView) exports(f frame) g.Node {
 	about := map[string]string{"csv": "rows, for a spreadsheet", "jsonl": "rows, as JSON lines", "transcripts": "whole conversations, as JSON lines"}
 	q := url.Values{"tenant": {v.query.Tenant}}
@@ -193,7 +193,7 @@ func (v *sessionsView) exports(f frame) g.Node {
 	)
 }
 
-// sessionTable returns a table of sessions; a nil orderLink gives no links in its heading.
+// sessionTable returns a sessions table; with a nil orderLink the heading has no links.
 func sessionTable(f frame, caption g.Node, orderLink func(f frame, name, largest, smallest string) g.Node, list []store.SessionItem, prices Prices) g.Node {
 	link := func(name, largest, smallest string) g.Node {
 		return g.Iff(orderLink != nil, func() g.Node { return orderLink(f, name, largest, smallest) })
@@ -256,7 +256,7 @@ func sessionCost(x *store.SessionItem, p *Prices) g.Node {
 	return g.Group{g.Text(countText(tokens)), smallLine(g.Text("tokens"))}
 }
 
-// knownCount formats a count, or a dash for a session of an older release.
+// knownCount formats a count, or a dash for a session from an older release.
 func knownCount[N int | int64](n *N) string {
 	if n == nil {
 		return noValue
@@ -264,7 +264,7 @@ func knownCount[N int | int64](n *N) string {
 	return countText(*n)
 }
 
-// durationText formats a duration in its two largest units.
+// durationText formats a duration in the two largest units.
 func durationText(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second))
 	switch {

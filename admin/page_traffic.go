@@ -19,12 +19,12 @@ type trafficView struct {
 	traffic    Traffic
 	prices     Prices
 	zone       *time.Location
-	filterView sessionsView // filters with their counts
+	filterView sessionsView // filters with counts
 	tenants    int          // tenants with data; 0: unknown
 	reading    bool         // sessions are being read for the first time
 }
 
-// readTraffic returns the traffic and its sessions; maxWait and old are as in recentOf.
+// readTraffic returns the traffic and the sessions behind it; maxWait and old are as in recentOf.
 func (s *Server) readTraffic(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (t Traffic, r store.Recent, old bool, err error) {
 	if r, old, err = s.recentOf(c, q, maxWait); err != nil {
 		return t, r, old, err
@@ -37,7 +37,7 @@ func (s *Server) readTraffic(c echo.Context, q *store.SessionQuery, maxWait time
 	return t, r, old, cmp.Or(p.err, err)
 }
 
-// maxTenants bounds the table of tenants, each of which needs an entry in the cache of recent sessions.
+// maxTenants bounds the tenants table. Each tenant needs an entry in the recent sessions cache.
 const maxTenants = maxShared / 2
 
 // addTenants adds tenants with data, except those being read for the first time.
@@ -96,7 +96,7 @@ func (s *Server) trafficPage(c echo.Context) error {
 	return s.show(c, page)
 }
 
-// listOnlyKeys returns the query keys that apply only to the list of sessions.
+// listOnlyKeys returns the query keys that apply only to the sessions page.
 func listOnlyKeys() []string { return []string{"words", "tool", "error", "session"} }
 
 func (v *trafficView) html(f frame) g.Node {
@@ -171,7 +171,7 @@ func (v *trafficView) barLength() string {
 	}
 }
 
-// zoneName returns the UTC offset of the reader.
+// zoneName returns the reader's UTC offset.
 func (v *trafficView) zoneName() string {
 	if _, seconds := v.traffic.Since.In(v.zone).Zone(); seconds == 0 {
 		return "UTC"
@@ -179,17 +179,17 @@ func (v *trafficView) zoneName() string {
 	return "UTC" + v.traffic.Since.In(v.zone).Format("-07:00")
 }
 
-// label returns the start of a bucket in the reader's zone.
+// label returns a bucket's start in the reader's zone.
 func (v *trafficView) label(at time.Time) string {
 	return at.In(v.zone).Format(ifElse(v.traffic.Hours == 1, "2006-01-02 15:04", time.DateOnly))
 }
 
-// strip is a row of bars, one per bucket, on its own scale.
+// strip is a row of bars, one per bucket, on a separate scale.
 type strip struct {
 	name  string
-	term  string // glossary key of the name, if any
-	tone  string // class of the bars; empty: default colour
-	kind  string // kind of error in the list behind a bar; empty: every kind
+	term  string // glossary key for the name, if any
+	tone  string // CSS class for the bars; empty: default colour
+	kind  string // error kind in the list behind a bar; empty: every kind
 	value func(t *TrafficSum) float64
 	text  func(x float64) string // nil: whole numbers
 }
@@ -208,7 +208,7 @@ func (v *trafficView) sessionStrips() []strip {
 	}
 }
 
-// maxStatuses bounds the strips of failed replies.
+// maxStatuses bounds the strips for failed replies.
 const maxStatuses = 6
 
 func (v *trafficView) shownStatuses() []store.FacetValue {
@@ -264,7 +264,7 @@ func (v *trafficView) tokenStrips() []strip {
 	return out
 }
 
-// costNotes names sessions without a cost and the source of prices.
+// costNotes names sessions without a cost and says where prices come from.
 func (v *trafficView) costNotes() g.Node {
 	t := &v.traffic.Sum
 	mean := meanPrice{known: t.Cost != nil}
@@ -274,7 +274,7 @@ func (v *trafficView) costNotes() g.Node {
 	}
 }
 
-// chart returns strips of bars with their numbers as a table.
+// chart returns strips of bars, and the numbers as a table.
 func (v *trafficView) chart(f frame, id, name string, strips []strip, notes ...g.Node) g.Node {
 	t := &v.traffic
 	return section(
@@ -298,7 +298,7 @@ func (v *trafficView) chart(f frame, id, name string, strips []strip, notes ...g
 	)
 }
 
-// bars returns a strip with its total and highest bar. Screen readers and the keyboard use the table instead.
+// bars returns a strip with the total and the highest bar. Screen readers and the keyboard use the table instead.
 func (v *trafficView) bars(f frame, s *strip) g.Node {
 	const width, height = 10, 48.0
 	t, highest := &v.traffic, 0.0
@@ -335,7 +335,7 @@ func (v *trafficView) bars(f frame, s *strip) g.Node {
 	)
 }
 
-// query returns the query of the session list behind a bar, without the time.
+// query returns the query for the session list behind a bar, without the time.
 func (s *strip) query() []string {
 	if s.kind == "" {
 		return nil
@@ -343,7 +343,8 @@ func (s *strip) query() []string {
 	return []string{"error_kind", s.kind}
 }
 
-// hasList reports whether a session list can select the sessions of a bar. A list has only one filter by kind of error.
+// hasList reports whether a session list can select the sessions behind a bar. A list has only one filter by error
+// kind.
 func (s *strip) hasList(f frame) bool {
 	kind := f.query.Get("error_kind")
 	return s.kind == "" || kind == "" || strings.EqualFold(kind, s.kind)

@@ -13,7 +13,7 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-const versionField = "version" // view version that the page showed
+const versionField = "version" // view version shown on the page
 
 type viewsView struct{ list []View }
 
@@ -39,7 +39,7 @@ func (v *viewsView) html(f frame) g.Node {
 	}
 }
 
-// href returns the sessions of the view, in the order of the current list.
+// href links to the view's sessions, in the current order.
 func (v *View) href(f frame) string {
 	q := v.filters()
 	q.Set("view", v.ID)
@@ -86,10 +86,10 @@ func (v *View) row(f frame) g.Node {
 	)
 }
 
-// viewLinks links to the saved views, and can save the filters of the page.
+// viewLinks links to the saved views, and can save this page's filters.
 func (v *sessionsView) viewLinks(f frame) g.Node {
 	saved, currentFilters := f.query.Get("view"), filtersOf(f.query)
-	var current *View // the view with the filters of the page
+	var current *View // the view with this page's filters
 	for i := range v.views {
 		if w := &v.views[i]; w.ID == saved {
 			current = w
@@ -159,7 +159,7 @@ func (s *Server) actOnView(c echo.Context) error {
 }
 
 // changeView applies change to a view, or to a new view if id is empty. Then changeView redirects to the view's
-// sessions, or after a rename to the page of views. The notice contains verb, such as saved.
+// sessions, or to the views page after a rename. The notice contains verb, such as saved.
 func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View, form url.Values)) error {
 	form, err := c.FormParams()
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View
 	return s.seeOther(c, view.href(frameOf(c)), "The view "+view.Name+" is "+verb+" for all who log in.")
 }
 
-// answerViewError redirects a browser to its form with the reason of a refusal, and sends programs the error.
+// answerViewError redirects a browser to the form with the reason, and sends programs the error.
 func (s *Server) answerViewError(c echo.Context, err error) error {
 	refused := new(echo.HTTPError)
 	if !errors.As(err, &refused) {

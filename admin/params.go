@@ -46,7 +46,7 @@ func (p *params) text(name string) string {
 
 func (p *params) tenant() string { return cmp.Or(p.text("tenant"), "default") }
 
-// tenantOf returns the tenant in the query. Unlike params.tenant, tenantOf does not check the length of the name.
+// tenantOf returns the tenant in the query. Unlike params.tenant, tenantOf does not check the name's length.
 func tenantOf(c echo.Context) string { return cmp.Or(c.QueryParam("tenant"), "default") }
 
 func (p *params) number(name string) int {
@@ -72,8 +72,7 @@ func (p *params) boolean(name string) bool {
 
 func (p *params) time(name string) time.Time { return p.timeIn(name, time.UTC) }
 
-// timeIn reads a day, a day with hour and minute as browsers send it (both in zone), or a time in the format of RFC
-// 3339.
+// timeIn reads a day, a day with hour and minute as browsers send it (both in zone), or an RFC 3339 time.
 func (p *params) timeIn(name string, zone *time.Location) time.Time {
 	return readParam(p, name, "not a time such as 2026-01-31 or 2026-01-31T12:00:00Z", func(t string) (time.Time, bool) {
 		for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
@@ -90,7 +89,7 @@ func (p *params) oneOf(name string, words []string) string {
 	return readParam(p, name, "not one of "+alternatives(words), func(t string) (string, bool) { return t, slices.Contains(words, t) })
 }
 
-// values returns the values of a repeated or comma-separated parameter. Each value must be in words.
+// values returns the values given in a repeated or comma-separated parameter. Each value must be in words.
 func (p *params) values(name string, words []string) (out []string) {
 	for _, t := range p.c.QueryParams()[name] {
 		for w := range strings.SplitSeq(t, ",") {
@@ -150,7 +149,7 @@ func ParseWindow(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// param returns an unescaped route parameter, which echo escapes if the path has an escaped slash.
+// param returns a route parameter, unescaped. echo leaves it escaped if the path has an escaped slash.
 func param(c echo.Context, name string) string {
 	sent := c.Param(name)
 	if c.Request().URL.RawPath == "" {
@@ -163,7 +162,7 @@ func param(c echo.Context, name string) string {
 	return plain
 }
 
-// nameParam returns the name of a session or run (see PathName).
+// nameParam returns the session or run name (see PathName).
 func nameParam(c echo.Context, name string) string {
 	sent := param(c, name)
 	if sent == "-" {

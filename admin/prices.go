@@ -23,7 +23,7 @@ type Prices struct {
 	Currency     string
 }
 
-// cost returns the cost of a session, or nil without a price or input tokens.
+// cost returns a session's cost, or nil without a price or input tokens.
 func (p *Prices) cost(x *store.SessionItem) *float64 { return p.costFunc()(x) }
 
 // costFunc is cost for many sessions. costFunc looks up each model once, because a look-up searches patterns.
@@ -49,14 +49,14 @@ func (p *Prices) costFunc() func(x *store.SessionItem) *float64 {
 }
 
 // CompareSection compares the input of sessions with and without a section of a rules file: tokens, cached share and
-// money. Prices are weighted by the picks (random decisions) of each model. CompareSection returns "" until sessions of
-// both arms have reported tokens.
+// money. Prices are weighted by each model's picks (random decisions). CompareSection returns "" until sessions in both
+// arms have reported tokens.
 func (p *Prices) CompareSection(r *report.Row) string {
 	if r.InputWith == nil || r.InputWithout == nil || r.CachedWith == nil || r.CachedChange == nil {
 		return ""
 	}
 	with, without := *r.CachedWith, *r.CachedWith-*r.CachedChange
-	var fresh, cached float64 // sums of the prices of uncached and cached input, weighted by picks
+	var fresh, cached float64 // uncached and cached input prices, weighted by picks and added up
 	var picks float64
 	for i := range r.Models.Effects {
 		if modelPrice, ok := p.Models.PriceOf(r.Models.Effects[i].Model); ok {
@@ -93,7 +93,7 @@ func (p *Prices) amount(x float64) string {
 	return text
 }
 
-// singlePrice returns the price of all models, or nil if models differ or no price is known.
+// singlePrice returns the price shared by all models, or nil if models differ or no price is known.
 func (p *Prices) singlePrice() *price.Price {
 	if p.Models == nil || len(p.Models.Entries) > 0 {
 		return nil
@@ -119,7 +119,7 @@ type meanPrice struct {
 	sessions int // sessions with a price; 0 if all models have one price
 	known    bool
 	reading  bool     // sessions are being read
-	unknown  int      // sessions whose model has no price
+	unknown  int      // sessions with an unpriced model
 	models   []string // models without a price
 }
 
@@ -128,7 +128,7 @@ func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionIte
 	if modelPrice := p.singlePrice(); modelPrice != nil {
 		return meanPrice{price: *modelPrice, known: true}
 	}
-	var fresh, cached float64 // sums of the prices of uncached and cached input, weighted by tokens
+	var fresh, cached float64 // uncached and cached input prices, weighted by tokens and added up
 	var input float64
 	for i := range list {
 		x := &list[i]
@@ -175,8 +175,8 @@ func (m *meanPrice) note(p *Prices) g.Node {
 	return g.If(len(text) > 0, h.P(h.Class("quiet"), g.Text(strings.Join(text, " "))))
 }
 
-// weeklyMeanPrice returns the mean price of the selected sessions of seven days, or of all sessions if those have no
-// tokens.
+// weeklyMeanPrice returns the mean price over the selected sessions in seven days, or over all sessions if those have
+// no tokens.
 func (s *Server) weeklyMeanPrice(c echo.Context, tenant string, p *Prices, selects func(x *store.SessionItem) bool) meanPrice {
 	if p.Models == nil || p.singlePrice() != nil {
 		return p.mean(nil, selects)

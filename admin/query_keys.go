@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// queryKeys returns the query keys of an API route, as in openapi.yaml.
+// queryKeys returns an API route's query keys, as in openapi.yaml.
 func queryKeys(method, path string) []string {
 	switch method + " " + path {
 	case "GET /api/report":
@@ -22,7 +22,7 @@ func queryKeys(method, path string) []string {
 	case "GET /api/compare":
 		return append(sessionFilters(), "tenant", "zone", "by", "a", "b")
 	case "GET /api/export/sessions":
-		return append(sessionFilters(), "tenant", "zone", "session", "format", "order", "limit", "after") // the handler has its own message for the last two
+		return append(sessionFilters(), "tenant", "zone", "session", "format", "order", "limit", "after") // the handler reports the last two
 	case "GET /api/sessions/:session":
 		return []string{"tenant", nameKey, "from"}
 	case "GET /api/samples":

@@ -9,8 +9,8 @@ import (
 	"precept/bandit/report"
 )
 
-// Workers returns the workers of the shared caches, which run until their context ends. Without workers, each page
-// computes its own values.
+// Workers returns the workers for the shared caches. Each runs until the context ends. Without workers, each page
+// computes all values itself.
 func (s *Server) Workers() []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return s.reports.run(ctx, reportKey{Tenant: "default"}) },
@@ -52,7 +52,7 @@ type pageReport struct {
 	key        reportKey
 	asOf       countedAt
 	problem    string                      // why the report is missing
-	sinceStart func(arm string) []effectAt // effects of an arm since the start
+	sinceStart func(arm string) []effectAt // an arm's effects since the start
 }
 
 func (s *Server) readReport(c echo.Context) (pageReport, error) {

@@ -35,7 +35,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// dashboardPages returns the pages in the order of the navigation.
+// dashboardPages returns the pages in navigation order.
 func (s *Server) dashboardPages() []page {
 	return []page{
 		{Name: "Overview", Path: "/", Serve: s.overview},
@@ -74,7 +74,7 @@ func (s *Server) addPublicRoutes(e *echo.Echo) {
 	})
 }
 
-// addTokenRoutes adds the routes whose token the middleware of g checks.
+// addTokenRoutes adds the routes that need a token; g's middleware checks it.
 func (s *Server) addTokenRoutes(g *echo.Group) {
 	for _, p := range s.pages {
 		g.GET(p.Path, p.Serve, restoreHidden)

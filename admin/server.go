@@ -19,7 +19,8 @@ import (
 	"precept/store"
 )
 
-// Server is the handler of the admin listener. Server starts no goroutine; the caller runs the functions of Workers.
+// Server handles requests to the admin listener. Server starts no goroutine; the caller runs the functions from
+// Workers.
 type Server struct {
 	options   Options
 	echo      *echo.Echo
@@ -46,8 +47,8 @@ type page struct {
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
-// SetAccess replaces the access rules for new requests. SetAccess refuses removed tokens and their logins. After an
-// error, the previous rules stay.
+// SetAccess replaces the access rules for new requests. Removed tokens, and logins made with them, are refused. After
+// an error, the previous rules stay.
 func (s *Server) SetAccess(a Access) error {
 	parsed, err := parseAccess(a, s.options.Address.Listen)
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *Server) SetAccess(a Access) error {
 	return nil
 }
 
-// log returns a logger with the request id, which the response has as Precept-Request-Id.
+// log returns a logger with the request id, also sent as Precept-Request-Id in the response.
 func (s *Server) log(c echo.Context) *slog.Logger {
 	h := c.Response().Header()
 	if h.Get("Precept-Request-Id") == "" {
@@ -77,8 +78,8 @@ func (s *Server) render(c echo.Context, status int, page g.Node) error {
 	return c.HTMLBlob(status, s.withBase(b.Bytes()))
 }
 
-// withBase puts the base path before the addresses in href, src and action. Text of agents and clients stays unchanged,
-// because its quotes are escaped.
+// withBase puts the base path before the addresses in href, src and action. Text from agents and clients stays
+// unchanged, because quotes in it are escaped.
 func (s *Server) withBase(page []byte) []byte {
 	if s.options.Address.BasePath == "" {
 		return page
@@ -105,7 +106,7 @@ func (s *Server) withoutBase(u *url.URL) *url.URL {
 	return &out
 }
 
-// redirect redirects to a path of this server. Other addresses lead to the overview, so /login cannot redirect to
+// redirect redirects to a path on this server. Other addresses lead to the overview, so /login cannot redirect to
 // another site.
 func (s *Server) redirect(c echo.Context, path string) error {
 	u, err := url.Parse(path)

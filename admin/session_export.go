@@ -61,7 +61,7 @@ func (s *Server) apiExportSessions(c echo.Context) error {
 	}
 }
 
-// writeSessions returns a function that writes sessions to w. Its first call in csv also writes the column names.
+// writeSessions returns a function that writes sessions to w. For csv, the first call also writes the column names.
 func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(list []store.SessionItem) error {
 	lines, table, hasHead := json.NewEncoder(w), csv.NewWriter(w), false
 	switch format {
@@ -98,8 +98,8 @@ func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(
 	}
 }
 
-// writeTranscript writes a session, one JSON line per part. In each line, the member from is the number of exchanges
-// before the part. Sessions deleted meanwhile are skipped.
+// writeTranscript writes a session, one JSON line per part. In each line, the member from counts the exchanges before
+// that part. Sessions deleted meanwhile are skipped.
 func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.SessionItem) error {
 	err := s.options.Read.Archive.EachPart(c.Request().Context(), x.Tenant, x.ID, func(t *store.Transcript) error {
 		t.Cost = x.Cost
@@ -118,8 +118,7 @@ func csvHead() []string {
 	}
 }
 
-// csvRow returns the columns of a session. A text that a spreadsheet would run as a formula gets an apostrophe in
-// front.
+// csvRow returns a session's columns. A text that a spreadsheet would run as a formula gets an apostrophe in front.
 func csvRow(x *store.SessionItem) []string {
 	number := func(n *int) string {
 		if n == nil {

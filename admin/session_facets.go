@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	maxShownValues  = 7  // values of a facet that are shown without a click
-	maxHiddenValues = 60 // further values that a click on "more" shows
+	maxShownValues  = 7  // facet values shown without a click
+	maxHiddenValues = 60 // further values shown by a click on "more"
 )
 
 // facet is a list of values with counts; a click filters the sessions.
@@ -20,7 +20,7 @@ type facet struct {
 	values    []store.FacetValue
 }
 
-// facetsOf returns all facets except lessons, whose values have several counts (lessonFacet).
+// facetsOf returns all facets except lessons. A lesson has several counts (lessonFacet).
 func facetsOf(x *store.Facets) []facet {
 	return []facet{
 		{"verdict", "Verdict", x.Verdicts},
@@ -106,7 +106,8 @@ func (fc facet) html(f frame) g.Node {
 	)
 }
 
-// lessonFacet counts per lesson the sessions that matched it, and those where it was injected, withheld, or in control.
+// lessonFacet counts each lesson's sessions: those that matched, and those where the lesson was injected, withheld, or
+// in control.
 func (v *sessionsView) lessonFacet(f frame) g.Node {
 	list := v.facets.Lessons
 	if len(list) == 0 {
@@ -141,7 +142,7 @@ func (v *sessionsView) lessonFacet(f frame) g.Node {
 	)
 }
 
-// filterChips returns a link per filter, which removes it.
+// filterChips returns a link per filter that removes it.
 func filterChips(f frame, keys []string) g.Node {
 	var links g.Group
 	for _, key := range keys {

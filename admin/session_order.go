@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// Values of the query key order.
+// Values for the query key order.
 const (
 	newestFirst    = "newest"
 	oldestFirst    = "oldest"
@@ -25,7 +25,7 @@ const (
 )
 
 // sessionOrders returns the orders, the default first. Stores index only the start, so the last four sort the sessions
-// of recentOf.
+// from recentOf.
 func sessionOrders() []string {
 	return []string{newestFirst, oldestFirst, costliestFirst, cheapestFirst, longestFirst, shortestFirst}
 }
@@ -33,7 +33,7 @@ func sessionOrders() []string {
 // startOrders returns the orders by start.
 func startOrders() []string { return []string{newestFirst, oldestFirst} }
 
-// sessionCompare returns the comparison of an order by cost or duration, and nil for an order by start. Sessions
+// sessionCompare returns the comparison for an order by cost or duration, and nil for an order by start. Sessions
 // without a cost come last.
 func sessionCompare(order string, p *Prices) func(x, y *store.SessionItem) int {
 	sign := ifElse(order == costliestFirst || order == longestFirst, -1, 1)
@@ -58,12 +58,12 @@ func sessionCompare(order string, p *Prices) func(x, y *store.SessionItem) int {
 	return nil
 }
 
-// errOrderedSearch refuses a text search with an order by cost or duration, because a search reads conversations in the
-// order of their start.
+// errOrderedSearch refuses a text search with an order by cost or duration, because a search reads conversations in
+// start order.
 var errOrderedSearch = echo.NewHTTPError(http.StatusBadRequest,
 	"order: a text search has only the orders newest and oldest; omit words, tool and error, or the order")
 
-// listSessions returns the selected sessions with their total. listSessions waits at most maxWait for the sessions of
+// listSessions returns the selected sessions with the total. listSessions waits at most maxWait for the sessions from
 // recentOf. Without them, a list by cost or duration fails with errComputing, and a list by start has no total.
 func (s *Server) listSessions(c echo.Context, q *store.SessionQuery, order string, maxWait time.Duration) (store.SessionList, error) {
 	prices := s.options.Program.Prices()

@@ -23,9 +23,9 @@ func timeRanges() []choice {
 	}
 }
 
-const zoneCookie = "precept_zone" // UTC offset of the reader, such as +02:00, set by page.js
+const zoneCookie = "precept_zone" // the reader's UTC offset, such as +02:00, set by page.js
 
-// zone returns the zone of the query, of the cookie, or UTC.
+// zone returns the zone in the query or the cookie, or UTC.
 func (p *params) zone() *time.Location {
 	parse := func(text string) (*time.Location, bool) {
 		at, err := time.Parse("-07:00", text)
@@ -42,7 +42,7 @@ func (p *params) zone() *time.Location {
 	return time.UTC
 }
 
-// timeBounds returns the range of the query. A named range replaces since and until.
+// timeBounds returns the query's range. A named range replaces since and until.
 func (p *params) timeBounds(now time.Time) (since, until time.Time) {
 	zone := p.zone()
 	since, until = p.timeIn("since", zone), p.timeIn("until", zone)
@@ -85,7 +85,7 @@ func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 	return q, p.err
 }
 
-// browse returns the result of listSessions, with costs. Viewers get no tasks, whose words come from conversations.
+// browse returns listSessions' result, with costs. Viewers get no tasks, because the words come from conversations.
 func (s *Server) browse(c echo.Context, q *store.SessionQuery, order string, maxWait time.Duration) (store.SessionList, error) {
 	l, err := s.listSessions(c, q, order, maxWait)
 	for i := range l.Sessions {
@@ -108,7 +108,7 @@ func (s *Server) setCosts(list []store.SessionItem) {
 // the clock would give each request a different key.
 type recentKey struct {
 	Tenant, Range string
-	Zone          int       // of a named range, in seconds east of UTC
+	Zone          int       // for a named range, in seconds east of UTC
 	Since, Until  time.Time // bounds if Range is empty; zero: no bound
 }
 

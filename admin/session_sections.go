@@ -69,7 +69,7 @@ func rateForm(f frame, id string) g.Node {
 	))
 }
 
-// lessonFates returns the lessons that matched or nearly matched, each with its state and the reason.
+// lessonFates returns the lessons that matched or nearly matched, with state and reason.
 func lessonFates(f frame, t *store.Transcript) g.Node {
 	if len(t.Fates) == 0 {
 		return section("lessons", "Lessons", mutedText(g.Text(ifElse(t.From > 0, "No lesson matched.", "No lesson matched, and no lesson came near."))))

@@ -108,13 +108,13 @@ func authorOf(e *store.Entry) (class, label string) {
 
 const maxUnfoldedBytes = 1200
 
-// firstLine returns what stays visible of a folded text.
+// firstLine returns what stays visible when a text is folded.
 func firstLine(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	return truncateChars(text, 90)
 }
 
-// nameOf returns the name of a session, or else its id.
+// nameOf returns a session's name, or else the id.
 func nameOf(x *store.SessionItem) string {
 	if strings.TrimSpace(x.Name) == "" {
 		return x.ID

@@ -15,7 +15,7 @@ import (
 
 const (
 	cookieName        = "precept_session"
-	browserSessionKey = "session" // echo context key: the *browserSession of the request
+	browserSessionKey = "session" // echo context key: the request's *browserSession
 	csrfHeader        = "X-CSRF-Token"
 	csrfField         = "csrf_token"
 )
@@ -28,13 +28,13 @@ const (
 // browserSession identifies a logged-in browser.
 type browserSession struct {
 	id    [sha256.Size]byte // digest of the cookie
-	csrf  string            // HMAC of a constant, keyed by the cookie
+	csrf  string            // HMAC over a constant, keyed by the cookie
 	proof [sha256.Size]byte
 }
 
-// login is the login of a browser, guarded by loginStore.mu.
+// login is a browser's login, guarded by loginStore.mu.
 type login struct {
-	proof     [sha256.Size]byte // result of proofOf, so the removal of the token ends the login
+	proof     [sha256.Size]byte // result of proofOf, so removing the token ends the login
 	usedAt    time.Time         // last known use, updated at most once in usedEvery
 	expiresAt time.Time
 	notice    notice // for the next page
@@ -42,17 +42,16 @@ type login struct {
 
 const (
 	usedEvery  = 10 * time.Minute // minimum time between updates of login.usedAt
-	clockSlack = time.Minute      // tolerated setback of the clock
+	clockSlack = time.Minute      // tolerated clock setback
 )
 
-// isValid reports whether a login is valid. A login from the future is invalid: the clock was set back, so its age is
+// isValid reports whether a login is valid. A login from the future is invalid: the clock was set back, so the age is
 // unknown.
 func (l *login) isValid(now time.Time) bool {
 	return !now.After(l.expiresAt) && !l.usedAt.After(now.Add(clockSlack)) && !l.expiresAt.After(now.Add(maxLoginAge+clockSlack))
 }
 
-// proofOf returns the HMAC of a token digest, keyed by a cookie. Without the cookie, the proof cannot confirm guesses
-// of the token.
+// proofOf returns a token digest's HMAC, keyed by a cookie. Without the cookie, the proof cannot confirm token guesses.
 func proofOf(cookie string, token [sha256.Size]byte) (proof [sha256.Size]byte) {
 	m := hmac.New(sha256.New, []byte(cookie))
 	m.Write([]byte("token "))
@@ -67,7 +66,7 @@ func csrfOf(cookie string) string {
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// notice is the result of an action, with the address of its lesson if any.
+// notice is the result of an action, with the lesson's address if any.
 type notice struct{ text, href string }
 
 // loginStore holds logins in memory and in a file, so they survive a restart.
@@ -78,7 +77,7 @@ type loginStore struct {
 	saving sync.Mutex // held while the file is written; locked before mu
 
 	mu   sync.Mutex
-	byID map[[sha256.Size]byte]*login // by digest of the cookie
+	byID map[[sha256.Size]byte]*login // by cookie digest
 }
 
 func newLoginStore(random io.Reader, now func() time.Time) *loginStore {

@@ -14,7 +14,7 @@ import (
 	"precept/internal/file"
 )
 
-// loginsFile is the name of the logins file in the data directory.
+// loginsFile is the logins file in the data directory.
 const loginsFile = "admin-sessions.json"
 
 const (
@@ -22,8 +22,8 @@ const (
 	corruptSuffix  = ".corrupt"
 )
 
-// storedLogins is the content of the file. storedLogins has only digests of cookies and HMACs keyed by cookies, so a
-// person who reads the file can neither log in nor guess a token.
+// storedLogins is what the file contains: only digests of cookies and HMACs keyed by cookies. A person who reads the
+// file can neither log in nor guess a token.
 type storedLogins struct {
 	Version int           `json:"version"`
 	Logins  []storedLogin `json:"logins"`
@@ -39,8 +39,8 @@ type storedLogin struct {
 // errCorrupt is the error for content that save never writes.
 var errCorrupt = errors.New("the file is damaged")
 
-// load reads the logins, and makes save write to path. load ignores logins from the future and returns their number.
-// After an error, all browsers must log in again; a damaged file is renamed.
+// load reads the logins, and makes save write to path. load ignores logins from the future and returns how many there
+// were. After an error, all browsers must log in again; a damaged file is renamed.
 func (s *loginStore) load(path string) (future int, err error) {
 	s.path = path
 	stored, err := readLogins(path)
@@ -66,7 +66,7 @@ func (s *loginStore) load(path string) (future int, err error) {
 	return future, nil
 }
 
-// readLogins returns the logins by digest of the cookie.
+// readLogins returns the logins by cookie digest.
 func readLogins(path string) (map[[32]byte]*login, error) {
 	if err := file.CheckRegular(path); err != nil {
 		return nil, err
@@ -113,8 +113,8 @@ func (s *loginStore) save() error {
 	return s.write()
 }
 
-// saveOrRemove writes all logins, or else removes the file, which would make an ended login valid after a restart.
-// removed reports that the file is gone after a failed write.
+// saveOrRemove writes all logins, or else removes the file: an old file would make an ended login valid after a
+// restart. removed reports that the file is gone after a failed write.
 func (s *loginStore) saveOrRemove() (removed bool, err error) {
 	if s.path == "" {
 		return false, nil

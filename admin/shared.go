@@ -14,21 +14,21 @@ import (
 
 // sharedCache computes slow values for all pages, one at a time, so it takes at most one core. Requests for one key
 // share a computation. A page waits at most maxPageWait and then gets an old value, if there is one. Without a worker
-// (run), each request computes its own value.
+// (run), each request computes the value itself.
 type sharedCache[K comparable, V any] struct {
 	now         func() time.Time
 	compute     func(context.Context, K) (V, error)
-	maxAge      func(took time.Duration) time.Duration // maximum age of a value that is served without a new computation
-	renewAfter  func(took time.Duration) time.Duration // age at which the worker recomputes a value without a request; 0: never
-	removeAfter time.Duration                          // time without a request after which a value is removed; 0: never
+	maxAge      func(took time.Duration) time.Duration // age up to which a value is served without recomputing
+	renewAfter  func(took time.Duration) time.Duration // age at which the worker recomputes a value; 0: never
+	removeAfter time.Duration                          // a value without a request for this time is removed; 0: never
 
 	flights   singleflight.Group // at most one flight (shared computation) per key
 	semaphore chan struct{}      // admits one computation at a time
 
 	mu            sync.Mutex
 	workerContext context.Context // nil while no worker runs
-	clearCount    int             // calls of clear
-	expireCount   int             // calls of expire
+	clearCount    int             // calls to clear
+	expireCount   int             // calls to expire
 	pendingCount  int             // flights that wait or compute
 	values        map[K]*cachedValue[V]
 }
@@ -36,18 +36,18 @@ type sharedCache[K comparable, V any] struct {
 type cachedValue[V any] struct {
 	value       V
 	err         error
-	startedAt   time.Time // start of the computation
+	startedAt   time.Time // when the computation started
 	duration    time.Duration
-	requestedAt time.Time // last request of a page
+	requestedAt time.Time // last request from a page
 	pinned      bool      // exempt from evict and maxIdle
 }
 
 const (
-	maxPageWait = 100 * time.Millisecond // maximum time that a page waits for a newer value
+	maxPageWait = 100 * time.Millisecond // how long a page waits for a newer value
 	maxShared   = 16                     // stored values, and pending flights
 	renewEvery  = 5 * time.Second        // interval between checks for old values
 	maxIdle     = time.Hour              // values without a request for this time are not renewed
-	noOldValue  = -1                     // value of maxWait for programs, which cannot see that a value is old
+	noOldValue  = -1                     // maxWait for programs, which cannot see that a value is old
 )
 
 // errComputing is the error for a first computation that outlasts the caller's wait.
@@ -57,7 +57,7 @@ func newSharedCache[K comparable, V any](now func() time.Time, compute func(cont
 	return &sharedCache[K, V]{now: now, compute: compute, maxAge: maxAge, renewAfter: renewAfter, semaphore: make(chan struct{}, 1), values: map[K]*cachedValue[V]{}}
 }
 
-// get returns the value of a key. old reports that the value is older than maxAge, because a newer one is not computed
+// get returns the value for a key. old reports that the value is older than maxAge, because a newer one is not computed
 // yet or cannot start. Without a value, get waits at most maxWait (0: no limit) and then returns errComputing. With
 // noOldValue, get waits for a newer value, or returns errComputing if that cannot start.
 func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duration) (v V, old bool, err error) {
@@ -99,7 +99,7 @@ func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duratio
 	return previous.value, true, previous.err
 }
 
-// startFlight starts or joins the computation of a key. The channel receives a cachedValue, or nothing if the worker
+// startFlight starts or joins the computation for a key. The channel receives a cachedValue, or nothing if the worker
 // ended first; it is nil if maxShared computations are pending. The caller holds the lock.
 func (s *sharedCache[K, V]) startFlight(key K, pin bool) <-chan singleflight.Result {
 	if s.pendingCount >= maxShared {
@@ -180,7 +180,7 @@ func (s *sharedCache[K, V]) evict() {
 	}
 }
 
-// clear removes all values after an erasure. Pending computations discard their values.
+// clear removes all values after an erasure. Values still being computed are discarded.
 func (s *sharedCache[K, V]) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

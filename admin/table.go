@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// trueEffects returns the true effect of a lesson, in units of reward; nil outside of the demo.
+// trueEffects returns a lesson's true effect as a reward; nil outside the demo.
 type trueEffects func(slug string) (float64, bool)
 
 func (t trueEffects) effectOf(slug string) *float64 {
@@ -26,7 +26,7 @@ func (t trueEffects) effectOf(slug string) *float64 {
 	return nil
 }
 
-// effectTable is a forest plot with figures: rows of a report on one axis.
+// effectTable is a forest plot with figures: rows from a report on one axis.
 type effectTable struct {
 	report      *report.Report
 	rows        []*report.Row
@@ -122,8 +122,8 @@ func (t *effectTable) row(f frame, l *report.Row, isTotal bool) g.Node {
 	)
 }
 
-// provenOutcomes returns the outcomes that a lesson provably lowers. A lower recurrence of errors is proven far sooner
-// than an effect on the reward.
+// provenOutcomes returns the outcomes that a lesson provably lowers. Fewer recurring errors are proven far sooner than
+// an effect on the reward.
 func provenOutcomes(l *report.Row) g.Node {
 	var lines g.Group
 	for i := range l.Outcomes {
@@ -141,7 +141,7 @@ func totalRow(r *report.Global) *report.Row {
 	}
 }
 
-// overTime returns a small chart, the number of rewarded picks so far, and the number that a verdict needs.
+// overTime returns a small chart, the rewarded picks so far, and how many a verdict needs.
 func overTime(l *report.Row) g.Node {
 	progress := smallLine(g.Text("enough picks"))
 	if l.NeedsPicks > 0 {
@@ -157,8 +157,8 @@ func overTime(l *report.Row) g.Node {
 	return g.Group{sparkline(l.Days), progress}
 }
 
-// rowOrder returns the comparison of rows for the query key sort, the name of a column. A - before the name reverses
-// the order. Equal values and unknown names sort by effect, largest first; rows without an effect come last.
+// rowOrder returns the row comparison for the query key sort, which names a column. A - before the name reverses the
+// order. Equal values and unknown names sort by effect, largest first; rows without an effect come last.
 func rowOrder(sortBy string) func(x, y *report.Row) int {
 	key, down := strings.CutPrefix(sortBy, "-")
 	effects := func(x, y *report.Row) int {
@@ -185,7 +185,7 @@ func rowOrder(sortBy string) func(x, y *report.Row) int {
 
 func sortByEffect(rows []*report.Row) { slices.SortStableFunc(rows, rowOrder("")) }
 
-// reportWarnings returns why the effects of a report may be wrong.
+// reportWarnings returns why a report's effects may be wrong.
 func reportWarnings(r *report.Report) (out []string) {
 	if !r.SRM.OK {
 		out = append(out, fmt.Sprintf(

@@ -40,7 +40,7 @@ func countNoun[N int | int64](n N, name string) string {
 	return countText(n) + " " + plural(n, name, name+"s")
 }
 
-// chanceText formats a probability in per cent, at the ends as "< 1%" or "> 99%".
+// chanceText formats a probability as a percentage, at the ends as "< 1%" or "> 99%".
 func chanceText(p float64) string {
 	switch {
 	case p < 0.005:
@@ -80,7 +80,7 @@ func points(x *float64) string {
 	return strings.Replace(report.SignedPoints(*x), "-", "−", 1)
 }
 
-// signedText formats a rounded number with its sign; 0 has none.
+// signedText formats a rounded number with a sign; 0 has none.
 func signedText(x float64) string {
 	if text := withSign(x, 0); text != "+0" {
 		return text
@@ -99,7 +99,7 @@ func withSign(x float64, digits int) string {
 	return strings.Replace(text, "-", "−", 1)
 }
 
-// escapeHidden replaces characters that hide or reorder text, or control a terminal, by their names in ‹›.
+// escapeHidden replaces characters that hide or reorder text, or control a terminal, with names in ‹›.
 func escapeHidden(text string) string {
 	if strings.IndexFunc(text, isHidden) < 0 {
 		return text
@@ -135,7 +135,8 @@ func unescapeHidden(shown string) string {
 	})
 }
 
-// restoreHidden restores hidden characters in the query. Pages show their names, which forms send and readers copy.
+// restoreHidden restores hidden characters in the query. Pages show names instead, so forms send them and readers copy
+// them.
 func restoreHidden(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		for _, values := range c.QueryParams() { // echo returns the same map for the whole request
@@ -147,7 +148,7 @@ func restoreHidden(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// maxShownText is the maximum length of a shown text in bytes.
+// maxShownText is the longest text shown, in bytes.
 const maxShownText = 64 << 10
 
 // truncateBytes cuts a text, and adds a line with the number of omitted bytes.
@@ -159,7 +160,7 @@ func truncateBytes(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + fmt.Sprintf("\n… %d further bytes", rest)
 }
 
-// shortenName cuts names of agents and models, which can have any length.
+// shortenName cuts agent and model names, which can be very long.
 func shortenName(text string) string { return truncateChars(text, 48) }
 
 func truncateChars(text string, limit int) string {
@@ -173,8 +174,8 @@ func truncateChars(text string, limit int) string {
 // becomes U+FFFD.
 func TerminalText(text string) string { return escapeHidden(strings.ToValidUTF8(text, "\uFFFD")) }
 
-// isHidden reports whether a character is invisible or changes the display of others. The joiners U+200C and U+200D do
-// not count, because emoji and Indic scripts need them.
+// isHidden reports whether a character is invisible or changes how others look. The joiners U+200C and U+200D do not
+// count, because emoji and Indic scripts need them.
 func isHidden(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200d', '\u200c':
@@ -195,7 +196,7 @@ func tierText(tier int) string {
 	return "signals of the traffic"
 }
 
-// definitionText describes a reward definition, such as "user>verifier@24h0m0s", without its period. definitionText
+// definitionText describes a reward definition, such as "user>verifier@24h0m0s", without the period. definitionText
 // returns an invalid definition unchanged.
 func definitionText(definition string) string {
 	d, err := feedback.ParseDefinition(definition)

@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	throttleWindow   = time.Minute      // period in which wrong tokens are counted
-	maxFailuresPerIP = 10               // wrong tokens of one address before status 429
-	maxTotalFailures = 100              // wrong tokens of all addresses before status 429
+	throttleWindow   = time.Minute      // wrong tokens are counted per such period
+	maxFailuresPerIP = 10               // wrong tokens from one address before status 429
+	maxTotalFailures = 100              // wrong tokens from all addresses before status 429
 	maxThrottledIPs  = 1024             // counted addresses
 	logEvery         = 10 * time.Second // minimum time between log lines
 )
 
-// throttle counts wrong tokens and limits their log lines. After many wrong tokens, further ones get status 429. A
-// correct token always works: the length of tokens, not the throttle, prevents guessing.
+// throttle counts wrong tokens and limits log lines about them. After many wrong tokens, further ones get status 429. A
+// correct token always works: token length, not the throttle, prevents guessing.
 type throttle struct {
 	now func() time.Time
 
 	mu         sync.Mutex
-	startedAt  time.Time          // start of the period
+	startedAt  time.Time          // when the period started
 	total      int                // wrong tokens in the period
 	byIP       map[netip.Addr]int // wrong tokens in the period
 	unlogged   int                // wrong tokens since the last log line

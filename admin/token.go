@@ -11,12 +11,12 @@ import (
 	"precept/internal/file"
 )
 
-// TokenFile is the file of the generated token, in the data directory.
+// TokenFile is the file in the data directory that holds the generated token.
 const TokenFile = "admin-token"
 
-// EnsureToken returns the admin token in the data directory, or generates and stores one of 32 random bytes that only
-// the owner can read. If the file cannot be written, EnsureToken returns the token with an error, because the next
-// start makes a different one. If the file cannot be read, token is empty.
+// EnsureToken returns the admin token in the data directory, or generates 32 random bytes and stores them in a file
+// that only the owner can read. If the file cannot be written, EnsureToken returns the token with an error, because the
+// next start makes a different one. If the file cannot be read, token is empty.
 func EnsureToken(dataDir string, random io.Reader) (token string, isNew bool, err error) {
 	path := filepath.Join(dataDir, TokenFile)
 	b, err := os.ReadFile(path)

@@ -9,13 +9,13 @@ import (
 	"precept/store"
 )
 
-// Traffic holds figures over time, by model and by agent. A session counts at its start.
+// Traffic holds figures over time, by model and by agent. A session counts when it starts.
 type Traffic struct {
 	Since        time.Time       `json:"since"`    // start of the first bucket
 	Until        time.Time       `json:"until"`    // end of the last bucket
-	Hours        int             `json:"hours"`    // length of a bucket: 1, 24 or a multiple of 24
-	Currency     string          `json:"currency"` // currency of all costs; empty: unknown
-	SessionsRead int             `json:"read"`     // number of sessions that were read, before the filters
+	Hours        int             `json:"hours"`    // bucket length: 1, 24 or a multiple of 24
+	Currency     string          `json:"currency"` // currency for all costs; empty: unknown
+	SessionsRead int             `json:"read"`     // sessions read, before the filters
 	Complete     bool            `json:"whole"`    // false: sessions before since are not counted
 	Sum          TrafficSum      `json:"sum"`
 	Buckets      []TrafficBucket `json:"buckets"` // oldest first; empty without sessions
@@ -33,26 +33,26 @@ type TrafficBucket struct {
 	Sum   TrafficSum `json:"sum"`
 }
 
-// TrafficRow holds the figures of a model, an agent or a tenant. Names that differ only in case share a row.
+// TrafficRow holds the figures for a model, an agent or a tenant. Names that differ only in case share a row.
 type TrafficRow struct {
 	Value string     `json:"value"` // empty: unknown
 	Sum   TrafficSum `json:"sum"`
 }
 
-// TrafficSum holds the figures of some sessions.
+// TrafficSum holds figures for some sessions.
 type TrafficSum struct {
 	Sessions int                `json:"sessions"`
 	Turns    int                `json:"turns"`
-	Failed   int                `json:"failed"`         // number of sessions with a failed reply of the upstream
-	Statuses []store.FacetValue `json:"statuses"`       // sessions by the status of a failed reply; a session can have several
+	Failed   int                `json:"failed"`         // sessions with a failed upstream reply
+	Statuses []store.FacetValue `json:"statuses"`       // sessions by failed reply status; a session can have several
 	Errors   int                `json:"errors"`         // failed tool results
 	Input    int64              `json:"input_tokens"`   // with cached tokens
 	Cached   int64              `json:"cached_tokens"`  // input tokens from the provider's prompt cache
 	Output   int64              `json:"output_tokens"`  // output tokens
-	Unknown  int                `json:"unknown"`        // sessions of an older release; without their errors and output tokens
+	Unknown  int                `json:"unknown"`        // sessions from an older release; without errors and output tokens
 	Cost     *float64           `json:"cost"`           // null: no session has a cost
-	Unpriced int                `json:"unpriced"`       // number of sessions with tokens whose model has no price
-	Seconds  *float64           `json:"median_seconds"` // median duration of the sessions with a duration; null: none
+	Unpriced int                `json:"unpriced"`       // sessions with tokens and an unpriced model
+	Seconds  *float64           `json:"median_seconds"` // median duration, ignoring sessions without one; null: none
 
 	statuses  map[string]int
 	durations []float64
@@ -60,11 +60,11 @@ type TrafficSum struct {
 
 const (
 	maxHourly  = 72 * time.Hour      // longest window with hourly buckets
-	maxBuckets = 120                 // buckets of one day or more
+	maxBuckets = 120                 // buckets that last one day or more
 	maxLead    = 31 * 24 * time.Hour // maximum time without sessions before the oldest session; no named range is longer
 )
 
-// upstreamKind is the prefix of failed replies in SessionItem.Kinds, such as upstream-429.
+// upstreamKind is the prefix for failed replies in SessionItem.Kinds, such as upstream-429.
 const upstreamKind = "upstream-"
 
 func (t *TrafficSum) add(x *store.SessionItem, cost *float64) {
@@ -116,7 +116,7 @@ func (t *TrafficSum) setAggregates() {
 
 func (t *TrafficSum) sessionsWith(status string) int { return t.statuses[status] }
 
-// trafficOf returns the traffic of the selected sessions. Hours and days begin in zone.
+// trafficOf returns the selected sessions' traffic. Hours and days begin in zone.
 func trafficOf(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time, zone *time.Location) Traffic {
 	t := Traffic{Currency: p.Currency, SessionsRead: len(r.Sessions), Complete: r.Complete, Buckets: []TrafficBucket{}, Tenants: []TrafficRow{}}
 	models, agents, costOf := map[string]*TrafficRow{}, map[string]*TrafficRow{}, p.costFunc()
@@ -145,15 +145,15 @@ func trafficOf(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time,
 	return t
 }
 
-// setBuckets sets the window and its buckets. The window begins at the oldest session if the query has no start, if its
-// start is much older, or if older sessions are not counted.
+// setBuckets sets the window and its buckets. The window begins at the oldest session if the query has no start, if
+// that start is much older, or if older sessions are not counted.
 func (t *Traffic) setBuckets(r *store.Recent, q *store.SessionQuery, now time.Time, zone *time.Location) {
 	t.Since, t.Until = q.Since, now
 	if r.OldestStart.Sub(t.Since) > maxLead || !r.Complete && t.Since.Before(r.OldestStart) {
 		t.Since = r.OldestStart
 	}
 	for i := range r.Sessions {
-		if at := r.Sessions[i].Started; !at.Before(t.Until) { // the clock of another replica is ahead
+		if at := r.Sessions[i].Started; !at.Before(t.Until) { // another replica's clock is ahead
 			t.Until = at.Add(1)
 		}
 	}
@@ -178,7 +178,7 @@ func (t *Traffic) setBuckets(r *store.Recent, q *store.SessionQuery, now time.Ti
 	}
 }
 
-// rowFor returns the row of a name. rowFor ignores case, as the list of sessions does.
+// rowFor returns the row for a name. rowFor ignores case, as the sessions page does.
 func rowFor(rows map[string]*TrafficRow, name string) *TrafficRow {
 	key := strings.ToLower(name)
 	if rows[key] == nil {

@@ -22,23 +22,23 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// Notes reads and writes small values of a tenant, in the store, so replicas share them.
+// Notes reads and writes small values per tenant in the store, so replicas share them.
 type Notes interface {
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 	WriteNotes(ctx context.Context, tenant string, ofSessions map[sessionpkg.ID][]byte, ofTenant map[string][]byte) error
 }
 
-// View is a saved filter of the list of sessions, shared by all who log in.
+// View is a saved filter for the sessions page, shared by all who log in.
 type View struct {
 	ID    string    `json:"id"`
 	Name  string    `json:"name"`
-	Query string    `json:"query"` // filters of the list of sessions, in the form of an address
-	By    string    `json:"by"`    // role and start of the token's digest
+	Query string    `json:"query"` // sessions page filters, as in an address
+	By    string    `json:"by"`    // role, and first digits of the token's digest
 	Saved time.Time `json:"saved"`
 }
 
 const (
-	viewKeyPrefix = "view|" // prefix of the keys of notes that are views
+	viewKeyPrefix = "view|" // note key prefix for views
 	maxViews      = 100     // per tenant
 	maxViewName   = 80      // characters
 	maxViewFilter = 4 << 10 // bytes
@@ -55,7 +55,7 @@ func (v *views) list(ctx context.Context, tenant string) ([]View, error) {
 	list := []View{}
 	err := v.notes.EachNote(ctx, tenant, viewKeyPrefix, func(key string, data []byte) error {
 		var view View
-		if json.Unmarshal(data, &view) == nil { // skips views of a newer release
+		if json.Unmarshal(data, &view) == nil { // skips views from a newer release
 			view.ID = strings.TrimPrefix(key, viewKeyPrefix)
 			list = append(list, view)
 		}
@@ -169,7 +169,7 @@ func (v *View) isTextSearch() bool {
 	return q.Get("words")+q.Get("tool")+q.Get("error") != ""
 }
 
-// filtersOf returns the filters of a query without other keys such as page.
+// filtersOf returns the filters in a query without other keys such as page.
 func filtersOf(q url.Values) url.Values {
 	out := url.Values{}
 	for _, key := range sessionFilters() {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Config holds every key of precept.yaml. Struct tags hold the rules: enum lists the allowed words, min and max are
+// Config holds every key in precept.yaml. Struct tags hold the rules: enum lists the allowed words, min and max are
 // bounds. Keys tagged restart:"yes" change only at a restart; keys tagged restart:"on" need a restart only to be
 // switched on.
 type Config struct {
@@ -42,7 +42,7 @@ type Config struct {
 	DebugHeaders bool                `yaml:"debug_headers"`
 }
 
-// Admin configures the admin listener and the prices of the dashboard.
+// Admin configures the admin listener and the dashboard's prices.
 type Admin struct {
 	Listen       string   `yaml:"listen" restart:"yes"`
 	Tokens       []Secret `yaml:"tokens"`
@@ -55,12 +55,12 @@ type Admin struct {
 	PriceCached  float64  `yaml:"price_cached" min:"0"`
 }
 
-// Upstream is one LLM API; its URL has the form of OPENAI_BASE_URL.
+// Upstream is one LLM API. The URL looks like OPENAI_BASE_URL.
 type Upstream struct {
 	URL string `yaml:"url"`
 }
 
-// Routes names the upstream of each API dialect; Other serves all other paths.
+// Routes names the upstream for each API dialect; Other serves all other paths.
 type Routes struct {
 	Chat      string `yaml:"chat"`
 	Responses string `yaml:"responses"`
@@ -84,8 +84,7 @@ type Store struct {
 	URL Secret `yaml:"url" restart:"yes"`
 }
 
-// Match selects the texts searched for the phrases of lessons. System lists agents whose system prompts are searched
-// too.
+// Match selects the texts searched for lesson phrases. System lists agents for which system prompts are searched too.
 type Match struct {
 	System   []string `yaml:"system"`
 	Like     string   `yaml:"like" enum:"on|suggest|off"`
@@ -101,15 +100,14 @@ type Embeddings struct {
 	APIKey   Secret `yaml:"api_key" restart:"yes"`
 }
 
-// Values of match.like.
+// Values for match.like.
 const (
 	LikeOn      = "on"      // lessons with like: true are injected, all others are suggested
 	LikeSuggest = "suggest" // lessons that match by likeness are suggested, never injected
 	LikeOff     = "off"     // lessons match exactly only
 )
 
-// SystemAgents returns the name patterns of the agents whose system prompts are searched. In System, true means every
-// agent.
+// SystemAgents returns name patterns for the agents with searched system prompts. In System, true means every agent.
 func (m *Match) SystemAgents() []string {
 	var out []string
 	for _, a := range m.System {
@@ -132,7 +130,7 @@ type Inject struct {
 	Cautions    bool   `yaml:"cautions"`
 }
 
-// Bandit configures the experiment and the chooser, which selects the lessons of a session.
+// Bandit configures the experiment and the chooser for a session's lessons.
 type Bandit struct {
 	Epsilon   float64 `yaml:"epsilon" min:"0" max:"1"`
 	Holdout   string  `yaml:"holdout" enum:"prove|earn|fixed"`
@@ -148,7 +146,7 @@ type Detect struct {
 	Loops bool `yaml:"loops"`
 }
 
-// Learning configures the storage of exchanges.
+// Learning configures how exchanges are stored.
 type Learning struct {
 	Enabled        bool          `yaml:"enabled" restart:"on"`
 	AnonymizePII   bool          `yaml:"anonymize_pii"`
@@ -160,38 +158,38 @@ type Learning struct {
 	Hot            time.Duration `yaml:"hot" min:"0"`
 }
 
-// Reward defines the reward of a session and the age at which it closes.
+// Reward defines a session's reward and the age at which the session closes.
 type Reward struct {
 	CloseAfter time.Duration `yaml:"close_after" min:"1" restart:"yes"`
 	Sentiment  bool          `yaml:"sentiment" restart:"yes"`
 	Tiers      []string      `yaml:"tiers" enum:"user|verifier|implicit" restart:"yes"`
 }
 
-// Report configures the report; Guardrails are outcomes whose rise is shown next to a verdict.
+// Report configures the report. A rise in a Guardrails outcome is shown next to a verdict.
 type Report struct {
 	Guardrails []string `yaml:"guardrails" enum:"recurrence|errors|loops|corrections|turns|tokens|seconds"`
 }
 
-// ModelPrice holds the prices per million tokens of the models that match the pattern Model.
+// ModelPrice holds the prices per million tokens for the models that match the pattern Model.
 type ModelPrice struct {
 	Model  string  `yaml:"model"`
 	Input  float64 `yaml:"input" min:"0"`
-	Cached float64 `yaml:"cached" min:"0"` // 0 means the price of the input
+	Cached float64 `yaml:"cached" min:"0"` // 0 means the input price
 	Output float64 `yaml:"output" min:"0"`
 }
 
-// Rules configures the measurement of sections of files such as CLAUDE.md.
+// Rules configures measuring sections in files such as CLAUDE.md.
 type Rules struct {
 	AtOnce int `yaml:"at_once" min:"1" max:"8"`
 }
 
-// Hooks holds the secrets of GitHub and GitLab webhooks.
+// Hooks holds the secrets for GitHub and GitLab webhooks.
 type Hooks struct {
 	GitHub []Hook `yaml:"github"`
 	GitLab []Hook `yaml:"gitlab"`
 }
 
-// Hook is the secret of a webhook and the tenant that owns its events.
+// Hook is a webhook's secret and the tenant that owns the events.
 type Hook struct {
 	Tenant string `yaml:"tenant"` // "" means default
 	Secret Secret `yaml:"secret" alone:"yes"`
@@ -213,14 +211,14 @@ type Distill struct {
 	Gate        string        `yaml:"gate" enum:"human|auto" restart:"yes"`
 }
 
-// Writ configures the /lesson commands of assistants.
+// Writ configures assistants' /lesson commands.
 type Writ struct {
 	Enabled   bool   `yaml:"enabled"`
 	Advertise bool   `yaml:"advertise"`
 	Trust     string `yaml:"trust" enum:"quarantined|own"`
 }
 
-// Ledger configures the file AGENT.md, whose entries become lessons.
+// Ledger configures the file AGENT.md. Entries become lessons.
 type Ledger struct {
 	File   string `yaml:"file" restart:"yes"`
 	Tenant string `yaml:"tenant" restart:"yes"`
@@ -254,7 +252,7 @@ type Limits struct {
 	LookupTimeout         time.Duration `yaml:"lookup_timeout" min:"1" restart:"yes"`
 }
 
-// Log is the logger's level and format.
+// Log is the log level and format.
 type Log struct {
 	Level  string `yaml:"level" enum:"debug|info|warn|error"`
 	Format string `yaml:"format" enum:"text|json" restart:"yes"`
@@ -265,14 +263,14 @@ type Metrics struct {
 	Public bool `yaml:"public"`
 }
 
-// Otel configures the export of traces.
+// Otel configures the trace export.
 type Otel struct {
 	Endpoint string   `yaml:"endpoint" restart:"yes"`
 	Headers  []Secret `yaml:"headers" restart:"yes"`
 	Sample   float64  `yaml:"sample" restart:"yes" min:"0" max:"1"`
 }
 
-// Header returns the headers of each export; entries of Headers look like "Name: value".
+// Header returns the headers for each export; entries in Headers look like "Name: value".
 func (o Otel) Header() (http.Header, error) {
 	h := http.Header{}
 	for i, line := range o.Headers {

@@ -12,14 +12,14 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// decoder sets the values of a Config and collects every fault.
+// decoder sets the values in a Config and collects every fault.
 type decoder struct {
 	env     func(string) (string, bool)
 	source  string // current file, flag or variable
 	inFile  bool   // faults name the line
 	faults  Faults
 	sources map[string]string // source of each key's value
-	// secretFaults says, by variable, why the file with its value cannot be used.
+	// secretFaults says, by variable, why the file with the value cannot be used.
 	secretFaults map[string]string
 }
 
@@ -36,10 +36,10 @@ func (d *decoder) sourceOf(n ast.Node) string {
 	return fmt.Sprintf("%s:%d", d.source, n.GetToken().Position.Line)
 }
 
-// parse parses YAML into a tree. parse accepts duplicate keys, which readSection reports together with all other
+// parse parses YAML into a tree. parse accepts duplicate keys, because readSection reports them together with all other
 // faults.
 func (d *decoder) parse(text string) (ast.Node, bool) {
-	text = strings.TrimPrefix(text, "\ufeff") // byte order mark of editors on Windows
+	text = strings.TrimPrefix(text, "\ufeff") // byte order mark from editors on Windows
 	file, err := parser.ParseBytes([]byte(maskReferences(text)), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		d.syntaxFault(err)
@@ -102,7 +102,7 @@ func (d *decoder) readSection(path string, v reflect.Value, n ast.Node) {
 	}
 }
 
-// readValue sets v from one node. A key without a value keeps its earlier value.
+// readValue sets v from one node. A key without a value keeps the earlier value.
 func (d *decoder) readValue(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	if n == nil || n.Type() == ast.NullType {
 		return
@@ -150,7 +150,7 @@ func (d *decoder) readMapping(path string, v reflect.Value, tag reflect.StructTa
 	v.Set(out)
 }
 
-// readList replaces the whole list. A scalar is read as a comma-separated list, the form of flags and variables.
+// readList replaces the whole list. A scalar is read as a comma-separated list, as in flags and variables.
 func (d *decoder) readList(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	seq, ok := n.(*ast.SequenceNode)
 	text, scalar := scalarText(n)

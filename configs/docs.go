@@ -24,7 +24,7 @@ func StarterLessons() fs.FS {
 	return sub
 }
 
-// Reference returns precept.yaml, with every key, its comment and its default.
+// Reference returns precept.yaml: every key with a comment and the default.
 func Reference() string { return reference }
 
 type doc struct {
@@ -32,12 +32,12 @@ type doc struct {
 	text  string // default as written
 }
 
-// readDocs returns the documentation of each key, by path.
+// readDocs returns the documentation for each key, by path.
 func readDocs() map[string]doc {
 	out := map[string]doc{}
 	file, err := parser.ParseBytes([]byte(reference), parser.ParseComments)
 	if err != nil || len(file.Docs) == 0 {
-		return out // the tests parse the reference, which reports any error
+		return out // the tests parse the reference and report any error
 	}
 	collectDocs(out, "", file.Docs[0].Body)
 	return out
@@ -67,7 +67,7 @@ func sourceText(n ast.Node) string {
 	}
 }
 
-// lastParagraph returns the last paragraph of a comment as one line.
+// lastParagraph returns a comment's last paragraph as one line.
 func lastParagraph(group *ast.CommentGroupNode) string {
 	if group == nil {
 		return ""

@@ -12,7 +12,7 @@ type Fault struct {
 	Key     string `json:"key"`             // path such as bandit.epsilon; "" for the whole file
 	Value   string `json:"value,omitempty"` // as written by the operator; never a secret
 	Source  string `json:"source"`          // precept.yaml:12, --bandit-epsilon, PRECEPT_BANDIT_EPSILON, default
-	Problem string `json:"problem"`         // description of the fault, and its remedy
+	Problem string `json:"problem"`         // what is wrong, and the remedy
 
 	unknown bool // the key does not exist
 }
@@ -34,7 +34,7 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// Faults holds all faults of a configuration as one error.
+// Faults holds all faults in a configuration as one error.
 type Faults []Fault
 
 // Error lists the faults, a line each.
@@ -52,7 +52,7 @@ func (f Faults) Error() string {
 	)
 }
 
-// AsFaults returns the Faults in an error of Parse.
+// AsFaults returns the Faults in an error from Parse.
 func AsFaults(err error) (Faults, bool) {
 	var f Faults
 	ok := errors.As(err, &f)

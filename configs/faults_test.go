@@ -33,7 +33,7 @@ debug_headers: maybe
 	if !ok {
 		t.Fatalf("got error %v, want Faults", err)
 	}
-	want := map[string]string{ // the key maps to the position and a part of the message
+	want := map[string]string{ // the key maps to the position and part of the message
 		"listen":              "my.yaml:1|host:port",
 		"bandit.epsilonn":     "my.yaml:3|did you mean epsilon?",
 		"bandit.control":      "my.yaml:4|from 0 to 1",
@@ -79,7 +79,7 @@ debug_headers: maybe
 
 func TestInvalidValuesAreFaults(t *testing.T) {
 	const sum = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-	cases := []struct{ name, file, want string }{ // want is the key and a part of the problem
+	cases := []struct{ name, file, want string }{ // want is the key and part of the problem
 		{"invalid YAML", "a: [", "|is not YAML"},
 		{"tab", "inject:\n\tk: 3\n", "|indent with spaces"},
 		{"byte order mark", "\ufeffinject: {k: 30}", "inject.k|from 0 to 20"},

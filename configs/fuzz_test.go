@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzParse checks that Parse never panics, and that the effective text of an accepted file parses to the same
+// FuzzParse checks that Parse never panics, and that an accepted file's effective text parses to the same
 // configuration.
 func FuzzParse(f *testing.F) {
 	f.Add(Reference())

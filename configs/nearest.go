@@ -8,7 +8,7 @@ import (
 	"precept/internal/spell"
 )
 
-// suggestion returns the end of a message about a misspelt key: the most similar key, or else all keys.
+// suggestion returns the end of a message on a misspelt key: the most similar key, or else all keys.
 func suggestion(name string, keys map[string]int) string {
 	if best := spell.Suggest(name, slices.Sorted(maps.Keys(keys))); best != "" {
 		return "; did you mean " + best + "?"
@@ -23,7 +23,7 @@ func alternatives[V any](names map[string]V) string {
 	return "there are " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
-// renamedKey returns the new name of a key that an earlier release renamed.
+// renamedKey returns the new name for a key renamed in an earlier release.
 func renamedKey(key string) string {
 	if key == "limits.spool_bytes" {
 		return "limits.outbox_bytes"
@@ -31,8 +31,8 @@ func renamedKey(key string) string {
 	return ""
 }
 
-// reportMisspelt adds a fault for each PRECEPT_ variable whose name is similar to a key. reportMisspelt accepts
-// variables that the configuration uses, and those that Kubernetes sets for a service named precept.
+// reportMisspelt adds a fault for each PRECEPT_ variable with a name similar to a key. reportMisspelt accepts variables
+// used by the configuration, and those set by Kubernetes for a service named precept.
 func (d *decoder) reportMisspelt(names []string, env func(string) (string, bool), used map[string]bool) {
 	accepted := map[string]bool{}
 	for _, name := range []string{"ADMIN_TOKEN", "CONFIG", "KEY", "RUN", "SESSION", "URL"} { // used by commands and agents
@@ -60,13 +60,13 @@ func (d *decoder) reportMisspelt(names []string, env func(string) (string, bool)
 	}
 }
 
-// isServiceLink reports whether Kubernetes sets a variable of this name for a service.
+// isServiceLink reports whether Kubernetes sets a variable with this name for a service.
 func isServiceLink(name string) bool {
 	return strings.HasSuffix("_"+name, "_SERVICE_HOST") || strings.Contains("_"+name, "_SERVICE_PORT") ||
 		strings.HasSuffix("_"+name, "_PORT") || strings.Contains("_"+name, "_TCP") || strings.Contains("_"+name, "_UDP")
 }
 
-// nearestVariable returns the most likely correct name of a misspelt variable, or "". No name has the prefix PRECEPT_.
+// nearestVariable returns the most likely correct name for a misspelt variable, or "". No name has the prefix PRECEPT_.
 // The result differs in the fewest letters, in the number of words at the end, or by one more section at the start.
 func nearestVariable(name string, names []string) string {
 	upper := strings.TrimSuffix(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), fileSuffix)

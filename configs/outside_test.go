@@ -37,7 +37,7 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 		{"epsilonn: 3", "epsilonn", "there are admin, bandit,"},
 		{"keys: [{name: a}, {name: a, key_sha256: zz}]", "keys[1].name", "is also the name of another key; choose another name"},
 	}
-	more := map[string]int{ // the lines of further keys with a fault
+	more := map[string]int{ // lines with faults in further keys
 		"admin.bogus": 2, "routes.foo": 3, "upstreams.c.url": 4, "upstreams.d.url": 4, "match.user": 9, "tags.empty": 10, "inject.style": 11, "inject.placement": 11,
 		"inject.budget_bytes": 11, "bandit.control": 12, "bandit.holdout": 12, "bandit.objective": 12, "learning.enabled": 14, "learning.opt_out_patterns[0]": 14,
 		"learning.capture_limit": 14, "reward.sentiment": 15, "reward.tiers[0]": 15, "distill.gate": 16, "distill.judge": 16, "writ.enabled": 17, "limits.body_bytes": 19,

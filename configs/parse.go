@@ -14,19 +14,19 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Sources holds the sources of a configuration.
+// Sources holds everything that a configuration is read from.
 type Sources struct {
-	FileName      string                            // name of File in faults; "" means precept.yaml
+	FileName      string                            // name for File in faults; "" means precept.yaml
 	File          []byte                            // nil: no file
 	Env           func(name string) (string, bool)  // like os.LookupEnv; nil: no variables
-	EnvNames      []string                          // all variables, for the search for misspelt names
-	ReadFile      func(name string) ([]byte, error) // reads the file of a variable with the suffix _FILE; nil: no value
+	EnvNames      []string                          // all variables, searched for misspelt names
+	ReadFile      func(name string) ([]byte, error) // reads the file named by a variable with the suffix _FILE; nil: no value
 	Flags         map[string]string                 // by key, such as bandit.epsilon
 	CheckRedisURL func(url string) error            // nil: accept every URL
-	Offline       bool                              // ignore faults of keys that only a server needs
+	Offline       bool                              // ignore faults in keys that only a server needs
 }
 
-// Default returns the configuration of the embedded precept.yaml.
+// Default returns the configuration in the embedded precept.yaml.
 func Default() *Config {
 	c, err := Parse(Sources{})
 	if err != nil {
@@ -48,7 +48,7 @@ func Parse(src Sources) (*Config, error) {
 	d := &decoder{env: func(string) (string, bool) { return "", false }, sources: map[string]string{}}
 	d.readFile("default", reference, c)
 	routes := c.Routes
-	used := map[string]bool{} // variables that were looked up
+	used := map[string]bool{} // variables looked up
 	env := func(name string) (string, bool) {
 		used[name] = true
 		text, ok := src.Env(name)
@@ -81,8 +81,8 @@ const (
 	fileSuffix = "_FILE" // a variable with this suffix names a file with the value
 )
 
-// readSecretFile returns the content of a file as the value of a variable. The variable name+fileSuffix holds the path.
-// text, the variable's own value, must be empty.
+// readSecretFile returns a file's content as a variable's value. The variable name+fileSuffix holds the path. text, the
+// variable's own value, must be empty.
 func (d *decoder) readSecretFile(src *Sources, name, text, file string) (string, bool) {
 	fault := func(problem string) {
 		d.secretFaults[name] = "is set through " + name + fileSuffix + ", which " + problem
@@ -95,7 +95,7 @@ func (d *decoder) readSecretFile(src *Sources, name, text, file string) (string,
 		return "", false
 	}
 	b, err := src.ReadFile(file)
-	if err != nil { // the fault omits the file name, which may be a secret by mistake
+	if err != nil { // the fault omits the file name: it may be a secret by mistake
 		cause := err
 		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 			cause = pathErr.Err
@@ -127,8 +127,8 @@ func (d *decoder) readFile(name, text string, c *Config) {
 	}
 }
 
-// HostKeys returns the keys of a file whose values name a host and differ from the defaults. expands reports whether
-// the file refers to an environment variable.
+// HostKeys returns the keys in a file that name a host other than the default. expands reports whether the file refers
+// to an environment variable.
 func HostKeys(file []byte) (keys []string, expands bool) {
 	c := &Config{}
 	d := &decoder{sources: map[string]string{}, env: func(string) (string, bool) {
@@ -181,9 +181,9 @@ func (d *decoder) readFlags(c *Config, given map[string]string) {
 	}
 }
 
-// readFlagOrVariable sets one key from a flag or a variable. Scalars are used as written; lists of scalars are
+// readFlagOrVariable sets one key from a flag or a variable. Scalars are used as written; scalar lists are
 // comma-separated; maps and lists of mappings are in YAML flow style. A scalar in place of a list of mappings sets the
-// field tagged "alone" of a single mapping.
+// field tagged "alone" in a single mapping.
 func (d *decoder) readFlagOrVariable(c *Config, f field, text string) {
 	v := reflect.ValueOf(c).Elem().FieldByIndex(f.index)
 	d.sources[f.path] = d.source
@@ -208,8 +208,8 @@ func (d *decoder) readFlagOrVariable(c *Config, f field, text string) {
 	}
 }
 
-// checkRoutes reports routes next to the key upstream, which serves all requests. checkRoutes accepts default routes,
-// because copies of the reference contain them.
+// checkRoutes reports routes next to the key upstream, because that key serves all requests. checkRoutes accepts
+// default routes, because copies of the reference contain them.
 func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 	usual := defaults.byKey()
 	for path, name := range c.Routes.byKey() {
@@ -220,7 +220,7 @@ func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 }
 
 // derive sets the keys that follow from other keys and variables, such as PRECEPT_ADMIN_TOKEN and OPENAI_BASE_URL. The
-// key upstream serves all routes; without it, a single entry of upstreams serves the routes that name none.
+// key upstream serves all routes; without it, a single entry in upstreams serves the routes that name none.
 func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	token, ok := env("PRECEPT_ADMIN_TOKEN")
 	if problem := d.secretFaults["PRECEPT_ADMIN_TOKEN"]; problem != "" {
@@ -262,7 +262,7 @@ func (d *decoder) derive(c *Config, env func(string) (string, bool)) {
 	}
 }
 
-// defaultUpstream names the upstream that the key upstream sets.
+// defaultUpstream names the upstream set by the key upstream.
 const defaultUpstream = "default"
 
 func (r *Routes) byKey() map[string]*string {
@@ -272,7 +272,7 @@ func (r *Routes) byKey() map[string]*string {
 	}
 }
 
-// AllUpstreams returns the URL of each upstream, by name.
+// AllUpstreams returns each upstream's URL, by name.
 func (c *Config) AllUpstreams() map[string]string {
 	out := make(map[string]string, len(c.Upstreams))
 	for name, u := range c.Upstreams {
@@ -281,7 +281,7 @@ func (c *Config) AllUpstreams() map[string]string {
 	return out
 }
 
-// UpstreamByRoute returns the names of the upstreams by route: chat, responses, messages or other.
+// UpstreamByRoute returns the upstream names by route: chat, responses, messages or other.
 func (c *Config) UpstreamByRoute() map[string]string {
 	return map[string]string{
 		"chat": c.Routes.Chat, "responses": c.Routes.Responses, "messages": c.Routes.Messages,
@@ -289,7 +289,7 @@ func (c *Config) UpstreamByRoute() map[string]string {
 	}
 }
 
-// UpstreamURLs returns the URLs of the upstreams that the routes use, sorted.
+// UpstreamURLs returns the URLs used by the routes, sorted.
 func (c *Config) UpstreamURLs() []string {
 	if c.Upstream != "" {
 		return []string{c.Upstream}
@@ -302,7 +302,7 @@ func (c *Config) UpstreamURLs() []string {
 	return slices.Compact(urls)
 }
 
-// StoreURL returns store.url, or the URL of the SQLite file in the data directory.
+// StoreURL returns store.url, or the URL for the SQLite file in the data directory.
 func (c *Config) StoreURL() string {
 	if c.Store.URL != "" {
 		return c.Store.URL.Reveal()
@@ -331,8 +331,8 @@ func (c *Config) EffectiveTree() (tree map[string]any, err error) {
 	return tree, nil
 }
 
-// Hash returns the first 12 hex digits of the SHA-256 of the effective configuration without secrets. Samples and
-// reports contain it.
+// Hash returns the first 12 hex digits of the effective configuration's SHA-256, without secrets. Samples and reports
+// contain it.
 func (c *Config) Hash() string {
 	text, err := c.Effective()
 	if err != nil {

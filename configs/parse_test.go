@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// env returns a look-up function for pairs of name and value.
+// env returns a look-up function for name and value pairs.
 func env(pairs ...string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -169,7 +169,7 @@ func TestRoutesSelectUpstreamByDialect(t *testing.T) {
 	cases := []struct {
 		name string
 		src  Sources
-		want string // URLs of chat, responses, messages and other
+		want string // URLs for chat, responses, messages and other
 	}{
 		{"defaults", Sources{}, "https://api.openai.com/v1 https://api.openai.com/v1 https://api.anthropic.com https://api.openai.com/v1 "},
 		{"flag", Sources{Flags: map[string]string{"upstream": "http://u.test/v1"}}, all("http://u.test/v1")},

@@ -7,8 +7,8 @@ import (
 	"precept/internal/price"
 )
 
-// PriceTable returns the prices of models. The first matching entry of prices applies, then admin.price_input. Without
-// both keys, the built-in table applies, but only in US dollars.
+// PriceTable returns the model prices. The first matching entry in prices applies, then admin.price_input. Without both
+// keys, the built-in table applies, but only in US dollars.
 func (c *Config) PriceTable() *price.Table {
 	t := &price.Table{}
 	for _, p := range c.Prices {
@@ -25,7 +25,7 @@ func (c *Config) PriceTable() *price.Table {
 	return t
 }
 
-// Currency returns the name of the currency of all amounts.
+// Currency returns the currency for all amounts.
 func (c *Config) Currency() string {
 	if c.Admin.Currency == "" && c.PriceTable().BuiltInDate != "" {
 		return price.Dollars

@@ -12,8 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// scalarText returns a scalar as written. The type of the key, not YAML, decides the meaning of texts such as 0x10, yes
-// and 1e3.
+// scalarText returns a scalar as written. The key's type, not YAML, decides what texts such as 0x10, yes and 1e3 mean.
 func scalarText(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -106,7 +105,7 @@ func bound(tag reflect.StructTag, name string, fallback float64) float64 {
 	return f
 }
 
-// formatBounds returns the bounds of a number as a clause for a message.
+// formatBounds returns a number's bounds as a clause for a message.
 func formatBounds(t reflect.Type, minimum, maximum float64) string {
 	show := func(x float64) string {
 		switch {

@@ -47,7 +47,7 @@ func yamlName(f reflect.StructField) string {
 	return name
 }
 
-// fields returns the fields of t and of its sections, in the order of the structs.
+// fields returns the fields in t and its sections, in struct order.
 func fields(t reflect.Type, prefix string, index []int) []field {
 	var out []field
 	for i := range t.NumField() {
@@ -80,7 +80,7 @@ func envName(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// KeyInfos describes every key, in the order of precept.yaml.
+// KeyInfos describes every key, in the same order as precept.yaml.
 func KeyInfos() []KeyInfo {
 	docs := readDocs()
 	all := leafFields()
@@ -99,8 +99,8 @@ func KeyInfos() []KeyInfo {
 	return out
 }
 
-// ApplyReload returns the configuration of a running server after a reload: reloaded, except that keys that need a
-// restart keep their running values. pending lists the changed keys among them.
+// ApplyReload returns a running server's configuration after a reload: reloaded, except that keys that need a restart
+// keep their running values. pending lists the changed keys among them.
 func ApplyReload(running, reloaded *Config) (effective *Config, pending []string) {
 	pending = differingKeys(running, reloaded, func(f field) bool {
 		switch f.tag.Get("restart") {
@@ -122,12 +122,12 @@ func ApplyReload(running, reloaded *Config) (effective *Config, pending []string
 	return &config, pending
 }
 
-// ChangedKeys returns the keys whose values differ from the defaults.
+// ChangedKeys returns the keys with values other than the defaults.
 func ChangedKeys(c *Config) []string {
 	return differingKeys(Default(), c, func(field) bool { return true })
 }
 
-// differingKeys returns the keys for which include is true and whose values differ.
+// differingKeys returns the keys that include accepts and that have different values.
 func differingKeys(a, b *Config, include func(field) bool) []string {
 	var out []string
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()

@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Setting is one key of a configuration, as shown to operators.
+// Setting is one configuration key, as shown to operators.
 type Setting struct {
 	Path         string `json:"key"`
 	Value        string `json:"value"`   // as YAML; a secret is hidden
@@ -18,7 +18,7 @@ type Setting struct {
 	Usage        string `json:"usage"`
 }
 
-// Settings returns every key in the order of precept.yaml, without secrets.
+// Settings returns every key in the same order as precept.yaml, without secrets.
 func Settings(c *Config) ([]Setting, error) {
 	current, defaults := reflect.ValueOf(c).Elem(), reflect.ValueOf(Default()).Elem()
 	names := KeyInfos()

@@ -25,7 +25,7 @@ func faultsOf(t *testing.T, src configs.Sources) configs.Faults {
 	return faults
 }
 
-// otherValue returns a value that differs from the default of a key, in the form of a flag.
+// otherValue returns a value other than a key's default, written as in a flag.
 func otherValue(n configs.KeyInfo) string {
 	values := map[string]string{
 		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "admin.tokens": "0123456789abcdef", "admin.viewer_tokens": "fedcba9876543210",

@@ -19,7 +19,7 @@ type validator struct {
 	config        *Config
 	sources       map[string]string // source of each key's value; defaults have no entry
 	decoderFaults Faults
-	faults        Faults                 // faults of the validator only
+	faults        Faults                 // the validator's faults only
 	checkRedisURL func(url string) error // nil skips the check
 }
 
@@ -64,7 +64,7 @@ func (v *validator) require(ok bool, path, value, problem string) {
 	}
 }
 
-// addFault adds a fault, unless the decoder reported a fault of the key or of its list. The index [0] is ignored,
+// addFault adds a fault, unless the decoder reported a fault in the key or in its list. The index [0] is ignored,
 // because the decoder omits it for a single entry written without a list.
 func (v *validator) addFault(path, value, problem string) {
 	unindexed := strings.Replace(path, "[0]", "", 1)
@@ -74,7 +74,7 @@ func (v *validator) addFault(path, value, problem string) {
 	}
 }
 
-// sourceOf returns the source of a key or of the nearest section that contains it.
+// sourceOf returns the source for a key or for the nearest section around it.
 func (v *validator) sourceOf(path string) string {
 	for p := path; p != ""; p = p[:max(0, strings.LastIndexAny(p, ".["))] {
 		if s, ok := v.sources[p]; ok {
@@ -105,7 +105,7 @@ func (v *validator) checkKeys() {
 	}
 }
 
-// checkPrices refuses the second of two equal patterns, which would have no effect.
+// checkPrices refuses the second of two equal patterns, because it would have no effect.
 func (v *validator) checkPrices() {
 	seen := map[string]bool{}
 	for i, p := range v.config.Prices {
@@ -117,7 +117,7 @@ func (v *validator) checkPrices() {
 	}
 }
 
-// checkHooks checks webhooks. Their secrets differ, because a secret selects the tenant.
+// checkHooks checks webhooks. No two may share a secret, because a secret selects the tenant.
 func (v *validator) checkHooks(key string, hooks []Hook) {
 	c, secrets := v.config, map[Secret]bool{}
 	for i, h := range hooks {
@@ -142,8 +142,8 @@ func isSHA256(text string) bool {
 	return err == nil && len(raw) == 32
 }
 
-// checkStoreAddress checks a path or an address of Redis. The store's own parser checks the address, so the store
-// accepts it at the start.
+// checkStoreAddress checks a path or a Redis address. The store's own parser checks the address, so the store accepts
+// it at the start.
 func (v *validator) checkStoreAddress(path, value string) {
 	const problem = "is not an address that precept supports; write a path, or redis://host:6379/0"
 	isLessons := path == "lessons"
@@ -186,7 +186,7 @@ func isPath(text string) bool {
 
 func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// examplePath returns the path of a URL for a message, or a default if it is empty or contains an @.
+// examplePath returns a URL's path for a message, or a default if it is empty or contains an @.
 func examplePath(rest string) string {
 	rest, _, _ = strings.Cut(rest, "?")
 	if strings.Contains(rest, "@") || strings.Trim(rest, "/") == "" {
@@ -231,14 +231,14 @@ func (v *validator) checkTags() {
 	}
 }
 
-// isTag reports whether s is a tag of AIP-11, the format of lesson files: ^[a-z][a-z0-9-]*$.
+// isTag reports whether s is a tag in AIP-11, the format for lesson files: ^[a-z][a-z0-9-]*$.
 func isTag(s string) bool {
 	rest := strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-")
 	return s != "" && rest == "" && s[0] >= 'a' && s[0] <= 'z'
 }
 
-// isPlainPath reports whether a path starts with a slash and has no empty segment, no segment of dots, and no character
-// that proxies and routers encode differently.
+// isPlainPath reports whether a path starts with a slash and has no empty segment, no segment made of dots, and no
+// character that proxies and routers encode differently.
 func isPlainPath(path string) bool {
 	segments := strings.Split(path, "/")
 	return segments[0] == "" && !slices.ContainsFunc(segments[1:], func(s string) bool {
@@ -247,11 +247,11 @@ func isPlainPath(path string) bool {
 	})
 }
 
-// minTokenBytes is the minimum length of a plain-text token if other machines can reach the admin listener. The
+// minTokenBytes is the minimum length for a plain-text token if other machines can reach the admin listener. The
 // listener accepts a correct token even after many wrong tokens, so only the length prevents guessing.
 const minTokenBytes = 16
 
-// checkTokens checks admin tokens. Its faults never contain their text.
+// checkTokens checks admin tokens. The faults never contain token text.
 func (v *validator) checkTokens(key string, tokens []Secret) {
 	exposed := !isLoopback(v.config.Admin.Listen)
 	for i, t := range tokens {

@@ -81,7 +81,7 @@ func (v *validator) checkUpstreams() {
 	}
 }
 
-// redactURL removes user, password and query, which may be secret.
+// redactURL removes user, password and query, since they may be secret.
 func redactURL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil && u.Host == "" {
@@ -91,7 +91,7 @@ func redactURL(text string) string {
 	return u.String()
 }
 
-// upstreamProblem returns the fault of an upstream's URL, or "". A common mistake is precept's own address, because
+// upstreamProblem returns the fault in an upstream's URL, or "". A common mistake is precept's own address, because
 // OPENAI_BASE_URL both points agents to precept and names the upstream.
 func (v *validator) upstreamProblem(text string) string {
 	u, err := url.Parse(text)
@@ -115,7 +115,7 @@ func (v *validator) upstreamProblem(text string) string {
 	}
 }
 
-// isSelf reports whether a URL is a listener of this precept, which would then forward requests to itself.
+// isSelf reports whether a URL leads to this precept's own listeners; requests forwarded there would come back.
 func (v *validator) isSelf(u *url.URL) bool {
 	for _, address := range []string{v.config.Listen, v.config.Admin.Listen} {
 		host, port, err := net.SplitHostPort(address)

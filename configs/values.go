@@ -12,15 +12,15 @@ import (
 	"unicode"
 )
 
-// Size is a number of bytes; precept.yaml accepts forms such as 8MiB.
+// Size is a byte count; precept.yaml accepts forms such as 8MiB.
 type Size int64
 
 const hiddenText = "(hidden)"
 
-// Secret is a text that logs, faults and marshalled output never show.
+// Secret is a text never shown in logs, faults and marshalled output.
 type Secret string
 
-// Reveal returns the text of the secret.
+// Reveal returns the secret's text.
 func (s Secret) Reveal() string { return string(s) }
 
 // String hides the text. An empty secret is shown as empty, so operators see that it is missing.
@@ -76,7 +76,7 @@ var errDuration = errors.New(
 	"is not a time; write a number with its unit, such as 300ms, 10s, 24h or 30d",
 )
 
-// parseDuration accepts the forms of time.ParseDuration, and days such as 30d.
+// parseDuration accepts what time.ParseDuration does, and days such as 30d.
 func parseDuration(text string) (time.Duration, error) {
 	text = strings.TrimSpace(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -93,7 +93,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// checkPrintable returns an error for a control or invisible character, which would otherwise fail far from the cause.
+// checkPrintable returns an error for a control or invisible character: it would otherwise fail far from the cause.
 func checkPrintable(text string) error {
 	for _, r := range text {
 		switch {
@@ -115,8 +115,8 @@ var envReference = regexp.MustCompile( //nolint:gochecknoglobals // immutable
 
 var maskedReference = regexp.MustCompile("\uE000([0-9a-f]+)\uE001") //nolint:gochecknoglobals // immutable
 
-// maskReferences replaces references to variables by letters and digits between two private-use characters, because
-// YAML would read a brace inside {...} or [...] as structure. The number of lines does not change.
+// maskReferences replaces variable references with letters and digits between two private-use characters, because YAML
+// would read a brace inside {...} or [...] as structure. The number of lines does not change.
 func maskReferences(text string) string {
 	return envReference.ReplaceAllStringFunc(text, func(ref string) string { return "\uE000" + hex.EncodeToString([]byte(ref)) + "\uE001" })
 }
@@ -133,8 +133,8 @@ func unmaskReferences(text string) string {
 
 var errEnvSyntax = errors.New("has a ${ without its }; write $${ for a plain ${")
 
-// expandVariables replaces ${NAME} and ${NAME:-text} in one value. expandVariables runs after the YAML is parsed, so
-// the text of a variable never becomes structure. As in a shell, ${NAME:-text} also replaces an empty variable.
+// expandVariables replaces ${NAME} and ${NAME:-text} in one value. expandVariables runs after the YAML is parsed, so a
+// variable's text never becomes structure. As in a shell, ${NAME:-text} also replaces an empty variable.
 func expandVariables(text string, env func(string) (string, bool)) (string, error) {
 	var out strings.Builder
 	for {

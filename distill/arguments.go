@@ -12,19 +12,19 @@ type arguments struct {
 	object map[string]any // arguments by parameter name; nil if raw is not a JSON object
 }
 
-// parseArguments returns the arguments of a call, which are JSON or plain text.
+// parseArguments returns a call's arguments, given as JSON or plain text.
 func parseArguments(raw string) arguments {
 	a := arguments{raw: strings.TrimSpace(raw)}
 	_ = json.Unmarshal([]byte(a.raw), &a.object) // stays nil for other JSON and for text
 	return a
 }
 
-// difference holds the names of the parameters in which two calls differ.
+// difference holds the names of parameters that differ between two calls.
 type difference struct{ added, removed, changed []string }
 
 func (d *difference) size() int { return len(d.added) + len(d.removed) + len(d.changed) }
 
-// diffArguments returns parameters that only the later call has (added) or only the earlier call has (removed).
+// diffArguments returns parameters found only in the later call (added) or only in the earlier call (removed).
 func diffArguments(earlier, later *arguments) difference {
 	var d difference
 	for _, k := range slices.Sorted(maps.Keys(later.object)) {

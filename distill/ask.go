@@ -13,21 +13,21 @@ import (
 	"precept/internal/session"
 )
 
-// question is a question to a judge about one session. The goroutine that calls the judge writes answer and err, and
-// then closes done. Only the goroutine that walks over the sessions uses the other fields.
+// question is a question to a judge about one session. The goroutine calling the judge writes answer and err, and then
+// closes done. Only the goroutine walking over the sessions uses the other fields.
 type question struct {
 	id         session.ID
 	counted    bool // whether an earlier walk of this run has counted the session
 	session    *Session
-	marks      map[string]judgeMark // stored marks of the session, by judge
-	last, next judgeMark            // the stored mark of this judge, and its replacement
+	marks      map[string]judgeMark // the session's stored marks, by judge
+	last, next judgeMark            // this judge's stored mark, and the one to replace it
 	done       chan struct{}
 	answer     Judgement
 	err        error
 }
 
-// ask asks a judge. It usually returns before the answer, so that the walk over the sessions continues. If too many
-// questions are open, ask waits for the oldest answer. Answers are recorded in the order of the sessions.
+// ask asks a judge. It usually returns before the answer, so the walk over the sessions continues. If too many
+// questions are open, ask waits for the oldest answer. Answers are recorded in session order.
 func (w *tenantDistiller) ask(ctx context.Context, q *question) error {
 	if why := w.budget.stopReason(w.summary, len(w.judging.openQuestions)); why != "" {
 		w.summary.Stopped = why
@@ -68,8 +68,8 @@ func (w *tenantDistiller) awaitOldest(ctx context.Context) error {
 	return w.writeMarks(ctx, q.id, q.marks, &q.last, &q.next)
 }
 
-// drain waits for the answers to all open questions, and returns err or an error of recording. After an error other
-// than errStopWalk, the answers are dropped, and the next run reads their sessions again.
+// drain waits for the answers to all open questions, and returns err or an error from recording. After an error other
+// than errStopWalk, the answers are dropped, and the next run reads those sessions again.
 func (w *tenantDistiller) drain(ctx context.Context, err error) error {
 	for len(w.judging.openQuestions) > 0 {
 		if err == nil || errors.Is(err, errStopWalk) {
@@ -84,7 +84,7 @@ func (w *tenantDistiller) drain(ctx context.Context, err error) error {
 	return err
 }
 
-// panicError is a panic of a judge or of the rules, for one session.
+// panicError is a panic in a judge or in the rules, for one session.
 type panicError struct {
 	value any
 	stack []byte
@@ -94,8 +94,8 @@ func (e *panicError) Error() string {
 	return fmt.Sprintf("panic: %s\n%s", redact.SafePanicText(e.value), e.stack)
 }
 
-// recordAnswer records the answer to a question. It reports an error or a panic that concerns only this session, and
-// the walk continues.
+// recordAnswer records the answer to a question. If an error or a panic concerns only this session, recordAnswer
+// reports it, and the walk continues.
 func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 	defer func() {
 		if v := recover(); v != nil {
@@ -151,8 +151,8 @@ func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 	return nil
 }
 
-// proposeJudged proposes a draft. If it names an existing lesson, the session becomes evidence of that lesson instead.
-// A draft is refused if it names a person, has data of one session, or matches too many captured sessions.
+// proposeJudged proposes a draft. If the draft names an existing lesson, the session becomes evidence for that lesson
+// instead. A draft is refused if it names a person, has data from one session, or matches too many captured sessions.
 func (w *tenantDistiller) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 	if old, known := w.book.Get(d.SameAs); known && d.SameAs != "" {
 		return w.addEvidence(ctx, d, old)
@@ -187,14 +187,14 @@ func (w *tenantDistiller) setOpinions(s *Session, m *judgeMark, opinions Opinion
 	}
 }
 
-// maxUnusable is the number of unusable answers that set a session aside, until its content changes.
+// maxUnusable unusable answers set a session aside, until its content changes.
 const maxUnusable = 3
 
-// maxJudgeFailures is the number of consecutive failures of the judge that ends the run. The content of single sessions
-// causes fewer failures in a row.
+// maxJudgeFailures consecutive failures to get an answer from the judge end the run. Failures due to a session's
+// content rarely come in such a row.
 const maxJudgeFailures = 3
 
-// isJudgeFailure reports whether the judge or the content of the session may be the reason of an error.
+// isJudgeFailure reports whether the judge or the session's content may have caused an error.
 func isJudgeFailure(err error) bool {
 	var status *statusError
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && status.mayBeContent()

@@ -7,38 +7,38 @@ import (
 	"precept/detect"
 )
 
-// maxRefs is the maximum number of sessions that a case lists by id. Further sessions are only counted.
+// maxRefs is how many sessions a case lists by id. Further sessions are only counted.
 const maxRefs = 8
 
-// Case is one kind of failure, with counts over all sessions that had the failure. From these sessions, a Case contains
-// only ids, callers, runs, and words that a lesson may quote.
+// Case is one kind of failure, with counts over all sessions with the failure. From these sessions, a Case contains
+// only ids, callers, runs, and quotable words.
 type Case struct {
 	Key         string              `json:"key"`
-	Tool        string              `json:"tool"`              // name of the tool, or of the program of a shell command
-	Shell       bool                `json:"shell,omitempty"`   // Tool is the program of a shell command
+	Tool        string              `json:"tool"`              // name of the tool, or of the program in a shell command
+	Shell       bool                `json:"shell,omitempty"`   // Tool is a program in a shell command
 	Known       string              `json:"known,omitempty"`   // slug of a known failure
 	Show        string              `json:"show,omitempty"`    // error message to show in a lesson
-	Phrases     []string            `json:"phrases,omitempty"` // phrases of the error message that become triggers
-	Terms       organisationWording `json:"terms,omitzero"`    // the message with the terms of the organisation
-	Names       organisationWording `json:"names,omitzero"`    // the message with the terms and the names of the organisation
-	Kinds       []string            `json:"kinds,omitempty"`   // kinds of the error
-	Sessions    int                 `json:"sessions"`          // number of sessions with the failure
+	Phrases     []string            `json:"phrases,omitempty"` // phrases in the error message that become triggers
+	Terms       organisationWording `json:"terms,omitzero"`    // the message with the organisation's terms
+	Names       organisationWording `json:"names,omitzero"`    // the message with the organisation's terms and names
+	Kinds       []string            `json:"kinds,omitempty"`   // error kinds
+	Sessions    int                 `json:"sessions"`          // sessions with the failure
 	Refs        []Ref               `json:"refs,omitempty"`    // some of these sessions
-	Repaired    int                 `json:"mended,omitempty"`  // number of sessions with a fix
-	Ended       int                 `json:"ended,omitempty"`   // number of sessions in which the call worked later, with or without a known fix
-	FailedOnce  int                 `json:"once,omitempty"`    // number of sessions in which the failure occurred only once
+	Repaired    int                 `json:"mended,omitempty"`  // sessions with a fix
+	Ended       int                 `json:"ended,omitempty"`   // sessions where the call worked later, with or without a known fix
+	FailedOnce  int                 `json:"once,omitempty"`    // sessions with only one failure
 	MaxFailures int                 `json:"most,omitempty"`    // maximum number of failures in one session
 	Fixes       []CountedFix        `json:"fixes,omitempty"`
-	Last        int64               `json:"last,omitempty"` // number of the newest session with the failure, in the order of reading
-	Changed     bool                `json:"open,omitempty"` // the case has changed since its lesson was last proposed
+	Last        int64               `json:"last,omitempty"` // newest session with the failure, in reading order
+	Changed     bool                `json:"open,omitempty"` // the case has changed since the lesson was last proposed
 }
 
-// organisationWording is the message of a failure with words of the organisation. Words that differ between sessions
-// are data of the sessions, not words of the organisation.
+// organisationWording is a failure message with the organisation's words. Words that differ between sessions are
+// session data, not the organisation's words.
 type organisationWording struct {
 	Show     string `json:"show,omitempty"`
 	Phrase   string `json:"phrase,omitempty"`
-	Sessions int    `json:"sessions,omitempty"` // number of sessions with such a message
+	Sessions int    `json:"sessions,omitempty"` // sessions with such a message
 	Varied   bool   `json:"varied,omitempty"`   // the words differ between sessions
 }
 
@@ -51,22 +51,22 @@ func (w *organisationWording) occurInSessions(n int) bool {
 	return w.Phrase != "" && !w.Varied && w.Sessions >= n
 }
 
-// CountedFix is a Fix with counts of the sessions that tried the fix.
+// CountedFix is a Fix with counts over the sessions that tried it.
 type CountedFix struct {
 	Kind     string `json:"kind"`
 	Param    string `json:"param,omitempty"`
 	Other    string `json:"other,omitempty"`
 	Variant  string `json:"how,omitempty"`
-	Sessions int    `json:"sessions"`           // number of sessions in which the fix worked
-	Failed   int    `json:"failed,omitempty"`   // number of sessions that tried the fix without success
-	Distinct int    `json:"distinct,omitempty"` // like Sessions, without sessions that a different case counts for the same lesson
+	Sessions int    `json:"sessions"`           // sessions where the fix worked
+	Failed   int    `json:"failed,omitempty"`   // sessions that tried the fix without success
+	Distinct int    `json:"distinct,omitempty"` // like Sessions, without those that another case counts for the lesson
 	Refs     []Ref  `json:"refs,omitempty"`
 }
 
 func (c *CountedFix) fix() Fix { return Fix{c.Kind, c.Param, c.Other, c.Variant} }
 
-// addRefs adds the sessions in more that are not in the list. A session of a new caller replaces the last session of a
-// full list, because many sessions of one caller must not hide a second caller.
+// addRefs adds the sessions in more that are not in the list. In a full list, a session from a new caller replaces the
+// last one, because many sessions from one caller must not hide a second caller.
 func addRefs(list []Ref, more []Ref) []Ref {
 	for _, r := range more {
 		if slices.ContainsFunc(list, func(o Ref) bool { return o.Session == r.Session }) {
@@ -85,12 +85,12 @@ func addRefs(list []Ref, more []Ref) []Ref {
 
 // occurrence is a kind of failure, or a rejection or correction by the user, in one session.
 type occurrence struct {
-	failure    Case      // the case with the counts of this session
-	testError  seenError // tests the triggers of a draft; never stored
-	lookupStep int       // lookup that showed the reason (fixLookupOnly); 0 for none
+	failure    Case      // the case with this session's counts
+	testError  seenError // tests a draft's triggers; never stored
+	lookupStep int       // lookup showing the reason (fixLookupOnly); 0 for none
 }
 
-// seenError is an error in the form in which the proxy matches lessons.
+// seenError is an error as the proxy sees it when matching lessons.
 type seenError struct {
 	text  string
 	kinds []detect.Kind
@@ -101,8 +101,7 @@ func (ps *parsedSession) newOccurrence(c Case, seen seenError) *occurrence {
 	return &occurrence{failure: c, testError: seen}
 }
 
-// addFix adds a fix that worked, and counts it once. A fix that failed in an earlier attempt now counts as a fix that
-// worked.
+// addFix adds a successful fix, and counts it once. A fix that failed in an earlier attempt now counts as successful.
 func (o *occurrence) addFix(f Fix) {
 	worked := CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, Variant: f.Variant, Sessions: 1, Refs: o.failure.Refs}
 	at := slices.IndexFunc(o.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
@@ -192,7 +191,7 @@ func (o *occurrence) addFailure(r *parsedSession, i int) {
 	}
 }
 
-// markLookupsFailed marks the lookups of a failure that occurs again after a lookup as fixes that failed.
+// markLookupsFailed marks a failure's lookups as failed fixes, because the failure occurs again afterwards.
 func (o *occurrence) markLookupsFailed() {
 	for i := range o.failure.Fixes {
 		if h := &o.failure.Fixes[i]; h.Kind == fixLookupOnly {
@@ -201,7 +200,7 @@ func (o *occurrence) markLookupsFailed() {
 	}
 }
 
-// toolWorksLater reports whether the tool of step i succeeds in one of the next repairWindow calls.
+// toolWorksLater reports whether step i's tool succeeds in one of the next repairWindow calls.
 func (ps *parsedSession) toolWorksLater(i int) bool {
 	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
 		if ps.steps[j].tool == ps.steps[i].tool && ps.steps[j].succeeded() {
@@ -211,7 +210,7 @@ func (ps *parsedSession) toolWorksLater(i int) bool {
 	return false
 }
 
-// caseOf returns the case of a failed step. ok is false if the error has too few words that a lesson may quote.
+// caseOf returns the case for a failed step. ok is false if the error has too few quotable words.
 func (ps *parsedSession) caseOf(s *step) (c Case, ok bool) {
 	if k := recogniseFailure(s); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Triggers, Kinds: k.Kinds}, true
@@ -249,8 +248,8 @@ func (ps *parsedSession) caseOf(s *step) (c Case, ok bool) {
 	return c, true
 }
 
-// caseMessage returns a message without the name of a shell and without an unfinished example. The output of a command
-// needs three words, because two words occur in too many outputs.
+// caseMessage returns a message without a shell's name and without an unfinished example. A command's output needs
+// three words, because two words occur in too many outputs.
 func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 	minWords := 2
 	if s.shell != nil {
@@ -260,15 +259,15 @@ func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 		}
 		m.show = strings.TrimPrefix(m.show, "line … ")
 	}
-	for _, end := range []string{"e.g", "i.e", ",", "("} { // these introduce an example that is cut off
+	for _, end := range []string{"e.g", "i.e", ",", "("} { // these introduce an unfinished example
 		m.show = strings.TrimRight(strings.TrimSuffix(m.show, end), " ")
 	}
 	return m, m.words >= minWords && len(m.phrase) >= 8 && len(m.phrase) <= 160
 }
 
-// withWording returns the case with the message and the trigger that its lesson may use. With orgWords, the words of
-// the organisation are allowed. A long phrase of public words remains the trigger, because it also matches other
-// wordings of the error.
+// withWording returns the case with the message and the trigger for the lesson. With orgWords, the organisation's words
+// are allowed. A long phrase in public words remains the trigger, because it also matches when the error is worded
+// differently.
 func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	const (
 		longPhrase = 4 // words
@@ -291,7 +290,7 @@ func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	return &worded, true
 }
 
-// callWords returns the words of the call. They are private even if an error repeats them.
+// callWords returns the words in the call. They are private even if an error repeats them.
 func (s *step) callWords() map[string]bool {
 	if s.shell != nil {
 		return s.shell.optionValues()
@@ -333,7 +332,7 @@ func (c *Case) add(o *Case) {
 	}
 }
 
-// bestFix returns the plausible fix that worked in most sessions, or the more specific kind of two equal fixes.
+// bestFix returns the plausible fix with the most successful sessions, or the more specific kind if two are equal.
 func (c *Case) bestFix() (CountedFix, bool) {
 	rank := []string{fixForm, fixOffered, fixShorterList, fixDescribedValue, fixLookup, fixHint, fixInstall, fixEnv, fixProgram, fixFlags, fixUserValue, fixTool, fixAdded, fixRemoved, fixPriorCall, fixShorterQuery, fixLookupOnly}
 	var out CountedFix

@@ -16,15 +16,15 @@ import (
 	"time"
 )
 
-// ClientOptions configure a client of the judge's API. All fields but Key and OnWait are required.
+// ClientOptions configure a client for the judge's API. All fields but Key and OnWait are required.
 type ClientOptions struct {
-	URL   string // base URL, in the form of OPENAI_BASE_URL
+	URL   string // base URL, as in OPENAI_BASE_URL
 	Model string
 	Key   string
 	HTTP  *http.Client // copied, with a Timeout of two minutes if Timeout is 0
 	Now   func() time.Time
 	Wait  func(ctx context.Context, d time.Duration) error // sleeps until d has passed or ctx ends
-	// OnWait is called with the error of an attempt before the wait of length d; may be nil. Calls can be concurrent.
+	// OnWait is called with an attempt's error before the wait d; may be nil. Calls can be concurrent.
 	OnWait func(err error, d time.Duration)
 }
 
@@ -39,7 +39,7 @@ const (
 	maxReply = 1 << 20 // bytes
 	// The text is cut to a short line only after the redaction, because the redactor does not recognise a cut secret.
 	maxErrorBody = 16 << 10
-	maxWait      = 5 * time.Minute // the longest that a server can request
+	maxWait      = 5 * time.Minute // longest wait accepted from a server
 	firstPause   = time.Second     // wait before the second attempt
 	maxTries     = 5               // including the first attempt
 )
@@ -47,7 +47,7 @@ const (
 // statusError is a response with a status other than 200.
 type statusError struct {
 	code  int
-	body  string        // redacted start of the body
+	body  string        // start of the body, redacted
 	after time.Duration // wait in Retry-After; 0 for none
 }
 
@@ -57,11 +57,11 @@ func (e *statusError) retryable() bool {
 	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code == http.StatusConflict || e.code >= 500
 }
 
-// errSetAside means that the judge refuses a session whose content is too long or filtered. The session is not judged
-// again until its content changes.
+// errSetAside means that the judge refuses a session as too long or filtered. The session is not judged again until its
+// content changes.
 var errSetAside = errors.New("the judge refuses this session; the session is set aside")
 
-// refusesRequest reports whether the status blames the content of the request, not the credential or the URL.
+// refusesRequest reports whether the status blames the request's content, not the credential or the URL.
 func (e *statusError) refusesRequest() bool {
 	return e.code == http.StatusBadRequest || e.code == http.StatusUnprocessableEntity || e.code == http.StatusRequestEntityTooLarge
 }
@@ -71,8 +71,8 @@ func (e *statusError) refusesSession() bool {
 	return e.code == http.StatusRequestEntityTooLarge || mayRefuse && wordList("refused content").containedIn(strings.ToLower(e.body))
 }
 
-// mayBeContent reports whether the content of the session may be the reason of the status. The status 403, and the
-// status 200 with a page, may come from a firewall because of commands in a session.
+// mayBeContent reports whether the session's content may be the reason for the status. The status 403, and the status
+// 200 with a page, may come from a firewall because of commands in a session.
 func (e *statusError) mayBeContent() bool {
 	return e.code >= 500 || e.refusesRequest() || e.code == http.StatusForbidden || e.code == http.StatusOK
 }
@@ -102,7 +102,7 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 		text, u, err := c.send(ctx, noFormat, noTemperature, noCache, system, user, name, schema)
 		used.add(u)
 		if err == nil {
-			c.noFormat.Store(noFormat) // only a request that worked shows what the server supports
+			c.noFormat.Store(noFormat) // only a successful request shows what the server supports
 			c.noTemperature.Store(noTemperature)
 			c.noCache.Store(noCache)
 			if err = decode(text, schema, out); err == nil {
@@ -134,12 +134,12 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 	return used, last
 }
 
-// withJitter extends a wait by up to a quarter, so that replicas do not retry at the same moment.
+// withJitter extends a wait by up to a quarter, so replicas do not retry at the same moment.
 func (c *client) withJitter(d time.Duration) time.Duration {
 	return d + time.Duration(float64(d)/4*float64(c.o.Now().Nanosecond())/float64(time.Second))
 }
 
-// chatReply is the part of a chat completion that is read. Gateways send Error with the status 200.
+// chatReply is the part read from a chat completion. Gateways send Error with the status 200.
 type chatReply struct {
 	Error   json.RawMessage `json:"error"`
 	Choices []struct {
@@ -155,7 +155,7 @@ type chatReply struct {
 	} `json:"usage"`
 }
 
-// content is the text of a message: in JSON a string or a list of parts, some of which hold reasoning.
+// content is a message's text: in JSON a string or a list of parts, some with reasoning.
 type content string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -186,7 +186,7 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 	} else {
 		body["response_format"] = map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": name, "strict": true, "schema": schema}}
 	}
-	// The prompt comes before the session, so that the provider can cache it.
+	// The prompt comes before the session, so the provider can cache it.
 	var prompt any = system
 	if low := strings.ToLower(c.o.Model); !noCache && (strings.HasPrefix(low, "claude") || strings.HasPrefix(low, "anthropic/")) {
 		prompt = []any{map[string]any{"type": "text", "text": system, "cache_control": map[string]string{"type": "ephemeral"}}}
@@ -231,14 +231,14 @@ func shortBody(raw []byte) string {
 	return shorten(strings.Join(strings.Fields(redactText(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300)
 }
 
-// The constants bound the usage that the server reports, or estimate a missing usage.
+// The constants bound the usage reported by the server, or estimate it if missing.
 const (
 	maxUsage      = 1 << 32 // tokens; larger sums could overflow
 	bytesPerToken = 4
 )
 
-// withEstimate returns the usage with at most maxUsage tokens. A missing number is estimated from the bytes of the
-// request or the answer.
+// withEstimate returns the usage, capped at maxUsage tokens. A missing number is estimated from the request's or the
+// answer's bytes.
 func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	if u.Input <= 0 {
 		u.Input = int64(requestBytes / bytesPerToken)
@@ -249,8 +249,8 @@ func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	return Usage{min(u.Input, maxUsage), min(u.Output, maxUsage)}
 }
 
-// readReply returns the text of a reply. A refusal and a truncated or missing answer are ErrUnusable. A body that is
-// not a chat completion is a statusError, because the operator must change the URL or the server.
+// readReply returns a reply's text. A refusal and a truncated or missing answer are ErrUnusable. Any body other than a
+// chat completion is a statusError, because the operator must change the URL or the server.
 func readReply(raw []byte) (string, Usage, error) {
 	var reply chatReply
 	if len(raw) > maxReply {
@@ -284,7 +284,7 @@ func errorCode(raw json.RawMessage) int {
 	return e.Code
 }
 
-// retryAfter returns the wait in the header Retry-After, which is a number of seconds or a date.
+// retryAfter returns the wait in the header Retry-After: a number of seconds or a date.
 func (c *client) retryAfter(h http.Header) time.Duration {
 	text := h.Get("Retry-After")
 	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e6 {
@@ -296,11 +296,11 @@ func (c *client) retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// maxCandidates bounds the opening braces at which decode looks for an object.
+// maxCandidates bounds how many opening braces decode tries.
 const maxCandidates = 100
 
-// decode decodes the JSON object in an answer. A code fence, reasoning or prose with braces may surround it. The last
-// object with a required property of the schema is the answer.
+// decode decodes the JSON object in an answer. A code fence, reasoning or prose with braces may surround it. The answer
+// is the last object with a property that the schema requires.
 func decode(text string, schema, out any) error {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {

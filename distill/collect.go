@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// MaxCases is the maximum number of cases of a tenant. Invented failures could otherwise fill the store.
+// MaxCases is the maximum number of cases per tenant. Invented failures could otherwise fill the store.
 const MaxCases = 5000
 
 // applyRules adds the failures and corrections in a session to the cases. A panic affects only this session.
@@ -26,8 +26,8 @@ func (w *tenantDistiller) applyRules(s *Session, m *judgeMark) {
 	}
 }
 
-// addToCase adds the counts of one session to the case of all sessions. The session and each of its fixes count only
-// once, even if the session continues and is read again.
+// addToCase adds one session's counts to the case for all sessions. The session and each of its fixes count only once,
+// even if the session continues and is read again.
 func (w *tenantDistiller) addToCase(c *Case, m *judgeMark) {
 	first := m.addOnce(c.Key)
 	fixes := c.Fixes[:0:0]
@@ -65,8 +65,8 @@ func (w *tenantDistiller) addToCase(c *Case, m *judgeMark) {
 	w.cases[c.Key], w.changedCases[c.Key] = c, c
 }
 
-// removeOldestCase removes the case that no session had for the longest time. Otherwise a tenant with MaxCases old
-// failures would get no lesson about a new failure.
+// removeOldestCase removes the case with the oldest last occurrence. Otherwise a tenant with MaxCases old failures
+// would get no lesson on a new one.
 func (w *tenantDistiller) removeOldestCase() {
 	var oldest *Case
 	for _, c := range w.cases {

@@ -9,7 +9,7 @@ import (
 	"precept/detect"
 )
 
-// Outcomes counts the sessions that had a failure, and those in which the failure ended.
+// Outcomes counts the sessions with a failure, and those where the failure ended.
 type Outcomes struct {
 	Ended    int `json:"ended"`
 	Sessions int `json:"sessions"`
@@ -18,7 +18,7 @@ type Outcomes struct {
 // String returns "ended/sessions".
 func (o Outcomes) String() string { return fmt.Sprintf("%d/%d", o.Ended, o.Sessions) }
 
-// Comparison compares two groups of sessions that had a failure: the sessions that followed the advice, and all others.
+// Comparison compares two groups of sessions with the same failure: those that followed the advice, and all others.
 type Comparison struct {
 	Followed    Outcomes `json:"followed"`
 	NotFollowed Outcomes `json:"not_followed"`
@@ -34,7 +34,7 @@ func (c *Comparison) add(o Comparison) {
 const (
 	minCompared   = 3   // sessions without the advice; with fewer, no lesson is refused
 	minConfidence = 0.8 // probability that the failure ends more often with the advice
-	maxCompared   = 500 // sessions of a group; larger counts are scaled down
+	maxCompared   = 500 // sessions per group; larger counts are scaled down
 )
 
 // isIneffective reports whether the advice did not help. It returns false if too few sessions did not follow the
@@ -43,8 +43,8 @@ func (c *Comparison) isIneffective() bool {
 	return c.NotFollowed.Sessions >= minCompared && c.confidence() < minConfidence
 }
 
-// confidence returns the probability that the failure ends more often in Followed than in NotFollowed, for uniform
-// priors of both rates (Evan Miller, Formulas for Bayesian A/B Testing).
+// confidence returns the probability of the failure ending more often in Followed than in NotFollowed, with uniform
+// priors for both rates (Evan Miller, Formulas for Bayesian A/B Testing).
 func (c *Comparison) confidence() float64 {
 	a, b := c.Followed.posterior()
 	x, y := c.NotFollowed.posterior()
@@ -55,7 +55,7 @@ func (c *Comparison) confidence() float64 {
 	return 1 - opposite
 }
 
-// posterior returns the parameters of a Beta distribution.
+// posterior returns the parameters for a Beta distribution.
 func (o Outcomes) posterior() (successes, failures float64) {
 	ended, sessions := o.Ended, o.Sessions
 	if sessions > maxCompared {
@@ -83,8 +83,8 @@ func (c *Case) comparison(h *CountedFix) Comparison {
 	return Comparison{followed, other}
 }
 
-// failureEndsLater reports whether the failure of step i ends in a later call of the same tool. For a command, the call
-// must have the same program.
+// failureEndsLater reports whether the failure in step i ends in a later call to the same tool. For a command, the call
+// must run the same program.
 func (ps *parsedSession) failureEndsLater(i int) bool {
 	s := &ps.steps[i]
 	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {
@@ -99,7 +99,7 @@ func (ps *parsedSession) failureEndsLater(i int) bool {
 	return false
 }
 
-// failedFixes returns the fixes that the session tried before the call that worked.
+// failedFixes returns the fixes tried before the successful call.
 func (ps *parsedSession) failedFixes(i int) (out []Fix) {
 	s := &ps.steps[i]
 	var lookups []int
@@ -138,10 +138,10 @@ const (
 	editContext = "context" // replace a longer text, or all occurrences
 )
 
-// fixRedone repeats a refused edit. The known failure has the text of the lesson.
+// fixRedone repeats a refused edit. The known failure has the lesson text.
 const fixRedone = "redone"
 
-// redoneEdit finds the next edit of the same file after the refused edit in step i. followed is true if the session
+// redoneEdit finds the next edit to the same file after the refused edit in step i. followed is true if the session
 // followed the advice by then.
 func (ps *parsedSession) redoneEdit(i int, advice string) (followed, worked, ok bool) {
 	s := &ps.steps[i]
@@ -174,7 +174,7 @@ func (s *step) edits() bool {
 	return false
 }
 
-// editedFile returns the base name of the edited file, or "" if there is none.
+// editedFile returns the edited file's base name, or "" if there is none.
 func editedFile(s *step) string {
 	for _, name := range []string{"file_path", "path", "filePath", "target_file", "filename", "file"} {
 		if path, ok := s.args.object[name].(string); ok {
@@ -202,6 +202,6 @@ func replacesLongerText(first, second *arguments) bool {
 	return false
 }
 
-// errorText returns the lines that describe the failure, in lower case. Known failures are searched only there, because
-// a result may also quote an error.
+// errorText returns the lines on the failure, in lower case. Known failures are searched only there, because a result
+// may also quote an error.
 func (s *step) errorText() string { return strings.ToLower(detect.Signature(s.text)) }

@@ -8,13 +8,13 @@ import (
 	"precept/inject/lesson"
 )
 
-// Draft is a lesson that is not proposed to the bank yet.
+// Draft is a lesson not yet proposed to the bank.
 type Draft struct {
 	Slug           string   `json:"slug"`
 	Title          string   `json:"title"`
 	Applies        string   `json:"applies_when"`
 	Advice         []string `json:"advice"`
-	CounterExample string   `json:"counter_example,omitempty"` // a case in which the advice does not hold
+	CounterExample string   `json:"counter_example,omitempty"` // a case where the advice does not hold
 	Keywords       []string `json:"keywords,omitempty"`
 	Errors         []string `json:"error_patterns,omitempty"`
 	Kinds          []string `json:"error_kinds,omitempty"`
@@ -23,18 +23,18 @@ type Draft struct {
 	Refs           []Ref    `json:"refs"`
 	Sightings      int      `json:"sightings"`             // number of sessions that support the lesson
 	Contradicts    string   `json:"contradicts,omitempty"` // slug of a lesson with the opposite outcome
-	SameAs         string   `json:"same_as,omitempty"`     // slug of an existing lesson that a judge named in place of a new lesson
+	SameAs         string   `json:"same_as,omitempty"`     // slug of an existing lesson, if a judge named one
 
 	Comparison *Comparison `json:"comparison,omitempty"` // success with and without the advice; nil for a judge's draft
 
-	State  string `json:"state,omitempty"`  // state of the lesson after the proposal, or "refused"
-	Reason string `json:"reason,omitempty"` // reason of the refusal
+	State  string `json:"state,omitempty"`  // lesson state after the proposal, or "refused"
+	Reason string `json:"reason,omitempty"` // why the draft was refused
 
-	cases []*Case    // source of a draft of the rules; empty for a judge's draft
-	mark  *judgeMark // mark of the judged session; nil for a draft of the rules
+	cases []*Case    // source of a draft by the rules; empty for a judge's draft
+	mark  *judgeMark // the judged session's mark; nil for a draft by the rules
 }
 
-// group holds the cases with the same fix, which get one lesson.
+// group holds the cases with the same fix. They get one lesson.
 type group struct {
 	fix       Fix
 	cases     []*Case
@@ -44,8 +44,8 @@ type group struct {
 	comparison Comparison
 }
 
-// draftsOfCases returns drafts of lessons from the cases. A case that needs private words gives no lesson. With
-// orgWords, the words of the organisation are not private.
+// draftsOfCases returns lesson drafts from the cases. A case in need of private words gives no lesson. With orgWords,
+// the organisation's words are not private.
 func draftsOfCases(cases []*Case, orgWords bool) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	var out []Draft
@@ -112,13 +112,13 @@ func (d *Draft) merge(o *Draft) {
 	d.Kinds = appendMissing(d.Kinds, o.Kinds...)
 }
 
-// isSuspicious reports whether an error reads like instructions to a model, which an attacker may plant.
+// isSuspicious reports whether an error reads like instructions to a model. An attacker may plant such an error.
 func isSuspicious(c *Case) bool {
 	l := &lesson.Lesson{Title: c.Show, Advice: strings.Join(c.Phrases, "\n")}
 	return len(lesson.InjectionFindings(l)) > 0
 }
 
-// supportedFix returns the best fix of a case. ok is false if the error has no specific word, or if the fix worked in
+// supportedFix returns the best fix for a case. ok is false if the error has no specific word, or if the fix worked in
 // fewer than a quarter of the sessions.
 func (c *Case) supportedFix() (CountedFix, bool) {
 	best, found := c.bestFix()
@@ -131,7 +131,7 @@ func (c *Case) supportedFix() (CountedFix, bool) {
 	return CountedFix{}, false
 }
 
-// isPlausibleFix reports whether a fix may be the cause of the success after the error.
+// isPlausibleFix reports whether a fix may explain the success after the error.
 func isPlausibleFix(c *Case, h *CountedFix) bool {
 	errorText := strings.ToLower(c.Show)
 	if wordList("no access").containedIn(errorText) && circumventsError(errorText, h) {
@@ -152,7 +152,7 @@ func isPlausibleFix(c *Case, h *CountedFix) bool {
 		isLinked := shareNameWord(c.Tool, h.Other) || strings.Contains(errorText, strings.ToLower(h.Other))
 		return c.isPermanent() && (isLinked || h.Sessions >= 2 && c.Sessions-h.Sessions-h.Failed >= minCompared)
 	case fixPriorCall:
-		// If a program works after an edit, the cause is the content of the edit.
+		// If a program works after an edit, the content of the edit is the cause.
 		if toolDoes(h.Other, "edits") || toolDoes(c.Tool, "executes") {
 			return false
 		}

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// leadingSign begins the description of a value after a symbol such as "#".
+// leadingSign begins a value's description after a symbol such as "#".
 const leadingSign = "a value with its leading "
 
 // isQuantity reports whether a value is a number or a numeric text.
@@ -23,8 +23,8 @@ func isQuantity(v any) bool {
 	return false
 }
 
-// formOf describes the form of the accepted value, such as "a list". The description is "" if the failed value has the
-// same form.
+// formOf describes the accepted value's form, such as "a list". The description is "" if the failed value has the same
+// form.
 func formOf(failed, accepted any) string {
 	a, isText := failed.(string)
 	b, isTextNow := accepted.(string)
@@ -59,7 +59,7 @@ func formOf(failed, accepted any) string {
 	return textForm(a, b)
 }
 
-// textForm describes a form that the failed text lacks.
+// textForm describes a form missing in the failed text.
 func textForm(failed, accepted string) string {
 	switch {
 	case strings.HasPrefix(accepted, "/") && !strings.HasPrefix(failed, "/") && strings.HasSuffix(accepted, strings.TrimLeft(failed, "./")) && len(failed) > 2:
@@ -143,12 +143,13 @@ func nameTokens(tool string) []string {
 	return out
 }
 
-// toolDoes reports whether a word of a tool's name is in a list of lists.txt, such as looks, thinks, gives or destroys.
+// toolDoes reports whether a word in a tool's name is in a list from lists.txt, such as looks, thinks, gives or
+// destroys.
 func toolDoes(tool, list string) bool {
 	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return wordList(list)[t] })
 }
 
-// mayBePrivateName reports whether a name is longer than 40 bytes, or has characters that names in programs lack.
+// mayBePrivateName reports whether a name is longer than 40 bytes, or has characters not found in program names.
 func mayBePrivateName(k string) bool {
 	return len(k) > 40 || !consistsOf(k, letters+digits+"_-")
 }

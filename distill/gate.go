@@ -11,21 +11,21 @@ import (
 	"precept/internal/session"
 )
 
-// AutoGate is the actor in the audit log when the gate starts a trial of a quarantined lesson without an operator.
+// AutoGate is the actor in the audit log when the gate starts a trial for a quarantined lesson without an operator.
 const AutoGate = "gate: auto"
 
-// autoPlan returns the plan of an automatic trial. The trial withholds half of the picks, and is evaluated once, after
+// autoPlan returns the plan for an automatic trial. The trial withholds half the picks, and is evaluated once, after
 // Picks rewarded picks.
 func autoPlan() lesson.TrialPlan { return lesson.TrialPlan{Epsilon: 0.5, Picks: 400} }
 
-// Waiting is a lesson that the automatic gate leaves to an operator.
+// Waiting is a lesson left to an operator by the automatic gate.
 type Waiting struct {
 	Slug   string `json:"slug"`
 	Reason string `json:"reason"`
 }
 
-// admitToTrial starts the trial of a quarantined lesson if the gate is automatic and no operator must decide. refs are
-// all sightings of the lesson. An operator's decision is never changed.
+// admitToTrial starts a quarantined lesson's trial if the gate is automatic and no operator must decide. refs are all
+// sightings of the lesson. An operator's decision is never changed.
 func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
 	if !w.Distiller.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != lessonSource || !l.Approval.At.IsZero() {
 		return l, nil
@@ -54,11 +54,11 @@ func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.
 	return res.Lesson, nil
 }
 
-// reasonForOperator returns the reason why an operator must decide on a lesson, or "" if no operator must decide.
+// reasonForOperator returns why an operator must decide on a lesson, or "" if none needs to.
 //
 // Hazard: an attacker's text in a tool's output could convince the judge, and the advice would reach other agents.
 // Therefore two independent sessions need different credentials, and the advice must have no risk (risk.go). The agent
-// or the user must have used its words before any tool output contained them (origin.go).
+// or the user must have used the advice's words before any tool output contained them (origin.go).
 func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
 	if len(lesson.Checker{Now: w.Distiller.o.Now()}.CheckLesson(l, w.book)) > 0 {
 		return "the checks have findings", nil
@@ -74,7 +74,7 @@ func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *le
 	if byRules && w.orgWords { // an attacker's error may demand a program by name; the quotations are tool output anyway
 		words = []string{withoutQuotations(l.Title), withoutQuotations(l.Advice)}
 	}
-	var stored []Ref // sightings whose sessions are stored
+	var stored []Ref // sightings with stored sessions
 	for _, r := range refs {
 		id, ok := session.ParseID(r.Session)
 		if !ok {
@@ -99,8 +99,8 @@ func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *le
 	return "", nil
 }
 
-// repeatsAdvice reports whether the draft has most words of the lesson's advice. Drafts with other advice do not count
-// as independent sessions. Otherwise one caller could write the advice, and an honest session of a second caller would
+// repeatsAdvice reports whether the draft has most words in the lesson's advice. Drafts with other advice do not count
+// as independent sessions. Otherwise one caller could write the advice, and a second caller's honest session would
 // start the trial.
 func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	theirs := readSentence(lesson.NormalizeLookalikes(l.Title + "\n" + l.Advice)).keys
@@ -123,13 +123,13 @@ func hasIndependentPair(refs []Ref) bool {
 	return false
 }
 
-// withoutQuotations removes the quotations from a lesson's text. Versions of a lesson are then comparable, although a
+// withoutQuotations removes the quotations from a lesson's text. A lesson's versions are then comparable, although a
 // later version quotes more errors.
 func withoutQuotations(text string) string {
 	return strings.TrimSpace(quotations().ReplaceAllString(text, "“”"))
 }
 
-// quotationsIn returns the quotations, the only part of the rules' text that comes from the output of a tool.
+// quotationsIn returns the quotations, the only part in the rules' text taken from a tool's output.
 func quotationsIn(text string) (out []string) {
 	for {
 		_, rest, found := strings.Cut(text, "“")

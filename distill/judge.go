@@ -9,7 +9,7 @@ import (
 
 // Judge reads a session and returns drafts and opinions. It is safe for concurrent use.
 type Judge interface {
-	Name() string // kind and model, under which marks are stored
+	Name() string // kind and model; names stored marks
 	Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error)
 }
 
@@ -24,24 +24,24 @@ type Judgement struct {
 	Usage    Usage
 }
 
-// Usage holds tokens of a question and its answer.
+// Usage holds the tokens in a question and in the answer.
 type Usage struct{ Input, Output int64 }
 
 func (u *Usage) add(o Usage) { u.Input, u.Output = u.Input+o.Input, u.Output+o.Output }
 
-// Budget limits the use of a judge in one run of the distiller.
+// Budget limits how much a judge is used in one distiller run.
 type Budget struct {
 	Tokens                  int64   // 0 means no limit
 	Cost                    float64 // maximum cost, in the currency of the prices; 0 means no limit
-	InputPrice, OutputPrice float64 // prices of a million tokens of questions and of answers
+	InputPrice, OutputPrice float64 // prices per million tokens in questions and in answers
 }
 
 func (b *Budget) cost(u Usage) float64 {
 	return (float64(u.Input)*b.InputPrice + float64(u.Output)*b.OutputPrice) / 1e6
 }
 
-// stopReason returns the reason to stop asking, or "" if the budget permits one more question. pending is the number of
-// open questions, which are assumed to have the average cost.
+// stopReason returns why to stop asking, or "" if the budget permits one more question. pending counts the open
+// questions, assumed to have average cost.
 func (b *Budget) stopReason(s *Summary, pending int) string {
 	factor := 1.0 // expected use after the open questions, relative to now
 	if n := s.Judged + s.Failed; n > 0 {
@@ -56,7 +56,7 @@ func (b *Budget) stopReason(s *Summary, pending int) string {
 	return ""
 }
 
-// share returns the budget of the next of n tenants: the use so far, and an equal share of the rest.
+// share returns the budget for the next of n tenants: the use so far, and an equal share of the rest.
 func (b Budget) share(s *Summary, n int) Budget {
 	if rest := b.Tokens - s.Tokens; rest > 0 {
 		b.Tokens = s.Tokens + (rest+int64(n)-1)/int64(n)

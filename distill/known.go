@@ -12,7 +12,7 @@ import (
 //go:embed known.json
 var knownText []byte
 
-// knownFailure is a failure of a public program with a known fix. Its lesson is proposed only after sessions had the
+// knownFailure is a public program's failure with a known fix. The lesson is proposed only after sessions had the
 // failure.
 type knownFailure struct {
 	Slug     string   `json:"slug"`
@@ -20,10 +20,10 @@ type knownFailure struct {
 	Advice   []string `json:"advice"`
 	Programs []string `json:"programs"` // empty means every tool
 	AllOf    []string `json:"holds"`    // words in lower case; the error contains all of them
-	OneOf    []string `json:"one_of"`   // words in lower case; the error contains at least one of them; only for a failure with Edit
+	OneOf    []string `json:"one_of"`   // words in lower case; the error contains at least one; only for a failure with Edit
 	Edit     string   `json:"edit"`     // editReread or editContext; "" if no edit was refused
 	Triggers []string `json:"fires_on"`
-	Kinds    []string `json:"kinds"` // kinds of errors that are also triggers; a refused edit with such an error is the failure
+	Kinds    []string `json:"kinds"` // error kinds that are also triggers; a refused edit with such an error is the failure
 }
 
 // Specific failures precede general ones, because the first match is used.
@@ -70,12 +70,11 @@ func hasKindOf(s *step, k *knownFailure) bool {
 	return slices.ContainsFunc(k.Kinds, func(kind string) bool { return slices.Contains(s.kinds(), detect.Kind(kind)) })
 }
 
-// maxWordedFailure bounds the results that hasKnownFailure reads. A longer result may be a file that describes a
-// failure.
+// maxWordedFailure bounds the results read by hasKnownFailure. A longer result may be a file describing a failure.
 const maxWordedFailure = 2000
 
-// hasKnownFailure reports whether a result that counts as a success has the message of a known failure, because some
-// agents hide the exit status.
+// hasKnownFailure reports whether a result marked as a success has a known failure message, because some agents hide
+// the exit status.
 func hasKnownFailure(s *step) bool {
 	if s.judgement.Outcome != detect.OK || s.judgement.ReportsSuccess || len(s.text) > maxWordedFailure {
 		return false

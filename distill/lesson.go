@@ -13,11 +13,11 @@ import (
 
 const lessonSource = "distill"
 
-// toLesson returns the lesson of a draft. Its text has no number of sightings, so that an approval stays valid while
-// the evidence grows.
+// toLesson returns a draft's lesson. The text leaves out the number of sightings, so an approval stays valid while the
+// evidence grows.
 func (d *Draft) toLesson(tenant string) *lesson.Lesson {
 	slug := d.Slug
-	if tenant != "default" && tenant != "" { // a taken slug would reveal the lesson of a different tenant
+	if tenant != "default" && tenant != "" { // a taken slug would reveal another tenant's lesson
 		sum := sha256.Sum256([]byte(tenant + "\x00" + slug))
 		slug = strings.TrimRight(slug[:min(len(slug), 70)], "-") + "-" + hex.EncodeToString(sum[:3])
 	}
@@ -47,7 +47,7 @@ func evidence(refs []Ref) []lesson.Evidence {
 	return out
 }
 
-// unreferencedCount returns the number of sessions if some of them have no reference, or else 0.
+// unreferencedCount returns the number of sessions if some lack a reference, or else 0.
 func unreferencedCount(sessions, refs int) int {
 	if sessions > refs {
 		return sessions
@@ -55,16 +55,16 @@ func unreferencedCount(sessions, refs int) int {
 	return 0
 }
 
-// support counts the sessions that support a lesson. A key is the slug of a draft of the rules, or the name of a judge.
+// support counts the sessions that support a lesson. A key is the slug of a draft by the rules, or a judge's name.
 type support map[string]int
 
-// supportKey begins the keys of the notes with the support of lessons.
+// supportKey begins the keys for notes on how many sessions support a lesson.
 const supportKey = "support|"
 
 const modelJudgePrefix = "model:"
 
-// total returns the number of sessions that support a lesson: the sum of the rules, or the largest number of a model if
-// it is larger. A model reads the same sessions as the rules, so the numbers are not added.
+// total returns the number of sessions that support a lesson: the rules' sum, or the largest number from a model if
+// that is larger. A model reads the same sessions as the rules, so the numbers are not added.
 func (s support) total() int {
 	rules, judged := 0, 0
 	for key, n := range s {
@@ -77,8 +77,8 @@ func (s support) total() int {
 	return max(rules, judged)
 }
 
-// countSupport adds each session of a draft once, and returns the number of all sessions. flush writes the support and
-// the marks together, so that no session counts twice after an interrupted run.
+// countSupport adds each session in a draft once, and returns the total number. flush writes the support and the marks
+// together, so no session counts twice after an interrupted run.
 func (w *tenantDistiller) countSupport(ctx context.Context, slug string, d *Draft) (int, error) {
 	s, changed := w.support[slug]
 	if !changed {
@@ -110,7 +110,7 @@ func slugWords(slug string) []string {
 	return out
 }
 
-// slugSimilarity is the Jaccard index of the words of two slugs: common words divided by all words.
+// slugSimilarity is the Jaccard index for the words in two slugs: common words divided by all words.
 func slugSimilarity(a, b string) float64 {
 	x, y := slugWords(a), slugWords(b)
 	both := countCommon(x, y)
@@ -148,7 +148,7 @@ type relation uint8
 const (
 	unrelated relation = iota
 	separate           // similar slugs but different triggers; both lessons are kept, with a note
-	duplicate          // the sessions become evidence of the existing lesson
+	duplicate          // the sessions become evidence for the existing lesson
 )
 
 func compareLessons(a, b *lesson.Lesson) relation {

@@ -10,7 +10,7 @@ import (
 //go:embed lists.txt
 var listsText string
 
-// vocabularyText lists the words of error messages that are not private.
+// vocabularyText lists the public words in error messages.
 //
 //go:embed vocabulary.txt
 var vocabularyText string
@@ -42,7 +42,7 @@ var lists = sync.OnceValue(func() map[string]wordSet {
 
 func wordList(name string) wordSet { return lists()[name] }
 
-// containedIn reports whether the text contains an entry of the list, even inside a word.
+// containedIn reports whether the text contains an entry from the list, even inside a word.
 func (w wordSet) containedIn(text string) bool {
 	for part := range w {
 		if strings.Contains(text, part) {
@@ -61,7 +61,7 @@ func (w wordSet) containsAllWords(text string) bool {
 	return true
 }
 
-// sameFamily reports whether one of the lists "family NAME" of lists.txt has both words.
+// sameFamily reports whether one of the lists "family NAME" in lists.txt has both words.
 func sameFamily(a, b string) bool {
 	for name, family := range lists() {
 		if strings.HasPrefix(name, "family ") && family[a] && family[b] {

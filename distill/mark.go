@@ -8,12 +8,12 @@ import (
 	"precept/internal/session"
 )
 
-// judgeMark is the note of one judge about a session.
+// judgeMark is one judge's note on a session.
 type judgeMark struct {
-	Hash     string    `json:"hash"`            // Session.hash; "" after an error of the judge
+	Hash     string    `json:"hash"`            // Session.hash; "" after an error from the judge
 	Tries    int       `json:"tries,omitempty"` // unusable answers about this content; maxUnusable after a refusal
-	Row      string    `json:"row,omitempty"`   // rowDigest of the session
-	Counted  []string  `json:"cases,omitempty"` // short keys of cases and lessons (addOnce)
+	Row      string    `json:"row,omitempty"`   // the session's rowDigest
+	Counted  []string  `json:"cases,omitempty"` // short keys for cases and lessons (addOnce)
 	Opinions Opinions  `json:"said,omitempty"`
 	Texts    textNames `json:"texts,omitempty"` // text of each lesson in Opinions
 }

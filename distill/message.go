@@ -9,20 +9,20 @@ import (
 	"precept/internal/redact"
 )
 
-// stableMessage is the stable part of an error message.
+// stableMessage is what stays the same in an error message.
 type stableMessage struct {
 	show   string // message to show in a lesson, with … in place of private words
 	phrase string // longest run of public words, which becomes a trigger
 	words  int    // number of words in phrase
 }
 
-// stableMessageOf returns the stable part of the message in a failed result. The words in public, such as the tool's
-// name, extend the vocabulary. The words in sent, which the call sent, are private.
+// stableMessageOf returns the stable part of a failed result's message. The words in public, such as the tool's name,
+// extend the vocabulary. The words in sent come from the call and are private.
 func stableMessageOf(text string, public, sent map[string]bool) stableMessage {
 	return stableLine(detect.Headline(text), &messageScanner{public: public, sent: sent})
 }
 
-// organisationMessage keeps the words of the organisation that scope allows. The redactor removes secrets and personal
+// organisationMessage keeps the organisation's words if scope allows them. The redactor removes secrets and personal
 // data first.
 func organisationMessage(text string, public, sent map[string]bool, scope wordScope) stableMessage {
 	headline := redact.New(true).Text(detect.Headline(text))
@@ -50,7 +50,7 @@ func stableLine(headline string, rules *messageScanner) (best stableMessage) {
 	return best
 }
 
-// stablePart returns the stable part of a line. The result is true if the line names an error.
+// stablePart returns a line's stable part. The result is true if the line names an error.
 func stablePart(line string, rules *messageScanner) (stableMessage, bool) {
 	l := *rules
 	l.line, l.runStart = line, -1
@@ -89,16 +89,16 @@ func trimTail(phrase string) string {
 // messageScanner finds the longest run of public words in a line.
 type messageScanner struct {
 	line             string
-	displayWords     []string      // words of the message to show in a lesson
+	displayWords     []string      // message words to show in a lesson
 	best             stableMessage // longest run so far
 	runStart, runEnd int           // bounds of the current run; runStart is -1 for none
-	words            int           // number of words in the current run
+	words            int           // words in the current run
 	hasErrorName     bool
 	done             bool // a sentence ended; the rest may be arbitrary text
 
 	public  map[string]bool // public words in addition to the vocabulary
-	sent    map[string]bool // words that the call sent, which are private
-	scope   wordScope       // public words of the organisation
+	sent    map[string]bool // words in the call, all private
+	scope   wordScope       // which of the organisation's words are public
 	persons map[string]bool // words that name persons
 }
 
@@ -109,7 +109,7 @@ func (s *messageScanner) endRun() {
 	s.runStart, s.words = -1, 0
 }
 
-// classify returns the kind of a word. Quoted words, words that the call sent, and names of persons are private.
+// classify returns a word's kind. Quoted words, words in the call, and personal names are private.
 func (s *messageScanner) classify(word string, quoted bool) wordKind {
 	kind, low := classifyWord(word, s.public), strings.ToLower(word)
 	if kind == privateWord && s.scope > scopePublic && (s.scope == scopeNames || isTerm(word)) && isShareableWord(word) {
@@ -125,7 +125,7 @@ func (s *messageScanner) readWord(at, next int) {
 	lo, hi := trimToken(s.line, at, next)
 	shown := s.line[at:next]
 	if dot := strings.LastIndexByte(s.line[lo:hi], '.'); dot >= 0 && isErrorName(s.line[lo+dot+1:hi]) {
-		lo += dot + 1 // skip the module of an exception
+		lo += dot + 1 // skip the module in an exception
 		shown = s.line[lo:next]
 	}
 	word := s.line[lo:hi]
@@ -165,7 +165,7 @@ func (s *messageScanner) readWord(at, next int) {
 	}
 }
 
-// displayText returns the message to show. It ends the message after the phrase if several parts of the rest are
+// displayText returns the message to show. It ends the message after the phrase if several parts in the rest are
 // private, or if a private part is near the end.
 func displayText(tokens []string, phrase string) string {
 	text, cut := strings.Join(tokens, " "), ""
@@ -183,7 +183,7 @@ func displayText(tokens []string, phrase string) string {
 	return strings.TrimLeft(text, " …") + cut
 }
 
-// tokenLength returns the length of the first word. A text in quotes or brackets is one word.
+// tokenLength returns the first word's length. A text in quotes or brackets is one word.
 func tokenLength(s string) int {
 	pairs := map[byte]byte{'\'': '\'', '"': '"', '`': '`', '[': ']', '<': '>', '{': '}'}
 	if c, ok := pairs[s[0]]; ok {
@@ -217,11 +217,11 @@ type wordKind uint8
 const (
 	privateWord wordKind = iota // may be private
 	genericWord                 // says only that an operation failed
-	plainWord                   // an ordinary word of messages
-	errorName                   // the name of a kind of error
+	plainWord                   // an ordinary word in messages
+	errorName                   // name for a kind of error
 )
 
-// classifyWord returns the kind of a word without its context. The words in public are never private.
+// classifyWord returns a word's kind without context. The words in public are never private.
 func classifyWord(token string, public map[string]bool) wordKind {
 	low := strings.ToLower(token)
 	switch {
@@ -298,12 +298,12 @@ func isErrorName(t string) bool {
 	return false
 }
 
-// valueWords returns short values in the arguments, and the words of these values. All of them are private even if an
-// error repeats them.
+// valueWords returns short values in the arguments, and the words in these values. All are private even if an error
+// repeats them.
 func valueWords(a *arguments) map[string]bool {
 	out := map[string]bool{}
 	values := a.distinctiveValues()
-	for _, v := range a.object { // distinctiveValues omits texts of less than four bytes
+	for _, v := range a.object { // distinctiveValues omits texts under four bytes
 		if t, ok := v.(string); ok {
 			values = append(values, t)
 		}
@@ -321,8 +321,7 @@ func valueWords(a *arguments) map[string]bool {
 	return out
 }
 
-// publicWords returns the names of the tool, of its parameters and of programs. These names do not belong to the
-// session.
+// publicWords returns the names of the tool, its parameters and programs. These names do not belong to the session.
 func publicWords(s *step) map[string]bool {
 	out := map[string]bool{}
 	add := func(n string) {

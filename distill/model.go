@@ -33,9 +33,9 @@ func newModel(o ClientOptions, p Prompts) *model {
 func (m *model) Name() string { return "model:" + m.client.o.Model }
 
 const (
-	maxShown     = 24 << 10 // bytes of a session
-	maxPartBytes = 1500     // bytes of one part of a session
-	maxLessons   = 3        // number of lessons in an answer
+	maxShown     = 24 << 10 // session bytes
+	maxPartBytes = 1500     // bytes per session part
+	maxLessons   = 3        // lessons per answer
 )
 
 type jsonObject = map[string]any
@@ -44,7 +44,7 @@ func textListSchema(limit int) jsonObject {
 	return jsonObject{"type": "array", "maxItems": limit, "items": jsonObject{"type": "string"}}
 }
 
-// strict returns the schema of an object that has all of these properties and no others.
+// strict returns the schema for an object with exactly these properties.
 func strict(properties jsonObject) jsonObject {
 	return jsonObject{"type": "object", "additionalProperties": false, "required": slices.Sorted(maps.Keys(properties)), "properties": properties}
 }
@@ -69,7 +69,7 @@ func lessonSchema() jsonObject {
 }
 
 // Judge asks up to three questions: about the injected lessons, about the outcome, and about candidates. AIP-11, the
-// specification of lesson files, prescribes the order.
+// specification for lesson files, prescribes the order.
 func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error) {
 	var j Judgement
 	run := "<run>\n" + formatSession(s) + "\n</run>"
@@ -185,7 +185,7 @@ func oneLine(s string, n int) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// distinctPhrases returns at most n different phrases. Phrases of up to two bytes are dropped, and the others are cut
+// distinctPhrases returns at most n different phrases. Phrases up to two bytes long are dropped, and the others are cut
 // to 120 bytes.
 func distinctPhrases(list []string, n int) []string {
 	var out []string
@@ -197,8 +197,8 @@ func distinctPhrases(list []string, n int) []string {
 	return out
 }
 
-// usefulTriggers drops phrases of common words, which would match everywhere, and phrases with data of one session. The
-// bank refuses a draft without triggers.
+// usefulTriggers drops phrases made of common words and phrases with data from one session. Common words would match
+// everywhere. The bank refuses a draft without triggers.
 func usefulTriggers(list []string) (out []string) {
 	for _, p := range list {
 		isCommon := wordList("vague").containsAllWords(p) || wordList("bland").containsAllWords(p)
@@ -211,7 +211,7 @@ func usefulTriggers(list []string) (out []string) {
 	return out
 }
 
-// isSessionSpecific reports whether a phrase has the name of a person, a host, an absolute path or an id.
+// isSessionSpecific reports whether a phrase has a person's name, a host, an absolute path or an id.
 func isSessionSpecific(phrase string) bool {
 	plain := lesson.NormalizeLookalikes(phrase)
 	return len(personsIn(phrase, false)) > 0 || addressReason(plain) != "" || slices.ContainsFunc(strings.Fields(plain), func(w string) bool {

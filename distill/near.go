@@ -19,8 +19,8 @@ import (
 // maxNear bounds the similar lessons in a question to the judge.
 const maxNear = 8
 
-// similarLessons returns the lessons whose words occur most in a session. A judge can name one of them instead of
-// proposing the same lesson again.
+// similarLessons returns the lessons with the most words in common with a session. A judge can name such a lesson
+// instead of proposing it again.
 func (w *tenantDistiller) similarLessons(s *Session) []*lesson.Lesson {
 	words := map[string]bool{}
 	for _, p := range s.parts() {
@@ -62,8 +62,8 @@ func (w *tenantDistiller) similarLessons(s *Session) []*lesson.Lesson {
 
 const minCommon = 2
 
-// capturedSession holds the user's words and the errors of a stored session. The distiller tests the triggers of a
-// model on these texts.
+// capturedSession holds the user's words and the errors in a stored session. The distiller tests a model's triggers on
+// these texts.
 type capturedSession struct {
 	id     session.ID
 	user   []string
@@ -72,7 +72,7 @@ type capturedSession struct {
 
 const (
 	maxCapturedSessions = 400
-	minCapturedSessions = 20  // sessions that decide that a trigger is too broad
+	minCapturedSessions = 20  // fewer sessions cannot show that a trigger is too broad
 	minTriage           = 40  // sessions that Selection.Triage needs
 	maxMatchShare       = 0.2 // a trigger with a larger share is too broad
 )
@@ -128,8 +128,7 @@ func (w *tenantDistiller) countMatches(trigger lesson.Trigger) (n int) {
 	return n
 }
 
-// dropBroadTriggers removes triggers that are too broad. It returns the reason to refuse a draft without a remaining
-// trigger, or "".
+// dropBroadTriggers removes broad triggers. It returns why to refuse a draft without a remaining trigger, or "".
 func (w *tenantDistiller) dropBroadTriggers(d *Draft) (why string) {
 	if len(w.capturedSessions) < minCapturedSessions {
 		return ""

@@ -11,11 +11,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// opinionKeyPrefix begins the keys of the notes with the sums of opinions, one note per text of a lesson. A report
-// reads the sums, because reading the marks of a million sessions would take too long.
+// opinionKeyPrefix begins the keys for notes with opinion sums, one note per text of a lesson. A report reads the sums,
+// because reading the marks of a million sessions would take too long.
 const opinionKeyPrefix = "opinion|"
 
-// textNames holds the texts that a session got (report.TextKey), by slug. An edit makes a new text of a lesson.
+// textNames holds the texts given to a session (report.TextKey), by slug. An edit makes a new text.
 type textNames map[string]string
 
 // textOf returns the current text for an arm that is only a slug.
@@ -26,12 +26,12 @@ func textOf(arm trial.Arm, l *lesson.Lesson) string {
 	return report.TextKey(arm)
 }
 
-// NoteReader reads the distiller's notes of a tenant.
+// NoteReader reads a tenant's distiller notes.
 type NoteReader interface {
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 }
 
-// ReadOpinions returns the sums of the judges' opinions, by the name of the text (report.TextKey).
+// ReadOpinions returns the judges' opinion sums, by text name (report.TextKey).
 func ReadOpinions(ctx context.Context, notes NoteReader, tenant string) (map[string]report.Opinions, error) {
 	all := map[string]report.Opinions{}
 	err := notes.EachNote(ctx, tenant, opinionKeyPrefix, func(key string, data []byte) error {
@@ -47,20 +47,19 @@ func ReadOpinions(ctx context.Context, notes NoteReader, tenant string) (map[str
 	return all, nil
 }
 
-// opinionSums holds sums of opinions, by text.
+// opinionSums holds opinion sums, by text.
 type opinionSums struct {
 	all     map[string]report.Opinions
-	changed map[string]bool // texts whose sums are not written yet
+	changed map[string]bool // texts with sums not yet written
 }
 
-// recount replaces the opinions of the last mark by the opinions of the next mark, so that a session that continues
-// counts once.
+// recount replaces the opinions in the last mark with those in the next mark, so a continued session counts once.
 func (s *opinionSums) recount(last, next *judgeMark) {
 	s.count(last, -1)
 	s.count(next, 1)
 }
 
-// count adds each opinion of a mark n times. n is -1 to remove the opinions.
+// count adds each opinion in a mark n times. n is -1 to remove the opinions.
 func (s *opinionSums) count(m *judgeMark, n int64) {
 	for slug, opinion := range m.Opinions {
 		text := m.Texts[slug]

@@ -10,15 +10,15 @@ import (
 	"precept/internal/sample"
 )
 
-// A tool's output dictates advice if several foreign words of one sentence occur close together in the output. Foreign
-// words are words that neither the agent nor the user used before. A single word does not count, because a long file
-// contains most words of the language.
+// A tool's output dictates advice if several foreign words from one sentence occur close together in the output.
+// Foreign words are new to both the agent and the user. A single word does not count, because a long file contains most
+// words in the language.
 
 const (
-	foreignWordWindow   = 24 // successive words in which foreign words are counted
+	foreignWordWindow   = 24 // foreign words are counted within this many successive words
 	minForeignWords     = 3  // foreign words that are unlikely to be chance
-	minForeignNearOrder = 2  // near a word such as "always", or if more than half of the sentence
-	keyLetters          = 5  // letters that are compared: connect equals connection
+	minForeignNearOrder = 2  // near a word such as "always", or if more than half the sentence
+	keyLetters          = 5  // letters compared: connect equals connection
 )
 
 func isDictated(advice []string, s *Session) bool {
@@ -33,7 +33,7 @@ func isDictated(advice []string, s *Session) bool {
 			all = append(all, sentence{names: parsed.names}) // a name may contain dots
 		}
 	}
-	own := map[string]bool{} // words and names that the agent or the user has used so far
+	own := map[string]bool{} // words and names used so far by the agent or the user
 	use := func(texts ...string) {
 		for _, text := range texts {
 			text = lesson.NormalizeLookalikes(text)
@@ -68,9 +68,9 @@ func isDictated(advice []string, s *Session) bool {
 	return false
 }
 
-// sentence holds the significant words and the names of a sentence.
+// sentence holds a sentence's significant words and names.
 type sentence struct {
-	keys  map[string]bool // wordKey of each word
+	keys  map[string]bool // wordKey for each word
 	names []string
 }
 
@@ -88,7 +88,7 @@ type contentWord struct {
 	isOrder bool   // addresses the reader: always, must, please
 }
 
-// contentWords returns the words of a text. In a script without blanks, each pair of successive letters is a word.
+// contentWords returns the words in a text. In a script without blanks, each pair of successive letters is a word.
 func contentWords(text string) (out []contentWord) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' }) {
 		letters := []rune(w)
@@ -107,7 +107,7 @@ func contentWords(text string) (out []contentWord) {
 	return out
 }
 
-// wordKey returns the key of a word. Letters that look alike give the same key.
+// wordKey returns a word's key. Similar-looking letters give the same key.
 func wordKey(w string) string {
 	if key := lesson.Skeleton(w); key != "" {
 		w = key
@@ -119,7 +119,7 @@ func wordKey(w string) string {
 	return string(letters[:min(len(letters), keyLetters)])
 }
 
-// namesIn returns the words that have a digit or punctuation inside.
+// namesIn returns the words with a digit or punctuation inside.
 func namesIn(text string) (out []string) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”‘’()[]{}<>,;!?|=*", r)
@@ -133,8 +133,8 @@ func namesIn(text string) (out []string) {
 	return out
 }
 
-// dictatesAny reports whether the output dictates one of the sentences. It ignores the words in own, which the agent or
-// the user used before.
+// dictatesAny reports whether the output dictates one of the sentences. The words in own, already used by the agent or
+// the user, are ignored.
 func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 	for i := range all {
 		if slices.ContainsFunc(all[i].names, func(n string) bool { return !own[n] && strings.Contains(output, n) }) {
@@ -150,12 +150,12 @@ func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 	return false
 }
 
-// occursIn reports whether enough foreign words of the sentence occur within foreignWordWindow words of the text.
+// occursIn reports whether enough of the sentence's foreign words occur within foreignWordWindow words in the text.
 func (s *sentence) occursIn(words []contentWord, own map[string]bool) bool {
 	if len(s.keys) == 0 {
 		return false
 	}
-	inWindow := map[string]int{} // occurrences of each foreign word
+	inWindow := map[string]int{} // count per foreign word
 	orders := 0
 	for i, w := range words {
 		if i >= foreignWordWindow {

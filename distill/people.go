@@ -14,7 +14,7 @@ const (
 	fixOption    = "option"    // the user named an option
 )
 
-// userOccurrences returns the user's rejections and corrections. The lessons of these name only commands, because the
+// userOccurrences returns the user's rejections and corrections. The resulting lessons name only commands, because the
 // user's words are private.
 func (ps *parsedSession) userOccurrences() []*occurrence {
 	var out []*occurrence
@@ -46,7 +46,7 @@ func (ps *parsedSession) userOccurrences() []*occurrence {
 	return out
 }
 
-// forcingOption returns an option such as --force, which skips a check. Such an option is the most likely reason for a
+// forcingOption returns an option such as --force that skips a check. Such an option is the most likely reason for a
 // rejection.
 func (c *command) forcingOption() string {
 	for _, f := range c.args {
@@ -57,7 +57,7 @@ func (c *command) forcingOption() string {
 	return ""
 }
 
-// nameWithForce returns the name of the command with its forcing option, such as "rm -f".
+// nameWithForce returns the command's name with the forcing option, such as "rm -f".
 func (c *command) nameWithForce() string {
 	if flag := c.forcingOption(); flag != "" {
 		return c.name() + " " + flag
@@ -65,7 +65,7 @@ func (c *command) nameWithForce() string {
 	return c.name()
 }
 
-// acceptedCommand returns a command of the same program that succeeded within three steps. Commands that only show
+// acceptedCommand returns a command with the same program that succeeded within three steps. Commands that only show
 // information do not count.
 func (ps *parsedSession) acceptedCommand(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
@@ -79,8 +79,7 @@ func (ps *parsedSession) acceptedCommand(i int, refused string) string {
 	return ""
 }
 
-// readCorrection compares the commands before and after a message of the user. ok is false if the commands show no
-// correction.
+// readCorrection compares the commands before and after a user message. ok is false if the commands show no correction.
 func (ps *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
 	for i := range words {
@@ -99,7 +98,7 @@ func (ps *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) 
 			}
 			switch {
 			case before.program != after.program && after.runsTask() && !after.isRequested(before, words):
-				// no lesson, because the name of the task may be private
+				// no lesson, because the task's name may be private
 			case before.program != after.program && namesReplacement(t.words, before.program, after.program):
 				return Case{Key: "corrected|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: commandTriggers(before)},
 					Fix{Kind: fixCorrected, Param: before.program, Other: after.program}, true
@@ -156,7 +155,7 @@ func (c *command) isRequested(previous *command, words []string) bool {
 	return at >= 0 && at+2 < len(words) && words[at+1] == c.program && words[at+2] == c.args[0]
 }
 
-// requestedOption returns the first new option that the user's words name.
+// requestedOption returns the first new option named by the user.
 func (c *command) requestedOption(words []string, previous *command) string {
 	oldFlags, _ := previous.flags()
 	newFlags, _ := c.flags()
@@ -173,14 +172,14 @@ func (c *command) requestedOption(words []string, previous *command) string {
 	return requested
 }
 
-// takesValue reports whether a new word follows the option. The word is the value of the option. The value is private,
-// and the option makes no sense without the value.
+// takesValue reports whether a new word follows the option: the option's value. The value is private, and the option
+// makes no sense without the value.
 func (c *command) takesValue(flag string, previous *command) bool {
 	at := slices.Index(c.args, flag)
 	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(previous.args, c.args[at+1])
 }
 
-// option returns an option with its value if the value is a short number, true or false. Other values may be private.
+// option returns an option, with the value if that is a short number, true or false. Other values may be private.
 func (c *command) option(flag string) string {
 	for _, a := range c.args {
 		if v, ok := strings.CutPrefix(a, flag+"="); ok && (isNumber(v) && len(v) < 5 || v == "true" || v == "false") {
@@ -190,7 +189,7 @@ func (c *command) option(flag string) string {
 	return flag
 }
 
-// command returns the command of a call, or nil if a lesson may not name the command.
+// command returns a call's command, or nil if a lesson may not name it.
 func (s *step) command() *command {
 	if s.shell == nil {
 		return nil
@@ -209,8 +208,8 @@ func commandTriggers(c *command) []string {
 	return []string{c.program}
 }
 
-// optionTriggers returns the triggers of a lesson about an option. The name of a program with subcommands is too common
-// to be a trigger. A subcommand is enough only if the user named it.
+// optionTriggers returns the triggers for a lesson about an option. The name of a program with subcommands is too
+// common to be a trigger. A subcommand is enough only if the user named it.
 func (ps *parsedSession) optionTriggers(c *command) []string {
 	sub := c.subcommand()
 	if sub == "" || slices.Contains([]string{"add", "build", "check", "create", "exec", "get", "install", "list", "new", "run", "start", "test", "up", "update"}, sub) {

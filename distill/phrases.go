@@ -12,11 +12,11 @@ import (
 
 const (
 	maxPhrases       = 10 // phrases in the answer
-	maxSentences     = 40 // sentences, and phrases of one kind, in the question
+	maxSentences     = 40 // sentences, and phrases per kind, in the question
 	maxSentenceBytes = 300
 )
 
-// AskPhrases asks a model for more phrases that trigger a lesson, with similar sentences from captured sessions.
+// AskPhrases asks a model for more phrases to trigger a lesson, with similar sentences from captured sessions.
 // Triggers, common words, ids, paths and hosts are dropped. The caller tests the phrases, and an operator accepts them.
 func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesson, sentences []string) ([]string, Usage, error) {
 	var got struct {

@@ -11,12 +11,12 @@ import (
 	"precept/internal/sample"
 )
 
-// wordScope selects words that a lesson may contain in addition to public words.
+// wordScope selects the words allowed in a lesson besides public words.
 type wordScope uint8
 
 const (
 	scopePublic wordScope = iota
-	scopeTerms            // the terms of the organisation
+	scopeTerms            // the organisation's terms
 	scopeNames            // also names: capitalised words for products, customers and places
 )
 
@@ -154,7 +154,7 @@ func (w rawWords) plain(i int) string {
 	return strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "’s")
 }
 
-// endsWith reports whether word i ends with one of the marks, or is out of range.
+// endsWith reports whether word i ends with a rune from marks, or is out of range.
 func (w rawWords) endsWith(i int, marks string) bool {
 	return i < 0 || i >= len(w) || strings.ContainsAny(w[i][len(w[i])-1:], marks)
 }
@@ -181,7 +181,7 @@ func (w rawWords) followsPersonCue(i int) bool {
 	return isNameShaped(w.plain(i)) && (wordList("before persons")[last] || wordList("before by")[earlier] && (last == "by" || last == "to"))
 }
 
-// mayBePerson reports whether the unknown word i is one of two capitalised words, the object of "by" or "of", a login
+// mayBePerson reports whether the unknown word i is in a pair of capitalised words, the object of "by" or "of", a login
 // name, or a secret.
 func (w rawWords) mayBePerson(i int) bool {
 	last, _ := w.precedingWords(i)
@@ -194,7 +194,7 @@ func (w rawWords) mayBePerson(i int) bool {
 	return isPair || isObject || wordList("before logins")[last] || wordList("before secrets")[last]
 }
 
-// persons returns the persons that are named in fields of calls and results, and in headers of commits.
+// persons returns the persons named in fields of calls and results, and in commit headers.
 func (s *Session) persons() map[string]bool {
 	out := map[string]bool{}
 	add := func(value string) {
@@ -244,8 +244,8 @@ func eachPersonField(v any, depth int, do func(value string)) {
 	}
 }
 
-// sessionSpecificReason returns the reason to refuse a draft with persons, ids, commits, paths of one machine or
-// private hosts. For other hosts and URLs, riskReason leaves the decision to an operator.
+// sessionSpecificReason returns why to refuse a draft with persons, ids, commits, paths on one machine or private
+// hosts. For other hosts and URLs, riskReason leaves the decision to an operator.
 func (d *Draft) sessionSpecificReason(s *Session) string {
 	list := slices.Concat([]string{d.Title, d.Applies, d.CounterExample}, d.Advice, d.Keywords, d.Errors)
 	persons := s.persons()
@@ -276,7 +276,7 @@ func (d *Draft) sessionSpecificReason(s *Session) string {
 	return ""
 }
 
-// isID matches a commit, a number of at least six digits, or a mix such as inc0012345 or cus_nf8k2lmq.
+// isID matches a commit, a number with at least six digits, or a mix such as inc0012345 or cus_nf8k2lmq.
 func isID(w string) bool {
 	letters, numbers, changes, run, longest := 0, 0, 0, 0, 0
 	wasDigit := false
@@ -328,7 +328,7 @@ func isPathOfMachine(w string) bool {
 	return false
 }
 
-// isPrivateHost matches an IP address other than loopback, a name of a private network, or a numbered machine
+// isPrivateHost matches an IP address other than loopback, a name in a private network, or a numbered machine
 // (prod-db-01).
 func isPrivateHost(w string) bool {
 	host, _, _ := strings.Cut(w, "/")

@@ -66,7 +66,7 @@ func WritePrompts(dir string) error {
 		if err != nil {
 			return err
 		}
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // an editor of the prompts may be another user
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // another user may edit the prompts
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}

@@ -12,15 +12,15 @@ import (
 	"precept/inject/lesson"
 )
 
-// shortKey returns a short hash of a key, because a note holds up to a hundred keys.
+// shortKey returns a short hash for a key, because a note holds up to a hundred keys.
 func shortKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:5])
 }
 
-// dropBroadErrorTriggers removes error kinds and patterns that match too many errors of other cases. It also removes
-// patterns without a match in the draft's own cases, except for a known failure, which has several wordings. The result
-// is false if no trigger is left.
+// dropBroadErrorTriggers removes error kinds and patterns that match too many errors in other cases. It also removes
+// patterns without a match in the draft's own cases, except for a known failure with several wordings. The result is
+// false if no trigger is left.
 func (w *tenantDistiller) dropBroadErrorTriggers(d *Draft) bool {
 	own := map[string]bool{}
 	for _, c := range d.cases {
@@ -39,20 +39,20 @@ func (w *tenantDistiller) dropBroadErrorTriggers(d *Draft) bool {
 	return matched && len(d.Errors) > 0 || len(d.Keywords) > 0
 }
 
-// Limits of the errors of other cases that a trigger may match. The larger limit applies.
+// Limits on how many errors in other cases a trigger may match. The larger limit applies.
 const (
 	maxOtherShare  = 0.03
 	maxOtherErrors = 3
 )
 
-// testTrigger tests a trigger on the errors of this run. hit is true if the trigger matches an error of the draft's
+// testTrigger tests a trigger on the errors in this run. hit is true if the trigger matches an error in the draft's
 // cases, or if these cases have no errors. broad is true if the trigger matches too many other errors. own holds the
-// keys of the draft's cases.
+// draft's case keys.
 func (w *tenantDistiller) testTrigger(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, broad bool) {
 	trigger.Tools = d.Tools
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}
 	book := lesson.NewBook([]*lesson.Lesson{l})
-	tried, matched := map[bool]int{}, map[bool]int{} // numbers of own errors (true) and of other errors (false)
+	tried, matched := map[bool]int{}, map[bool]int{} // own errors (true) and other errors (false)
 	for key, texts := range w.errorsByCase {
 		tool := ""
 		if c := w.cases[key]; c != nil && !c.Shell {
@@ -69,7 +69,7 @@ func (w *tenantDistiller) testTrigger(d *Draft, trigger lesson.Trigger, own map[
 // errFull means that the bank is at its limit. A later run repeats the proposal.
 var errFull = errors.New("the bank accepts no more lessons for now")
 
-// propose proposes a draft to the bank, or adds its sessions to the evidence of an equal lesson.
+// propose proposes a draft to the bank, or adds the sessions to an equal lesson's evidence.
 func (w *tenantDistiller) propose(ctx context.Context, d *Draft) error {
 	l := d.toLesson(w.tenant)
 	for _, old := range w.archived {
@@ -188,9 +188,9 @@ func (w *tenantDistiller) putInBook(l *lesson.Lesson) {
 	w.book = w.book.WithLessons(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
 }
 
-// addSightings adds refs to the sightings of a lesson (sessions that support the lesson), and returns all sightings.
-// The note holds the run and the callers of each session, which show whether two sessions are independent. The file of
-// the lesson holds only ids.
+// addSightings adds refs to a lesson's sightings (sessions that support the lesson), and returns all sightings. The
+// note holds each session's run and callers, which show whether two sessions are independent. The lesson file holds
+// only ids.
 func (w *tenantDistiller) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
 	key := "refs|" + slug
 	var list []Ref
@@ -210,8 +210,8 @@ func (w *tenantDistiller) addSightings(ctx context.Context, slug string, refs []
 	return list, w.Distiller.o.Notes.WriteNotes(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
-// compareWith compares a draft with an existing lesson. It stores the decision that the lessons are separate, so that a
-// later change of the wording does not merge them.
+// compareWith compares a draft with an existing lesson. If the lessons are separate, it stores that decision, so a
+// later wording change does not merge them.
 func (w *tenantDistiller) compareWith(ctx context.Context, l, old *lesson.Lesson) (relation, error) {
 	kind := compareLessons(l, old)
 	if kind == unrelated || l.Slug == old.Slug {

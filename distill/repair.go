@@ -9,30 +9,30 @@ import (
 // Kinds of fixes after a failure.
 const (
 	fixForm           = "form"    // same tool, one parameter in a different form
-	fixOffered        = "offered" // a value that the error offered
+	fixOffered        = "offered" // a value offered in the error
 	fixShorterQuery   = "narrow"  // a query with fewer words
 	fixShorterList    = "fewer"   // a list with fewer values
 	fixAdded          = "added"   // one more parameter
 	fixRemoved        = "removed" // one parameter fewer
-	fixLookup         = "lookup"  // a value that a different tool returned before
-	fixUserValue      = "asked"   // a value that the user gave
+	fixLookup         = "lookup"  // a value from an earlier call to a different tool
+	fixUserValue      = "asked"   // a value given by the user
 	fixTool           = "tool"    // a different tool
 	fixLookupOnly     = "check"   // a lookup showed the reason, and nothing fixed the call
 	fixPriorCall      = "first"   // same call after a different call
 	fixFlags          = "flags"   // same command with a different option
 	fixProgram        = "program" // a different program
 	fixInstall        = "install" // same command after installing a package
-	fixHint           = "hint"    // same command after a command that the error names
+	fixHint           = "hint"    // same command after a command named in the error
 	fixEnv            = "env"     // same command with a variable set
-	fixDescribedValue = "wanted"  // the value that the error describes
+	fixDescribedValue = "wanted"  // the value described in the error
 )
 
 // Fix is the change that made a failed call work.
 type Fix struct {
 	Kind    string `json:"kind"`
 	Param   string `json:"param,omitempty"`
-	Other   string `json:"other,omitempty"` // tool, program or option that the fix names
-	Variant string `json:"how,omitempty"`   // variant of the kind, such as the new form, unlinked, or the replaced option
+	Other   string `json:"other,omitempty"` // tool, program or option named in the fix
+	Variant string `json:"how,omitempty"`   // variant of the kind, such as the new form, unlinked, or the old option
 }
 
 func (f Fix) key() string { return f.Kind + "|" + f.Param + "|" + f.Other + "|" + f.Variant }
@@ -40,11 +40,11 @@ func (f Fix) key() string { return f.Kind + "|" + f.Param + "|" + f.Other + "|" 
 // nameSeparator separates two names in Fix.Param.
 const nameSeparator = "` and `"
 
-// unlinked is the Variant of a fixPriorCall whose two calls share no value. One session does not show that the first
-// call helped.
+// unlinked is the Variant for a fixPriorCall between two calls without a shared value. One session does not show that
+// the first call helped.
 const unlinked = "unlinked"
 
-// repairWindow bounds the calls after a failure that are searched for a fix.
+// repairWindow bounds the calls searched for a fix after a failure.
 const repairWindow = 10
 
 func (ps *parsedSession) findFix(i int) (Fix, bool) {
@@ -80,8 +80,8 @@ func (ps *parsedSession) findFix(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// fixOfRepeatedCall returns the fix of the failed call in step i, which is repeated unchanged in step j: the only call
-// between them that can be the fix.
+// fixOfRepeatedCall returns the fix for the failed call in step i, repeated unchanged in step j: the only call in
+// between that can be the fix.
 func (ps *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
@@ -100,8 +100,8 @@ func (ps *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
 	return Fix{Kind: fixPriorCall, Other: between[0], Variant: unlinked}, true
 }
 
-// fixOfChangedCall returns the fix that the calls in steps i and j show. lookups holds the indices of the lookups
-// between the two steps.
+// fixOfChangedCall returns the fix seen by comparing the calls in steps i and j. lookups holds the indices of the
+// lookups in between.
 func (ps *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
 	if s.args.object == nil || t.args.object == nil {
 		return Fix{}, false
@@ -120,7 +120,7 @@ func (ps *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (
 	if slices.ContainsFunc(slices.Concat(d.added, d.removed), isRiskyOption) {
 		return Fix{}, false
 	}
-	blamed := d.changed // if several parameters changed, the parameters that the error names
+	blamed := d.changed // if several parameters changed, those named in the error
 	if len(blamed) > 1 {
 		blamed = slices.DeleteFunc(slices.Clone(blamed), func(k string) bool { return !namesParameter(errorText, k) })
 	}
@@ -149,7 +149,7 @@ func (ps *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (
 	return Fix{}, false
 }
 
-// offersPart reports whether the error message contains the only new value of the list or object.
+// offersPart reports whether the error message contains the only new value in the list or object.
 func offersPart(errorText string, failed, accepted any) bool {
 	before := arguments{object: map[string]any{"": failed}}
 	oldValues := strings.ToLower(strings.Join(before.distinctiveValues(), "\n"))
@@ -168,7 +168,7 @@ func asksForBoth(errorText, a, b string) bool {
 		(strings.Contains(errorText, "required") || strings.Contains(errorText, "missing")) && (namesParameter(errorText, a) || namesParameter(errorText, b))
 }
 
-// fixOfChangedParameter returns the fix of a call that failed with one value and worked with the accepted value. The
+// fixOfChangedParameter returns the fix for a call that failed with one value and worked with the accepted value. The
 // result is false if the change explains nothing.
 func (ps *parsedSession) fixOfChangedParameter(s *step, param string, failed, accepted any, lookups []int, i, j int) (Fix, bool) {
 	a, b := plainText(failed), plainText(accepted)
@@ -197,7 +197,7 @@ func (ps *parsedSession) fixOfChangedParameter(s *step, param string, failed, ac
 	return Fix{Kind: fixDescribedValue}, namesParameter(body, strings.ToLower(param)) && describesValue(ps.showableWords(s))
 }
 
-// showableWords returns the words of the error that a lesson may show.
+// showableWords returns the words in the error that a lesson may show.
 func (ps *parsedSession) showableWords(s *step) string {
 	if ps.orgWords {
 		return organisationMessage(s.text, publicWords(s), s.callWords(), scopeTerms).show
@@ -223,7 +223,7 @@ func withoutSentValue(body, sent string) string {
 	return strings.Replace(body, sent, "", 1)
 }
 
-// lookupFix returns the fix if the new value, or every new word of it, is in the result of a lookup.
+// lookupFix returns the fix if a lookup's result contains the new value, or every new word in it.
 func (ps *parsedSession) lookupFix(param string, old, value any, lookups []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {
@@ -263,10 +263,10 @@ func containsValue(text, v string) bool {
 	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), v)
 }
 
-// maxLookedUp bounds the text that is searched for single words. A longer text contains many words by chance.
+// maxLookedUp bounds the text searched for single words. A longer text contains many words by chance.
 const maxLookedUp = 4 << 10
 
-// addedWords returns the new words of a value, or nil if a new word is too short to be specific.
+// addedWords returns the new words in a value, or nil if a new word is too short to be specific.
 func addedWords(old, value string) []string {
 	var out []string
 	for _, p := range strings.FieldsFunc(value, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' }) {

@@ -54,8 +54,8 @@ func (c *command) wraps(inner *command) (by string, ok bool) {
 	return "", false
 }
 
-// fixOfSameCommand returns the fix of a command that failed and then worked unchanged. The fix is an install command
-// (installed), a command that the error names (hint), or an environment variable.
+// fixOfSameCommand returns the fix for a command that failed and then worked unchanged. The fix is an install command
+// (installed), a command named in the error (hint), or an environment variable.
 func fixOfSameCommand(failed, working *command, installed, hint string) (f Fix, ok bool) {
 	switch {
 	case hint != "":
@@ -89,7 +89,7 @@ func (c *command) demandedWords(text string) string {
 	return ""
 }
 
-// blamedCommand returns the command that the error names, or else the main command.
+// blamedCommand returns the command named in the error, or else the main command.
 func (s *step) blamedCommand() *command {
 	for line := range strings.SplitSeq(s.text, "\n") {
 		if len(line) > 300 {
@@ -106,8 +106,8 @@ func (s *step) blamedCommand() *command {
 	return s.shell.mainCommand()
 }
 
-// optionFix returns the one option in which two commands differ. newWords is the number of other new words. The value
-// of a short option is private, and the option makes no sense without the value. An option replaces a different option
+// optionFix returns the only option that differs between two commands. newWords counts other new words. A short
+// option's value is private, and the option makes no sense without the value. An option replaces a different option
 // only if the error names the replaced one.
 func optionFix(failed, working *command, oldOptions, newOptions []string, newWords int, text string) (Fix, bool) {
 	added := slices.DeleteFunc(slices.Clone(newOptions), func(f string) bool { return slices.Contains(oldOptions, f) })
@@ -133,14 +133,13 @@ func namesOption(text, option string) bool {
 	return len(option) >= minLen && strings.Contains(text, option)
 }
 
-// isRiskyOption reports whether an option turns a check off, so that a lesson must not advise it.
+// isRiskyOption reports whether an option turns a check off. A lesson must not advise such an option.
 func isRiskyOption(f string) bool {
 	low := strings.ToLower(f)
 	return wordList("risky options")[low] || wordList("risky words").containedIn(low)
 }
 
-// commandFix compares commands with the same purpose that differ only in the fix. text is the error of the failed
-// command.
+// commandFix compares commands with the same purpose that differ only in the fix. text is the failed command's error.
 func commandFix(failed, working *command, text string) (f Fix, ok bool) {
 	a, rest := failed.flags()
 	b, others := working.flags()

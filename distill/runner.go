@@ -14,7 +14,7 @@ import (
 	"precept/internal/session"
 )
 
-// Source lists and reads the sessions of the store.
+// Source lists and reads the stored sessions.
 type Source interface {
 	Tenants(ctx context.Context) ([]string, error)
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error
@@ -22,7 +22,7 @@ type Source interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// Notes stores the distiller's state: marks of sessions, cases, opinions, support of lessons, and claims.
+// Notes stores the distiller's state: session marks, cases, opinions, support for lessons, and claims.
 type Notes interface {
 	SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error)
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
@@ -51,20 +51,20 @@ type Options struct {
 	DryRun    bool
 	Auto      bool // distill.gate is auto: trials start without an approval
 	Now       func() time.Time
-	Owner     string // name of this process in claims, unique among processes
+	Owner     string // this process's name in claims, unique among processes
 	Budget    Budget
 	Parallel  int                             // open questions to a judge; 0 means one
 	Progress  func(read int)                  // gets the number of newly read sessions; may be nil
-	OnFailure func(session string, err error) // gets the error of one session; may be nil
+	OnFailure func(session string, err error) // gets one session's error; may be nil
 }
 
-// Selection selects the sessions that a distiller reads.
+// Selection selects the sessions for a distiller to read.
 type Selection struct {
 	Tenant          string   // "" means several tenants
 	Tenants         []string // used if Tenant is empty; nil means all
 	Since           time.Time
 	ClosedOnly      bool
-	IncludeSetAside bool // ask again about sessions that the judge refused, or gave unusable answers about
+	IncludeSetAside bool // ask again about sessions refused by the judge, or with unusable answers
 	Triage          bool // ask only about sessions with trouble (hasTrouble) or injected lessons
 }
 
@@ -84,9 +84,9 @@ func New(o Options) *Distiller {
 	return &Distiller{o: o}
 }
 
-// RunOnce reads the new sessions of every selected tenant and proposes lessons. An error of one session, or of the
-// judge for one tenant, does not stop the run. Any other error stops the run and is returned. The tenants share the
-// budget, so that one tenant cannot use up a run.
+// RunOnce reads every selected tenant's new sessions and proposes lessons. An error in one session, or from the judge
+// for one tenant, does not stop the run. Any other error stops the run and is returned. The tenants share the budget,
+// so one tenant cannot use up a run.
 func (d *Distiller) RunOnce(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants, err := d.o.Source.Tenants(ctx)
@@ -100,7 +100,7 @@ func (d *Distiller) RunOnce(ctx context.Context) (Summary, error) {
 	case d.o.Select.Tenants != nil:
 		tenants = d.o.Select.Tenants
 	}
-	reached := map[string]map[session.ID]bool{} // sessions that the first round has reached, by tenant
+	reached := map[string]map[session.ID]bool{} // sessions reached in the first round, by tenant
 	var failures judgeFailures
 	for round := range 2 {
 		var rest []string // tenants with sessions for the second round
@@ -142,15 +142,15 @@ func (d *Distiller) RunOnce(ctx context.Context) (Summary, error) {
 	return sum, failures.result(&sum)
 }
 
-// judgeFailures counts consecutive tenants for which the judge failed.
+// judgeFailures counts consecutive tenants on which the judge failed.
 type judgeFailures struct {
 	tenants int
-	ended   error // newest error that ended the work for a tenant
-	last    error // newest error of a question
+	ended   error // newest error that ended a tenant's work
+	last    error // newest error from a question
 }
 
-// add counts a tenant's work that ended with err, and returns the error that ends the run. last is the judge's newest
-// error.
+// add counts a tenant's work, which ended with err, and returns the error to end the run with. last is the judge's
+// newest error.
 func (f *judgeFailures) add(err, last error, answered bool) error {
 	if err != nil && (last == nil || !errors.Is(err, last) || !isJudgeFailure(last)) {
 		return err
@@ -169,7 +169,7 @@ func (f *judgeFailures) add(err, last error, answered bool) error {
 	return nil
 }
 
-// result returns the error of the run, or nil if only single questions failed.
+// result returns the run's error, or nil if only single questions failed.
 func (f *judgeFailures) result(s *Summary) error {
 	switch {
 	case f.ended != nil:
@@ -180,11 +180,10 @@ func (f *judgeFailures) result(s *Summary) error {
 	return nil
 }
 
-// stoppedByBank is the Summary.Stopped of a bank at its limit.
+// stoppedByBank is the Summary.Stopped for a bank at its limit.
 const stoppedByBank = "the bank accepts no more lessons for now; the rest is read next time"
 
-// distillTenant does the work of a run for one tenant. It does nothing if a different process holds the claim on the
-// tenant.
+// distillTenant does a run's work for one tenant. It does nothing if a different process holds the claim on the tenant.
 func (w *tenantDistiller) distillTenant(ctx context.Context) (err error) {
 	d := w.Distiller
 	w.claim = "distill:" + w.tenant

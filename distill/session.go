@@ -20,7 +20,7 @@ type Ref struct {
 }
 
 // independentOf reports whether two sessions have different runs and credentials. A caller can choose names, words and
-// times, but not the credential of a different caller.
+// times, but not another caller's credential.
 func (r Ref) independentOf(o Ref) bool {
 	if r.Session == o.Session || r.Run != "" && r.Run == o.Run || len(r.Callers) == 0 || len(o.Callers) == 0 {
 		return false
@@ -28,12 +28,12 @@ func (r Ref) independentOf(o Ref) bool {
 	return countCommon(r.Callers, o.Callers) == 0
 }
 
-// Session is one conversation in the form that the distiller reads.
+// Session is one conversation as the distiller reads it.
 type Session struct {
 	ID       string
 	Content  sample.Session
 	Injected []string         // slugs
-	arms     []trial.Arm      // arms of the lessons in Injected, in the same order
+	arms     []trial.Arm      // arms for the lessons in Injected, in the same order
 	Near     []*lesson.Lesson // similar lessons, for a judge
 }
 
@@ -44,11 +44,11 @@ func (s *Session) runName() string {
 	return ""
 }
 
-// maxCallers bounds the callers in the Ref of a session.
+// maxCallers bounds the callers in a session's Ref.
 const maxCallers = 4
 
-// callers returns the digests of the callers' credentials. It reads only requests that the upstream accepted, because
-// anyone can send an invented credential.
+// callers returns digests of the callers' credentials. It reads only requests accepted by the upstream, because anyone
+// can send an invented credential.
 func (s *Session) callers() (out []string) {
 	for i := range s.Content.Exchanges {
 		x := &s.Content.Exchanges[i]
@@ -59,7 +59,7 @@ func (s *Session) callers() (out []string) {
 	return out
 }
 
-// hash returns a hash of the content, which changes with a new turn or rating.
+// hash returns a hash of the content. It changes with a new turn or rating.
 func (s *Session) hash() string {
 	h := sha256.New()
 	for i := range s.Content.Exchanges {
@@ -73,7 +73,7 @@ func (s *Session) hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// step is a tool call with its result.
+// step is a tool call and the result.
 type step struct {
 	tool      string
 	args      arguments
@@ -96,10 +96,10 @@ type parsedSession struct {
 	ref      Ref
 	steps    []step
 	messages []userMessage
-	orgWords bool // lessons may use the words of the organisation
+	orgWords bool // lessons may use the organisation's words
 }
 
-// parseSession returns the steps of a session. It omits calls without a result.
+// parseSession returns a session's steps, except calls without a result.
 func parseSession(s *Session, orgWords bool) *parsedSession {
 	r := &parsedSession{orgWords: orgWords, ref: Ref{Session: s.ID, Run: s.runName(), Callers: s.callers()}}
 	previous := ""
@@ -122,7 +122,7 @@ func parseSession(s *Session, orgWords bool) *parsedSession {
 			words := withoutBlocks(e.Text)
 			if _, synthetic := detect.SyntheticRule(words); !synthetic {
 				if previous == "" && len(r.steps) > 0 {
-					previous = "…" // the user may refer to the calls of an agent without text
+					previous = "…" // the user may mean the calls of an agent that wrote no text
 				}
 				r.messages = append(r.messages, userMessage{words: words, opinion: detect.ClassifyTurn(e.Text, words, previous), before: len(r.steps)})
 			}
@@ -131,7 +131,7 @@ func parseSession(s *Session, orgWords bool) *parsedSession {
 	return r
 }
 
-// withoutBlocks removes blocks that an imported transcript may contain. The proxy stores none.
+// withoutBlocks removes blocks, possibly present in an imported transcript. The proxy stores none.
 func withoutBlocks(text string) string {
 	for _, ends := range [][2]string{
 		{"Lessons from past experience:\n", "\nEnd of lessons."},

@@ -13,8 +13,8 @@ type shellCall struct{ commands []command }
 type command struct {
 	program  string
 	args     []string
-	env      []string // variables that the line sets for the command
-	orgWords bool     // lessons may name things of the organisation
+	env      []string // variables set for the command in the line
+	orgWords bool     // lessons may name things in the organisation
 }
 
 // maxLine bounds the parsed lines, because a longer line most likely contains a file.
@@ -102,8 +102,7 @@ func (c *command) mayNameVariable(variable string) bool {
 	return wordList("variables")[variable] || c.orgWords && consistsOf(variable, letters+"_") && strings.ToUpper(variable) == variable && !isRiskyOption(variable)
 }
 
-// packages returns the packages of an install command, each after a blank. The result is "" if one of the packages is
-// private.
+// packages returns the packages in an install command, each after a blank. The result is "" if one package is private.
 func (c *command) packages(args []string) string {
 	var out strings.Builder
 	for _, a := range args {
@@ -118,7 +117,7 @@ func (c *command) packages(args []string) string {
 	return out.String()
 }
 
-// installCommand returns the install command, with its packages if none of them is private.
+// installCommand returns the install command, with packages unless one is private.
 func (c *command) installCommand() (install string, ok bool) {
 	if len(c.args) == 0 {
 		return "", false
@@ -188,7 +187,7 @@ func (s *shellCall) mainCommand() *command {
 	return &s.commands[len(s.commands)-1]
 }
 
-// optionValues returns the values of options, which are private. Other words often belong to the program.
+// optionValues returns option values, all private. Other words often belong to the program.
 func (s *shellCall) optionValues() map[string]bool {
 	out := map[string]bool{}
 	for i := range s.commands {

@@ -9,32 +9,32 @@ import (
 	"precept/internal/redact"
 )
 
-// Summary is the result of one run of the distiller.
+// Summary is the result of one distiller run.
 type Summary struct {
-	Read           int            `json:"read"`      // sessions that the walk has reached, except those without stored exchanges
+	Read           int            `json:"read"`      // sessions reached by the walk, except empty ones
 	Unchanged      int            `json:"unchanged"` // sessions without new content
 	Judged         int            `json:"judged"`
-	Untroubled     int            `json:"untroubled,omitempty"` // sessions without trouble, about which the judge was not asked
+	Untroubled     int            `json:"untroubled,omitempty"` // sessions without trouble, so not judged
 	Failed         int            `json:"failed"`               // sessions with an error
-	SetAside       int            `json:"set_aside,omitempty"`  // sessions about which the judge is not asked until their content changes
-	Candidates     int            `json:"candidates"`           // drafts of lessons
+	SetAside       int            `json:"set_aside,omitempty"`  // sessions not judged again until the content changes
+	Candidates     int            `json:"candidates"`           // lesson drafts
 	Proposed       int            `json:"proposed"`
-	Merged         int            `json:"merged"`  // drafts whose sessions became evidence of an equal existing lesson
-	Refused        map[string]int `json:"refused"` // number of refused drafts by reason
+	Merged         int            `json:"merged"`  // drafts merged into an equal existing lesson as evidence
+	Refused        map[string]int `json:"refused"` // refused drafts by reason
 	Contradictions int            `json:"contradictions"`
 	Opinions       int            `json:"opinions"`                // opinions about lessons
-	RemovedCases   int            `json:"removed_cases,omitempty"` // oldest kinds of failures, removed in favour of new ones
+	RemovedCases   int            `json:"removed_cases,omitempty"` // oldest kinds of failures, removed for new ones
 	Tokens         int64          `json:"tokens,omitempty"`
 	Cost           float64        `json:"cost,omitempty"`
 	Stopped        string         `json:"stopped,omitempty"` // reason why the run ended early
-	Busy           []string       `json:"busy,omitempty"`    // tenants that another process reads
+	Busy           []string       `json:"busy,omitempty"`    // tenants being read by another process
 	Drafts         []Draft        `json:"drafts,omitempty"`
 	MergedInto     []string       `json:"merged_into,omitempty"`
-	Waiting        []Waiting      `json:"waiting,omitempty"` // lessons that the automatic gate leaves to an operator
+	Waiting        []Waiting      `json:"waiting,omitempty"` // lessons left to an operator by the automatic gate
 	NotProposed    []NotProposed  `json:"not_proposed,omitempty"`
 }
 
-// NotProposed is a candidate whose advice did not help in the captured sessions.
+// NotProposed is a candidate with advice that did not help in the captured sessions.
 type NotProposed struct {
 	Slug  string `json:"slug"`
 	Title string `json:"title"`
@@ -57,7 +57,8 @@ func (s *Summary) add(d *Draft, state string) {
 	s.addDraft(shown)
 }
 
-// refuse replaces the reason by the kind of a secret in the draft, because the reason may quote the secret.
+// refuse counts a refused draft. If the draft has a secret, the reason names only the kind of secret, because the
+// reason may quote it.
 func (s *Summary) refuse(d *Draft, code, why string) {
 	shown, kinds := d.redactedCopy()
 	if len(kinds) > 0 {
@@ -77,8 +78,8 @@ func (s *Summary) addDraft(d Draft) {
 	}
 }
 
-// redactedCopy returns a copy of the draft without secrets and personal data, which a model may repeat from a session.
-// A value that is a secret in one text is replaced in all texts. kinds are the kinds of the replaced values.
+// redactedCopy returns a copy without secrets and personal data, because a model may repeat them from a session. A
+// secret in one text is replaced in all texts. kinds are the kinds of the replaced values.
 func (d *Draft) redactedCopy() (shown Draft, kinds []string) {
 	r := redact.New(true)
 	shown = *d
@@ -107,7 +108,7 @@ func (d *Draft) redactedCopy() (shown Draft, kinds []string) {
 // placeholder matches a replaced secret.
 var placeholder = regexp.MustCompile(`\[REDACTED:[^\]]*\]`) //nolint:gochecknoglobals // immutable
 
-// replacements returns values, each followed by its placeholder.
+// replacements returns values, each followed by a placeholder.
 func replacements(text, clean string) (pairs []string) {
 	names, between := placeholder.FindAllString(clean, -1), placeholder.Split(clean, -1)
 	text = strings.TrimPrefix(text, between[0])
@@ -145,7 +146,7 @@ func (s *Summary) addWaiting(slug, why string) {
 	}
 }
 
-// removeWaiting removes a lesson from Waiting, because its trial has started.
+// removeWaiting removes a lesson from Waiting, because the trial has started.
 func (s *Summary) removeWaiting(slug string) {
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
 }

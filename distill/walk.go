@@ -13,8 +13,8 @@ import (
 	"precept/internal/session"
 )
 
-// rowDigest returns a digest that changes whenever a turn or the close of a session is stored. The time of the newest
-// request is not enough, because a replica may store the row before the upstream answers, and again with the exchange.
+// rowDigest returns a digest that changes whenever a session's turn or closing is stored. The newest request time is
+// not enough, because a replica may store the row before the upstream answers, and again with the exchange.
 func rowDigest(r *session.Row, a *session.SettledState) string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %d ", r.Seen.UnixMicro(), a.Version)
@@ -66,8 +66,8 @@ func (w *tenantDistiller) readSession(ctx context.Context, r session.Row, a sess
 	return w.readContent(ctx, q)
 }
 
-// readFailed reads the sessions about which earlier runs got no usable answer. These sessions are last, so that they do
-// not use up the budget of every run.
+// readFailed reads the sessions about which earlier runs got no usable answer. They come last, so they do not use up
+// every run's budget.
 func (w *tenantDistiller) readFailed(ctx context.Context) error {
 	for _, q := range w.judging.failed {
 		if err := w.readContent(ctx, q); err != nil {
@@ -77,7 +77,7 @@ func (w *tenantDistiller) readFailed(ctx context.Context) error {
 	return nil
 }
 
-// countUnchanged counts an unchanged session, but only in the first walk of a run.
+// countUnchanged counts an unchanged session, but only in a run's first walk.
 func (w *tenantDistiller) countUnchanged(q *question) {
 	if q.counted {
 		return
@@ -117,7 +117,7 @@ func (w *tenantDistiller) readContent(ctx context.Context, q *question) error {
 	return w.writeMarks(ctx, q.id, q.marks, &q.last, &q.next)
 }
 
-// load reads the content of a session. It reads the feedback only for a judge.
+// load reads a session's content. It reads the feedback only for a judge.
 func (w *tenantDistiller) load(ctx context.Context, id session.ID) (*Session, error) {
 	s := &Session{ID: id.String()}
 	var err error

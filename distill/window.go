@@ -30,7 +30,7 @@ func (s *Session) hasTrouble() bool {
 // goodRating is the lowest score without trouble.
 const goodRating = 0.5
 
-// parts returns the parts of a session, without inserted blocks and without the middle of a long text.
+// parts returns a session's parts, without inserted blocks and without the middle of a long text.
 func (s *Session) parts() (out []part) {
 	previous := ""
 	for _, e := range s.Content.Events() {
@@ -52,14 +52,14 @@ func (s *Session) parts() (out []part) {
 				out = append(out, part{"RESULT: " + text, judged.Outcome == detect.Error || judged.Outcome == detect.Refusal})
 			}
 			if previous == "" {
-				previous = "…" // a correction may refer to the calls of an agent without text
+				previous = "…" // a correction may refer to the calls of an agent that wrote no text
 			}
 		}
 	}
 	return out
 }
 
-// formatSession returns the text of a session for a judge. A long session is reduced to its ends and the parts around
+// formatSession returns a session's text for a judge. A long session is reduced to its ends and the parts around
 // trouble.
 func formatSession(s *Session) string {
 	parts := s.parts()
@@ -92,7 +92,7 @@ func formatSession(s *Session) string {
 // chooseParts selects at most maxShown bytes: the first part and the last three, then the nearest parts around trouble,
 // and then parts from the beginning.
 func chooseParts(parts []part) map[int]bool {
-	const maxDistance = 8 // number of parts before and after a part with trouble
+	const maxDistance = 8 // parts before and after a part with trouble
 	shown, bytesLeft := map[int]bool{}, maxShown
 	show := func(i int) {
 		if i < 0 || i >= len(parts) || shown[i] || len(parts[i].text) > bytesLeft {

@@ -24,7 +24,7 @@ func joinOr(list []string) string {
 	}
 }
 
-// shorten cuts a text to about n bytes, at the end of a word with an ellipsis if possible.
+// shorten cuts a text to about n bytes, at a word's end with an ellipsis if possible.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -35,25 +35,25 @@ func shorten(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") // the cut may be inside a rune
 }
 
-// wording holds templates for one kind of fix. A name in braces, such as {tool}, stands for a value of the group.
+// wording holds templates for one kind of fix. A name in braces, such as {tool}, stands for a value from the group.
 type wording struct{ Title, Advice, Slug string }
 
 //go:embed drafts.json
 var draftsText []byte
 
-// A key "kind: variant" has only the templates that differ from those of the kind.
+// A key "kind: variant" has only the templates that differ from the kind's.
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var wordings = sync.OnceValue(func() map[string]wording { return decodeEmbedded[map[string]wording](draftsText) })
 
 func decodeEmbedded[T any](text []byte) (v T) {
 	if err := json.Unmarshal(text, &v); err != nil {
-		panic("distill: " + err.Error()) // tests read the file, which is part of the program
+		panic("distill: " + err.Error()) // tests read the embedded file
 	}
 	return v
 }
 
-// variant returns the key of the group's wording in drafts.json.
+// variant returns the key for the group's wording in drafts.json.
 func (g *group) variant() string {
 	f, show := &g.fix, strings.ToLower(g.cases[0].Show)
 	switch {
@@ -73,7 +73,7 @@ func (g *group) variant() string {
 	return ""
 }
 
-// draft returns the draft of a group. The result is false if the draft is not usable.
+// draft returns the group's draft. The result is false if the draft is not usable.
 func (g *group) draft() (Draft, bool) {
 	f, c := &g.fix, g.cases[0]
 	errorQuotes, tools := g.quotedErrors(), g.tools()
@@ -109,11 +109,11 @@ func (g *group) draft() (Draft, bool) {
 	return g.addTriggers(d)
 }
 
-// maxPatterns bounds the triggers of one lesson.
+// maxPatterns bounds a lesson's triggers.
 const maxPatterns = 12
 
-// addTriggers adds the triggers of the cases to a draft. For a command, common words are no triggers, because the
-// lesson has no tool as a further condition. The result is false for an unusable draft.
+// addTriggers adds the cases' triggers to a draft. For a command, common words are no triggers, because the lesson has
+// no tool as a further condition. The result is false for an unusable draft.
 func (g *group) addTriggers(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixShorterQuery, fixUserValue, fixLookupOnly}, g.fix.Kind) {
@@ -132,7 +132,7 @@ func (g *group) addTriggers(d Draft) (Draft, bool) {
 	return d, len(d.Title) <= 200 && d.Slug != ""
 }
 
-// slugOf returns a slug of at most 72 bytes, cut at a word.
+// slugOf returns a slug no longer than 72 bytes, cut at a word.
 func slugOf(text string) string {
 	const maxLen, minLen = 72, 8
 	s := lesson.Slugify(text, len(text))

@@ -12,27 +12,27 @@ import (
 	"precept/internal/session"
 )
 
-// tenantDistiller is the state of one run for one tenant. The run reads the notes at the start, and flush writes the
-// changed notes.
+// tenantDistiller is one run's state for one tenant. The run reads the notes at the start, and flush writes the changed
+// notes.
 type tenantDistiller struct {
 	Distiller        *Distiller
 	tenant, claim    string
-	orgWords         bool // the store has only one tenant, whose words lessons may use
+	orgWords         bool // lessons may use the words of the store's only tenant
 	summary          *Summary
 	book             *lesson.Book
-	archived         []*lesson.Lesson // archived and rejected lessons, which are never proposed again
+	archived         []*lesson.Lesson // archived and rejected lessons, never proposed again
 	cases            map[string]*Case
-	changedCases     map[string]*Case       // cases that changed since the last write, by key; nil for a removed case
-	lastSession      int64                  // newest session whose failures are counted (Case.Last)
-	errorsByCase     map[string][]seenError // errors by the key of their case, for testing the triggers of drafts
-	marks            map[session.ID][]byte  // marks that are not written yet
+	changedCases     map[string]*Case       // cases changed since the last write, by key; nil for a removed case
+	lastSession      int64                  // newest session with counted failures (Case.Last)
+	errorsByCase     map[string][]seenError // errors by case key, for testing drafts' triggers
+	marks            map[session.ID][]byte  // marks not yet written
 	opinionSums      opinionSums
-	support          map[string]support // support that changed since the last write, by the slug of the lesson
+	support          map[string]support // support changed since the last write, by lesson slug
 	budget           Budget
 	skipFailed       bool                // leave hasFailed sessions to the next round
-	reached          map[session.ID]bool // sessions about which the judge was asked
+	reached          map[session.ID]bool // sessions that the judge was asked about
 	judging          judging
-	capturedSessions []capturedSession // captured sessions, for testing the triggers of a model
+	capturedSessions []capturedSession // captured sessions, for testing a model's triggers
 }
 
 type judging struct {
@@ -42,7 +42,7 @@ type judging struct {
 	lastError     error
 }
 
-// judgeName is the name under which marks are stored.
+// judgeName is the name used to store marks.
 func (w *tenantDistiller) judgeName() string {
 	if w.Distiller.o.Judge == nil {
 		return "rules"
@@ -67,7 +67,7 @@ func (w *tenantDistiller) readNotes(ctx context.Context) error {
 	}
 	return w.Distiller.o.Notes.EachNote(ctx, w.tenant, "case|", func(key string, data []byte) error {
 		var c Case
-		if json.Unmarshal(data, &c) == nil { // unreadable notes of an older release are replaced
+		if json.Unmarshal(data, &c) == nil { // unreadable notes from an older release are replaced
 			w.cases[strings.TrimPrefix(key, "case|")] = &c
 			w.lastSession = max(w.lastSession, c.Last)
 		}
