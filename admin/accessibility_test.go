@@ -46,7 +46,7 @@ func elements(t *testing.T, res *http.Response) (out []*html.Node) {
 	return out
 }
 
-// barriers returns the faults that hinder users of screen readers and of the keyboard.
+// barriers returns the faults that hinder people with a screen reader or without a mouse.
 func barriers(page []*html.Node) (out []string) {
 	ids, labels := map[string]bool{}, map[string]bool{}
 	for _, n := range page {
@@ -60,11 +60,11 @@ func barriers(page []*html.Node) (out []string) {
 			labels[attr(n, "for")] = true
 		}
 	}
-	level, h1s := 0, 0 // level of the previous heading, and number of h1 elements
+	level, h1s := 0, 0 // previous heading's level, and number of h1 elements
 	for _, n := range page {
 		for _, key := range []string{"aria-labelledby", "aria-describedby", "for", "popovertarget", "list"} {
 			if id := attr(n, key); id != "" && !ids[id] {
-				out = append(out, fmt.Sprintf("%s of <%s> names the id %q, which the page does not have", key, n.Data, id))
+				out = append(out, fmt.Sprintf("%s of <%s> names the id %q, but no element has it", key, n.Data, id))
 			}
 		}
 		named := attr(n, "aria-label") != "" || attr(n, "aria-labelledby") != "" || nodeText(n) != ""
@@ -72,7 +72,7 @@ func barriers(page []*html.Node) (out []string) {
 		case "h1", "h2", "h3":
 			newLevel := int(n.Data[1] - '0')
 			if newLevel > level+1 {
-				out = append(out, fmt.Sprintf("%s %q follows a heading of level %d", n.Data, nodeText(n), level))
+				out = append(out, fmt.Sprintf("%s %q follows a level %d heading", n.Data, nodeText(n), level))
 			}
 			level = newLevel
 			if newLevel == 1 {
@@ -112,11 +112,11 @@ func barriers(page []*html.Node) (out []string) {
 			out = append(out, "keys do not reach the region "+attr(n, "aria-label"))
 		}
 		if tabindex := attr(n, "tabindex"); tabindex != "" && tabindex != "0" && tabindex != "-1" {
-			out = append(out, "a tabindex of "+tabindex+" breaks the order of the page")
+			out = append(out, "tabindex "+tabindex+" breaks the page order")
 		}
 	}
 	if h1s != 1 {
-		out = append(out, fmt.Sprintf("%d headings of the first level", h1s))
+		out = append(out, fmt.Sprintf("%d level 1 headings", h1s))
 	}
 	return out
 }
@@ -157,8 +157,8 @@ func TestPagesAreAccessible(t *testing.T) {
 
 func TestAccessibilityCheckFindsPlantedFaults(t *testing.T) {
 	for text, want := range map[string]string{
-		`<h1>a</h1><h3>b</h3>`:                                    "follows a heading of level 1",
-		`<h2>a</h2>`:                                              "0 headings of the first level",
+		`<h1>a</h1><h3>b</h3>`:                                    "follows a level 1 heading",
+		`<h2>a</h2>`:                                              "0 level 1 headings",
 		`<h1>a</h1><input name="x">`:                              `the field "x" has no label`,
 		`<h1>a</h1><select name="y"></select>`:                    `the field "y" has no label`,
 		`<h1>a</h1><button></button>`:                             "a <button> has no text and no label",
@@ -169,7 +169,7 @@ func TestAccessibilityCheckFindsPlantedFaults(t *testing.T) {
 		`<h1 id="a">a</h1><p id="a">b</p>`:                        "two elements have the id a",
 		`<h1>a</h1><svg></svg>`:                                   "a drawing has no label",
 		`<h1>a</h1><div role="region" aria-label="x"></div>`:      "keys do not reach",
-		`<h1>a</h1><p tabindex="3">x</p>`:                         "breaks the order",
+		`<h1>a</h1><p tabindex="3">x</p>`:                         "breaks the page order",
 		`<h1>a</h1><nav class="pager">x</nav>`:                    "has no name",
 		`<h1>a</h1><form role="search"></form>`:                   "a search has no name",
 		`<h1>a</h1><label for="z">z</label><input id="z">`:        "",

@@ -15,9 +15,9 @@ import (
 )
 
 type fakeLessonService struct {
-	lastCall string // arguments of the newest call to Act
+	lastCall string // newest Act call's arguments
 	count    int
-	seen     lesson.SeenVersion // version that the newest call to Act got
+	seen     lesson.SeenVersion // version in the newest Act call
 	err      error              // returned by each call
 }
 
@@ -46,17 +46,17 @@ func TestActionRequestCallsLessonServiceOrFails(t *testing.T) {
 		{"approve", "look-twice/approve", "", "look-twice approve 0 0 WHO", 200, nil},
 		{"a trial with the default settings", "look-twice/trial", "", "look-twice trial 0 0 WHO", 200, nil},
 		{"a trial with epsilon and half-width", "look-twice/trial", `{"epsilon":0.4,"until_halfwidth":0.03}`, "look-twice trial 0.4 0.03 WHO", 200, nil},
-		{"a planned trial of 800 picks", "look-twice/trial", `{"picks":800}`, "look-twice trial 0 0 WHO 800", 200, nil},
+		{"a planned trial with 800 picks", "look-twice/trial", `{"picks":800}`, "look-twice trial 0 0 WHO 800", 200, nil},
 		{"a planned trial for a detectable effect", "look-twice/trial", `{"detect":0.05,"power":0.8,"epsilon":0.5}`, "look-twice trial 0.5 0 WHO 3014", 200, nil},
 		{"a dry run", "look-twice/trial", `{"detect":0.05,"dry_run":true}`, "", 200, nil},
-		{"a planned trial of an unknown lesson", "nobody/trial", `{"picks":800}`, "", 404, nil},
+		{"a planned trial for an unknown lesson", "nobody/trial", `{"picks":800}`, "", 404, nil},
 		{"picks and half-width", "look-twice/trial", `{"picks":800,"until_halfwidth":0.1}`, "", 400, nil},
 		{"picks and detectable effect", "look-twice/trial", `{"picks":800,"detect":0.1}`, "", 400, nil},
 		{"too few picks", "look-twice/trial", `{"picks":8}`, "", 400, nil},
 		{"too many picks for the detectable effect", "look-twice/trial", `{"detect":0.0001}`, "", 400, nil},
 		{"a dry run without a plan", "look-twice/trial", `{"dry_run":true}`, "", 400, nil},
 		{"picks for an approval", "look-twice/approve", `{"picks":800}`, "", 400, nil},
-		{"an epsilon of 1", "look-twice/trial", `{"epsilon":1}`, "", 400, nil},
+		{"epsilon 1", "look-twice/trial", `{"epsilon":1}`, "", 400, nil},
 		{"an epsilon for a pause", "look-twice/pause", `{"epsilon":0.5}`, "", 400, nil},
 		{"an unknown member", "look-twice/trial", `{"epsilom":0.5}`, "", 400, nil},
 		{"no JSON", "look-twice/trial", `epsilon=0.5`, "", 400, nil},
@@ -70,7 +70,7 @@ func TestActionRequestCallsLessonServiceOrFails(t *testing.T) {
 			res := f.do(t, "POST", "/api/lessons/"+tc.path, func(r *http.Request) {
 				bearer(token)(r)
 				r.Body = io.NopCloser(strings.NewReader(tc.body))
-				r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d sends every body
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d sends any body
 			})
 			call := strings.Replace(tc.call, "WHO", tokenAuthor(), 1)
 			if text := body(t, res); res.StatusCode != tc.status || lessonService.lastCall != call {
@@ -80,7 +80,7 @@ func TestActionRequestCallsLessonServiceOrFails(t *testing.T) {
 	}
 }
 
-// tokenAuthor returns the author of actions with the test token: the role and the start of the token's digest.
+// tokenAuthor returns the test token's author: the role and the first digits of the token's digest.
 func tokenAuthor() string { return fmt.Sprintf("operator %x", sha256.Sum256([]byte(token)))[:17] }
 
 func TestActionRequiresTokenAndCSRF(t *testing.T) {

@@ -37,7 +37,7 @@ func (f *fakeReports) Report(_ context.Context, q ReportQuery) (report.Report, e
 	return f.report, f.err
 }
 
-// fixture is a server whose clock moves only when a test changes now.
+// fixture is a server with a clock that moves only when a test changes now.
 type fixture struct {
 	*Server
 	reports *fakeReports
@@ -134,7 +134,7 @@ func (emptySource) Rate(context.Context, string, feedback.Post) (store.Posted, e
 	return store.Posted{}, store.ErrNoSession
 }
 
-// emptyLibrary and emptyArchive are separate types because they have different methods of the same name.
+// emptyLibrary and emptyArchive are separate types because they have different methods with the same name.
 type (
 	emptyLibrary struct{ emptySource }
 	emptyArchive struct{ emptySource }
@@ -219,10 +219,10 @@ func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 		"token without scheme":             func(r *http.Request) { r.Header.Set("Authorization", token) },
 		"token in the query":               func(r *http.Request) { r.URL.RawQuery = "token=" + token + "&key=" + token },
 		"token in X-Api-Key":               func(r *http.Request) { r.Header.Set("X-Api-Key", token) },
-		"token without its last character": bearer(token[:len(token)-1]),
+		"token without the last character": bearer(token[:len(token)-1]),
 		"token with one more character":    bearer(token + "x"),
 		"token in upper case":              bearer(strings.ToUpper(token)),
-		"digest of the token":              bearer("sha256:" + sha256Hex(token)),
+		"token digest":                     bearer("sha256:" + sha256Hex(token)),
 		"two Authorization headers":        func(r *http.Request) { r.Header["Authorization"] = []string{"Bearer x", "Bearer " + token} },
 		"token as cookie":                  func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: token}) },
 		"empty cookie":                     func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: ""}) },
@@ -266,11 +266,11 @@ func TestAgentOnAdminListenerGetsAddressOfDataListener(t *testing.T) {
 		"POST /p/agent=coder/v1/messages", "GET /models",
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		for name, with := range map[string]func(*http.Request){"no token": nil, "a key of a provider": bearer("sk-provider"), "the admin token": bearer(token)} {
+		for name, with := range map[string]func(*http.Request){"no token": nil, "a provider key": bearer("sk-provider"), "the admin token": bearer(token)} {
 			res := f.do(t, method, path, with)
 			text := body(t, res)
 			if res.StatusCode != 404 || !strings.Contains(text, "the admin listener forwards no requests to models") || !strings.Contains(text, "http://127.0.0.1:9080/v1") || strings.Contains(text, "token") {
-				t.Errorf("%s with %s: got status %d, %s, want 404 with the base URL of the data listener and nothing about tokens", request, name, res.StatusCode, text)
+				t.Errorf("%s with %s: got status %d, %s, want 404 with the data listener's base URL and nothing about tokens", request, name, res.StatusCode, text)
 			}
 		}
 	}
@@ -333,7 +333,7 @@ func TestPublicRoutesNeedNoToken(t *testing.T) {
 	readyError = nil
 	res := f.do(t, "GET", "/readyz", func(r *http.Request) { r.Host = "10.2.3.4:8081" })
 	if text := body(t, res); res.StatusCode != 200 || text != "ok, degraded: no store\n" {
-		t.Errorf("/readyz with an IP address as host: got status %d, text %q, want 200 and the degraded state of Ready", res.StatusCode, text)
+		t.Errorf("/readyz with an IP address as host: got status %d, text %q, want 200 and the degraded state from Ready", res.StatusCode, text)
 	}
 }
 
@@ -378,7 +378,7 @@ func TestWrongTokensAreThrottledAndValidTokenWorks(t *testing.T) {
 		}
 	}
 	if throttled != 1000-maxFailuresPerIP {
-		t.Errorf("%d of 1000 requests were throttled, want all except the first %d", throttled, maxFailuresPerIP)
+		t.Errorf("throttled requests = %d of 1000, want all except the first %d", throttled, maxFailuresPerIP)
 	}
 	if lines := strings.Count(f.log.String(), "\n"); lines != 1 {
 		t.Errorf("the log has %d lines, want 1:\n%s", lines, f.log)
@@ -388,7 +388,7 @@ func TestWrongTokensAreThrottledAndValidTokenWorks(t *testing.T) {
 		t.Errorf("two minutes later: got status %d, want 401", res.StatusCode)
 	}
 	if !strings.Contains(f.log.String(), "count=1000") {
-		t.Errorf("the log has no line with count=1000, the number of wrong tokens since the first line:\n%s", f.log)
+		t.Errorf("log: got no line with count=1000, the wrong tokens since the first line:\n%s", f.log)
 	}
 }
 
@@ -499,7 +499,7 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	}
 	f.now = f.now.Add(maxLoginAge + time.Second)
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 401 {
-		t.Errorf("with the cookie after its maximum age: got status %d, want 401", res.StatusCode)
+		t.Errorf("with an expired cookie: got status %d, want 401", res.StatusCode)
 	}
 }
 
@@ -555,7 +555,7 @@ func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 	f := newFixture(t, nil)
 	res := f.do(t, "GET", "/api/report?tenant=acme&window=7d&provisional=true", bearer(token))
 	if want := (ReportQuery{Tenant: "acme", Window: 7 * 24 * time.Hour, Provisional: true}); f.reports.lastQuery != want {
-		t.Errorf("the query of the report is %+v, want %+v", f.reports.lastQuery, want)
+		t.Errorf("report query = %+v, want %+v", f.reports.lastQuery, want)
 	}
 	var got map[string]any
 	if err := json.Unmarshal([]byte(body(t, res)), &got); err != nil || res.Header.Get("Content-Type") != "application/json" {
@@ -568,7 +568,7 @@ func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 	}
 	f.do(t, "GET", "/api/report", bearer(token))
 	if f.reports.lastQuery != (ReportQuery{Tenant: "default"}) {
-		t.Errorf("the query of the report is %+v, want only the tenant default", f.reports.lastQuery)
+		t.Errorf("report query = %+v, want only the tenant default", f.reports.lastQuery)
 	}
 	for _, query := range []string{"window=soon", "window=-1h", "window=-1d", "provisional=maybe", "tenant=" + strings.Repeat("x", 257)} {
 		if res := f.do(t, "GET", "/api/report?"+query, bearer(token)); res.StatusCode != 400 {

@@ -25,7 +25,7 @@ func sendAPI(h http.Handler, method, target, body string) *http.Response {
 	return w.Result()
 }
 
-// sizedExport writes a number of bytes one by one.
+// sizedExport writes a given number of bytes one by one.
 type sizedExport int
 
 func (s sizedExport) Export(_ context.Context, w io.Writer, _ admin.Export) error {
@@ -62,7 +62,7 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	}
 }
 
-// failingSource is a wordSource whose reads and ratings return err.
+// failingSource is a wordSource that returns err from reads and ratings.
 type failingSource struct {
 	*wordSource
 	err error
@@ -136,11 +136,11 @@ func TestFeedbackAndTenantOverTheLimitAreRefused(t *testing.T) {
 	const entry = `{"session_id":"x","source":"user","type":"approval"}`
 	for size, want := range map[int]int{len(entry): 202, 1 << 20: 202, 1<<20 + 1: 413} {
 		if res := sendAPI(h, "POST", "/api/feedback", entry+strings.Repeat(" ", size-len(entry))); res.StatusCode != want {
-			t.Errorf("feedback of %d bytes: got status %d, want %d", size, res.StatusCode, want)
+			t.Errorf("feedback with %d bytes: got status %d, want %d", size, res.StatusCode, want)
 		}
 	}
 	if res := sendAPI(h, "POST", "/api/feedback?tenant="+strings.Repeat("t", 257), entry); res.StatusCode != 400 {
-		t.Errorf("feedback with a tenant of 257 bytes: got status %d, want 400", res.StatusCode)
+		t.Errorf("feedback with a 257-byte tenant: got status %d, want 400", res.StatusCode)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestErrorNamesTheInvalidQueryParameter(t *testing.T) {
 			for _, v := range values {
 				res := sendAPI(h, "GET", tc.path+"?"+tc.key+"="+strings.ReplaceAll(v, " ", "+"), "")
 				if text := readBody(res); res.StatusCode != status || status == 400 && !strings.HasPrefix(text, `{"error":"`+tc.key+": ") {
-					t.Errorf("parameter %s=%.30q of %s: got status %d, body %.200s, want status %d, and for 400 an error that starts with the parameter", tc.key, v, tc.path, res.StatusCode, text, status)
+					t.Errorf("parameter %s=%.30q for %s: got status %d, body %.200s, want status %d, and for 400 an error that starts with the parameter", tc.key, v, tc.path, res.StatusCode, text, status)
 				}
 			}
 		}

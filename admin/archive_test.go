@@ -41,8 +41,8 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 	s, err := store.Open(t.Context(), store.Options{
 		Now: func() time.Time { return now }, Backend: db, Content: store.ContentOptions{StoreContent: true, RedactPersonal: true},
 		Hooks: store.Hooks{
-			OnFailure: func(step label.Step, err error) { t.Errorf("step %s of the store: got error %v, want none", step, err) },
-			OnPanic:   func(step label.Step, v any) { t.Errorf("step %s of the store: got panic %v, want none", step, v) },
+			OnFailure: func(step label.Step, err error) { t.Errorf("store step %s: got error %v, want none", step, err) },
+			OnPanic:   func(step label.Step, v any) { t.Errorf("store step %s: got panic %v, want none", step, v) },
 		},
 	})
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *sessionStore) write(t *testing.T, b sessionpkg.Batch) {
 	}
 }
 
-// closeRewarded closes a session with feedback of the given score.
+// closeRewarded closes a session with feedback that has the given score.
 func (s *sessionStore) closeRewarded(t *testing.T, id sessionpkg.ID, score float64, comment string) {
 	t.Helper()
 	e := feedback.Entry{ID: "f-" + id.String(), At: s.now, Source: feedback.SourceUser, Type: feedback.TypeScore, Score: score, Tier: 1, Rater: "kim", Comment: comment}
@@ -125,7 +125,7 @@ func messageJSON(role, text string) json.RawMessage {
 	return b
 }
 
-// addSessionWithMarkup writes a session with hostile text and every kind of turn.
+// addSessionWithMarkup writes a session with hostile text in every kind of turn.
 func (s *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 	t.Helper()
 	id := s.addSession(t, "tale", 3, func(r *sessionpkg.Record, ex []sample.Exchange) {
@@ -154,7 +154,7 @@ func (s *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 
 // fakeExport writes one line. If err is set, Export returns err instead of the line or after the line.
 type fakeExport struct {
-	asked         Export // selection of the newest export
+	asked         Export // selection in the newest export
 	err           error
 	failAfterLine bool
 }
@@ -199,7 +199,7 @@ func newStoreFixture(t *testing.T, sessions *sessionStore, change func(*Options)
 	})
 }
 
-// newHealth returns the health of a server with lost exchanges and a changed configuration.
+// newHealth returns a server's health with lost exchanges and a changed configuration.
 func newHealth(t *testing.T, now time.Time) Health {
 	t.Helper()
 	c, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte("admin: {tokens: [s3cret-canary]}\nbandit: {epsilon: 0.25}\nlearning: {opt_out_agents: [\"<script>alert(1)</script>\"]}")})
@@ -219,7 +219,7 @@ func newHealth(t *testing.T, now time.Time) Health {
 func get(t *testing.T, f *fixture, target string, status int) string {
 	t.Helper()
 	r := f.do(t, http.MethodGet, target, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
-	defer r.Body.Close() //nolint:errcheck // the body of a recorder
+	defer r.Body.Close() //nolint:errcheck // a recorder's body
 	b, err := io.ReadAll(r.Body)
 	if err != nil || r.StatusCode != status {
 		t.Fatalf("%s: got status %s, error %v, body %s, want no error and status %d", target, r.Status, err, b, status)

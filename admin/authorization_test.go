@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The test omits the profiler routes, which take seconds.
+// The test omits the profiler routes because they take seconds.
 func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	cookie, csrf := f.browser(t)
@@ -89,19 +89,19 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 		status   int
 		wantText string
 	}{
-		"a rejection":                    {page + "/rate", url.Values{"type": {"rejection"}}, 303, "Your rating is stored"},
-		"a comment over the limit":       {page + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4097)}}, 400, "longer than 4096 bytes"},
-		"a comment at the limit":         {page + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4096)}}, 303, "Your rating is stored"},
-		"deletion without confirmation":  {page + "/forget", url.Values{}, 303, "Nothing was deleted"},
-		"deletion of an unknown session": {"/sessions/" + strings.Repeat("0", 32) + "/forget", url.Values{"sure": {"yes"}}, 303, "No data of this session was stored."},
-		"pause of a lesson":              {"/lessons/helpful/pause", url.Values{}, 303, "helpful is trial now."},
-		"an unknown action":              {"/lessons/helpful/eat", url.Values{}, 404, "Page not found"},
+		"a rejection":                   {page + "/rate", url.Values{"type": {"rejection"}}, 303, "Your rating is stored"},
+		"a comment over the limit":      {page + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4097)}}, 400, "longer than 4096 bytes"},
+		"a comment at the limit":        {page + "/rate", url.Values{"type": {"approval"}, "comment": {strings.Repeat("x", 4096)}}, 303, "Your rating is stored"},
+		"deletion without confirmation": {page + "/forget", url.Values{}, 303, "Nothing was deleted"},
+		"deleting an unknown session":   {"/sessions/" + strings.Repeat("0", 32) + "/forget", url.Values{"sure": {"yes"}}, 303, "No data of this session was stored."},
+		"pausing a lesson":              {"/lessons/helpful/pause", url.Values{}, 303, "helpful is trial now."},
+		"an unknown action":             {"/lessons/helpful/eat", url.Values{}, 404, "Page not found"},
 	} {
 		if status, got := post(tc.path, tc.values); status != tc.status || !strings.Contains(got, tc.wantText) {
 			t.Errorf("%s: got status %d and text %q, want status %d and a text with %q", name, status, got, tc.status, tc.wantText)
 		}
 	}
 	if _, got := post(page+"/forget", url.Values{"sure": {"yes"}}); got != "The session is deleted: its record, turns, samples and feedback." {
-		t.Errorf(`notice of the deletion: got %q, want "The session is deleted: its record, turns, samples and feedback."`, got)
+		t.Errorf(`deletion notice: got %q, want "The session is deleted: its record, turns, samples and feedback."`, got)
 	}
 }

@@ -22,8 +22,7 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// axeScript returns the source of axe-core. If axe-core is not installed, the test fails in CI and is skipped
-// elsewhere.
+// axeScript returns the axe-core source. If axe-core is not installed, the test fails in CI and is skipped elsewhere.
 func axeScript(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", ".cache", "node", "node_modules", "axe-core", "axe.min.js"))
@@ -70,7 +69,7 @@ func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 	}
 }
 
-// findings returns the serious and critical findings of axe-core on the open page.
+// findings returns the serious and critical axe-core findings on the open page.
 func (tb *tab) findings(t *testing.T, script, rules string) (out []string) {
 	t.Helper()
 	tb.eval(t, "(() => {"+script+"; return 0})()")
@@ -92,11 +91,11 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	server, pages := serverWithContent(t)
 	tb.do(t, chromedp.Navigate(server.URL+"/login"), chromedp.WaitVisible(chromedp.CSS("#token")))
 	if got := tb.findings(t, script, ""); len(got) > 0 {
-		t.Errorf("/login: got serious findings of axe-core %s, want none", strings.Join(got, "\n"))
+		t.Errorf("/login: got serious axe-core findings %s, want none", strings.Join(got, "\n"))
 	}
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, display := range []struct {
-		theme, rules string // a test of a theme checks the colours only
+		theme, rules string // a theme test checks only the colours
 		width        int64
 	}{{"light", "", 1280}, {"dark", `{runOnly: ["color-contrast"]}`, 1280}, {"light", `{runOnly: ["wcag2a", "wcag2aa"]}`, 360}} {
 		if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: display.width, Height: 900, DeviceScaleFactor: 1}); err != nil {
@@ -109,13 +108,13 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 		for _, path := range pages {
 			tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 			if got := tb.findings(t, script, display.rules); len(got) > 0 {
-				t.Errorf("%s, theme %s at %d px: got serious findings of axe-core %s, want none", path, display.theme, display.width, strings.Join(got, "\n"))
+				t.Errorf("%s, theme %s at %d px: got serious axe-core findings %s, want none", path, display.theme, display.width, strings.Join(got, "\n"))
 			}
 		}
 	}
 }
 
-// On narrow screens, the name of a session takes most of its row. Tables of the help may scroll inside their box.
+// On narrow screens, a session's name takes up most of a row. Tables in the help may scroll inside a box.
 func TestBrowserPagesShowAllColumns(t *testing.T) {
 	tb := newTab(t)
 	server, pages := serverWithContent(t)
@@ -140,7 +139,7 @@ func TestBrowserPagesShowAllColumns(t *testing.T) {
 	}
 }
 
-// The first tab stop is the link to the content, which Enter focuses.
+// The first tab stop is the link to the content. Enter focuses the content.
 func TestBrowserTabStopsAreVisible(t *testing.T) {
 	tb := newTab(t)
 	server, pages := serverWithContent(t)

@@ -28,7 +28,7 @@ func TestEveryLinkWorksUnderABasePath(t *testing.T) {
 				r.Out.URL.Path = strings.TrimPrefix(r.In.URL.Path, "/tools/precept")
 			}
 		}}
-		mux := http.NewServeMux() // paths outside of the base belong to another server
+		mux := http.NewServeMux() // paths outside the base belong to another server
 		mux.Handle("/tools/precept/", p)
 		checkAllLinks(t, mux)
 	}

@@ -16,7 +16,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// postForm returns a function that makes a request a form post of a browser.
+// postForm returns a function that turns a request into a browser's form post.
 func postForm(cookie *http.Cookie, values url.Values) func(*http.Request) {
 	return func(r *http.Request) {
 		if cookie != nil {
@@ -57,7 +57,7 @@ func TestErrorsArePagesForBrowsersAndJSONForOthers(t *testing.T) {
 		})
 	}
 	if text := body(t, f.do(t, "GET", "/api/report?window=soon", asUser)); !strings.HasPrefix(text, `{"error":`) {
-		t.Errorf("API request of a browser: got %s, want an error in JSON", text)
+		t.Errorf("API request from a browser: got %s, want an error in JSON", text)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestLoginRedirectsToRequestedPageOnly(t *testing.T) {
 			r.Header.Set("Referer", referer)
 		}))
 		if strings.Contains(page, `name="next" value="/queue?page=2"`) != want {
-			t.Errorf("login page after a form of %s: got a return to that page = %v, want %v: %s", referer, !want, want, page)
+			t.Errorf("login page after a form on %s: got a return to that page = %v, want %v: %s", referer, !want, want, page)
 		}
 	}
 	// On a link from another site, browsers omit the SameSite=Strict cookie, so the login page reloads the address.
@@ -116,7 +116,7 @@ func TestLessonButtonSendsShownVersion(t *testing.T) {
 	for _, path := range []string{"/lessons/helpful", "/queue"} {
 		page := body(t, f.do(t, "GET", path, postForm(cookie, nil)))
 		if !strings.Contains(page, `<input type="hidden" name="text" value="`) || !strings.Contains(page, `<input type="hidden" name="state" value="`) {
-			t.Errorf("%s: the forms lack the hash or the state of the lesson", path)
+			t.Errorf("%s: the forms lack the lesson hash or state", path)
 		}
 	}
 	f.do(t, "POST", "/lessons/helpful/pause", postForm(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
@@ -133,13 +133,13 @@ func TestBrowserRefreshReplacesMainAndReportsFailure(t *testing.T) {
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
 	const refreshed = `(async () => { document.querySelector("main").id = "before"; await refresh(); return document.querySelector("main").id })()`
 	if got := tb.eval(t, `(document.querySelector("[name=tenant]").value = "other", inUse(document.querySelector("main")))`); got != "true" {
-		t.Error("inUse returns " + got + " after a change of a filter, want true")
+		t.Error("inUse after a filter change = " + got + ", want true")
 	}
 	if got := tb.eval(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
-		t.Error("inUse returns " + got + " without a change of a filter, want false")
+		t.Error("inUse without a filter change = " + got + ", want false")
 	}
 	if got := evalPromise(t, tb, refreshed); got != "main" {
-		t.Errorf("id of the main part after a refresh: got %q, want \"main\", the id of the new part", got)
+		t.Errorf("id of the main part after a refresh = %q, want \"main\" from the new part", got)
 	}
 	f.logins.mu.Lock()
 	clear(f.logins.byID)
@@ -154,7 +154,7 @@ func TestBrowserRefreshReplacesMainAndReportsFailure(t *testing.T) {
 	}
 }
 
-// A refresh leaves the notice of an action in a different tab for the next page.
+// A refresh leaves the notice on an action in a different tab for the next page.
 func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -178,7 +178,7 @@ func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	}
 	tb.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
 	if got := tb.eval(t, `document.querySelector(".notice").textContent`); got != "second" {
-		t.Errorf("the notice of the next page is %q, want \"second\"", got)
+		t.Errorf("next page's notice = %q, want \"second\"", got)
 	}
 }
 
@@ -194,11 +194,11 @@ func TestBrowserEscapeClosesFocusedDetails(t *testing.T) {
 	tb.keys(t, "\t")
 	const state = `document.activeElement.tagName + " " + document.querySelectorAll(".asks[open]").length`
 	if got := tb.eval(t, state); got != "BUTTON 1" {
-		t.Errorf("focus and number of open confirmations after Enter and Tab: got %q, want \"BUTTON 1\"", got)
+		t.Errorf("focus and open confirmations after Enter and Tab = %q, want \"BUTTON 1\"", got)
 	}
 	tb.keys(t, kb.Escape)
 	if got := tb.eval(t, state); got != "SUMMARY 0" {
-		t.Errorf("focus and number of open confirmations after Escape: got %q, want \"SUMMARY 0\"", got)
+		t.Errorf("focus and open confirmations after Escape = %q, want \"SUMMARY 0\"", got)
 	}
 }
 

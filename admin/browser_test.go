@@ -17,7 +17,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// tab is a tab of a new browser, with the errors that the browser reported, such as policy violations.
+// tab is a tab in a new browser, with the errors that the browser reported, such as policy violations.
 type tab struct {
 	ctx      context.Context
 	mu       sync.Mutex
@@ -98,7 +98,7 @@ func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("table")))
 	expect := map[string]string{
-		`location.href`:  server.URL + "/", // the token is gone from the address
+		`location.href`:  server.URL + "/", // the address no longer has the token
 		`document.title`: "precept: lessons and their effects",
 		`document.querySelector("tbody tr th a").closest("table").tBodies[0].rows.length`: "4",
 		`document.querySelector("tbody tr:nth-child(2) th a").textContent`:                "helpful",
@@ -112,7 +112,7 @@ func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 		`[...document.querySelectorAll("input:not([type=hidden])")].every(i => i.labels.length > 0)`:    "true",
 		`document.querySelector("[role=region]").tabIndex`:                                              "0",
 		`document.querySelector("circle").getBoundingClientRect().width > 0`:                            "true",
-		`performance.getEntriesByType("resource").every(r => r.name.startsWith(location.origin + "/"))`: "true", // all resources are from this origin
+		`performance.getEntriesByType("resource").every(r => r.name.startsWith(location.origin + "/"))`: "true", // all resources come from this origin
 	}
 	for expression, want := range expect {
 		if got := tb.eval(t, expression); got != want {
@@ -180,7 +180,7 @@ func TestBrowserShowsTimesOfThisYearWithoutYear(t *testing.T) {
 		return [...root.children].map((t) => /\b20\d\d\b/.test(t.textContent)).join();
 	})()`
 	if got := tb.eval(t, shown); got != "false,true" {
-		t.Errorf("times of this year and of the last year show the year: got %s, want false,true", got)
+		t.Errorf("this year's and last year's times show the year = %s, want false,true", got)
 	}
 }
 

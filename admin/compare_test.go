@@ -9,8 +9,8 @@ import (
 	"precept/store"
 )
 
-// sessionsOfTwoAgents returns sessions of coder with reward 1 and of tester with reward 0. The first session of each
-// agent has no duration.
+// sessionsOfTwoAgents returns coder's sessions with reward 1 and tester's with reward 0. Each agent's first session has
+// no duration.
 func sessionsOfTwoAgents(perAgent int, run string) *store.Recent {
 	r := &store.Recent{}
 	for i := range perAgent {
@@ -40,7 +40,7 @@ func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 			t.Errorf("%d sessions per agent: got difference %s, want the mean 1, with an interval: %t", perAgent, asJSON(t, d), want)
 		}
 		if want && *d.Low <= 0 {
-			t.Errorf("%d sessions per agent: got lower bound %v of a difference of 1, want above 0", perAgent, *d.Low)
+			t.Errorf("%d sessions per agent: lower bound for a difference of 1 = %v, want above 0", perAgent, *d.Low)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestComparisonCountsTheRewardOfARunOnce(t *testing.T) {
 func TestComparisonOmitsUnknownDurations(t *testing.T) {
 	c := compare(sessionsOfTwoAgents(12, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[3]; got.Name != "seconds" || got.A.Sessions != 11 {
-		t.Errorf("duration of 12 sessions, one without a duration: got %s, want 11 sessions", asJSON(t, got))
+		t.Errorf("duration, missing in one of 12 sessions = %s, want 11 sessions", asJSON(t, got))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"precept/store"
 )
 
-// dotNames is an archive with the run "..", which records the requested names.
+// dotNames is an archive with the run "..". dotNames records the requested names.
 type dotNames struct {
 	emptyArchive
 
@@ -50,7 +50,7 @@ func TestLinksOfRunsAndSessionsNamedWithDotsWork(t *testing.T) {
 		}
 	}
 	if page := get(t, f, "/sessions", http.StatusOK); !strings.Contains(page, `href="/runs/-?name=.."`) {
-		t.Errorf("list of sessions: got %s, want a link to /runs/-?name=..", page)
+		t.Errorf("sessions page: got %s, want a link to /runs/-?name=..", page)
 	}
 	for _, path := range []string{"/api/runs/-?name=..", "/api/sessions/-?name=..", "/api/sessions/-", "/api/sessions/s-1?name=x"} {
 		get(t, f, path, http.StatusOK)

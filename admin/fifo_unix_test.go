@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Without the refusal, the start would wait for a writer of the pipe.
+// If the pipe were not refused, opening it would wait for a writer.
 func TestNamedPipeAsLoginsFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), loginsFile)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -24,9 +24,9 @@ func TestNamedPipeAsLoginsFileIsRefused(t *testing.T) {
 	select {
 	case err := <-done:
 		if err == nil {
-			t.Error("open of a named pipe: got no error, want one")
+			t.Error("opening a named pipe: got no error, want one")
 		}
 	case <-time.After(20 * time.Second):
-		t.Fatal("open of a named pipe blocks, want an error")
+		t.Fatal("opening a named pipe blocks, want an error")
 	}
 }

@@ -14,13 +14,13 @@ import (
 	"precept/bandit/report"
 )
 
-// forestRow holds the drawn marks of a row. A missing mark is NaN.
+// forestRow holds the marks drawn in a row. A missing mark is NaN.
 type forestRow struct {
 	lo, effect, hi, truth float64 // x coordinates
 	cutLow, cutHigh       bool    // the interval is clipped at this end
 }
 
-// forestPlot returns the rows on a page, and the number of ticks.
+// forestPlot returns the rows on a page, and the tick count.
 func forestPlot(
 	t interface {
 		Fatalf(format string, args ...any)
@@ -110,7 +110,7 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 		t.Errorf("zoom=all: got usual interval %+v, want at most 20 wide; got wide interval %+v, want it unclipped", usual, wide)
 	}
 	if usual, _ = draw("1"); !math.IsNaN(usual.effect) || usual.cutLow || !usual.cutHigh {
-		t.Errorf("effect of 4 points with zoom=1: got %+v, want no effect, clipped only at the upper end", usual)
+		t.Errorf("4-point effect with zoom=1: got %+v, want no effect, clipped only at the upper end", usual)
 	}
 	for _, scale := range []string{"101", "0.5", "-1", "NaN", "wide"} {
 		if usual, wide = draw(scale); usual.hi-usual.lo < 60 || !wide.cutLow {
@@ -128,6 +128,6 @@ func TestInvalidRowsAreNotPlotted(t *testing.T) {
 	invalid.Verdict = report.Invalid
 	got, _ := forestPlot(t, []report.Row{valid, invalid}, nil, "/lessons?sort=name")
 	if !math.IsNaN(got[1].lo) || !math.IsNaN(got[1].effect) || got[0].hi < 150 {
-		t.Errorf("got rows %+v, want no interval and no effect in the second, and an upper bound of at least 150 in the first", got)
+		t.Errorf("got rows %+v, want no interval and no effect in the second, and an upper bound ≥ 150 in the first", got)
 	}
 }

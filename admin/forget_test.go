@@ -10,7 +10,7 @@ import (
 )
 
 type fakeForgetter struct {
-	lastCall string // TENANT|SESSION of the newest call
+	lastCall string // TENANT|SESSION in the newest call
 	err      error
 }
 
@@ -79,7 +79,7 @@ func TestForgetRequiresTokenAndCSRF(t *testing.T) {
 	}
 }
 
-// The audit log must not keep the names of sessions, which are personal data.
+// The audit log must not keep session names, because they are personal data.
 func TestAuditEntryOfDeletionNamesTenantAndNumber(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Write.Forget = &fakeForgetter{} })
 	f.do(t, "POST", "/api/forget", func(r *http.Request) {

@@ -37,7 +37,7 @@ func TestCheckboxesFollowQueryAndOnlyOverviewHasTotalRow(t *testing.T) {
 	}
 	for target, wantRows := range map[string]int{"/": 1, "/lessons": 0, "/breakdown": 0} {
 		if n := strings.Count(get(target), `<tr class="all">`); n != wantRows {
-			t.Errorf("%s: got %d rows of all lessons together, want %d", target, n, wantRows)
+			t.Errorf("%s: got %d rows for all lessons together, want %d", target, n, wantRows)
 		}
 	}
 }

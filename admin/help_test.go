@@ -10,7 +10,7 @@ import (
 
 func TestGlossaryAndDocLinksResolve(t *testing.T) {
 	f := newFixture(t, nil)
-	pageIDs := map[string]map[string]bool{} // ids of the elements, by path
+	pageIDs := map[string]map[string]bool{} // element ids, by path
 	read := func(path string) *html.Node {
 		t.Helper()
 		res := f.do(t, "GET", path, bearer(token))

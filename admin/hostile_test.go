@@ -31,7 +31,7 @@ import (
 	"precept/store"
 )
 
-// Each page must have the same elements and attributes as with a plain word, and must link only to pages of the
+// Each page must have the same elements and attributes as with a plain word, and must link only to pages in the
 // dashboard.
 func TestHostileInputAddsNoMarkup(t *testing.T) {
 	plain := readPages(t, "word")
@@ -45,7 +45,7 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 				for i < min(len(got), len(want)) && got[i] == want[i] {
 					i++
 				}
-				t.Errorf("%q changes the elements of page %s: got %q, want %q", hostile, name, threeElements(got, i), threeElements(want, i))
+				t.Errorf("%q changes the elements on page %s: got %q, want %q", hostile, name, threeElements(got, i), threeElements(want, i))
 			}
 			for _, link := range page.links {
 				if !strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "#") || strings.HasPrefix(link, "//") || strings.ContainsAny(link, "\\\"'<> \n") {
@@ -69,13 +69,13 @@ func threeElements(shape []string, i int) []string {
 }
 
 type parsedPage struct {
-	shape  []string // elements with the names of their attributes
+	shape  []string // elements with attribute names
 	links  []string
 	text   string
 	quotes bool
 }
 
-// readPages reads every page for an operator, with word in place of every text.
+// readPages reads every page as an operator, with word in place of every text.
 func readPages(t *testing.T, word string) map[string]parsedPage {
 	t.Helper()
 	w := newWordSource(word)
@@ -92,11 +92,11 @@ func readPages(t *testing.T, word string) map[string]parsedPage {
 	tenant := "?tenant=" + url.QueryEscape(word)
 	out := map[string]parsedPage{}
 	for name, target := range map[string]string{
-		"overview": "/", "overview, filtered": "/" + filters, "overview of a tenant": "/" + tenant, "lessons": "/lessons", "lessons, filtered": "/lessons" + filters,
+		"overview": "/", "overview, filtered": "/" + filters, "overview for a tenant": "/" + tenant, "lessons": "/lessons", "lessons, filtered": "/lessons" + filters,
 		"lesson that is gone": "/lessons/" + slug + "-gone",
-		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "views": "/views", "breakdown": "/breakdown", "breakdown, filtered": "/breakdown" + filters, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
-		"sessions": "/sessions", "sessions, filtered": "/sessions" + filters, "traffic": "/traffic", "traffic, filtered": "/traffic" + filters, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
-		"samples": "/samples", "samples, filtered": "/samples" + filters, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
+		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson for a tenant": "/lessons/" + slug + tenant, "rules": "/rules", "views": "/views", "breakdown": "/breakdown", "breakdown, filtered": "/breakdown" + filters, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
+		"sessions": "/sessions", "sessions, filtered": "/sessions" + filters, "traffic": "/traffic", "traffic, filtered": "/traffic" + filters, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session for a tenant": "/sessions/" + slug + tenant,
+		"samples": "/samples", "samples, filtered": "/samples" + filters, "samples by an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
 	} {
 		res := serve(h, target, cookie)
 		page := parsePage(t, res)
@@ -104,7 +104,7 @@ func readPages(t *testing.T, word string) map[string]parsedPage {
 		out[name] = page
 	}
 	if w.askedSession != word {
-		t.Errorf("the page of session %q reads session %q, want the same session", word, w.askedSession)
+		t.Errorf("page for session %q reads session %q, want the same session", word, w.askedSession)
 	}
 	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+filters, nil))
 	w.fail = true
@@ -156,11 +156,11 @@ func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 	return p
 }
 
-// wordSource is a data source in which every text is the same word.
+// wordSource is a data source with the same word in every text.
 type wordSource struct {
 	word         string
 	fail         bool
-	askedSession string // name of the session in the newest query
+	askedSession string // session name in the newest query
 	report       report.Report
 	book         *lesson.Book
 	findings     []lesson.Finding
@@ -208,8 +208,8 @@ func newWordSource(word string) *wordSource {
 	return f
 }
 
-// fillTexts sets every string in a value to word, and every slice to two entries. Named types, such as states, keep
-// their value, because no user writes them.
+// fillTexts sets every string in a value to word, and every slice to two entries. Named types, such as states, stay
+// unchanged, because no user writes them.
 func fillTexts(v reflect.Value, word string, depth int) {
 	switch v.Kind() {
 	case reflect.String:
@@ -384,7 +384,7 @@ func (w *wordSource) Rate(context.Context, string, feedback.Post) (store.Posted,
 
 func (w *wordSource) Forget(context.Context, string, string) (int, error) { return 0, w.err() }
 
-// countingSource is a random source that returns the same distinct values in each run.
+// countingSource is a random source with the same distinct values in each run.
 type countingSource struct{ n uint64 }
 
 func (c *countingSource) Read(b []byte) (int, error) {

@@ -16,8 +16,8 @@ import (
 	"precept/store"
 )
 
-// linkAddresses returns the addresses in the main part of a page. The key of a link is its text, the key of a GET form
-// is "form TEXT" with the text of its button, and the key of another form is "post ACTION".
+// linkAddresses returns the addresses in a page's main part. A link's key is the link text, a GET form's key is "form
+// TEXT" with the button text, and any other form's key is "post ACTION".
 func linkAddresses(t *testing.T, page string) map[string]*url.URL {
 	t.Helper()
 	_, main, _ := strings.Cut(page, "<main")

@@ -9,7 +9,7 @@ import (
 	"precept/admin"
 )
 
-// mainText returns the main part of a page, unescaped. change may alter the data and the options first.
+// mainText returns a page's main part, unescaped. change may alter the data and the options first.
 func mainText(t *testing.T, target string, change func(*wordSource, *admin.Options)) string {
 	t.Helper()
 	w := newWordSource("word")
@@ -25,7 +25,7 @@ func mainText(t *testing.T, target string, change func(*wordSource, *admin.Optio
 	_, main, _ := strings.Cut(readBody(res), "<main")
 	main, _, _ = strings.Cut(main, "</main>")
 	if res.StatusCode != http.StatusOK || main == "" {
-		t.Fatalf("%s: got status %d and a main part of %d bytes, want status 200 and a non-empty main part", target, res.StatusCode, len(main))
+		t.Fatalf("%s: got status %d and a main part with %d bytes, want status 200 and a non-empty main part", target, res.StatusCode, len(main))
 	}
 	return html.UnescapeString(main)
 }

@@ -24,10 +24,10 @@ func TestNetResultShowsPartsAndInterval(t *testing.T) {
 		"session value and model price": {new(0.05), 0, Prices{Models: price.Flat(2, 0), SuccessValue: 10, Currency: "USD"}, []string{
 			"not known yet", "best estimate +92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", `+10 of <a href="/sessions?arm=treated&min_reward=0&range=7d">200 treated sessions</a> (a run counts once) × 10.00`, "+100.00\u00a0USD", "4,000,000 × 2 a million", "−8.00\u00a0USD",
 		}},
-		"a fraction of a prevented failure": {new(-0.001375), -0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 2, Currency: "USD"}, []string{
+		"fraction of a prevented failure": {new(-0.001375), -0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 2, Currency: "USD"}, []string{
 			`−0.275 of <a`, "× 2.00", "−0.55\u00a0USD",
 		}},
-		"a number of prevented failures with decimals": {new(0.269), 0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 2, Currency: "USD"}, []string{
+		"prevented failures with decimals": {new(0.269), 0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 2, Currency: "USD"}, []string{
 			`+53.8 of <a`, "× 2.00", "+107.60\u00a0USD",
 		}},
 		"no model price": {new(0.05), 0, Prices{SuccessValue: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and prices"}},
@@ -46,7 +46,7 @@ func TestNetResultShowsPartsAndInterval(t *testing.T) {
 			page, _, _ = strings.Cut(page, "</section>")
 			for _, want := range tc.want {
 				if !strings.Contains(page, want) {
-					t.Errorf("the section of the net result lacks %q:\n%s", want, page)
+					t.Errorf("the net result lacks %q:\n%s", want, page)
 				}
 			}
 		})
@@ -72,13 +72,13 @@ func TestHelpPageListsSectionsAndSearchFindsThem(t *testing.T) {
 	}
 	found := get("/help?q=former_state+retire")
 	if !strings.Contains(found, `href="/help/LESSONS#pause-and-retire"`) || strings.Contains(found, `href="/help/CI#`) {
-		t.Errorf("search results: got %s, want the section LESSONS#pause-and-retire and no section of CI", found)
+		t.Errorf("search results: got %s, want the section LESSONS#pause-and-retire and no section from CI", found)
 	}
 	page := get("/help/LESSONS")
 	if !strings.Contains(page, `<a href="#pause-and-retire">`) || !strings.Contains(page, `id="pause-and-retire"`) {
 		t.Error("the page LESSONS lacks the section pause-and-retire or the link to that section")
 	}
 	if !strings.Contains(get("/help?q=zzqx"), "Search for fewer words") {
-		t.Error("the page of a search without results lacks \"Search for fewer words\"")
+		t.Error("a search without results lacks \"Search for fewer words\"")
 	}
 }

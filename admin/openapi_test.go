@@ -44,7 +44,7 @@ func TestOpenAPIDescribesEveryAPIRoute(t *testing.T) {
 	}
 }
 
-// A route may also accept the filters of the session list, because clients send one query to several routes.
+// A route may also accept the sessions page's filters, because clients send one query to several routes.
 func TestOpenAPIDescribesEveryQueryParameter(t *testing.T) {
 	type parameter struct {
 		Name, In string

@@ -35,7 +35,7 @@ func TestOverviewListsOnlyTasksThatNeedAPerson(t *testing.T) {
 	archived.State = "archived"
 	for name, tc := range map[string]struct {
 		rows     []report.Row
-		waiting  int // lessons that wait for approval
+		waiting  int // lessons waiting for approval
 		bad      bool
 		wantText []string
 	}{
@@ -107,7 +107,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		"no fault":         {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The random assignment deviates", "!do not get feedback equally"}},
 		"sample ratio off": {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from its probabilities (e-value 1e+06)"}},
 		"unequal feedback": {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often"}},
-		"another definition of the reward": {"/", admin.Prices{}, func(r *report.Report) {
+		"another reward definition": {"/", admin.Prices{}, func(r *report.Report) {
 			r.OtherDefinitions = []report.DefinitionCount{{RewardDefinition: "old", Sessions: 1}}
 		}, []string{
 			"Not included: 1 session that closed with another definition of the reward: old.",
@@ -148,7 +148,7 @@ func TestPagesWithoutReportShowReason(t *testing.T) {
 }
 
 func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
-	type pageData struct { // a case may change these data
+	type pageData struct { // a case may change this data
 		*wordSource
 		row    *report.Row
 		lesson *lesson.Lesson
@@ -182,7 +182,7 @@ func TestLessonPageShowsOnlyRecordedData(t *testing.T) {
 			w.events = []lesson.Event{{Action: "pause", Slug: "word", By: "anna", From: lesson.Active, To: lesson.Paused}}
 		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "No session with a reward has measured the lesson yet.", `class="main">Resume<`}},
 		"note":                   {func(w *pageData) { w.row.Note = "as if" }, []string{"(as if)"}},
-		"note of an invalid row": {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the random assignment is faulty" }, []string{"Do not use the effect. Look at Health", "(the random assignment is faulty)"}},
+		"note on an invalid row": {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the random assignment is faulty" }, []string{"Do not use the effect. Look at Health", "(the random assignment is faulty)"}},
 		"picks still needed":     {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12,357", "The verdict needs 12,345 more picks"}},
 		"prompt cache":           {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of the input tokens of sessions with the lesson</small>"}},
 		"prompt cache change":    {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson, −1.0 points by the lesson</small>"}},
@@ -293,11 +293,11 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 			f.list = store.SessionList{}
 			l.Evidence = []lesson.Evidence{{Kind: "run", Ref: "s-1", Note: "twice"}, {Kind: "user", Ref: "s-2"}}
 		}, []string{`<code>s-1</code> <span class="quiet">run: twice</span>`, `<code>s-2</code> <span class="quiet">user</span>`}},
-		"evidence of a stored session": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
+		"evidence from a stored session": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
 			f.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a", Task: "Fix the build", Verdict: "poor", Errors: new(2)}}}
 		}, []string{`<a href="/sessions/0a"><code>s-1</code></a> <span class="quiet">conversation · poor, 2 errors</span><q class="excerpt" dir="auto">Fix the build</q>`}},
-		"evidence of a stored run": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
+		"evidence from a stored run": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "run", Ref: "crew/7"}, {Kind: "conversation", Ref: "s-1"}}
 			f.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a"}, {ID: "0b"}}}
 		}, []string{`<a href="/runs/crew%2F7"><code>crew/7</code></a> <span class="quiet">run · 3 sessions</span>`, `<li><code>s-1</code>`}},
@@ -310,7 +310,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
 			f.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a", Verdict: "poor"}}}
 		}, []string{`<a href="/sessions/0a"><code>s-1</code></a>`, "!<q"}},
-		"evidence of an opted-out session": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
+		"evidence from an opted-out session": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
 			f.list = store.SessionList{}
 		}, []string{`<code>s-1</code> <span class="quiet">conversation</span>`, "!<q", "!/sessions/"}},
@@ -351,7 +351,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	ids := map[string]bool{}
 	for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if ids[m[1]] {
-			t.Errorf("two elements of the page have the id %s", m[1])
+			t.Errorf("two elements on the page have the id %s", m[1])
 		}
 		ids[m[1]] = true
 	}

@@ -59,7 +59,7 @@ func (f *fakeLibrary) Backtest(_ context.Context, _ string, l *lesson.Lesson) (b
 	return backtest.Result{Slug: l.Slug, Sessions: 812, Matched: 41, Words: []backtest.SessionCount{{Text: "flaky test", Sessions: 41}}, SilentTriggers: []string{"never said"}}, nil
 }
 
-// newFakeLibrary returns a library with an active lesson, a quarantined lesson that supersedes it, and a candidate.
+// newFakeLibrary returns a library with an active lesson, a quarantined one to supersede it, and a candidate.
 func newFakeLibrary(t *testing.T) *fakeLibrary {
 	t.Helper()
 	newLesson := func(slug, title, frontMatter string) *lesson.Lesson {
@@ -106,7 +106,7 @@ func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *
 	return f, lib, lessonService
 }
 
-// olderTextArchive holds one session, which received an older text of a lesson.
+// olderTextArchive holds one session that got an older text of a lesson.
 type olderTextArchive struct{ Archive }
 
 func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (string, error) {
@@ -116,7 +116,7 @@ func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (
 	return "Lessons from past experience:\n- [another] Its own\n  | line\n- [" + slug + "] Run a flaky test alone\n  | In a <b>quiet</b> hour.\n  | Old advice.\nEnd of lessons.\n\n", nil
 }
 
-// If no stored session received an older text, the page has a note instead of the text.
+// If no stored session got an older text, the page has a note instead of the text.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	f, lib, _ := withLessons(t, func(o *Options) { o.Read.Archive = olderTextArchive{} })
 	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))
@@ -125,7 +125,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	cookie, _ := f.browser(t)
 	raw := body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) }))
 	if strings.Contains(raw, "<b>quiet") {
-		t.Error("the page contains an older text of the lesson as unescaped markup")
+		t.Error("the page contains an older lesson text as unescaped markup")
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
@@ -137,7 +137,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "[another]") {
-		t.Error("the page shows another lesson of the session's block")
+		t.Error("the page shows another lesson from the session's block")
 	}
 }
 
@@ -150,7 +150,7 @@ func TestLessonPageShowsRecordedAndNamesMissingData(t *testing.T) {
 	}
 	raw := get("/lessons/helpful")
 	if strings.Contains(raw, "<script>alert") || strings.Contains(raw, "<b>bold") {
-		t.Error("the page contains the text of a lesson as unescaped markup")
+		t.Error("the page contains a lesson's text as unescaped markup")
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
@@ -162,23 +162,23 @@ func TestLessonPageShowsRecordedAndNamesMissingData(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "nobody-else") {
-		t.Error("the page shows an event of another lesson")
+		t.Error("the page shows an event on another lesson")
 	}
 	if strings.Contains(page, ">Approve<") {
-		t.Error("the page of an active lesson has the button Approve")
+		t.Error("an active lesson's page has the button Approve")
 	}
 	if page := get("/lessons/helpful?backtest=1"); !strings.Contains(page, "<strong>41</strong> of the <strong>812</strong>") || !strings.Contains(page, "never said") {
 		t.Error("the backtest lacks \"41 of the 812\" or the keyword without a match")
 	}
 	lib.survey = nil
 	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No opinion of a judge") {
-		t.Error("the page of a lesson without data lacks the note about unreadable sessions or the note about missing judge scores")
+		t.Error("without data, a lesson's page lacks the note on unreadable sessions or the note on missing judge scores")
 	}
 	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 || !strings.Contains(body(t, res), "No lesson has this name") {
 		t.Errorf("unknown lesson: got status %d, want 404 and the reason", res.StatusCode)
 	}
 	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); strings.Contains(page, "csrf_token") || strings.Contains(page, "Put on trial") {
-		t.Error("a client with a bearer token got forms, which require a CSRF token")
+		t.Error("a client with a bearer token got forms without a CSRF token")
 	}
 }
 
@@ -205,13 +205,13 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 		}
 	}
 	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != len(locations) {
-		t.Errorf("the lesson service got %d calls, newest %q, want a pause of helpful for each of %d posts", lessonService.count, lessonService.lastCall, len(locations))
+		t.Errorf("the lesson service got %d calls, newest %q, want helpful paused by each of %d posts", lessonService.count, lessonService.lastCall, len(locations))
 	}
 	reload := func() string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
 	}
 	if page := reload(); !strings.Contains(page, `role="status">`) || !strings.Contains(page, "The audit log has the action") {
-		t.Error("the page after an action has no notice of the action")
+		t.Error("the page after an action has no notice about it")
 	}
 	if strings.Contains(reload(), `role="status">`) {
 		t.Error("the notice is shown twice, want once")
@@ -243,7 +243,7 @@ func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
 		chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)),
 	)
 	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != 1 {
-		t.Errorf("the lesson service got %d calls, newest %q, want one pause of helpful", lessonService.count, lessonService.lastCall)
+		t.Errorf("the lesson service got %d calls, newest %q, want helpful paused once", lessonService.count, lessonService.lastCall)
 	}
 	if got := tb.eval(t, `getComputedStyle(document.body).backgroundColor`); got == before {
 		t.Error("the theme selection was lost on the next page")

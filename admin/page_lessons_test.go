@@ -15,7 +15,7 @@ import (
 	"precept/bandit/report"
 )
 
-// sampleReportWith returns the sample report with n more lessons, which have effects from −10 to +10 points and five
+// sampleReportWith returns the sample report with n more lessons. Their effects range from −10 to +10 points, with five
 // verdicts.
 func sampleReportWith(n int) report.Report {
 	r := sampleReport()
@@ -63,7 +63,7 @@ func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 		t.Errorf("first page: got %d rows, want %d and the text \"1 to 100 of 2,002\"", len(got), rowsPerPage)
 	}
 	if !f.reports.lastQuery.Bands {
-		t.Error("the page requested a report without daily intervals, which the sparklines need")
+		t.Error("the page requested a report without the daily intervals for the sparklines")
 	}
 	if len(first) > 600_000 {
 		t.Errorf("first page: got %d bytes, want at most 600,000", len(first))
@@ -114,19 +114,19 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 		}
 		tb.do(t, chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("table")))
 		if got := tb.eval(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
-			t.Errorf("at %d px: got page width %s px, want the width of the screen", width, got)
+			t.Errorf("at %d px: got page width %s px, want the screen width", width, got)
 		}
 		if got := tb.eval(t, `(e => e.scrollWidth - e.clientWidth)(document.querySelector(".scroll"))`); width >= 1280 && got != "0" {
-			t.Errorf("at %d px: got %s px of the table outside the screen, want 0", width, got)
+			t.Errorf("at %d px: %s px of the table lie outside the screen, want 0", width, got)
 		}
 	}
 	tb.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by rewarded"]`)), chromedp.WaitVisible(chromedp.CSS("table")))
 	if got := tb.eval(t, `new URL(location.href).searchParams.get("sort") + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-rewarded0299" {
-		t.Errorf("sort key and end of the first name after a click on the heading Rewarded: got %s, want \"-rewarded0299\"", got)
+		t.Errorf("after a click on the heading Rewarded, sort key and end of the first name = %s, want \"-rewarded0299\"", got)
 	}
 	tb.do(t, chromedp.Click(chromedp.CSS(`thead button.term`)))
 	if got := tb.eval(t, `document.querySelector(":popover-open").textContent.includes("Verdict")`); got != "true" {
-		t.Error("a click on the button of the term does not open the definition of the verdict")
+		t.Error("a click on the verdict's term button does not open the definition")
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reported errors %q, want none", got)

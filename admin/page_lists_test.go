@@ -81,7 +81,7 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 		"lost exchanges":     {func(h *admin.Health) { h.Account.Dropped["full"] = 3 }, []string{`<div class="bad">`, `<span class="value">3</span> <span class="unit">exchanges`, `<td>7</td>`}},
 		"one lost exchange":  {func(h *admin.Health) { h.Account.Dropped["full"] = 1 }, []string{`<span class="value">1</span> <span class="unit">exchange</span>`}},
 		"lag over a minute":  {func(h *admin.Health) { h.Outbox.Lag = 60.5 }, []string{`<div class="bad">`, ">60.5<"}},
-		"lag of a minute":    {func(h *admin.Health) { h.Outbox.Lag = 60 }, []string{`!class="bad"`}},
+		"one-minute lag":     {func(h *admin.Health) { h.Outbox.Lag = 60 }, []string{`!class="bad"`}},
 		"no outbox":          {func(h *admin.Health) { h.Outbox = admin.Outbox{} }, []string{"no outbox", `<span class="value">–</span>`}},
 		"set aside":          {func(h *admin.Health) { h.Account.SetAside = 1 }, []string{`Set aside after a panic</th><td class="bad">1</td>`}},
 		"failed writes":      {func(h *admin.Health) { h.SinceStart.WriteErrors = 2 }, []string{`Failed writes to the store</th><td class="warn">2</td>`}},

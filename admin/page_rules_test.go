@@ -24,8 +24,8 @@ func (r *fakeRules) ScanRules(context.Context, string) (*rules.Scan, error) {
 	return &scan, nil
 }
 
-// rulesFixture returns a fixture whose agent sends rulesText. The section Voice has a verdict, and Gone is no longer in
-// the file.
+// rulesFixture returns a fixture with an agent that sends rulesText. The section Voice has a verdict, and Gone is no
+// longer in the file.
 func rulesFixture(t *testing.T) *fixture {
 	t.Helper()
 	voice := rules.RegisteredSection{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Finished, Verdict: "no material effect"}
@@ -65,7 +65,7 @@ func TestRulesPageOfViewerShowsOnlyRegisteredSections(t *testing.T) {
 	f := rulesFixture(t)
 	page := body(t, f.do(t, "GET", "/rules", bearer("viewer-token-of-the-rules-test")))
 	if !strings.Contains(page, "CLAUDE.md: Voice") || strings.Contains(page, "Secrets") || strings.Contains(page, "/home/ada") {
-		t.Errorf("rules page of a viewer: got %s, want the registered sections and no other text of the file", page)
+		t.Errorf("rules page for a viewer: got %s, want the registered sections and no other text from the file", page)
 	}
 }
 

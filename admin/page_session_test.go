@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// sessionPageWith returns the page of a session with one turn, which change may alter.
+// sessionPageWith returns the page for a session with one turn. change may alter the turn.
 func sessionPageWith(t *testing.T, change func(*store.Transcript)) string {
 	t.Helper()
 	return mainText(t, "/sessions/s-1", func(f *wordSource, _ *admin.Options) {
@@ -28,7 +28,7 @@ func sessionPageWith(t *testing.T, change func(*store.Transcript)) string {
 func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 	const mark = `<span class="mark">`
 	if page := sessionPageWith(t, func(*store.Transcript) {}); strings.Contains(page, mark) || strings.Contains(page, "tokens in") {
-		t.Errorf("page of a turn without unusual properties has a mark or a number of tokens:\n%s", page)
+		t.Errorf("a turn without unusual properties has a mark or a token count:\n%s", page)
 	}
 	for want, change := range map[string]func(*store.TurnItem){
 		mark + "client gone</span>":                      func(x *store.TurnItem) { x.Outcome = "client_gone" },
@@ -76,11 +76,11 @@ func TestTurnEntriesNameTheirAuthor(t *testing.T) {
 		page := sessionPageWith(t, func(s *store.Transcript) { s.TurnItems[0].Entries = []store.Entry{e} })
 		checkPage(t, e.Kind, page, want)
 		if folded := strings.Contains(want, "<summary>"); strings.Contains(page, "<summary>") != folded {
-			t.Errorf("entry of kind %q: got folded = %v, want %v", e.Kind, !folded, folded)
+			t.Errorf("%q entry: got folded = %v, want %v", e.Kind, !folded, folded)
 		}
 		if e.CutBytes == 0 && strings.Contains(page, "further bytes") || e.Rule == "" && strings.Contains(page, "seen by") ||
 			!e.Reinserted && strings.Contains(page, "inserted again") || e.Propensity == 0 && strings.Contains(page, "probability of injection was") {
-			t.Errorf("entry of kind %q: the page shows data that the entry does not have:\n%s", e.Kind, page)
+			t.Errorf("%q entry: the page shows data missing in the entry:\n%s", e.Kind, page)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		"one turn opted out":   {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 of its turns opted out"}},
 		"open":                 {func(s *store.Transcript) { s.Closed = false; setReward(s) }, []string{"; open", "; counted when the session closes"}},
 		"no stored turn":       {func(s *store.Transcript) { s.TurnItems = nil }, []string{"No turn is stored yet"}},
-		"second page of turns": {func(s *store.Transcript) { s.From = store.TurnsShown + 7 }, []string{`?from=7" rel="prev">Earlier turns`}},
+		"second turns page":    {func(s *store.Transcript) { s.From = store.TurnsShown + 7 }, []string{`?from=7" rel="prev">Earlier turns`}},
 		"from the fourth turn": {func(s *store.Transcript) { s.From = 3 }, []string{`?from=0" rel="prev">Earlier turns`}},
 		"more turns":           {func(s *store.Transcript) { s.Exchanges = 9 }, []string{`?from=1" rel="next">Later turns`, "9 kept"}},
 		"rewarded": {func(s *store.Transcript) { setReward(s) }, []string{
@@ -129,7 +129,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		"deciding source": {func(s *store.Transcript) { source(s, func(x *store.SourceItem) { x.Decides = true }) }, []string{
 			`<li class="decides">`, `<span class="slug">decides</span>`,
 		}},
-		"author of feedback": {func(s *store.Transcript) {
+		"feedback author": {func(s *store.Transcript) {
 			source(s, func(x *store.SourceItem) { x.Rater, x.Rule, x.Turn, x.Comment = "kim", "praise", 3, "fine" })
 		}, []string{" 0.50 by user (kim), rule praise, turn 3, ", "<q>fine</q>"}},
 		"lessons": {func(s *store.Transcript) {
@@ -193,7 +193,7 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		}, []string{
 			`<span class="slug">a</span>`, `<span class="slug ghost" title="withheld at random">b</span>`,
 		}},
-		"hit of a search": {"/sessions?words=x", func(l *store.SessionList) { l.Sessions[0].Found = &store.Found{Turn: 3, Role: "user", Text: "a x"} }, []string{
+		"search hit": {"/sessions?words=x", func(l *store.SessionList) { l.Sessions[0].Found = &store.Found{Turn: 3, Role: "user", Text: "a x"} }, []string{
 			`<span class="hit">turn 3, user: a x</span>`, "the sessions one by one",
 		}},
 		"filtered":        {"/sessions?agent=x", func(*store.SessionList) {}, []string{"1 shown of the 7 sessions since <time", `<a href="/sessions">Clear</a>`}},

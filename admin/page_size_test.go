@@ -17,7 +17,7 @@ import (
 	"precept/store"
 )
 
-// maxPageSize is the maximum size of a page in bytes.
+// maxPageSize is the maximum page size in bytes.
 const maxPageSize = 1 << 20
 
 func TestLargePagesAreTruncatedWithANote(t *testing.T) {

@@ -40,7 +40,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/"+query, bearer(token))))
 	}
 	if page := get(""); !strings.Contains(page, "2,000,000</a>") || !strings.Contains(page, "no price of the models") || !strings.Contains(page, "treated, 50% cached; control 1,000,000, 60% cached") {
-		t.Error("without a price, the page lacks the tokens of the week, the note about the price or the cached shares")
+		t.Error("without a price, the page lacks the week's tokens, the note on the price or the cached shares")
 	}
 	prices = Prices{Models: price.Flat(2, 0.2)}
 	if page := get(""); !strings.Contains(page, "cost 4.00 without a cache") {
@@ -48,7 +48,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	}
 	page := get("?price=3")
 	if strings.Contains(page, rejected.Slug) {
-		t.Error("the table has a row of a rejected lesson without sessions")
+		t.Error("the table has a row for a rejected lesson without sessions")
 	}
 	for _, want := range []string{
 		`<a href="#health">Store: down</a>`, `<a href="/lessons/harmful">The active lesson harmful harms</a> · <a href="/sessions?arm=injected&lesson=harmful&verdict=poor">its poor sessions</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
@@ -63,7 +63,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	}
 	g.Verdict, g.Bands = report.Invalid, nil
 	if page := get(""); strings.Contains(page, "+18</span>") {
-		t.Error("the page shows the gain of an invalid experiment")
+		t.Error("the page shows an invalid experiment's gain")
 	}
 }
 
@@ -76,13 +76,13 @@ func TestChartWithoutDailyCountersShowsBoundedHistory(t *testing.T) {
 		f.do(t, "GET", "/", bearer(token))
 	}
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the start of the server") {
-		t.Error("the overview has no chart of the values since the start")
+		t.Error("the overview has no chart with the values since the start")
 	}
 	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); !strings.Contains(page, "Values shown by the dashboard since the start of the server") {
-		t.Error("the lesson page has no chart of the values since the start")
+		t.Error("the lesson page has no chart with the values since the start")
 	}
 	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the start of the server") {
-		t.Error("the overview with window=7d shows the values since the start of the server")
+		t.Error("the overview with window=7d shows the values since the server started")
 	}
 	h, now := newHistory(), time.Unix(1e9, 0)
 	for i := range 5000 {
@@ -166,12 +166,12 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/queue"), chromedp.WaitVisible(chromedp.CSS("article[aria-current]")))
 	tb.do(t, chromedp.KeyEvent("?"))
 	if tb.eval(t, `document.querySelector("#keys").matches(":popover-open")`) != "true" {
-		t.Error("the key ? does not open the list of keys")
+		t.Error("the key ? does not open the shortcuts")
 	}
 	tb.do(t, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("j"))
 	second := tb.eval(t, `document.querySelector("article[aria-current]").id + document.activeElement.id`)
 	if second != "candidate-waitingcandidate-waiting" {
-		t.Errorf("ids of the current candidate and of the focused element after j: got %s, want \"candidate-waitingcandidate-waiting\"", second)
+		t.Errorf("after j, ids of the current candidate and the focused element = %s, want \"candidate-waitingcandidate-waiting\"", second)
 	}
 	tb.do(t, chromedp.KeyEvent("r"))
 	if lessonService.lastCall != "" || tb.eval(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
@@ -179,7 +179,7 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 	tb.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
 	if !strings.HasPrefix(lessonService.lastCall, "waiting reject 0 0 operator ") {
-		t.Errorf("the lesson service got call %q, want a rejection of the lesson waiting", lessonService.lastCall)
+		t.Errorf("the lesson service got call %q, want the lesson waiting rejected", lessonService.lastCall)
 	}
 	if got := tb.eval(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
 		t.Errorf("the page shows candidates %s, want candidate-newer", got)
@@ -189,7 +189,7 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 	tb.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
 	if !strings.HasPrefix(lessonService.lastCall, "newer approve 0 0 operator ") {
-		t.Errorf("the lesson service got call %q, want an approval of the lesson newer", lessonService.lastCall)
+		t.Errorf("the lesson service got call %q, want the lesson newer approved", lessonService.lastCall)
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reported errors %q, want none", got)
@@ -214,16 +214,16 @@ func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 		for _, path := range []string{"/", "/lessons", "/lessons/helpful", "/breakdown", "/queue"} {
 			tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("h1")))
 			if got := tb.eval(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
-				t.Errorf("%s at %d px is %s px wide, want the width of the screen", path, width, got)
+				t.Errorf("%s at %d px is %s px wide, want the screen width", path, width, got)
 			}
 			if got := tb.eval(t, `[...document.querySelectorAll(".net *")].every(e => e.getBoundingClientRect().right <= document.querySelector(".net").getBoundingClientRect().right)`); got != "true" {
-				t.Errorf("%s at %d px: a part of the net result is outside its box", path, width)
+				t.Errorf("%s at %d px: part of the net result is outside the box", path, width)
 			}
 			if got := tb.eval(t, `document.querySelector(".tools").getBoundingClientRect().top < document.querySelector(".top .name").getBoundingClientRect().bottom`); got != "true" {
-				t.Errorf("%s at %d px: the tools are below the name of the program, want them beside it", path, width)
+				t.Errorf("%s at %d px: the tools are below the program name, want them beside it", path, width)
 			}
 			if got := tb.eval(t, `[...document.querySelectorAll(".scroll:has(.effects)")].every(e => e.scrollWidth <= e.clientWidth)`); got != "true" {
-				t.Errorf("%s at %d px: a column of an effect table is outside the screen", path, width)
+				t.Errorf("%s at %d px: an effect table column is outside the screen", path, width)
 			}
 		}
 	}

@@ -29,24 +29,24 @@ func TestEnsureTokenCreatesTokenOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first, isNew, err := EnsureToken(dir, &countingSource{})
 	if err != nil || !isNew || len(first) != 64 {
-		t.Fatalf("first call of EnsureToken: got token %q, isNew %v, error %v; want a token of 64 characters, isNew true and no error", first, isNew, err)
+		t.Fatalf("first EnsureToken call: got token %q, isNew %v, error %v; want a 64-character token, isNew true and no error", first, isNew, err)
 	}
 	info, err := os.Stat(filepath.Join(dir, TokenFile))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info.Mode().Perm() != 0o600 {
-		t.Fatalf("mode of the new token file: got %v, want 0o600", info.Mode())
+		t.Fatalf("new token file's mode: got %v, want 0o600", info.Mode())
 	}
 	if err := os.Chmod(filepath.Join(dir, TokenFile), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	second, isNew, err := EnsureToken(dir, &countingSource{n: 99})
 	if err != nil || isNew || second != first {
-		t.Fatalf("second call of EnsureToken: got token %q, isNew %v, error %v; want the first token, isNew false and no error", second, isNew, err)
+		t.Fatalf("second EnsureToken call: got token %q, isNew %v, error %v; want the first token, isNew false and no error", second, isNew, err)
 	}
 	if info, _ := os.Stat(filepath.Join(dir, TokenFile)); info.Mode().Perm() != 0o600 {
-		t.Errorf("mode of the token file after the second call: got %v, want 0o600", info.Mode())
+		t.Errorf("token file's mode after the second call: got %v, want 0o600", info.Mode())
 	}
 	entries, _ := os.ReadDir(dir)
 	if len(entries) != 1 {
@@ -155,7 +155,7 @@ func TestLoginSessionsAreBounded(t *testing.T) {
 func TestLoginSessionNeedsRandomness(t *testing.T) {
 	s := newLoginStore(strings.NewReader("short"), time.Now)
 	if id, err := s.create([32]byte{}); err == nil {
-		t.Fatalf("random source of 5 bytes: got session id %q, want an error", id)
+		t.Fatalf("random source with 5 bytes: got session id %q, want an error", id)
 	}
 }
 
@@ -203,6 +203,6 @@ func TestDifferenceNoteWarnsOnlyOutsideTheInterval(t *testing.T) {
 func TestUnitIsSingularForOne(t *testing.T) {
 	loops := termOf("loops")
 	if one, two := (stat{term: loops, value: "1"}).unit(), (stat{term: loops, value: "2"}).unit(); one != "loop" || two != "loops" {
-		t.Errorf(`units of 1 and 2: got %q and %q, want "loop" and "loops"`, one, two)
+		t.Errorf(`units for 1 and 2 = %q and %q, want "loop" and "loops"`, one, two)
 	}
 }

@@ -30,7 +30,7 @@ func (p pricedArchive) Run(context.Context, string, string) (store.RunSessions, 
 	return store.RunSessions{Name: "r", Sessions: append([]store.SessionItem(nil), p.list...)}, nil
 }
 
-// The overview counts sessions of a model without a price at the mean price, and names the model.
+// The overview counts sessions with an unpriced model at the mean price, and names the model.
 func TestCostsUseThePriceOfTheModel(t *testing.T) {
 	table := &price.Table{Entries: []price.Entry{
 		{Pattern: "big*", Price: price.Price{Input: 10, Cached: 1, Output: 50}},
@@ -52,7 +52,7 @@ func TestCostsUseThePriceOfTheModel(t *testing.T) {
 		"/":                 {"1,000,000 × 5.5 a million", "−5.50\u00a0USD", "1 session without a price of the model (own), counted at the mean price"},
 		"/lessons/helpful":  {"10.00 USD", "0.0010\u00a0USD an injection"},
 		"/compare?by=model": {"Cost a session, USD", "10.5000"},
-		"/compare": { // one of the two sessions has a price, and one has a reward
+		"/compare": { // only one of the two sessions has a price, and only one a reward
 			"10.5000<small>too few for an interval</small><small>of 1 of 2 sessions; no price or no tokens for the others</small>",
 			`of <a href="/sessions?agent=coder&min_reward=0">1 session</a> with a reward`, `/sessions?agent=coder">2 sessions</a>`,
 			`mean reward 1.00 of <a href="/sessions?agent=coder&arm=injected&lesson=helpful&min_reward=0">1 session</a>`,
@@ -81,6 +81,6 @@ func TestOverviewShowsDateOfBuiltInPrices(t *testing.T) {
 	})
 	f.reports.report.Global.NTreated = 1
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Built-in list prices of "+price.BuiltIn().BuiltInDate+"; set the key prices") {
-		t.Error("the overview lacks the date of the built-in prices or the key prices")
+		t.Error("the overview lacks the built-in prices' date or the key prices")
 	}
 }

@@ -18,7 +18,7 @@ import (
 const viewerToken = "only-to-look-at-the-numbers"
 
 // newRoleFixture returns a server that accepts a viewer's token and has content on every page, the lesson service, and
-// the id of the stored session.
+// the stored session's id.
 func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	t.Helper()
 	s := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
@@ -60,7 +60,7 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 			t.Errorf(`%s: got status %d, want 403 and a body without "flaky"`, target, res.StatusCode)
 		}
 		if res := f.do(t, "GET", target, bearer(token)); res.StatusCode != http.StatusOK {
-			t.Errorf("%s with the token of an operator: got status %d, want 200", target, res.StatusCode)
+			t.Errorf("%s with an operator's token: got status %d, want 200", target, res.StatusCode)
 		}
 	}
 	if res := f.do(t, "GET", "/nothing-here", bearer(viewerToken)); res.StatusCode != http.StatusNotFound {
@@ -68,7 +68,7 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	}
 }
 
-// Viewers must not see a backtest, because it shows sentences of users.
+// Viewers must not see a backtest, because it shows users' sentences.
 func TestViewerGetsNoBacktest(t *testing.T) {
 	const sentence = "Jane Doe rotates the database credentials"
 	lib := newFakeLibrary(t)
@@ -85,17 +85,17 @@ func TestViewerGetsNoBacktest(t *testing.T) {
 	for page, backtest := range map[string]string{"/lessons/helpful": "/lessons/helpful?backtest=1", "/queue": "/queue?backtest=newer"} {
 		const link, fired = "Try the lesson", "would have fired"
 		if text := body(t, get(page, viewerToken)); strings.Contains(text, link) || strings.Contains(text, "Backtest") {
-			t.Errorf("%s of a viewer: got a part about the backtest, want none", page)
+			t.Errorf("%s for a viewer: got a part about the backtest, want none", page)
 		}
 		if text := body(t, get(page, token)); !strings.Contains(text, link) {
-			t.Errorf("%s of an operator lacks the link to the backtest", page)
+			t.Errorf("%s for an operator lacks the link to the backtest", page)
 		}
 		res := get(backtest, viewerToken)
 		if text := body(t, res); res.StatusCode != http.StatusForbidden || strings.Contains(text, sentence) || strings.Contains(text, fired) {
-			t.Errorf("%s of a viewer: got status %d, want 403 and no result", backtest, res.StatusCode)
+			t.Errorf("%s for a viewer: got status %d, want 403 and no result", backtest, res.StatusCode)
 		}
 		if text := body(t, get(backtest, token)); !strings.Contains(text, fired) {
-			t.Errorf("%s of an operator lacks the result", backtest)
+			t.Errorf("%s for an operator lacks the result", backtest)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (s sentenceSurvey) Backtest(context.Context, string, *lesson.Lesson) (backt
 	return backtest.Result{Sessions: 200, Matched: 1, Likeness: like}, nil
 }
 
-// The audit log contains the refused action, with the role and the start of the token's digest.
+// The audit log contains the refused action, with the role and the first digits of the token's digest.
 func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(viewerToken), nil)
@@ -126,15 +126,15 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	}
 	for _, target := range []string{"/lessons/helpful", "/queue"} {
 		if got := page(target); strings.Contains(got, `class="actions"`) || strings.Contains(got, `class="decide"`) || !strings.Contains(got, `action="/logout"`) || !strings.Contains(got, ">viewer<") {
-			t.Errorf("page %s: got %s, want the logout and the role viewer, and no actions of operators", target, got)
+			t.Errorf("page %s: got %s, want the logout and the role viewer, and no actions by operators", target, got)
 		}
 	}
 	list := page("/sessions")
 	if strings.Contains(list, `href="/sessions/`) || strings.Contains(list, `href="/samples"`) || strings.Contains(list, `name="words"`) {
-		t.Error("the session list of a viewer links a session or the samples, or has the text search")
+		t.Error("the sessions page for a viewer links a session or the samples, or has the text search")
 	}
 	if got := page("/sessions/" + id); !strings.Contains(got, "For operators") || strings.Contains(got, "flaky") {
-		t.Error("the session page of a viewer lacks \"For operators\" or shows the session")
+		t.Error("the session page for a viewer lacks \"For operators\" or shows the session")
 	}
 	_, rest, _ := strings.Cut(page("/"), `name="csrf_token" value="`)
 	csrf, _, _ := strings.Cut(rest, `"`)
@@ -170,9 +170,9 @@ func TestViewerTokenFollowsReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res := f.do(t, "GET", "/api/report", bearer(viewerToken)); res.StatusCode != http.StatusUnauthorized {
-		t.Errorf("after the removal of the token: got status %d, want 401", res.StatusCode)
+		t.Errorf("after removing the token: got status %d, want 401", res.StatusCode)
 	}
 	if err := f.SetAccess(Access{Viewers: []string{viewerToken}}); err == nil {
-		t.Error("SetAccess without the token of an operator: got no error, want one")
+		t.Error("SetAccess(no operator token): got no error, want one")
 	}
 }

@@ -40,6 +40,6 @@ func TestBrowserSortsSessionsAndKeepsFilters(t *testing.T) {
 		}
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("errors of the browser: got %v, want none", got)
+		t.Errorf("browser errors: got %v, want none", got)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"precept/store"
 )
 
-// sessionsOfThreeCosts returns a server with three sessions: cheap is the longest, dear costs most, and the model of
-// unpriced has no price.
+// sessionsOfThreeCosts returns a server with three sessions: cheap is the longest, dear costs most, and unpriced has an
+// unpriced model.
 func sessionsOfThreeCosts(t *testing.T) *fixture {
 	t.Helper()
 	k := newSessionStore(t, time.Now())
@@ -61,7 +61,7 @@ func TestListOfSessionsIsSortedByCostAndDuration(t *testing.T) {
 		}
 		first := fmt.Sprint(list.Sessions[0].Name, " ", list.Sessions[1].Name)
 		if !strings.HasPrefix(want, first) || list.Next == "" || list.Total == nil || *list.Total != (store.Total{Sessions: 3, InRange: 3, Exact: true}) {
-			t.Errorf("first two sessions of the API with order=%s: got %s, next %q, total %+v; want %s, a next page and 3 of 3", order, first, list.Next, list.Total, want)
+			t.Errorf("first two sessions from the API with order=%s: got %s, next %q, total %+v; want %s, a next page and 3 of 3", order, first, list.Next, list.Total, want)
 		}
 	}
 }
@@ -81,11 +81,11 @@ func TestColumnHeadingsSortTheListOfSessions(t *testing.T) {
 	}
 }
 
-// The page of a text search keeps the newest sessions first, and names the reason.
+// With a text search, the sessions page keeps the newest sessions first, and says why.
 func TestTextSearchAndExportHaveNoOrderByCost(t *testing.T) {
 	f := sessionsOfThreeCosts(t)
 	if page := get(t, f, "/sessions?words=question&order=costliest", http.StatusOK); !strings.Contains(page, "Newest first, because a text search has no order by cost or duration. ") {
-		t.Error("the page of a text search with order=costliest does not name its order and the reason")
+		t.Error("a text search with order=costliest does not name the order and the reason")
 	}
 	for _, target := range []string{"/api/sessions?words=question&order=costliest", "/api/export/sessions?order=longest", "/api/sessions?order=largest"} {
 		if answer := get(t, f, target, http.StatusBadRequest); !strings.Contains(answer, "order: ") {
@@ -94,7 +94,7 @@ func TestTextSearchAndExportHaveNoOrderByCost(t *testing.T) {
 	}
 }
 
-// The total is a lower bound unless all sessions of the range are known.
+// The total is a lower bound unless all sessions in the range are known.
 func TestListOfSessionsStatesItsTotal(t *testing.T) {
 	three := []store.SessionItem{{ID: "s-1", Agent: "a"}, {ID: "s-2", Agent: "a"}, {ID: "s-3", Agent: "b"}}
 	for _, c := range []struct {

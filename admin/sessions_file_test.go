@@ -49,7 +49,7 @@ func (f *fixture) logOut(t *testing.T, cookie *http.Cookie, csrf string) {
 
 func loginTime() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
-// The logins file has mode 0600, and contains no cookie, no CSRF token, no admin token and no digest of an admin token.
+// The logins file has mode 0600, and contains no cookie, no CSRF token, no admin token and no admin token digest.
 func TestLoginSurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	addViewer := func(o *Options) { o.Access.Viewers = []string{"only-looks-at-the-figures"} }
@@ -64,7 +64,7 @@ func TestLoginSurvivesRestart(t *testing.T) {
 		t.Fatalf("logins file: got %v, errors %v and %v, want mode 0600", info, err, statErr)
 	}
 	digest := sha256.Sum256([]byte(token))
-	for name, secret := range map[string]string{"cookie": cookie.Value, "CSRF token": csrf, "admin token": token, "digest of the admin token": hex.EncodeToString(digest[:])} {
+	for name, secret := range map[string]string{"cookie": cookie.Value, "CSRF token": csrf, "admin token": token, "admin token digest": hex.EncodeToString(digest[:])} {
 		if strings.Contains(string(text), secret) {
 			t.Errorf("the logins file contains the %s:\n%s", name, text)
 		}
@@ -88,7 +88,7 @@ func TestLoginSurvivesRestart(t *testing.T) {
 		t.Errorf("overview for the other browser after a restart: got status %d, want 200", got)
 	}
 	if f.now = loginTime().Add(maxLoginAge + time.Second); f.statusWith(t, other) != 401 {
-		t.Error("a login is valid after its maximum age, want the age counted from the login, not from the restart")
+		t.Error("a login outlives the maximum age, want the age counted from the login, not from the restart")
 	}
 }
 
@@ -97,7 +97,7 @@ func TestChangedTokenEndsStoredLogins(t *testing.T) {
 	cookie, _ := startServerIn(t, dir, loginTime(), nil).browser(t)
 	f := startServerIn(t, dir, loginTime(), func(o *Options) { o.Access.Tokens = []string{"another-token-of-the-operator"} })
 	if got := f.statusWith(t, cookie); got != 401 {
-		t.Errorf("overview after a change of the admin token: got status %d, want 401", got)
+		t.Errorf("overview after an admin token change: got status %d, want 401", got)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 		f := startServerIn(t, dir, loginTime(), nil)
 		kept, err := os.ReadFile(file + corruptSuffix)
 		if err != nil || string(kept) != text || strings.Count(f.log.String(), "level=WARN") != 1 || !strings.Contains(f.log.String(), "the stored logins are damaged") {
-			t.Errorf("%s: got a renamed file of %d bytes, error %v and log\n%s\nwant the damaged file renamed and one warning", name, len(kept), err, f.log)
+			t.Errorf("%s: got a renamed file with %d bytes, error %v and log\n%s\nwant the damaged file renamed and one warning", name, len(kept), err, f.log)
 		}
 		cookie, _ := f.browser(t)
 		if got := startServerIn(t, dir, loginTime(), nil).statusWith(t, cookie); got != 200 {
@@ -155,7 +155,7 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 	}
 }
 
-// A clock that was set back makes the age of the login unknown.
+// If the clock is set back, a login's age is unknown.
 func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 	for setBack, want := range map[time.Duration]int{30 * time.Second: 200, time.Hour: 401} {
 		dir := t.TempDir()

@@ -36,7 +36,7 @@ func (counter *slowCounter) compute(ctx context.Context, key string) (int64, err
 	return counter.made.Add(1), nil
 }
 
-// withSharedCache runs a test in a synctest bubble, with a cache and its worker. The worker's pinned key is "pinned".
+// withSharedCache runs a test in a synctest bubble, with a cache and a worker. The worker's pinned key is "pinned".
 func withSharedCache(t *testing.T, delay time.Duration, test func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestConcurrentGetsShareOneComputation(t *testing.T) {
 		all.Wait()
 		time.Sleep(2500 * time.Millisecond) // the computation began 2.8 s ago and took 0.3 s
 		if n, stale, _ := s.get(t.Context(), "pinned", 0); n != 1 || stale {
-			t.Errorf("get 2.8 s after the start of the computation: got value %d, stale %v, want 1 and false", n, stale)
+			t.Errorf("get 2.8 s after the computation started: got value %d, stale %v, want 1 and false", n, stale)
 		}
 		time.Sleep(time.Second)
 		start := time.Now()
@@ -114,18 +114,18 @@ func TestFastComputedValueIsNeverStale(t *testing.T) {
 		for i := range int64(20) {
 			time.Sleep(20 * time.Millisecond)
 			if n, stale, err := s.get(t.Context(), "pinned", 0); n != i+2 || stale || err != nil {
-				t.Fatalf("get %d of a fast computation: got value %d, stale %v, error %v, want %d, false and no error", i+1, n, stale, err, i+2)
+				t.Fatalf("get %d with a fast computation: got value %d, stale %v, error %v, want %d, false and no error", i+1, n, stale, err, i+2)
 			}
 		}
 	})
 }
 
-// The worker stops renewing other values an hour after their last request.
+// The worker stops renewing other values an hour after they were last requested.
 func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errComputing) {
-			t.Errorf("get before the first value of another key: got error %v, want %v", err, errComputing)
+			t.Errorf("get(another key) before the first value: got error %v, want %v", err, errComputing)
 		}
 		time.Sleep(24 * time.Hour)
 		s.mu.Lock()
@@ -157,7 +157,7 @@ func TestClearRemovesValuesAndIgnoresRunningComputations(t *testing.T) {
 			t.Fatalf("before clear: got value %d, error %v, want 1 and no error", n, err)
 		}
 		if _, _, err := s.get(t.Context(), "other", time.Millisecond); !errors.Is(err, errComputing) {
-			t.Fatalf("get of another key, waiting 1 ms: got error %v, want errComputing", err)
+			t.Fatalf("get(another key), waiting 1 ms: got error %v, want errComputing", err)
 		}
 		s.clear()
 		time.Sleep(2 * time.Second)
@@ -182,19 +182,19 @@ func TestExpireRecomputesValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := s.get(t.Context(), "other", time.Millisecond); !errors.Is(err, errComputing) {
-			t.Fatalf("get of another key, waiting 1 ms: got error %v, want errComputing", err)
+			t.Fatalf("get(another key), waiting 1 ms: got error %v, want errComputing", err)
 		}
 		s.expire()
 		s.mu.Lock()
 		_, kept := s.values["unused"]
 		s.mu.Unlock()
 		if kept {
-			t.Error("expire keeps the value of the unused key")
+			t.Error("expire keeps the unused key's value")
 		}
 		time.Sleep(8 * time.Second)
 		for _, key := range []string{"pinned", "other"} {
 			if n, stale, err := s.get(t.Context(), key, 0); n <= before+1 || stale || err != nil {
-				t.Errorf("get of %s after expire: got value %d, stale %v, error %v, want a fresh value above %d", key, n, stale, err, before+1)
+				t.Errorf("get(%s) after expire: got value %d, stale %v, error %v, want a fresh value above %d", key, n, stale, err, before+1)
 			}
 		}
 	})
@@ -224,7 +224,7 @@ func TestGetFailsAtOnceWithMaxPendingComputations(t *testing.T) {
 		}
 		start := time.Now()
 		if _, stale, err := s.get(t.Context(), "late", 0); !stale || !errors.Is(err, errComputing) || time.Since(start) > 0 {
-			t.Errorf("get of another key: got stale %v, error %v after %s, want true and %v after 0s", stale, err, time.Since(start), errComputing)
+			t.Errorf("get(another key): got stale %v, error %v after %s, want true and %v after 0s", stale, err, time.Since(start), errComputing)
 		}
 	})
 }
@@ -294,7 +294,7 @@ func TestPagesShareOneReportAndMarkStaleReport(t *testing.T) {
 				t.Errorf("%s renders %d rows, want at most %d", path, n, rows)
 			}
 			if !strings.Contains(page, "Counted at") || strings.Contains(page, "Newer figures") {
-				t.Errorf("%s lacks \"Counted at\" or has \"Newer figures\", the note of a stale report", path)
+				t.Errorf("%s lacks \"Counted at\" or has \"Newer figures\", the note on a stale report", path)
 			}
 		}
 		if n := slow.made.Load(); n != 1 {

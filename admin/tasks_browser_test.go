@@ -23,7 +23,7 @@ func (nearMissSurveyor) Nearest(context.Context, string, string, []string) ([]ba
 	return []backtest.Reason{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" of the phrase occurs`}}, nil
 }
 
-// storeWithWork returns a store with 24 sessions of two agents. The lesson read-the-log matched in each session, and
+// storeWithWork returns a store with 24 sessions by two agents. The lesson read-the-log matched in each session, and
 // one session has a refused connection.
 func storeWithWork(t *testing.T) *sessionStore {
 	t.Helper()
@@ -53,15 +53,15 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 	const sessions, compare = "nav a[href='/sessions']", "nav a[href='/compare']"
 	for name, task := range map[string]struct {
 		text   string   // typed into #error before the second click
-		clicks []string // CSS selectors of the clicked elements
-		result string   // JavaScript expression that is true at the end of the task
+		clicks []string // CSS selectors for the clicked elements
+		result string   // JavaScript expression that is true when the task is done
 	}{
 		"find the session with ECONNREFUSED": {
 			"ECONNREFUSED",
 			[]string{sessions, ".filters button.main", ".list th.name a"},
 			`document.querySelector("h1").textContent == "Fix ticket 7"`,
 		},
-		"poor sessions of a lesson": {
+		"a lesson's poor sessions": {
 			"",
 			[]string{sessions, "a[aria-label^='read-the-log: injected']", "section[aria-labelledby='facet-verdict'] a[title='poor']"},
 			`document.querySelectorAll(".list tbody tr").length > 0 && [...document.querySelectorAll(".list tbody tr")].every(r => r.textContent.includes("poor") && r.querySelector(".slug:not(.ghost)"))`,

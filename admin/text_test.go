@@ -38,13 +38,13 @@ func TestCountKeepsDigits(t *testing.T) {
 		}
 		for i, group := range strings.Split(strings.TrimPrefix(text, "-"), ",") {
 			if i > 0 && len(group) != 3 || group == "" {
-				t.Fatalf("countText(%d) = %q, want groups of three digits", n, text)
+				t.Fatalf("countText(%d) = %q, want three-digit groups", n, text)
 			}
 		}
 	})
 }
 
-// The result has whole characters within the limit, and a note with the number of omitted bytes.
+// The result has whole characters within the limit, and a note on how many bytes are omitted.
 func TestTruncateBytesKeepsWholeCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, limit := rapid.String().Draw(t, "text"), rapid.IntRange(0, 40).Draw(t, "limit")
@@ -56,10 +56,10 @@ func TestTruncateBytesKeepsWholeCharacters(t *testing.T) {
 			return
 		}
 		if !strings.HasSuffix(truncateBytes(text, limit), " further bytes") || !utf8.ValidString(truncateBytes(text, limit)) {
-			t.Fatalf("truncateBytes(%q, %d) = %q, want valid UTF-8 that ends with the number of further bytes", text, limit, truncateBytes(text, limit))
+			t.Fatalf("truncateBytes(%q, %d) = %q, want valid UTF-8 that ends with the omitted byte count", text, limit, truncateBytes(text, limit))
 		}
 		if left && !strings.Contains(text, "\n… ") && (len(got) > limit || !strings.HasPrefix(text, got) || rest != strconv.Itoa(len(text)-limit)+" further bytes") {
-			t.Fatalf("truncateBytes(%q, %d): got prefix %q and note %q; want a prefix within the limit, and the number of further bytes", text, limit, got, rest)
+			t.Fatalf("truncateBytes(%q, %d): got prefix %q and note %q; want a prefix within the limit, and the omitted byte count", text, limit, got, rest)
 		}
 	})
 }

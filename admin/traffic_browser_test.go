@@ -45,9 +45,9 @@ func TestBrowserClickOnBarOpensItsSessions(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	if got != "/sessions 1" {
-		t.Errorf("after a click on the first bar: the page and the number of sessions are %q, want \"/sessions 1\"", got)
+		t.Errorf("after a click on the first bar, page and session count = %q, want \"/sessions 1\"", got)
 	}
 	if errs := b.reportedErrors(); len(errs) > 0 {
-		t.Errorf("errors of the browser: got %v, want none", errs)
+		t.Errorf("browser errors: got %v, want none", errs)
 	}
 }

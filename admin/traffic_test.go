@@ -20,8 +20,8 @@ import (
 
 var trafficNow = time.Date(2026, 11, 20, 15, 30, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
-// withTraffic returns a server with four sessions of the tenant default and one of acme. The sessions are 2, 4, 4, 5
-// and 6 hours old. The model of unpriced has no price, and older is a session of an older release.
+// withTraffic returns a server with four sessions for the tenant default and one for acme. The sessions are 2, 4, 4, 5
+// and 6 hours old. The session unpriced has an unpriced model, and older comes from an older release.
 func withTraffic(t *testing.T) *fixture {
 	t.Helper()
 	k := newSessionStore(t, trafficNow)
@@ -63,7 +63,7 @@ func readTraffic(t *testing.T, f *fixture, query string) (out Traffic) {
 	return out
 }
 
-// Agents whose names differ in case are one agent, as in the list of sessions.
+// Agents with names that differ only in case are one agent, as on the sessions page.
 func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 	f := withTraffic(t)
 	x := readTraffic(t, f, "")
@@ -82,10 +82,10 @@ func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 		Input: 10000, Cached: 2000, Output: 110, Unknown: 1, Cost: &cost, Unpriced: 1, Seconds: &seconds,
 	}
 	if got, want := asJSON(t, x.Sum), asJSON(t, want); got != want || cost == 0 {
-		t.Errorf("figures of all sessions: got %s, want %s", got, want)
+		t.Errorf("figures for all sessions: got %s, want %s", got, want)
 	}
 	if !x.Complete || x.SessionsRead != 4 || x.Hours != 1 || x.Currency != "USD" {
-		t.Errorf("traffic: got %+v, want all 4 sessions, buckets of an hour and USD", x)
+		t.Errorf("traffic: got %+v, want all 4 sessions, hourly buckets and USD", x)
 	}
 	buckets, models, agents := make([]TrafficSum, 0), make([]TrafficSum, 0), make([]TrafficSum, 0)
 	for _, b := range x.Buckets {
@@ -99,7 +99,7 @@ func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 	}
 	for name, parts := range map[string][]TrafficSum{"buckets": buckets, "models": models, "agents": agents} {
 		if got, want := asJSON(t, sumParts(parts)), asJSON(t, sumParts([]TrafficSum{want})); got != want {
-			t.Errorf("sum of the %s: got %s, want %s", name, got, want)
+			t.Errorf("sum over the %s: got %s, want %s", name, got, want)
 		}
 	}
 	if len(x.Agents) != 2 || x.Agents[0].Value != "coder" || x.Agents[0].Sum.Sessions != 3 || x.Models[1].Value != "other" || x.Models[1].Sum.Cost != nil || x.Models[1].Sum.Unpriced != 1 {
@@ -129,13 +129,13 @@ func sumParts(parts []TrafficSum) (sum TrafficSum) {
 			cost += *p.Cost
 		}
 	}
-	cost = float64(int64(cost*1e9+0.5)) / 1e9 // the order of the sum changes the last digits
+	cost = float64(int64(cost*1e9+0.5)) / 1e9 // the order of addition changes the last digits
 	sum.Cost, sum.statuses = &cost, statuses
 	sum.setAggregates()
 	return sum
 }
 
-// Links keep the filters of the page, but not a text search.
+// Links keep the page's filters, but not a text search.
 func TestTrafficLinksLeadToListsOfTheirSessions(t *testing.T) {
 	f := withTraffic(t)
 	for target, wantLinks := range map[string]int{"/traffic": 35, "/traffic?tenant=acme": 11, "/traffic?tenants=true": 37, "/traffic?agent=coder&range=24h&words=nowhere": 33, "/traffic?error_kind=upstream-500": 13} {
@@ -159,7 +159,7 @@ func TestTrafficLinksLeadToListsOfTheirSessions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want >= 0 && len(list.Sessions) != want || len(list.Sessions) == 0 {
-				t.Errorf("%s: the link %s has the text %q, and its list has %d sessions", target, address, textIn(n), len(list.Sessions))
+				t.Errorf("%s: link %s has text %q, but leads to %d sessions", target, address, textIn(n), len(list.Sessions))
 			}
 		}
 		if links != wantLinks {
@@ -168,8 +168,8 @@ func TestTrafficLinksLeadToListsOfTheirSessions(t *testing.T) {
 	}
 }
 
-// linkedSessions returns the number of sessions behind the link of a bar or of a row, or -1 if the bar or row shows a
-// different figure, such as tokens. ok is false for links elsewhere.
+// linkedSessions returns the session count behind the link in a bar or row, or -1 if the bar or row shows a different
+// figure, such as tokens. ok is false for links elsewhere.
 func linkedSessions(link *html.Node) (n int, ok bool) {
 	for at := link.Parent; at != nil; at = at.Parent {
 		switch class := attribute(at, "class"); {
@@ -193,7 +193,7 @@ func linkedSessions(link *html.Node) (n int, ok bool) {
 func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
 	zone := time.FixedZone("", 2*60*60)
 	for _, c := range []struct {
-		oldest    time.Duration // age of the oldest session
+		oldest    time.Duration // oldest session's age
 		since     time.Duration // time before now; 0: no bound
 		hours     int
 		buckets   int
@@ -211,7 +211,7 @@ func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
 		for i := range 50 {
 			r.Sessions = append(r.Sessions, store.SessionItem{Started: r.OldestStart.Add(c.oldest * time.Duration(i) / 50)})
 		}
-		r.Sessions = append(r.Sessions, store.SessionItem{Started: trafficNow}) // a replica whose clock is ahead
+		r.Sessions = append(r.Sessions, store.SessionItem{Started: trafficNow}) // another replica's clock is ahead
 		q := store.SessionQuery{}
 		if c.since > 0 {
 			q.Since = trafficNow.Add(-c.since)
@@ -229,7 +229,7 @@ func TestTrafficBucketsAreHoursOrDays(t *testing.T) {
 			got = x.Buckets[1].Since.In(zone).Format(time.RFC3339)
 		}
 		if x.Hours != c.hours || len(x.Buckets) != c.buckets || got != c.wantFirst || x.Sum.Sessions != 51 || inBuckets != 51 {
-			t.Errorf("oldest session %s ago, window %s: got %d buckets of %d h, the second from %s, %d sessions, %d of them in buckets; want %d of %d h from %s and 51 sessions",
+			t.Errorf("oldest session %s ago, window %s: got %d buckets, %d h long, the second from %s, %d sessions, %d in buckets; want %d, %d h long, from %s and 51 sessions",
 				c.oldest, c.since, len(x.Buckets), x.Hours, got, x.Sum.Sessions, inBuckets, c.buckets, c.hours, c.wantFirst)
 		}
 	}

@@ -45,7 +45,7 @@ func TestNavigationMarksOnlyTheCurrentPage(t *testing.T) {
 		nav, _, _ = strings.Cut(nav, "</nav>")
 		_, here, _ := strings.Cut(nav, `aria-current="page">`)
 		if strings.Count(nav, "aria-current") != 1 || !strings.HasPrefix(here, want) {
-			t.Errorf(`%s: got %s, want one element with aria-current, which begins with %q`, path, nav, want)
+			t.Errorf(`%s: got %s, want one element with aria-current, beginning with %q`, path, nav, want)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestDrawingsHaveTextLabels(t *testing.T) {
 		"effect from −1.0 points on 2026-04-01 to +0.2 points on 2026-04-02", `points="1.0,20.0 83.0,2.0"`, "M0 5.0H84", "Forest plot, −1.0 to +1.0 points",
 	} {
 		if !strings.Contains(html.UnescapeString(page), want) {
-			t.Errorf("the list of lessons lacks %q", want)
+			t.Errorf("the lessons page lacks %q", want)
 		}
 	}
 	if n := strings.Count(page, `<path class="zero" d="M120.0`); n != 1 {

@@ -25,7 +25,7 @@ func TestOverviewShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 		t.Error("the overview shows a true effect outside the demo")
 	}
 	if strings.Index(page, ">helpful<") > strings.Index(page, ">harmful<") || strings.Index(page, ">harmful<") > strings.Index(page, ">no-data-yet<") {
-		t.Error("the rows of the overview are not sorted by effect, largest first and unknown last")
+		t.Error("the overview rows are not sorted by effect, largest first and unknown last")
 	}
 	for _, forbidden := range []string{" style=", " onclick", "<style", "javascript:", "http://", "https://"} {
 		if strings.Contains(page, forbidden) {
@@ -40,7 +40,7 @@ func TestOverviewOfTheDemoShowsTrueEffects(t *testing.T) {
 	})
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if !strings.Contains(page, `popovertarget="def-truth"`) || !strings.Contains(page, `>+5.0</td>`) || strings.Count(page, `class="truth"`) != 1 {
-		t.Error("the overview of the demo lacks the column of the true effect, its value +5.0, or exactly one mark in a plot")
+		t.Error("the demo's overview lacks the true effect column, the value +5.0, or exactly one mark in a plot")
 	}
 }
 
@@ -62,7 +62,7 @@ func TestOverviewWarnsOfABrokenExperiment(t *testing.T) {
 	f.reports.report.SRM.OK, f.reports.report.SRM.EValue, f.reports.report.Reporting.OK = false, 1e6, false
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if strings.Count(page, `role="alert"`) != 2 || !strings.Contains(page, "1e+06") {
-		t.Error("the overview of a broken experiment lacks the two alerts or the e-value 1e+06")
+		t.Error("a broken experiment's overview lacks the two alerts or the e-value 1e+06")
 	}
 }
 
@@ -70,7 +70,7 @@ func TestOverviewWithoutDataExplainsTheFirstSteps(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = report.Report{}
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The base URL for agents is") || strings.Count(page, "<ol><li>") != 1 {
-		t.Error("the overview without data lacks the base URL or the list of steps")
+		t.Error("the overview without data lacks the base URL or the steps")
 	}
 }
 
@@ -89,7 +89,7 @@ func TestUntrustedTextIsEscapedOnOverviewAndInReport(t *testing.T) {
 		page := body(t, f.do(t, "GET", "/?tenant="+strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "+", ";", "%3B", "{", "%7B", "}", "%7D").Replace(text), bearer(token)))
 		for _, found := range tag.FindAllString(page, -1) {
 			if !slices.Contains(own, found) {
-				t.Errorf("text %s: the overview contains the tag %s, want only tags of the dashboard", text, found)
+				t.Errorf("text %s: the overview contains the tag %s, want only the dashboard's tags", text, found)
 			}
 		}
 		if strings.Contains(text, "'") && strings.Contains(page, text) {

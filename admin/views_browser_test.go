@@ -126,7 +126,7 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 			for name, path := range map[string]string{"sessions": "/sessions", "session": "/sessions/" + id.String(), "samples": "/samples", "health": "/health"} {
 				tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 				if got := tb.eval(t, `document.documentElement.scrollWidth <= innerWidth`); got != "true" {
-					t.Errorf("%s is wider than the screen of %d px, because of elements %s", name, width, tb.eval(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
+					t.Errorf("%s is wider than the %d px screen, because of elements %s", name, width, tb.eval(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
 				}
 				tb.picture(t, fmt.Sprintf("%s-%s-%d.png", name, scheme, width))
 			}

@@ -75,7 +75,7 @@ func TestSavedViewIsSharedWithinTenant(t *testing.T) {
 		t.Error("the list does not mark the saved view as the current view")
 	}
 	if page := get("/views"); !strings.Contains(page, ">Bad sessions</a>") || !strings.Contains(page, "operator ") || !strings.Contains(page, "a&b") {
-		t.Error("the page of views lacks the view with its filters and author")
+		t.Error("the views page lacks the view, its filters or its author")
 	}
 	if page := get("/views?tenant=other") + get("/sessions?tenant=other"); strings.Contains(page, "Bad sessions") {
 		t.Error("another tenant sees the view")
@@ -134,7 +134,7 @@ func TestViewsRequireRoleAndCSRFToken(t *testing.T) {
 	post("/views", url.Values{"name": {"by agent"}, "agent": {"a"}})
 	post("/views", url.Values{"name": {"by words"}, "words": {"secret plan"}})
 	if text := body(t, f.do(t, "GET", "/api/views", bearer("a viewer's token"))); !strings.Contains(text, "by agent") || strings.Contains(text, "by words") {
-		t.Errorf("views of a viewer: got %s, want only the view by agent", text)
+		t.Errorf("a viewer's views: got %s, want only the view by agent", text)
 	}
 	cookie, _ := f.browser(t)
 	for name, change := range map[string]func(*http.Request){
@@ -168,7 +168,7 @@ func TestFormOfOlderPageDoesNotChangeView(t *testing.T) {
 	}
 	first := shown()
 	if first == "" || !strings.Contains(get("/sessions?verdict=good&view="+id), `name="version" value="`+first+`"`) {
-		t.Fatalf("got version %q in the form of /views, want a version that the form of /sessions also has", first)
+		t.Fatalf("got version %q in the form on /views, want the same version as on /sessions", first)
 	}
 	post("/views/"+id+"/rename", url.Values{"name": {"worst"}, "version": {first}}) // a different tab renames the view
 	for _, tc := range []struct {

@@ -62,7 +62,7 @@ func TestFailedExportHasErrorStatusOrAborts(t *testing.T) {
 	}
 	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))
 	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) || strings.Contains(page, "format=experiment") {
-		t.Errorf("the page lacks link %s, or has a link with format=experiment, which cannot filter by agent", want)
+		t.Errorf("the page lacks link %s, or has a link with format=experiment, although that format cannot filter by agent", want)
 	}
 	get(t, f, "/api/export?agent=coder&format=mplp&session=s-1&tenant=default", http.StatusOK)
 	if x.asked.Agent != "coder" || x.asked.Session != "s-1" {
@@ -73,7 +73,7 @@ func TestFailedExportHasErrorStatusOrAborts(t *testing.T) {
 	x.failAfterLine = true
 	defer func() {
 		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // net/http also compares the value with ==
-			t.Errorf("export that fails after its first line: got panic %v, want %v", p, http.ErrAbortHandler)
+			t.Errorf("export failing after the first line: got panic %v, want %v", p, http.ErrAbortHandler)
 		}
 	}()
 	get(t, f, "/api/export", http.StatusOK)
@@ -115,7 +115,7 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 	}
 }
 
-// markup returns the scripts of a page ("" for an inline script) and the attributes with event handlers, styles or
+// markup returns a page's scripts ("" for an inline script) and the attributes with event handlers, styles or
 // javascript: URLs.
 func markup(t *testing.T, page string) (scripts, handlers []string) {
 	t.Helper()
@@ -175,7 +175,7 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 		t.Fatalf("rating: got status %s, Location %q, want 303 and a Location below %q", r.Status, r.Header.Get("Location"), page)
 	}
 	if text := get(t, f, page, http.StatusOK); !strings.Contains(text, "well done") || !strings.Contains(text, "(dashboard)") {
-		t.Error(`the session page lacks the comment "well done" or the rater "(dashboard)" of the feedback`)
+		t.Error(`the session page lacks the comment "well done" or the feedback's rater "(dashboard)"`)
 	}
 	if r := post(page+"/rate", with("type", "score")); r.StatusCode != http.StatusBadRequest {
 		t.Errorf("rating with an unknown type: got status %s, want 400", r.Status)
@@ -205,13 +205,13 @@ func checkAudit(t *testing.T, f *fixture, dir, id string) {
 		t.Errorf("audit log: got %s, want 6 entries: a refusal first, an approval third, a bad request fourth, a deletion last", b)
 	}
 	if strings.Contains(string(b), "tale") {
-		t.Error("the audit log contains the name of the deleted session")
+		t.Error("the audit log contains the deleted session's name")
 	}
 	if info, err := os.Stat(filepath.Join(dir, auditFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("audit file: got %v, error %v, want mode 0o600 and no error", info, err)
 	}
 	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {
-		t.Error("the audit log on the health page lacks the route of the deletion")
+		t.Error("the audit log on the health page lacks the deletion's route")
 	}
 	reopened, err := openAudit(dir)
 	if err != nil || len(reopened.latest()) != 6 || !strings.Contains(reopened.latest()[0].Detail, "deleted") {
@@ -259,7 +259,7 @@ func TestFeedbackAPIAcceptsOneEntry(t *testing.T) {
 		}
 	}
 	if page := get(t, f, "/sessions/"+id.String(), http.StatusOK); !strings.Contains(page, "(ann)") {
-		t.Error("the session page lacks the rater \"(ann)\" of the feedback")
+		t.Error("the session page lacks the feedback's rater \"(ann)\"")
 	}
 }
 
@@ -282,7 +282,7 @@ func TestHealthShowsLossesAndHidesSecrets(t *testing.T) {
 		t.Errorf("/api/health: got account %+v, %d configuration keys, error %v, want 12 admitted exchanges and at least one key", h.Account, len(h.Config), err)
 	}
 	if strings.Contains(get(t, f, "/api/health", http.StatusOK), "s3cret-canary") {
-		t.Error("the response of /api/health contains a secret")
+		t.Error("the response from /api/health contains a secret")
 	}
 }
 

@@ -117,7 +117,7 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 		{"store, file URL", "store: {url: 'file://'}", "store.url|such as ./data/precept.db"},
 		{"store, file without slashes", "store: {url: 'file:x.db'}", "store.url|a path"},
 		{"lessons without a scheme", "lessons: 'cache:6379'", "lessons|redis://host:6379/0"},
-		{"lessons in the Redis of a store that is not Redis", "lessons: 'redis://'", "lessons|store.url is not a Redis"},
+		{"lessons in Redis without a Redis store", "lessons: 'redis://'", "lessons|store.url is not a Redis"},
 		{"lessons with a wrong port", "lessons: 'redis://h:canary'", "lessons|invalid Redis URL"},
 		{"listen on no host", "listen: 'a b:8080'", "listen|no host"},
 		{"listen on no IP address", "listen: '999.1.1.1:8080'", "listen|no IP address"},
@@ -159,18 +159,18 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 		{"header name with a space", "otel: {headers: ['a: b', 'x key: v']}", "otel.headers|entry 2"},
 		{"header without a name", "otel: {headers: [': v']}", "otel.headers|entry 1"},
 		{"header with two lines", "otel: {headers: [\"a: b\\nc: d\"]}", "otel.headers[0]|line feed"},
-		{"invalid pattern of match.system", "match: {system: ['[']}", "match.system[0]|not a pattern"},
-		{"empty pattern of match.system", "match: {system: [crew-*, '']}", "match.system[1]|not a pattern"},
+		{"invalid pattern in match.system", "match: {system: ['[']}", "match.system[0]|not a pattern"},
+		{"empty pattern in match.system", "match: {system: [crew-*, '']}", "match.system[1]|not a pattern"},
 		{"tag in upper case", "tags: {Build: [make]}", "tags.Build|not a tag"},
 		{"tag that begins with a digit", "tags: {1a: [make]}", "tags.1a|not a tag"},
 		{"tag with a blank word", "tags: {build: [make, ' ']}", "tags.build|empty one"},
 		{"lessons with a password", "lessons: 'redis://u:p@h/0'", "lessons|password"},
 		{"upstream that is not a URL", "upstream: 'http://h:x y/v1'", "upstream|not a URL"},
 		{"upstream with a fragment", "upstream: http://h/v1#a", "upstream|fragment"},
-		{"upstream is the data listener by the port of https", "listen: 127.0.0.1:443\nupstream: https://127.0.0.1/v1", "upstream|own address"},
-		{"upstream is the data listener by the port of http", "listen: 127.0.0.1:80\nupstream: http://localhost/v1", "upstream|own address"},
-		{"empty pattern of opt-out agents", "learning: {opt_out_agents: ['']}", "learning.opt_out_agents[0]|pattern"},
-		{"invalid pattern of opt-out tenants", "learning: {opt_out_tenants: [a, '{']}", "learning.opt_out_tenants[1]|pattern"},
+		{"upstream is the data listener by the https port", "listen: 127.0.0.1:443\nupstream: https://127.0.0.1/v1", "upstream|own address"},
+		{"upstream is the data listener by the http port", "listen: 127.0.0.1:80\nupstream: http://localhost/v1", "upstream|own address"},
+		{"empty opt-out agent pattern", "learning: {opt_out_agents: ['']}", "learning.opt_out_agents[0]|pattern"},
+		{"invalid opt-out tenant pattern", "learning: {opt_out_tenants: [a, '{']}", "learning.opt_out_tenants[1]|pattern"},
 		{"judge without a model", "distill: {judge: 'http://h/v1'}", "distill.model|name the model"},
 		{"judge that is not a URL", "distill: {judge: gpt}", "distill.judge|http://"},
 	}
@@ -193,27 +193,27 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 					return
 				}
 			}
-			t.Fatalf("got %v, want a fault of key %s with %q", err, key, piece)
+			t.Fatalf("got %v, want a fault in key %s with %q", err, key, piece)
 		})
 	}
 }
 
 func TestUnusualButValidValuesAreAccepted(t *testing.T) {
 	for name, file := range map[string]string{
-		"lessons in the store's Redis":  "lessons: 'redis://'\nstore: {url: 'redis://h:6379/0'}",
-		"a cluster":                     "store: {url: 'redis://h:1,h:2/0'}",
-		"a password for the store":      "store: {url: 'redis://u:p@h:6379/0?x=1'}",
-		"another port of this machine":  "upstream: http://127.0.0.1:8090/v1",
-		"the port of another host":      "upstream: http://10.0.0.1:8080/v1",
-		"system prompts of every agent": "match: {system: [true]}",
-		"a tag":                         "tags: {go-build: [go build, 'go vet']}",
-		"traces":                        "otel: {endpoint: 'http://h:4318', headers: ['x-key: a:b']}",
-		"a path of the store":           "store: {url: '/tmp/x.db'}",
-		"a path with a colon":           "store: {url: './a:1/x.db'}\nlessons: 'C:\\lessons'",
-		"keys with a line feed":         "distill: {api_key: \"sk-1\\r\\n\"}\nadmin: {tokens: [\"0123456789abcdef\\n\"]}",
-		"addresses of this machine":     "listen: '[::1]:0'\nadmin: {listen: 'localhost:0'}",
-		"a judge":                       "distill: {judge: 'http://h/v1', model: m}",
-		"a ledger of one agent":         "ledger: {trust: own, agent: coder}",
+		"lessons in the store's Redis": "lessons: 'redis://'\nstore: {url: 'redis://h:6379/0'}",
+		"a cluster":                    "store: {url: 'redis://h:1,h:2/0'}",
+		"a password for the store":     "store: {url: 'redis://u:p@h:6379/0?x=1'}",
+		"another port on this machine": "upstream: http://127.0.0.1:8090/v1",
+		"another host's port":          "upstream: http://10.0.0.1:8080/v1",
+		"every agent's system prompts": "match: {system: [true]}",
+		"a tag":                        "tags: {go-build: [go build, 'go vet']}",
+		"traces":                       "otel: {endpoint: 'http://h:4318', headers: ['x-key: a:b']}",
+		"a store path":                 "store: {url: '/tmp/x.db'}",
+		"a path with a colon":          "store: {url: './a:1/x.db'}\nlessons: 'C:\\lessons'",
+		"keys with a line feed":        "distill: {api_key: \"sk-1\\r\\n\"}\nadmin: {tokens: [\"0123456789abcdef\\n\"]}",
+		"this machine's addresses":     "listen: '[::1]:0'\nadmin: {listen: 'localhost:0'}",
+		"a judge":                      "distill: {judge: 'http://h/v1', model: m}",
+		"a ledger by one agent":        "ledger: {trust: own, agent: coder}",
 	} {
 		if _, err := Parse(Sources{File: []byte(file)}); err != nil {
 			t.Errorf("%s: got %v, want no error", name, err)
@@ -247,11 +247,11 @@ func TestBrokenYAMLNamesItsLine(t *testing.T) {
 func TestUnknownFlagIsAFault(t *testing.T) {
 	_, err := Parse(Sources{Flags: map[string]string{"no.such": "1"}})
 	if faults, _ := AsFaults(err); len(faults) != 1 || faults[0].Key != "no.such" {
-		t.Fatalf("got %v, want one fault of the key no.such", err)
+		t.Fatalf("got %v, want one fault in the key no.such", err)
 	}
 }
 
-// Offline ignores only faults that matter to a server, for example that the upstream is precept itself.
+// Offline ignores only faults that matter to a server, for example if the upstream is precept itself.
 func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 	src := Sources{Env: env("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1"), File: []byte("admin: {listen: '0.0.0.0:8081'}\ntenancy: keys\n")}
 	if _, err := Parse(src); err == nil {
@@ -279,7 +279,7 @@ func TestDecoderReadsTypesOfAllKeys(t *testing.T) {
 		}
 		for _, fault := range d.faults {
 			if strings.Contains(fault.Problem, "cannot be read") {
-				t.Errorf(`the fault of %s is %q, want a problem without "cannot be read"`, f.path, fault.Problem)
+				t.Errorf(`fault in %s = %q, want a problem without "cannot be read"`, f.path, fault.Problem)
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("epsilon is %v, want 0 to 1", e)
 		}
 		if c.Limits.BodyBytes < 1 || c.Limits.StreamIdleTimeout < 1 || c.Inject.K < 0 || len(c.Upstreams) == 0 {
-			t.Fatalf("the configuration has a value out of bounds, want all values in bounds: %+v", c)
+			t.Fatalf("got a value out of bounds, want all values in bounds: %+v", c)
 		}
 		effective, err := c.Effective()
 		if err != nil {

@@ -68,22 +68,22 @@ func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 		switch n.Path {
 		case "listen":
 			if n.Usage != "Address of the data listener, where agents send their requests; port 0 picks a free port (restart)." {
-				t.Errorf("the usage of listen is %q, want the comment of the key", n.Usage)
+				t.Errorf("listen usage = %q, want the key's comment", n.Usage)
 			}
 			if n.Default != "127.0.0.1:8080" || n.Bool {
-				t.Errorf("the default of listen is %q (bool: %v), want 127.0.0.1:8080", n.Default, n.Bool)
+				t.Errorf("listen default = %q (bool: %v), want 127.0.0.1:8080", n.Default, n.Bool)
 			}
 		case "keys":
 			if strings.Contains(n.Usage, "key_sha256") {
-				t.Errorf("the usage of keys is %q, want no example", n.Usage)
+				t.Errorf("keys usage = %q, want no example", n.Usage)
 			}
 		case "debug_headers":
 			if !n.Bool {
-				t.Error("Bool of debug_headers is false, want true")
+				t.Error("debug_headers: Bool = false, want true")
 			}
 		}
 		if strings.Contains(n.Usage, "restart") != n.NeedsRestart {
-			t.Errorf("the comment of %s mentions a restart: %v, want %v as in its tag", n.Path, !n.NeedsRestart, n.NeedsRestart)
+			t.Errorf("%s: comment mentions a restart = %v, want %v as in the tag", n.Path, !n.NeedsRestart, n.NeedsRestart)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 	_, err := configs.Parse(configs.Sources{FileName: "my.yaml", File: []byte(file.String())})
 	faults, ok := configs.AsFaults(err)
 	if !ok {
-		t.Fatalf("got %v, want the faults of the file", err)
+		t.Fatalf("got %v, want the faults in the file", err)
 	}
 	faultOf := map[string]configs.Fault{}
 	for _, f := range faults {
@@ -63,18 +63,18 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 			t.Errorf("the fault shows a password, want none: %s", f)
 		}
 		if !strings.Contains(err.Error(), f.String()) || f.Value != "" && !strings.Contains(f.String(), fmt.Sprintf("%s = %q ", f.Key, f.Value)) {
-			t.Errorf("the text of the error does not contain fault %s, or the fault does not contain its value", f)
+			t.Errorf("the error text lacks fault %s, or the fault lacks the value", f)
 		}
 	}
 	for i, tc := range lines {
 		if f := faultOf[tc.key]; f.Source != fmt.Sprintf("my.yaml:%d", i+1) || !strings.Contains(f.Problem, tc.want) {
-			t.Errorf("%s: the fault of %s is %q, want line %d and %q", tc.line, tc.key, f, i+1, tc.want)
+			t.Errorf("%s: fault in %s = %q, want line %d and %q", tc.line, tc.key, f, i+1, tc.want)
 		}
 	}
 	remedy := regexp.MustCompile(`write|must|there (is|are)|is none of|neither|set |name|say|prints the hex|is not a key|not a (whole )?number|has no |use keys`)
 	for key, line := range more {
 		if f := faultOf[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !remedy.MatchString(f.Problem) {
-			t.Errorf("the fault of %s is %q, want line %d and a remedy", key, f, line)
+			t.Errorf("fault in %s = %q, want line %d and a remedy", key, f, line)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestBasePathIsValidated(t *testing.T) {
 func TestRouteNextToUpstreamIsAFault(t *testing.T) {
 	_, err := configs.Parse(configs.Sources{File: []byte("upstream: http://h/v1\nroutes: {chat: foo}\n")})
 	if faults, _ := configs.AsFaults(err); len(faults) != 1 || faults[0].Key != "routes.chat" || !strings.Contains(faults[0].Problem, "remove the route") {
-		t.Errorf("upstream with routes.chat: got %v, want one fault of routes.chat with its remedy", err)
+		t.Errorf("upstream with routes.chat: got %v, want one fault in routes.chat with a remedy", err)
 	}
 }
 
@@ -112,6 +112,6 @@ func TestSingleUpstreamServesAllRoutes(t *testing.T) {
 	}
 	_, err = configs.Parse(configs.Sources{File: []byte("upstreams: {a: {url: 'http://h/v1'}, b: {url: 'http://i/v1'}}\nroutes: {chat: a, responses: a, other: b}\n")})
 	if faults, _ := configs.AsFaults(err); len(faults) != 1 || faults[0].Key != "routes.messages" {
-		t.Errorf("two upstreams, and no upstream for messages: got %v, want one fault of routes.messages", err)
+		t.Errorf("two upstreams, and no upstream for messages: got %v, want one fault in routes.messages", err)
 	}
 }

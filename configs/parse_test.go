@@ -93,7 +93,7 @@ func TestFlagsPrecedeVariablesAndVariablesPrecedeFile(t *testing.T) {
 	})
 	got := fmt.Sprintf("%v %v %v %v %v", c.Bandit.Epsilon, c.Bandit.Control, c.Bandit.Objective, c.Inject.K, c.Inject.Style)
 	if got != "0.5 0.4 random 4 advice" {
-		t.Fatalf("the values are %s, want 0.5 of the flag, 0.4 of the variable, random and 4 of the file, because an empty variable is not set, and the default advice", got)
+		t.Fatalf("values = %s, want 0.5 from the flag, 0.4 from the variable, random and 4 from the file, because an empty variable is not set, and the default advice", got)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestVariableTextIsNotParsedAsYAML(t *testing.T) {
 		t.Errorf("lessons = %q, want \"/srv/lessons-dev\"", c.Lessons)
 	}
 	if got := c.Store.URL.Reveal(); got != "{a: [b]}, c: d" {
-		t.Errorf("the URL of the store is %q, want the text of the variable unchanged: \"{a: [b]}, c: d\"", got)
+		t.Errorf("store URL = %q, want the variable's text unchanged:\"{a: [b]}, c: d\"", got)
 	}
 	if got := c.Bandit.Salt.Reveal(); got != "${not}" {
 		t.Errorf("salt = %q, want \"${not}\"", got)
@@ -187,7 +187,7 @@ func TestRoutesSelectUpstreamByDialect(t *testing.T) {
 				got += c.AllUpstreams()[c.UpstreamByRoute()[dialect]] + " "
 			}
 			if got != tc.want {
-				t.Fatalf("the URLs of chat, responses, messages and other are %s, want %s", got, tc.want)
+				t.Fatalf("URLs for chat, responses, messages and other = %s, want %s", got, tc.want)
 			}
 		})
 	}
@@ -208,7 +208,7 @@ func TestKeyHashIsConvertedToLowerCase(t *testing.T) {
 	sum := strings.Repeat("AB", 32)
 	c := mustParse(t, Sources{File: []byte("tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}]")})
 	if c.Keys[0].KeySHA256 != strings.ToLower(sum) {
-		t.Fatalf("the hash of the key is %q, want %q", c.Keys[0].KeySHA256, strings.ToLower(sum))
+		t.Fatalf("key hash = %q, want %q", c.Keys[0].KeySHA256, strings.ToLower(sum))
 	}
 }
 
@@ -218,7 +218,7 @@ func TestAbsentValuesKeepDefaults(t *testing.T) {
 		t.Fatalf(`got Admin %+v, Bandit %+v, want Admin.Listen = "127.0.0.1:8081", Bandit.Epsilon = 0.2 and Bandit.Control = 0`, c.Admin, c.Bandit)
 	}
 	if c := mustParse(t, Sources{File: []byte("# nothing\n")}); !reflect.DeepEqual(c, Default()) {
-		t.Error("the configuration of a file with only comments differs from the defaults")
+		t.Error("a file with only comments: the configuration differs from the defaults")
 	}
 }
 
@@ -263,7 +263,7 @@ func TestEffectiveTextParsesToTheSameConfiguration(t *testing.T) {
 		t.Fatalf("the printed configuration is read as\n%+v\nwant\n%+v", decoded, c)
 	}
 	if c.Hash() != decoded.Hash() || c.Hash() == Default().Hash() || len(c.Hash()) != 12 {
-		t.Fatalf("the hashes are %s, %s and %s; want the first two equal, 12 characters long, and different from the third (of the defaults)", c.Hash(), decoded.Hash(), Default().Hash())
+		t.Fatalf("hashes = %s, %s and %s; want the first two equal, 12 characters long, and different from the third (for the defaults)", c.Hash(), decoded.Hash(), Default().Hash())
 	}
 }
 
@@ -272,7 +272,7 @@ func TestInvalidNumbersAreRefused(t *testing.T) {
 		_, err := Parse(Sources{Flags: map[string]string{"bandit.epsilon": text}})
 		faults, ok := AsFaults(err)
 		if !ok || len(faults) != 1 || faults[0].Key != "bandit.epsilon" || faults[0].Source != "--bandit-epsilon" {
-			t.Errorf("epsilon %q: got %v, want one fault of --bandit-epsilon", text, err)
+			t.Errorf("epsilon %q: got %v, want one fault in --bandit-epsilon", text, err)
 		}
 		_, err = Parse(Sources{File: fmt.Appendf(nil, "bandit: {control: %q}", text)})
 		if _, ok := AsFaults(err); !ok {
@@ -280,7 +280,7 @@ func TestInvalidNumbersAreRefused(t *testing.T) {
 		}
 	}
 	if math.IsNaN(Default().Bandit.Epsilon) {
-		t.Error("the default of bandit.epsilon is NaN, want a number")
+		t.Error("bandit.epsilon default = NaN, want a number")
 	}
 }
 
@@ -301,7 +301,7 @@ func TestReferencesNeedNoQuotesInFlowStyle(t *testing.T) {
 	}
 	want := []string{"team", "up}stream", "s3cret, with: all", "http://h/v1", "token-of-the-test-in-a-list", "2", "2h0m0s", "${plain}"}
 	if !slices.Equal(got, want) {
-		t.Errorf("the values of the references are %q, want %q", got, want)
+		t.Errorf("values for the references = %q, want %q", got, want)
 	}
 }
 
@@ -320,7 +320,7 @@ func TestTrailingLineFeedsAreTrimmed(t *testing.T) {
 		"http://h/v1": c.Upstream, "/data": c.DataDir,
 	} {
 		if got != want {
-			t.Errorf("a value with a line feed at its end is read as %q, want %q", got, want)
+			t.Errorf("a value with a trailing line feed is read as %q, want %q", got, want)
 		}
 	}
 	_, err := Parse(Sources{Env: env("PRECEPT_ADMIN_TOKEN", "to\x00ken-0123456789")})

@@ -45,7 +45,7 @@ func TestWrongPricesAreFaults(t *testing.T) {
 	} {
 		_, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte(file)})
 		if faults, ok := configs.AsFaults(err); !ok || len(faults) != 1 || faults[0].Key != key {
-			t.Errorf("%s: got %v, want a fault of %s", file, err, key)
+			t.Errorf("%s: got %v, want a fault in %s", file, err, key)
 		}
 	}
 }

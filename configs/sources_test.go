@@ -57,7 +57,7 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 		base := configs.Sources{Flags: map[string]string{}}
 		want := []string{n.Path}
 		switch n.Path {
-		case "keys": // keys also require a change of tenancy
+		case "keys": // keys also need tenancy to change
 			continue
 		case "upstream":
 			want = []string{"upstream", "upstreams", "routes.chat", "routes.responses", "routes.messages", "routes.other"}
@@ -86,12 +86,12 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 		for name, src := range sources {
 			c, err := configs.Parse(src)
 			if err != nil {
-				t.Errorf("%s by its %s: got error %v, want none", n.Path, name, err)
+				t.Errorf("%s by %s: got error %v, want none", n.Path, name, err)
 				continue
 			}
 			got := configs.ChangedKeys(c)
 			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-				t.Errorf("%s with its %s changes %v, want %v", n.Path, name, got, want)
+				t.Errorf("%s by %s changes %v, want %v", n.Path, name, got, want)
 			}
 			_, pending := configs.ApplyReload(configs.Default(), c)
 			if n.Path != "learning.enabled" && slices.Contains(pending, n.Path) != n.NeedsRestart {
@@ -106,21 +106,21 @@ func TestFaultNamesItsSource(t *testing.T) {
 		src         configs.Sources
 		key, source string
 	}{
-		"a file without a name":                       {configs.Sources{File: []byte("\nlisten: x")}, "listen", "precept.yaml:2"},
-		"a file with a name":                          {configs.Sources{FileName: "my.yaml", File: []byte("listen: x")}, "listen", "my.yaml:1"},
-		"a flag":                                      {configs.Sources{Flags: map[string]string{"data_dir": ""}}, "data_dir", "--data-dir"},
-		"a flag with a wrong value":                   {configs.Sources{Flags: map[string]string{"inject.k": "x"}}, "inject.k", "--inject-k"},
-		"an unknown flag":                             {configs.Sources{Flags: map[string]string{"listen": "127.0.0.1:1", "bogus": "x"}}, "bogus", "flags"},
-		"a variable":                                  {configs.Sources{Env: variable("PRECEPT_LESSONS", "s3://x")}, "lessons", "PRECEPT_LESSONS"},
-		"a variable in flow form":                     {configs.Sources{Env: variable("PRECEPT_UPSTREAMS", "{openai: {url: 'http://h', speed: 1}, anthropic: {url: 'http://h'}}")}, "upstreams.openai.speed", "PRECEPT_UPSTREAMS"},
-		"the variable OPENAI_BASE_URL":                {configs.Sources{Env: variable("OPENAI_BASE_URL", "ftp://h")}, "upstream", "OPENAI_BASE_URL"},
-		"a key that another key of the file requires": {configs.Sources{File: []byte("\n\nledger: {trust: own}")}, "ledger.agent", "precept.yaml:3"},
-		"a key that a variable requires":              {configs.Sources{Env: variable("PRECEPT_DISTILL_JUDGE", "http://h")}, "distill.model", "default"},
+		"a file without a name":                   {configs.Sources{File: []byte("\nlisten: x")}, "listen", "precept.yaml:2"},
+		"a file with a name":                      {configs.Sources{FileName: "my.yaml", File: []byte("listen: x")}, "listen", "my.yaml:1"},
+		"a flag":                                  {configs.Sources{Flags: map[string]string{"data_dir": ""}}, "data_dir", "--data-dir"},
+		"a flag with a wrong value":               {configs.Sources{Flags: map[string]string{"inject.k": "x"}}, "inject.k", "--inject-k"},
+		"an unknown flag":                         {configs.Sources{Flags: map[string]string{"listen": "127.0.0.1:1", "bogus": "x"}}, "bogus", "flags"},
+		"a variable":                              {configs.Sources{Env: variable("PRECEPT_LESSONS", "s3://x")}, "lessons", "PRECEPT_LESSONS"},
+		"a variable in flow form":                 {configs.Sources{Env: variable("PRECEPT_UPSTREAMS", "{openai: {url: 'http://h', speed: 1}, anthropic: {url: 'http://h'}}")}, "upstreams.openai.speed", "PRECEPT_UPSTREAMS"},
+		"the variable OPENAI_BASE_URL":            {configs.Sources{Env: variable("OPENAI_BASE_URL", "ftp://h")}, "upstream", "OPENAI_BASE_URL"},
+		"key required by another key in the file": {configs.Sources{File: []byte("\n\nledger: {trust: own}")}, "ledger.agent", "precept.yaml:3"},
+		"a key that a variable requires":          {configs.Sources{Env: variable("PRECEPT_DISTILL_JUDGE", "http://h")}, "distill.model", "default"},
 	} {
 		faults := faultsOf(t, tc.src)
 		i := slices.IndexFunc(faults, func(f configs.Fault) bool { return f.Key == tc.key })
 		if i < 0 || len(faults) != 1 {
-			t.Errorf("%s: got %v, want one fault, of key %s", name, faults, tc.key)
+			t.Errorf("%s: got %v, want one fault, in key %s", name, faults, tc.key)
 			continue
 		}
 		if f := faults[i]; f.Source != tc.source || !strings.HasPrefix(f.String(), tc.source+": "+tc.key) {
@@ -138,7 +138,7 @@ func TestFaultsAreSortedByKey(t *testing.T) {
 		keys = append(keys, f.Key)
 	}
 	if want := []string{"bandit.control", "data_dir", "lessons", "listen", "writ.trust"}; !slices.Equal(keys, want) {
-		t.Errorf("the faults are of %v, want %v", keys, want)
+		t.Errorf("faults are in %v, want %v", keys, want)
 	}
 }
 
@@ -151,12 +151,12 @@ func TestFaultsShowNoSecret(t *testing.T) {
 		faults := faultsOf(t, configs.Sources{Flags: map[string]string{path: canary}})
 		shown := strings.Contains(faults.Error(), "canary")
 		if len(faults) != 1 || shown == secret || !strings.HasPrefix(faults[0].Key, path) {
-			t.Errorf("%s: got %v, want one fault of this key that shows the value: %v", path, faults, !secret)
+			t.Errorf("%s: got %v, want one fault in this key that shows the value: %v", path, faults, !secret)
 		}
 	}
 	file := "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + strings.Repeat("ab", 32) + ", upstream_key: '" + canary + "'}]"
 	if faults := faultsOf(t, configs.Sources{File: []byte(file)}); len(faults) != 1 || strings.Contains(faults.Error(), "canary") {
-		t.Errorf("the faults of keys are %v, want one fault without the secret", faults)
+		t.Errorf("faults in keys = %v, want one fault without the secret", faults)
 	}
 }
 
@@ -189,11 +189,11 @@ func TestOfflineParseIgnoresFaultsOfServerKeys(t *testing.T) {
 	const server = "listen: x\nadmin: {listen: y}\nupstreams: {}\nroutes: {chat: z}\ntenancy: keys\nkeys: [{name: a}]\n" +
 		"otel: {endpoint: x}\ndistill: {judge: x}\nupstream: ftp://x\n"
 	if c, err := configs.Parse(configs.Sources{File: []byte(server), Offline: true}); err != nil || c == nil {
-		t.Errorf("Parse of server keys offline: got error %v, want none", err)
+		t.Errorf("Parse(server keys, offline): got error %v, want none", err)
 	}
 	faults := faultsOf(t, configs.Sources{File: []byte(server)})
 	if len(faults) < 8 {
-		t.Errorf("Parse of server keys for a server: got %v, want at least 8 faults", faults)
+		t.Errorf("Parse(server keys, for a server): got %v, want at least 8 faults", faults)
 	}
 	for _, file := range []string{"adminn: {listen: x}", "admin: {lissten: x}", "keys: [{nam: a}]", "data_dir: ''", "lessons: ''", "store: {url: 'x://y'}"} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file), Offline: true}); len(faults) != 1 {
@@ -221,7 +221,7 @@ func TestFileVariableReadsValueFromFile(t *testing.T) {
 		"PRECEPT_STORE_URL": "redis://:${PRECEPT_REDIS_PASSWORD}@redis:6379/0", "PRECEPT_LISTEN_FILE": "",
 	}))
 	if err != nil || c.StoreURL() != "redis://:pass@redis:6379/0" || len(c.Admin.Tokens) != 1 || c.Admin.Tokens[0].Reveal() != "0123456789abcdef" {
-		t.Errorf("variables with values in files: got error %v, store %s and %d tokens, want no error, the store redis://:pass@redis:6379/0 and the token of the file", err, c.StoreURL(), len(c.Admin.Tokens))
+		t.Errorf("variables with values in files: got error %v, store %s and %d tokens, want no error, the store redis://:pass@redis:6379/0 and the token in the file", err, c.StoreURL(), len(c.Admin.Tokens))
 	}
 	for want, env := range map[string]map[string]string{
 		"cannot be read":       {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/other"},
@@ -244,7 +244,7 @@ func TestFileVariableReadsValueFromFile(t *testing.T) {
 	}
 	for _, n := range configs.KeyInfos() {
 		if slices.ContainsFunc(configs.KeyInfos(), func(other configs.KeyInfo) bool { return other.Env == n.Env+"_FILE" }) {
-			t.Errorf("%[1]s_FILE is a key of its own, want only the name of a file with the value of %[1]s", n.Env)
+			t.Errorf("%[1]s_FILE is a separate key, want only the name of a file with the %[1]s value", n.Env)
 		}
 	}
 }

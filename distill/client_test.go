@@ -73,7 +73,7 @@ func TestWaitsForTheJudgeAreReported(t *testing.T) {
 	}
 	want := []string{waits[0].String() + " the judge answers 429: slow down", waits[1].String() + " the judge answers 500: away"}
 	if !slices.Equal(reports, want) {
-		t.Errorf("reports of waits: got %q, want %q", reports, want)
+		t.Errorf("reported waits = %q, want %q", reports, want)
 	}
 }
 
@@ -85,45 +85,45 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 		waits   string
 		fails   string // "" means no error
 	}{
-		"success":                      {[]reply{skipReply}, "[]", ""},
-		"server down":                  {[]reply{{500, "", "away"}}, "[1s 2s 4s 8s]", "the judge answers 500: away"},
-		"server recovers":              {[]reply{{503, "", ""}, {502, "", ""}, skipReply}, "[1s 2s]", ""},
-		"408 and 409":                  {[]reply{{408, "", ""}, {409, "", ""}, skipReply}, "[1s 2s]", ""},
-		"unknown model":                {[]reply{{404, "", "no model m"}}, "[]", "no model m; check distill.judge"},
-		"forbidden":                    {[]reply{{403, "", ""}, skipReply}, "[]", "answers 403"},
-		"success without a body":       {[]reply{{204, "", ""}, skipReply}, "[]", "answers 204"},
-		"Retry-After in seconds":       {[]reply{retryAfterReply(429, "7"), skipReply}, "[7s]", ""},
-		"Retry-After of half a second": {[]reply{retryAfterReply(503, "0.5"), skipReply}, "[500ms]", ""},
-		"Retry-After as a date":        {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:09:39 GMT"), skipReply}, "[1m30s]", ""},
-		"Retry-After in the past":      {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:00:00 GMT"), skipReply}, "[1s]", ""},
-		"Retry-After of two hours":     {[]reply{retryAfterReply(429, "7200"), {500, "", ""}, skipReply}, "[5m0s 1m0s]", ""},
-		"Retry-After of many years":    {[]reply{retryAfterReply(429, "1e9"), skipReply}, "[1s]", ""},
-		"negative Retry-After":         {[]reply{retryAfterReply(429, "-7"), skipReply}, "[1s]", ""},
-		"Retry-After not a number":     {[]reply{retryAfterReply(429, "soon"), skipReply}, "[1s]", ""},
-		"answer without JSON":          {[]reply{{200, "", chatCompletion("hm")}}, "[1s]", "no JSON object"},
-		"braces in the wrong order":    {[]reply{{200, "", chatCompletion("} {")}}, "[1s]", "no JSON object"},
-		"outcome of the wrong type":    {[]reply{{200, "", chatCompletion(`{"outcome":7}`)}}, "[1s]", "cannot be used"},
-		"redirect":                     {[]reply{{307, "Location: http://other.example/", ""}, skipReply}, "[]", `redirects to "http://other.example/"`},
-		"304":                          {[]reply{{304, "", "hm"}, skipReply}, "[]", "answers 304: hm"},
-		"404 with a Location":          {[]reply{{404, "Location: http://other.example/", "hm"}, skipReply}, "[]", "answers 404: hm"},
-		"response_format refused":      {[]reply{{422, "", "what is response_format"}, skipReply}, "[0s]", ""},
-		"temperature refused":          {[]reply{{400, "", "Unsupported value: 'temperature' does not support 0"}, skipReply}, "[0s]", ""},
-		"two unspecific 400s":          {[]reply{{400, "", "bad"}, {400, "", "worse"}, skipReply}, "[0s 0s]", ""},
-		"three unspecific 400s":        {[]reply{{400, "", "bad"}, {400, "", "worse"}, {400, "", "worst"}, skipReply}, "[0s 0s]", "worst"},
-		"session too long":             {[]reply{{400, "", "This model's maximum context length is 8192 tokens"}, skipReply}, "[]", "set aside"},
-		"flagged content":              {[]reply{{403, "", "Your chosen model requires moderation and your input was flagged"}, skipReply}, "[]", "set aside"},
-		"error of a gateway's server":  {[]reply{{200, "", `{"error":{"message":"overloaded","code":529}}`}, {200, "", `{"error":{"code":"x"}}`}, skipReply}, "[1s 2s]", ""},
-		"gateway without credits":      {[]reply{{200, "", `{"error":{"message":"no credits","code":402}}`}, skipReply}, "[]", "answers 402"},
-		"answer that ends in an error": {[]reply{{200, "", `{"choices":[{"finish_reason":"error","message":{"content":""}}]}`}, skipReply}, "[1s]", ""},
-		"page in place of an answer":   {[]reply{{200, "", "<html>hello"}, skipReply}, "[]", "not a chat completion: <html>hello; check distill.judge"},
-		"answer of a different API":    {[]reply{{200, "", `{"type":"message"}`}, skipReply}, "[]", "not a chat completion"},
-		"braces around the answer":     {[]reply{{200, "", chatCompletion("As {asked}:\n```json\n{\"outcome\":\"skip\"}\n```\nReplace {x}.")}}, "[]", ""},
-		"reasoning before the answer":  {[]reply{{200, "", chatCompletion(`<think>{"outcome": maybe} or {"outcome":"splendid"}?</think>{"outcome":"skip"}`)}}, "[]", ""},
-		"answer in parts":              {[]reply{{200, "", `{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"{"}]},{"type":"text","text":"{\"outcome\":\"skip\"}"}]}}]}`}}, "[]", ""},
-		"only a part of the answer":    {[]reply{{200, "", chatCompletion(`{"reason":{"outcome":1}, "x": {"y":2}`)}}, "[1s]", "cannot be used"},
-		"filtered content":             {[]reply{{400, "", `{"code":"content_filter"}`}, skipReply}, "[]", "set aside"},
-		"400, then server down":        {[]reply{{400, "", ""}, {500, "", ""}}, "[0s 1s 2s 4s]", "answers 500"},
-		"long error":                   {[]reply{{404, "", strings.Repeat("so  long ", 100)}}, "[]", strings.Repeat("so long ", 37) + "so …"},
+		"success":                        {[]reply{skipReply}, "[]", ""},
+		"server down":                    {[]reply{{500, "", "away"}}, "[1s 2s 4s 8s]", "the judge answers 500: away"},
+		"server recovers":                {[]reply{{503, "", ""}, {502, "", ""}, skipReply}, "[1s 2s]", ""},
+		"408 and 409":                    {[]reply{{408, "", ""}, {409, "", ""}, skipReply}, "[1s 2s]", ""},
+		"unknown model":                  {[]reply{{404, "", "no model m"}}, "[]", "no model m; check distill.judge"},
+		"forbidden":                      {[]reply{{403, "", ""}, skipReply}, "[]", "answers 403"},
+		"success without a body":         {[]reply{{204, "", ""}, skipReply}, "[]", "answers 204"},
+		"Retry-After in seconds":         {[]reply{retryAfterReply(429, "7"), skipReply}, "[7s]", ""},
+		"Retry-After with half a second": {[]reply{retryAfterReply(503, "0.5"), skipReply}, "[500ms]", ""},
+		"Retry-After as a date":          {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:09:39 GMT"), skipReply}, "[1m30s]", ""},
+		"Retry-After in the past":        {[]reply{retryAfterReply(429, "Tue, 06 May 2031 07:00:00 GMT"), skipReply}, "[1s]", ""},
+		"Retry-After with two hours":     {[]reply{retryAfterReply(429, "7200"), {500, "", ""}, skipReply}, "[5m0s 1m0s]", ""},
+		"Retry-After with many years":    {[]reply{retryAfterReply(429, "1e9"), skipReply}, "[1s]", ""},
+		"negative Retry-After":           {[]reply{retryAfterReply(429, "-7"), skipReply}, "[1s]", ""},
+		"Retry-After not a number":       {[]reply{retryAfterReply(429, "soon"), skipReply}, "[1s]", ""},
+		"answer without JSON":            {[]reply{{200, "", chatCompletion("hm")}}, "[1s]", "no JSON object"},
+		"braces in the wrong order":      {[]reply{{200, "", chatCompletion("} {")}}, "[1s]", "no JSON object"},
+		"outcome with the wrong type":    {[]reply{{200, "", chatCompletion(`{"outcome":7}`)}}, "[1s]", "cannot be used"},
+		"redirect":                       {[]reply{{307, "Location: http://other.example/", ""}, skipReply}, "[]", `redirects to "http://other.example/"`},
+		"304":                            {[]reply{{304, "", "hm"}, skipReply}, "[]", "answers 304: hm"},
+		"404 with a Location":            {[]reply{{404, "Location: http://other.example/", "hm"}, skipReply}, "[]", "answers 404: hm"},
+		"response_format refused":        {[]reply{{422, "", "what is response_format"}, skipReply}, "[0s]", ""},
+		"temperature refused":            {[]reply{{400, "", "Unsupported value: 'temperature' does not support 0"}, skipReply}, "[0s]", ""},
+		"two unspecific 400s":            {[]reply{{400, "", "bad"}, {400, "", "worse"}, skipReply}, "[0s 0s]", ""},
+		"three unspecific 400s":          {[]reply{{400, "", "bad"}, {400, "", "worse"}, {400, "", "worst"}, skipReply}, "[0s 0s]", "worst"},
+		"session too long":               {[]reply{{400, "", "This model's maximum context length is 8192 tokens"}, skipReply}, "[]", "set aside"},
+		"flagged content":                {[]reply{{403, "", "Your chosen model requires moderation and your input was flagged"}, skipReply}, "[]", "set aside"},
+		"error from a gateway's server":  {[]reply{{200, "", `{"error":{"message":"overloaded","code":529}}`}, {200, "", `{"error":{"code":"x"}}`}, skipReply}, "[1s 2s]", ""},
+		"gateway without credits":        {[]reply{{200, "", `{"error":{"message":"no credits","code":402}}`}, skipReply}, "[]", "answers 402"},
+		"answer that ends in an error":   {[]reply{{200, "", `{"choices":[{"finish_reason":"error","message":{"content":""}}]}`}, skipReply}, "[1s]", ""},
+		"page in place of an answer":     {[]reply{{200, "", "<html>hello"}, skipReply}, "[]", "not a chat completion: <html>hello; check distill.judge"},
+		"answer from a different API":    {[]reply{{200, "", `{"type":"message"}`}, skipReply}, "[]", "not a chat completion"},
+		"braces around the answer":       {[]reply{{200, "", chatCompletion("As {asked}:\n```json\n{\"outcome\":\"skip\"}\n```\nReplace {x}.")}}, "[]", ""},
+		"reasoning before the answer":    {[]reply{{200, "", chatCompletion(`<think>{"outcome": maybe} or {"outcome":"splendid"}?</think>{"outcome":"skip"}`)}}, "[]", ""},
+		"answer in parts":                {[]reply{{200, "", `{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"{"}]},{"type":"text","text":"{\"outcome\":\"skip\"}"}]}}]}`}}, "[]", ""},
+		"only part of the answer":        {[]reply{{200, "", chatCompletion(`{"reason":{"outcome":1}, "x": {"y":2}`)}}, "[1s]", "cannot be used"},
+		"filtered content":               {[]reply{{400, "", `{"code":"content_filter"}`}, skipReply}, "[]", "set aside"},
+		"400, then server down":          {[]reply{{400, "", ""}, {500, "", ""}}, "[0s 1s 2s 4s]", "answers 500"},
+		"long error":                     {[]reply{{404, "", strings.Repeat("so  long ", 100)}}, "[]", strings.Repeat("so long ", 37) + "so …"},
 	} {
 		s := &fakeTransport{replies: tc.replies}
 		_, waits, err := s.judgeEmptySession(t.Context(), t, nil)
@@ -178,7 +178,7 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 	}
 }
 
-// The number of tokens is estimated if the server reports none. The tokens of an unusable answer also count.
+// If the server reports no tokens, they are estimated. Tokens in an unusable answer also count.
 func TestTokensOfAnswersAreCounted(t *testing.T) {
 	completion := func(finishReason, refusal, usage string, pad int) string {
 		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finishReason, refusal, usage) + strings.Repeat(" ", pad)
@@ -234,7 +234,7 @@ func TestOnlyRefusedParameterIsDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 		if second := s.bodies[1]; strings.Contains(second, refused) || !strings.Contains(second, kept) {
-			t.Errorf("request after a refusal of %s:\n%s\nwant %s, and not the refused parameter", refused, second, kept)
+			t.Errorf("request after refused %s:\n%s\nwant %s, and not the refused parameter", refused, second, kept)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	}
 }
 
-// Coding agents word the errors of edit tools differently.
+// Coding agents word edit tool errors differently.
 func TestEditErrorsGiveLessonOfTheirKind(t *testing.T) {
 	for refusal, slug := range map[string]string{
 		"Error: String to replace not found in file.":                                    "copy-the-text-to-replace-exactly-from-the-file",
@@ -94,7 +94,7 @@ func TestCoincidencesGiveNoLesson(t *testing.T) {
 		{"an unrelated tool with the same value", "", []event{
 			failedCall("track_parcel", `{"number":"W77812"}`, "the parcel was not found by its number"), acceptedCall("latest_weather", `{"number":"W77812"}`),
 		}},
-		{"programs of two sentences", "", []event{
+		{"programs in two sentences", "", []event{
 			bashCall("git status", "ok", 0), user("No, do not commit with git yet.\nFormat it with npx first."), bashCall("npx prettier .", "ok", 0),
 		}},
 		{"an opinion about a different program", "", []event{

@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// A call fails, and then succeeds with a different form of a parameter. The proposed lesson is quarantined until
+// A call fails, and then succeeds with a parameter in a different form. The proposed lesson is quarantined until
 // approval.
 func ExampleDistiller_RunOnce() {
 	now := func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }

@@ -8,8 +8,8 @@ import (
 // The lesson must not contain the value.
 func TestLessonNamesAcceptedForm(t *testing.T) {
 	for _, tc := range []struct{ name, from, to, form string }{
-		{"digits instead of a word", `"four"`, `"4"`, "a-whole-number"},
-		{"number instead of a word", `"four"`, `4`, "a-number"},
+		{"digits for a word", `"four"`, `"4"`, "a-whole-number"},
+		{"number for a word", `"four"`, `4`, "a-number"},
 		{"same number, unquoted", `"4"`, `4`, "a-number"},
 		{"different number, unquoted", `"4"`, `5`, ""},
 		{"list", `"red"`, `["red"]`, "a-list"},
@@ -17,7 +17,7 @@ func TestLessonNamesAcceptedForm(t *testing.T) {
 		{"list of lists with a different value", `["red"]`, `[["blue"]]`, ""},
 		{"object", `"red"`, `{"colour":"red"}`, "an-object"},
 		{"boolean", `"sure"`, `true`, "true-or-false"},
-		{"string instead of a list", `["red"]`, `"red"`, "a-text"},
+		{"string for a list", `["red"]`, `"red"`, "a-text"},
 		{"absolute path", `"./src/a.go"`, `"/srv/src/a.go"`, "an-absolute-path"},
 		{"different path", `"./src/a.go"`, `"/srv/src/b.go"`, ""},
 		{"URL with a scheme", `"example.com/x"`, `"https://example.com/x"`, "a-url-with-its-scheme"},

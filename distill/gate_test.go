@@ -9,14 +9,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// callerSession is a session of a caller, whom the credential identifies.
+// callerSession is a session by a caller, identified by the credential.
 type callerSession struct {
 	caller string
 	events []event
 }
 
-// gateState proposes one draft for every session, and returns the state of the lesson and the reason if it waits for
-// approval. For a refused draft, the results are "refused" and the refusals.
+// gateState proposes one draft for every session, and returns the lesson's state and, while it waits for approval, the
+// reason. For a refused draft, the results are "refused" and the refusals.
 func gateState(t *testing.T, d distill.Draft, sessions ...callerSession) (lesson.State, string) {
 	t.Helper()
 	f := newFixture(t)
@@ -47,7 +47,7 @@ func draftWithAdvice(title string, advice ...string) distill.Draft {
 	return distill.Draft{Slug: "x-" + slug, Title: title, Applies: "A deployment fails.", Advice: advice, Errors: []string{"deployment has failed"}, Outcome: "mixed"}
 }
 
-// Thirty sessions of one caller are not enough.
+// Thirty sessions by one caller are not enough.
 func TestTrialNeedsTwoCallers(t *testing.T) {
 	honest := draftWithAdvice("Migrate the schema ahead of the suite.", "The suite reads the new columns.")
 	session := func(caller string) callerSession {
@@ -58,17 +58,17 @@ func TestTrialNeedsTwoCallers(t *testing.T) {
 		thirty = append(thirty, session("one"))
 	}
 	if state, why := gateState(t, honest, thirty...); state != lesson.Quarantined || !strings.Contains(why, "two credentials") {
-		t.Errorf("thirty sessions of one caller: state = %s, reason = %q, want quarantined, because two credentials are needed", state, why)
+		t.Errorf("thirty sessions by one caller: state = %s, reason = %q, want quarantined, because two credentials are needed", state, why)
 	}
 	if state, why := gateState(t, honest, session(""), session("")); state != lesson.Quarantined || !strings.Contains(why, "two credentials") {
 		t.Errorf("two sessions without a credential: state = %s, reason = %q, want quarantined, because two credentials are needed", state, why)
 	}
 	if state, why := gateState(t, honest, append(thirty, session("two"))...); state != lesson.Trial {
-		t.Errorf("thirty sessions of one caller and one of a second caller: state = %s, reason = %q, want trial", state, why)
+		t.Errorf("thirty sessions by one caller and one by a second: state = %s, reason = %q, want trial", state, why)
 	}
 }
 
-// The lessons have the same slug, but the second caller does not confirm the advice of the first.
+// The lessons have the same slug, but the second caller's advice does not confirm the first.
 func TestCallerWithDifferentAdviceDoesNotStartTrial(t *testing.T) {
 	f := newFixture(t)
 	answers := judgeByText{}
@@ -87,7 +87,7 @@ func TestCallerWithDifferentAdviceDoesNotStartTrial(t *testing.T) {
 	}
 }
 
-// The agent or the user states the advice, and tools return texts about the same subject.
+// The agent or the user states the advice, and tools return texts on the same subject.
 func TestHonestAdviceStartsTrial(t *testing.T) {
 	for _, tc := range []struct {
 		title, advice string

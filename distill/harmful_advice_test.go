@@ -74,10 +74,10 @@ func TestHarmfulWorkaroundsGiveNoLesson(t *testing.T) {
 		{"a tool that the refusal itself names", "use-request-account-when-show-account-fails", []event{
 			failedCall("show_account", `{"person":"p-1204"}`, "access denied for this role, use request_account"), acceptedCall("request_account", `{"person":"p-1204"}`),
 		}},
-		{"a message deleted instead of archived", "", []event{
+		{"a message deleted, not archived", "", []event{
 			failedCall("archive_mail", `{"mail_id":"m-1234"}`, "mail cannot be archived: folder is read-only"), acceptedCall("delete_mail", `{"mail_id":"m-1234"}`),
 		}},
-		{"money sent instead of scheduled", "", []event{
+		{"money sent, not scheduled", "", []event{
 			failedCall("schedule_payment", `{"account":"acc-7781"}`, "schedule not supported for this account"), acceptedCall("send_payment", `{"account":"acc-7781"}`),
 		}},
 		{"instructions in the error", "", []event{

@@ -160,7 +160,7 @@ func (f *fixture) log() string {
 	return fmt.Sprint(events)
 }
 
-// checkEqual compares two values as printed. The name describes the values in the failure message.
+// checkEqual compares two values as printed. name labels them in the failure message.
 func checkEqual(t testing.TB, name string, got, want any) {
 	t.Helper()
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {

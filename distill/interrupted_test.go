@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// judgeByText maps texts of a session to judgements, and returns the first match.
+// judgeByText maps session texts to judgements, and returns the first match.
 type judgeByText map[string]distill.Judgement
 
 func (judgeByText) Name() string { return "by text" }
@@ -34,7 +34,7 @@ func newDraft(slug string, keywords ...string) distill.Draft {
 	}
 }
 
-// crashingBank calls beforeStep with the name of each write. If beforeStep returns an error, the write fails with that
+// crashingBank calls beforeStep with each write's name. If beforeStep returns an error, the write fails with that
 // error.
 type crashingBank struct {
 	distill.Bank
@@ -127,9 +127,9 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 				if _, err := run(f, "one", killed); !errors.Is(err, errKilled) {
 					t.Fatalf("run killed at step %d: err = %v, want %v", killed, err, errKilled)
 				}
-				if killed > 2 && killed < steps { // the dead process holds the claim of the tenant
+				if killed > 2 && killed < steps { // the dead process holds the claim on the tenant
 					if sum := f.runDistiller(func(o *distill.Options) { o.Judge, o.Owner = j, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
-						t.Errorf("run during the claim of a run killed at step %d: summary = %+v, want one tenant in Busy and Read = 0", killed, sum)
+						t.Errorf("run while the claim of a run killed at step %d lasts: summary = %+v, want one tenant in Busy and Read = 0", killed, sum)
 					}
 				}
 				f.now = f.now.Add(3 * time.Minute)
@@ -157,11 +157,11 @@ func TestRunThatLostClaimWritesNothing(t *testing.T) {
 	}
 	_, err := f.tryRunDistiller(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(f.slugs()) != 0 || len(store.sessionNotes) != 0 || store.claimant != "distill:defaultanother" {
-		t.Errorf("run that lost its claim: err = %v, lessons = %v, %d session notes, claimant = %s, want an error about the lease, no lesson, no note and distill:defaultanother", err, f.slugs(), len(store.sessionNotes), store.claimant)
+		t.Errorf("run without the lost claim: err = %v, lessons = %v, %d session notes, claimant = %s, want an error about the lease, no lesson, no note and distill:defaultanother", err, f.slugs(), len(store.sessionNotes), store.claimant)
 	}
 }
 
-// The notes, which mark sessions as read, are written after every 64 sessions.
+// The notes that mark sessions as read are written after every 64 sessions.
 func TestLongRunSavesItsProgress(t *testing.T) {
 	f := newFixture(t)
 	for i := range 150 {

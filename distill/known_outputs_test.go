@@ -99,7 +99,7 @@ func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 	}
 }
 
-// Long results, results with exit code 0, and results of tools that may only read a file do not count.
+// Long results, results with exit code 0, and results from tools that may only read a file do not count.
 func TestFailureMessageCountsOnlyForItsCommand(t *testing.T) {
 	const message = "Automatic merge failed; fix conflicts and then commit the result.\n"
 	merge := `{"command":"git merge topic"}`
@@ -107,10 +107,10 @@ func TestFailureMessageCountsOnlyForItsCommand(t *testing.T) {
 		name string
 		knownOutput
 	}{
-		{"command of the failure", knownOutput{"bash", merge, message, "resolve-conflicts-before-going-on"}},
+		{"the failing command", knownOutput{"bash", merge, message, "resolve-conflicts-before-going-on"}},
 		{"tool that runs no command", knownOutput{"read_notes", `{"path":"notes"}`, message, ""}},
 		{"different program", knownOutput{"bash", `{"command":"cat notes"}`, message, ""}},
-		{"message of a different failure", knownOutput{"bash", `{"command":"cat notes"}`, "pg_config executable not found\n", ""}},
+		{"a different failure's message", knownOutput{"bash", `{"command":"cat notes"}`, "pg_config executable not found\n", ""}},
 		{"at the length limit", knownOutput{"bash", merge, message + strings.Repeat("x", 2000-len(message)), "resolve-conflicts-before-going-on"}},
 		{"above the length limit", knownOutput{"bash", merge, message + strings.Repeat("x", 2001-len(message)), ""}},
 		{"exit code 0", knownOutput{"bash", merge, `{"exit_code":0,"output":"` + strings.TrimSpace(message) + `"}`, ""}},

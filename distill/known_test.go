@@ -85,7 +85,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		}
 		l := f.lessonBySlug(tc.slug).Clone()
 		if l.Outcome == "failure" {
-			t.Errorf("lesson %s has the outcome failure, although its title is an instruction", tc.slug)
+			t.Errorf("lesson %s has the outcome failure, although the title is an instruction", tc.slug)
 		}
 		l.State = lesson.Active
 		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: "bash", Text: signature(tc.result)}}, Tenant: "default", Now: f.now}); len(hits) != 1 {
@@ -107,7 +107,7 @@ func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	checkEqual(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
 }
 
-// The agent wrote no text. The lesson may contain only numeric values of an option.
+// The agent wrote no text. The lesson may contain an option's value only if it is numeric.
 func TestCorrectionOfToolCallsGivesLesson(t *testing.T) {
 	run := func(line, output string) event {
 		args, err := json.Marshal(map[string]string{"command": line})
@@ -190,11 +190,11 @@ func TestKnownFailureAdviceFitsBlockAndMatchesNoTrigger(t *testing.T) {
 		}
 		titles[k.Slug] = k.Title
 		if len(advice) > lesson.MaxAdvice {
-			t.Errorf("advice of %s has %d bytes, want at most %d", k.Slug, len(advice), lesson.MaxAdvice)
+			t.Errorf("advice in %s has %d bytes, want at most %d", k.Slug, len(advice), lesson.MaxAdvice)
 		}
 		for _, phrase := range k.Fires {
 			if strings.Contains(strings.ToLower(advice), strings.ToLower(phrase)) {
-				t.Errorf("advice of %s contains its trigger %q", k.Slug, phrase)
+				t.Errorf("advice in %s contains the trigger %q", k.Slug, phrase)
 			}
 		}
 	}

@@ -40,12 +40,12 @@ func TestListsAndWordingsMatchTheRules(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`(?m)^\tfix\w+ += "(\w+)"`).FindAllStringSubmatch(code.String(), -1) {
 		if w := wordings[m[1]]; w.Title == "" || w.Advice == "" || w.Slug == "" {
-			t.Errorf("wording of fix %s in drafts.json = %+v, want a title, advice and a slug", m[1], w)
+			t.Errorf("wording for fix %s in drafts.json = %+v, want a title, advice and a slug", m[1], w)
 		}
 	}
 	for name := range wordings {
 		if kind, variant, ok := strings.Cut(name, ": "); ok && (wordings[kind].Title == "" || !strings.Contains(code.String(), variant)) {
-			t.Errorf("no rule uses wording %q of drafts.json", name)
+			t.Errorf("no rule uses wording %q from drafts.json", name)
 		}
 	}
 }

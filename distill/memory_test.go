@@ -17,15 +17,14 @@ import (
 	"precept/internal/session"
 )
 
-// memoryStore is a store in memory. Each method first calls beforeStep with the name of the step, and fails with the
-// error of beforeStep.
+// memoryStore is a store in memory. Each method first calls beforeStep with the step's name, and fails with its error.
 type memoryStore struct {
 	beforeStep func(step string) error
 
 	mu           sync.Mutex
-	rows         []session.Row                             // in the order of their first write
+	rows         []session.Row                             // ordered by first write
 	exchanges    map[session.ID]map[string]sample.Exchange // by session and exchange
-	versions     map[session.ID]int64                      // version of the settlement of each settled session
+	versions     map[session.ID]int64                      // version of each settled session's settlement
 	ratings      map[session.ID][]feedback.Entry
 	sessionNotes map[session.ID][]byte
 	tenantNotes  map[string]map[string][]byte // by tenant and key

@@ -9,8 +9,7 @@ import (
 	"precept/distill"
 )
 
-// The store holds the maximum number of kinds of failures. The kinds that no session had for the longest time are
-// removed.
+// The store holds the maximum number of failure kinds. The kinds with the oldest last occurrence are removed.
 func TestNewFailureReplacesOldestFailure(t *testing.T) {
 	f := newFixture(t)
 	notes := map[string][]byte{}
@@ -28,7 +27,7 @@ func TestNewFailureReplacesOldestFailure(t *testing.T) {
 		call("bash", `{"command":"git push -u origin feature/x"}`, "done"))
 	storeSessions(f, "q", 2, call("find_rooms", `{"rooms":"four"}`, `{"error":"rooms must be an integer: four"}`), call("find_rooms", `{"rooms":"4"}`, `{"found":[]}`))
 	sum := f.runDistiller()
-	checkEqual(t, "RemovedCases and number of lessons", []int{sum.RemovedCases, len(f.slugs())}, []int{2, 2})
+	checkEqual(t, "RemovedCases and lesson count", []int{sum.RemovedCases, len(f.slugs())}, []int{2, 2})
 
 	var kept []string
 	if err := f.store.EachNote(t.Context(), "default", "case|", func(key string, data []byte) error {
@@ -42,6 +41,6 @@ func TestNewFailureReplacesOldestFailure(t *testing.T) {
 	has := func(tool string) bool {
 		return slices.ContainsFunc(kept, func(k string) bool { return strings.HasPrefix(k, tool+"|") })
 	}
-	checkEqual(t, "number of failures; t0000, t0001, t0002 and t0003 are kept", []any{len(kept), has("t0000"), has("t0001"), has("t0002"), has("t0003")}, []any{distill.MaxCases, true, false, false, true})
-	checkEqual(t, "RemovedCases of a run without new sessions", f.runDistiller().RemovedCases, 0)
+	checkEqual(t, "failure count; t0000, t0001, t0002 and t0003 are kept", []any{len(kept), has("t0000"), has("t0001"), has("t0002"), has("t0003")}, []any{distill.MaxCases, true, false, false, true})
+	checkEqual(t, "RemovedCases without new sessions", f.runDistiller().RemovedCases, 0)
 }

@@ -12,7 +12,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonText returns the lessons about a call that fails with the message, and succeeds with a further parameter.
+// lessonText returns the lessons on a call that fails with the message, and succeeds with a further parameter.
 func lessonText(t *testing.T, tenants int, message string) string {
 	t.Helper()
 	f := newFixture(t)
@@ -105,7 +105,7 @@ func TestLessonsOmitSecretsAndPersonalData(t *testing.T) {
 	}
 }
 
-// A word that occurs in only one session may be the name of a customer.
+// A word found in only one session may be a customer's name.
 func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
 	for _, tc := range []struct {
 		systems []string
@@ -136,7 +136,7 @@ func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 		"command that the error asks for": {[]event{
 			bashCall("./ship.sh train", "ship: the session is stale, run relctl login and try again", 1), bashCall("relctl login", "ok", 0), bashCall("./ship.sh train", "shipped", 0),
 		}, "Run `relctl login` first"},
-		"option of a script": {[]event{
+		"script option": {[]event{
 			bashCall("relctl promote train", "relctl: the canary soak is unfinished", 1), bashCall("relctl promote train --after-soak", "promoted", 0),
 		}, "with `--after-soak`"},
 		"package": {[]event{

@@ -17,7 +17,7 @@ func (panickingJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson)
 	panic("The secret of this session.")
 }
 
-// The judge panics with a text of the session, which the reported error must not contain.
+// The judge panics with a text from the session. The reported error must not contain the text.
 func TestJudgePanicFailsSessionAndHidesItsText(t *testing.T) {
 	f := newFixture(t)
 	id := f.addSession("one", user("The secret of this session."), call("bash", `{"command":"make"}`, "ok"))
@@ -29,6 +29,6 @@ func TestJudgePanicFailsSessionAndHidesItsText(t *testing.T) {
 	})
 	checkEqual(t, "Failed", sum.Failed, 2)
 	if text := errors[id.String()]; !strings.HasPrefix(text, "panic: string") || strings.Contains(text, "secret") {
-		t.Errorf("reported error = %q, want \"panic: string\" without text of the session", text)
+		t.Errorf("reported error = %q, want \"panic: string\" without session text", text)
 	}
 }

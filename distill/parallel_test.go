@@ -18,7 +18,7 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 			f.addSession(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Run the benchmark number ", i)), call("bash", `{"command":"make bench"}`, "ok"))
 		}
 		var mu sync.Mutex
-		open, maxOpen := 0, 0 // requests without an answer, and their maximum
+		open, maxOpen := 0, 0 // requests without an answer, now and at most
 		all, second := make(chan struct{}), make(chan struct{})
 		answered := sync.OnceFunc(func() { close(second) })
 		answer := func(_ int, a judgeRequest) (int, map[string]string, string) {
@@ -62,8 +62,8 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 	if maxOpen != 4 || one.Judged != 12 {
 		t.Errorf("parallel run: at most %d open requests, want 4; sequential run: summary = %+v, want Judged = 12", maxOpen, one)
 	}
-	checkEqual(t, "lessons of the parallel run", got, want)
-	checkEqual(t, "summary of the parallel run", four, one)
+	checkEqual(t, "lessons from the parallel run", got, want)
+	checkEqual(t, "the parallel run's summary", four, one)
 }
 
 // When the budget ends, the answers to open requests are kept.

@@ -6,7 +6,7 @@ func rejectedCommand(command string) event {
 	return call("bash", `{"command":"`+command+`"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected.")
 }
 
-// The names of programs, targets and values of the project are private.
+// The project's names for programs, targets and values are private.
 func TestUserRejectionsAndCorrectionsGiveLessons(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a correction from npm to pnpm", "use-pnpm-instead-of-npm", []event{
@@ -18,7 +18,7 @@ func TestUserRejectionsAndCorrectionsGiveLessons(t *testing.T) {
 		{"a target for a script", "use-make-lint-instead-of-yarn-lint", []event{
 			bashCall("yarn lint", "ok", 0), user("please use make lint"), bashCall("make lint", "ok", 0),
 		}},
-		{"a target with a word of the project", "", []event{
+		{"target with a project word", "", []event{
 			bashCall("pytest tests", "ok", 0), user("No, not pytest. Use make w77812check."), bashCall("make w77812check", "ok", 0),
 		}},
 		{"an option", "run-cargo-clippy-with-all-targets", []event{
@@ -27,7 +27,7 @@ func TestUserRejectionsAndCorrectionsGiveLessons(t *testing.T) {
 		{"an option with a number", "run-go-vet-with-tests-false", []event{
 			bashCall("go vet ./...", "ok", 0), user("No, that is wrong, pass --tests=false to it."), bashCall("go vet --tests=false ./...", "ok", 0),
 		}},
-		{"an option with a value of the session", "", []event{
+		{"option with a session value", "", []event{
 			bashCall("docker run alpine", "ok", 0), user("No, that is wrong, give it --name w77812."), bashCall("docker run --name w77812 alpine", "ok", 0),
 		}},
 		{"an option that turns a check off", "", []event{
@@ -39,12 +39,12 @@ func TestUserRejectionsAndCorrectionsGiveLessons(t *testing.T) {
 		{"a refused command, then a command that only reads", "ask-before-running-kubectl-delete-all", []event{
 			rejectedCommand("kubectl delete pods --all"), bashCall("kubectl get pods", "ok", 0),
 		}},
-		{"a program of the project", "", []event{rejectedCommand("w77812-deploy --all"), bashCall("w77812-deploy", "ok", 0)}},
+		{"the project's program", "", []event{rejectedCommand("w77812-deploy --all"), bashCall("w77812-deploy", "ok", 0)}},
 		{"a program without a subcommand", "", []event{rejectedCommand("rm -rf build"), bashCall("rm build/a", "ok", 0)}},
 		{"a program that a person forbids", "use-bun-instead-of-npx", []event{
 			bashCall("npx tsc", "ok", 0), user("We go by bun for that, never npx."), bashCall("bun tsc", "ok", 0),
 		}},
-		{"a program in place of a different program", "use-podman-instead-of-docker", []event{
+		{"one program in another's place", "use-podman-instead-of-docker", []event{
 			bashCall("docker build .", "ok", 0), user("Take podman instead of docker."), bashCall("podman build .", "ok", 0),
 		}},
 		{"a program that did not work either", "", []event{

@@ -60,7 +60,7 @@ func TestAskPhrasesRedactsAndLimitsSentences(t *testing.T) {
 		t.Errorf("request has %d bytes, want at most %d, without private text and markup: %.3000s", len(request), 32<<10, request)
 	}
 	if !strings.Contains(request, "rename the endpoint") || !strings.Contains(request, "Keep the old endpoint") {
-		t.Errorf("request lacks the title or the keywords of the lesson: %.3000s", request)
+		t.Errorf("request lacks the lesson's title or keywords: %.3000s", request)
 	}
 }
 

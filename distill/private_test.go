@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// draftReasons returns the reason for which the draft with each advice is refused, or "" if it is not refused. The
-// sessions name persons.
+// draftReasons returns, for each advice, why the draft is refused, or "" if it is not refused. The sessions name
+// persons.
 func draftReasons(t *testing.T, advice []string) []string {
 	t.Helper()
 	f := newFixture(t)
@@ -45,7 +45,7 @@ func draftReasons(t *testing.T, advice []string) []string {
 	return out
 }
 
-// The reason states the kind of data.
+// The reason states what kind of data the draft has.
 func TestDraftWithSessionDataIsRefused(t *testing.T) {
 	cases := []struct{ advice, why string }{
 		{"Ask Maria Gonzalez before a change.", "names a person"},
@@ -101,7 +101,7 @@ func TestDraftWithSessionDataIsRefused(t *testing.T) {
 	}
 }
 
-// The draft keeps its other triggers.
+// The draft keeps the other triggers.
 func TestTriggerWithPersonalNameIsDropped(t *testing.T) {
 	f := newFixture(t)
 	storeSessionWithBlock(f)

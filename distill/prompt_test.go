@@ -61,7 +61,7 @@ func TestPromptCutsLongTextInTheMiddle(t *testing.T) {
 	}
 }
 
-// The outcome limits the number of lessons. An unknown outcome fails the session.
+// The outcome limits how many lessons there can be. An unknown outcome fails the session.
 func TestIncompleteAndExcessDraftsAreDropped(t *testing.T) {
 	one := func(title string) string {
 		return `{"title":"` + title + `","applies_when":"it is run","advice":["Do it."],"error_patterns":["no such bench ` + title + `"],"keywords":[]}`
@@ -93,7 +93,7 @@ func TestIncompleteAndExcessDraftsAreDropped(t *testing.T) {
 		}
 		for _, l := range f.lessons() {
 			if want := map[bool]string{true: "success", false: "failure"}[tc.outcome == "success"]; l.Outcome != want {
-				t.Errorf("%s: outcome of %s = %s, want %s", tc.name, l.Slug, l.Outcome, want)
+				t.Errorf("%s: %s outcome = %s, want %s", tc.name, l.Slug, l.Outcome, want)
 			}
 		}
 	}

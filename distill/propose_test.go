@@ -18,7 +18,7 @@ func injected(slugs ...string) (list []sample.Lesson) {
 	return list
 }
 
-// Each draft has its own session and run.
+// Each draft has a separate session and run.
 func proposeDrafts(f *fixture, drafts []distill.Draft, change ...func(*distill.Options)) (sums []distill.Summary) {
 	f.Helper()
 	for i, d := range drafts {
@@ -60,7 +60,7 @@ func TestDraftIsMergedOnlyIfSlugAndTriggersAreSimilar(t *testing.T) {
 		if tc.merged {
 			checkEqual(t, tc.name+": MergedInto", sum.MergedInto, []string{first.Slug})
 			if n := len(f.lessonBySlug(first.Slug).Evidence); n != 2 {
-				t.Errorf("%s: the merged lesson has evidence of %d sessions, want 2", tc.name, n)
+				t.Errorf("%s: the merged lesson has evidence from %d sessions, want 2", tc.name, n)
 			}
 		}
 	}
@@ -153,7 +153,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		f.addSession("again", user("Once more."))
 		sum := f.runDistiller(func(o *distill.Options) { o.Judge = judgeByText{"Once more.": {Drafts: []distill.Draft{d}}} })
 		if tc.refused == "" {
-			if checkEqual(t, name+": Merged and number of evidence entries", []int{sum.Merged, len(f.lessonBySlug(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
+			if checkEqual(t, name+": Merged and evidence entries", []int{sum.Merged, len(f.lessonBySlug(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
 				t.Errorf("%s: refusals = %v, want none", name, sum.Refused)
 			}
 			continue
@@ -170,7 +170,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	}
 }
 
-// Sessions of one run do not count, and a paused lesson stays paused.
+// Sessions in one run do not count, and a paused lesson stays paused.
 func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 	type origin struct{ caller, task, run string }
 	for name, tc := range map[string]struct {
@@ -208,7 +208,7 @@ func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 	}
 	paused := f.lessonBySlug("warm-the-cache").State
 	proposeDrafts(f, drafts, auto)
-	checkEqual(t, "state of the paused lesson", f.lessonBySlug("warm-the-cache").State, paused)
+	checkEqual(t, "paused lesson's state", f.lessonBySlug("warm-the-cache").State, paused)
 }
 
 func TestTriggerThatMatchesManyProgramsIsDropped(t *testing.T) {
@@ -239,7 +239,7 @@ func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	}
 	answers.Drafts = append(answers.Drafts, answers.Drafts[5])
 	sum := f.runDistiller(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByText{"All of it.": answers} })
-	checkEqual(t, "Candidates, Proposed, Merged and number of Drafts", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
+	checkEqual(t, "Candidates, Proposed, Merged and draft count", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
 	if len(f.slugs()) != 1 || len(f.lessonBySlug("warm-the-cache").Evidence) != 1 || len(store.sessionNotes) != notes || f.log() != log {
 		t.Errorf("after a dry run: lessons = %v, log = %s, %d session notes, want warm-the-cache with one evidence entry, log %s and %d notes", f.slugs(), f.log(), len(store.sessionNotes), log, notes)
 	}

@@ -22,11 +22,11 @@ func TestProposalsAboveQuotaAreMadeLater(t *testing.T) {
 	f := newFixture(t, bank.Limits{TenantWritesPerHour: 3})
 	addSessions(f)
 	sum := f.runDistiller()
-	checkEqual(t, "Proposed and number of refusal reasons", []int{sum.Proposed, len(sum.Refused)}, []int{3, 1})
+	checkEqual(t, "Proposed and refusal reasons", []int{sum.Proposed, len(sum.Refused)}, []int{3, 1})
 	checkEqual(t, "Proposed by a second run within the hour", f.runDistiller().Proposed, 0)
 	f.now = f.now.Add(2 * time.Hour)
 	checkEqual(t, "Proposed two hours later", f.runDistiller().Proposed, 1)
-	checkEqual(t, "number of lessons", len(f.slugs()), 4)
+	checkEqual(t, "lesson count", len(f.slugs()), 4)
 
 	f = newFixture(t, bank.Limits{TenantWritesPerHour: 3})
 	addSessions(f)

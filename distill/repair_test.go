@@ -2,7 +2,7 @@ package distill_test
 
 import "testing"
 
-// The change must explain the success of the call.
+// The change must explain why the call succeeds.
 func TestLessonStatesOnlyObservedRepair(t *testing.T) {
 	for name, c := range map[string]ruleCase{
 		"expected form quoted from the error": {
@@ -95,14 +95,14 @@ func TestLessonStatesOnlyObservedRepair(t *testing.T) {
 				call("close_account", `{"account":"W77812"}`, `{"ok":true}`),
 			}, "", nil, "",
 		},
-		"option of a private script": {
+		"private script option": {
 			[]event{
 				user("Migrate."),
 				call("bash", `{"command":"python manage.py makemigrations"}`, "EOFError: EOF when reading a line\n[exit code: 1]"),
 				call("bash", `{"command":"python manage.py makemigrations --noinput"}`, "done"),
 			}, "", nil, "",
 		},
-		"make target of the project": {
+		"project make target": {
 			[]event{
 				user("Format it."),
 				call("bash", `{"command":"gofmt -l ."}`, "main.go"),
@@ -118,7 +118,7 @@ func TestLessonStatesOnlyObservedRepair(t *testing.T) {
 				call("reset_password", `{"user":"W77812","force":true}`, `{"ok":true}`),
 			}, "", nil, "",
 		},
-		"npm script of the project": {
+		"project npm script": {
 			[]event{
 				user("Lint it."),
 				call("bash", `{"command":"npx eslint --fix ."}`, "done"),

@@ -12,7 +12,7 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 		name       string
 		events     []event
 		slugs      string // separated by spaces
-		wantAdvice string // substring of the advice of each lesson
+		wantAdvice string // substring of each lesson's advice
 	}{
 		{"shorter search query", []event{
 			user("Find what was said of the harbour."),
@@ -51,7 +51,7 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 			user("Sorry, the parcel is PX-7719-3."),
 			call("get_parcel", `{"parcel_id":"PX-7719-3"}`, `{"state":"on its way"}`),
 		}, "ask-the-user-for-parcel-id-of-get-parcel", "ask the user once"},
-		{"value of unknown origin", []event{
+		{"value from an unknown source", []event{
 			user("Where is my parcel?"),
 			call("get_parcel", `{"parcel_id":"PX-4411-0"}`, `{"error":"parcel not found for this customer"}`),
 			call("get_parcel", `{"parcel_id":"PX-7719-3"}`, `{"state":"on its way"}`),
@@ -96,10 +96,10 @@ func TestTransientOrUnspecificErrorsGiveNoLesson(t *testing.T) {
 // Each case beyond a limit has a similar case within the limit.
 func TestRepairsBeyondALimitGiveNoLesson(t *testing.T) {
 	checkLessons(t, []lessonCase{
-		{"a second lookup of the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{
+		{"second lookup for the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{
 			failedCall("find_order_by_id", `{"id":"W77812"}`, "an order cannot be found by the id of an item"), acceptedCall("find_order_by_name", `{"name":"Ada"}`),
 		}},
-		{"a lookup of other objects", "", []event{
+		{"lookup for other objects", "", []event{
 			failedCall("find_ticket", `{"id":"W77812"}`, "a ticket cannot be found by the id of a seat"), acceptedCall("find_person", `{"name":"Ada"}`),
 		}},
 		{"a call without arguments", "call-open-shift-before-print-rota", []event{
@@ -108,7 +108,7 @@ func TestRepairsBeyondALimitGiveNoLesson(t *testing.T) {
 		{"two parameters that are required", "give-height-and-width-to-crop-photo", []event{
 			failedCall("crop_photo", `{"photo":"W77812"}`, "missing required parameter width"), acceptedCall("crop_photo", `{"photo":"W77812","width":3,"height":4}`),
 		}},
-		{"two parameters of which none is asked for", "", []event{
+		{"two parameters, neither asked for", "", []event{
 			failedCall("mirror_photo", `{"photo":"W77812"}`, "missing required parameter photo"), acceptedCall("mirror_photo", `{"photo":"W77812","width":3,"height":4}`),
 		}},
 		{"two parameters that are named, not asked for", "", []event{
@@ -120,7 +120,7 @@ func TestRepairsBeyondALimitGiveNoLesson(t *testing.T) {
 		{"a symbol and one letter", "", []event{
 			failedCall("draw_line", `{"from":"a"}`, "from is not in the expected form"), acceptedCall("draw_line", `{"from":"#a"}`),
 		}},
-		{"a list of different values", "", []event{
+		{"a list with different values", "", []event{
 			failedCall("get_quotes", `{"codes":["EUR","USD","CHF"]}`, "too many codes were given at once"), acceptedCall("get_quotes", `{"codes":["SEK","NOK"]}`),
 		}},
 		{"a demand with should", "give-start-to-book-shift-as-its-error-describes", []event{
@@ -129,7 +129,7 @@ func TestRepairsBeyondALimitGiveNoLesson(t *testing.T) {
 		{"dates with different separators", "", []event{
 			failedCall("book_break", `{"on":"1 May 2031"}`, "on is not in the expected form"), acceptedCall("book_break", `{"on":"2031-05/01"}`),
 		}},
-		{"two words of a command's output", "", []event{bashCall("pulumi up", "fatal: not found", 1), bashCall("pulumi up --refresh", "ok", 0)}},
+		{"two words from a command's output", "", []event{bashCall("pulumi up", "fatal: not found", 1), bashCall("pulumi up --refresh", "ok", 0)}},
 	})
 }
 
@@ -146,7 +146,7 @@ func TestFormLessonNeedsSameValueInADifferentForm(t *testing.T) {
 		{"a letter in front", "", `"quay"`, `"xquay"`},
 		{"lower case", "as-lower-case", `"Quay"`, `"quay"`},
 		{"capitals", "as-upper-case", `"quay"`, `"QUAY"`},
-		{"capitals of a long name", "", `"northern quay"`, `"NORTHERN QUAY"`},
+		{"capitals in a long name", "", `"northern quay"`, `"NORTHERN QUAY"`},
 		{"a list in a list", "as-a-list-of-lists", `["a","b"]`, `[["a","b"]]`},
 		{"two lists in a list", "", `["a","b"]`, `[["a","b"],["c"]]`},
 		{"quotes", "as-a-value-without-quotes", `"'quay'"`, `"quay"`},
@@ -169,7 +169,7 @@ func TestUnrelatedCallsGiveNoLesson(t *testing.T) {
 		{"fewer and different values in a text", "", []event{
 			failedCall("get_taxes", `{"codes":"EUR,USD,CHF"}`, "too many codes were given at once"), acceptedCall("get_taxes", `{"codes":"JPY,CAD"}`),
 		}},
-		{"a call of a different tool", "", []event{failedCall("close_order", `{"order":"W77812"}`, missing), acceptedCall("get_weather", `{"city":"Ghent"}`)}},
+		{"a call to a different tool", "", []event{failedCall("close_order", `{"order":"W77812"}`, missing), acceptedCall("get_weather", `{"city":"Ghent"}`)}},
 		{"a success after too many calls", "", append(append([]event{failedCall("find_order", `{"order":"W77812","by":"name"}`, missing)},
 			slices.Repeat([]event{failedCall("find_nothing", `{}`, "no")}, 10)...), acceptedCall("find_order", `{"order":"W77812"}`))},
 		{"two parameters left out", "", []event{failedCall("move_order", `{"order":"W77812","kind":1,"size":2}`, "unknown arguments kind and size"), acceptedCall("move_order", `{"order":"W77812"}`)}},

@@ -14,7 +14,7 @@ type ruleCase struct {
 	events   []event
 	slug     string   // "" means no lesson
 	contains []string // substrings of the title or the body
-	matches  string   // error of a different session
+	matches  string   // error in a different session
 }
 
 func TestRulesGiveTheExpectedLesson(t *testing.T) {
@@ -66,7 +66,7 @@ func TestRulesGiveTheExpectedLesson(t *testing.T) {
 				call("create_issue", `{"title":"W77812","owner":"marlo","rep":"tern"}`, `{"number":12}`),
 			}, "", nil, "",
 		},
-		"new part of a value from a lookup": {
+		"new value part from a lookup": {
 			[]event{
 				user("Read the notes."),
 				call("read_file", `{"path":"/home/marlo/notes.md"}`, "Error: Access denied - path outside allowed directories: /home/marlo/notes.md not in /srv/w77812"),
@@ -125,14 +125,14 @@ func TestRulesGiveTheExpectedLesson(t *testing.T) {
 			[]string{"`apt-get install`"},
 			"make: the layout engine is missing, nothing was written",
 		},
-		"cancellation instead of a change": {
+		"cancellation in place of a change": {
 			[]event{
 				user("Change order W77812."),
 				call("modify_pending_items", `{"order_id":"W77812","item":"88213"}`, "Error: item not found or not available"),
 				call("cancel_pending_items", `{"order_id":"W77812"}`, `{"status":"cancelled"}`),
 			}, "", nil, "",
 		},
-		"weekday instead of a date": {
+		"weekday in place of a date": {
 			[]event{
 				user("Book the room for Thursday."),
 				call("reserve_room", `{"room":"R-20931","day":"Thursday"}`, `{"error":"day must be an ISO date"}`),
@@ -252,7 +252,7 @@ func (r ruleCase) check(t *testing.T) {
 	}
 	for _, secret := range []string{"W77812", "88213", "Ghent", "Ada", "seaborn", "left-pad", "notes.txt", "manage.py", "I-20931", "card_55812"} {
 		if strings.Contains(l.Raw, secret) {
-			t.Errorf("lesson contains the private word %q of the session:\n%s", secret, l.Raw)
+			t.Errorf("lesson contains the session's private word %q:\n%s", secret, l.Raw)
 		}
 	}
 	if r.matches == "" {
@@ -275,7 +275,7 @@ func firstTool(events []event) string {
 	return ""
 }
 
-// The text of the lesson does not change, so that an approval stays valid.
+// The lesson text does not change, so an approval stays valid.
 func TestSameErrorInManySessionsGivesOneLesson(t *testing.T) {
 	f := newFixture(t)
 	var hash string
@@ -330,11 +330,11 @@ func TestDryRunWritesNothingAndRejectedLessonIsNotProposedAgain(t *testing.T) {
 	sum := f.runDistiller()
 	checkEqual(t, "refusals", sum.Refused, map[string]int{"an equal lesson was rejected": 1})
 	if f.lessonBySlug(slug).State != lesson.Rejected {
-		t.Errorf("state of the rejected lesson = %q, want %q", f.lessonBySlug(slug).State, lesson.Rejected)
+		t.Errorf("rejected lesson's state = %q, want %q", f.lessonBySlug(slug).State, lesson.Rejected)
 	}
 }
 
-// The session of the second caller may be read in the same run or in a later run.
+// The second caller's session may be read in the same run or in a later run.
 func TestAutoStartsTrialAtSecondCaller(t *testing.T) {
 	addSession := func(f *fixture, caller string) {
 		f.caller = caller
@@ -397,7 +397,7 @@ func TestTenantsLearnSeparately(t *testing.T) {
 	f.runDistiller()
 	list := f.lessons()
 	if len(list) != 2 || list[0].Scope.Tenant == list[1].Scope.Tenant || len(list[0].Evidence) != 1 {
-		t.Errorf("lessons = %v, want one per tenant, the first with evidence of one session", f.slugs())
+		t.Errorf("lessons = %v, want one per tenant, the first with evidence from one session", f.slugs())
 	}
 }
 

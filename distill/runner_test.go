@@ -17,7 +17,7 @@ import (
 	"precept/internal/session"
 )
 
-// recordingJudge proposes nothing, and records the name, the agent and the number of received lessons of each session.
+// recordingJudge proposes nothing. It records each session's name and agent, and how many lessons the session got.
 type recordingJudge struct{ sessions []string }
 
 func (*recordingJudge) Name() string { return "recording" }
@@ -86,19 +86,19 @@ func TestRunJudgesOnlyChangedSessions(t *testing.T) {
 	checkEqual(t, "sessions judged after notes became unreadable", judged, "one of writer with 1, two of writer with 0, late of writer with 0")
 }
 
-// The tokens of each answer are counted before the next request.
+// The tokens in each answer are counted before the next request.
 func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 	for name, tc := range map[string]struct {
 		budget distill.Budget
 		judged int
 		reason string // prefix of Stopped; "" for none
 	}{
-		"no limit":                 {distill.Budget{InputPrice: 1e6, OutputPrice: 1e6}, 6, ""},
-		"token limit exceeded":     {distill.Budget{Tokens: 31}, 3, "distill.max_tokens"},
-		"token limit reached":      {distill.Budget{Tokens: 30}, 2, "distill.max_tokens"},
-		"cost of input":            {distill.Budget{Cost: 20, InputPrice: 1e6}, 2, "distill.max_cost"},
-		"cost of input and output": {distill.Budget{Cost: 20, InputPrice: 1e6, OutputPrice: 2e6}, 1, "distill.max_cost"},
-		"limits above the total":   {distill.Budget{Tokens: 91, Cost: 61, InputPrice: 1e6}, 6, ""},
+		"no limit":               {distill.Budget{InputPrice: 1e6, OutputPrice: 1e6}, 6, ""},
+		"token limit exceeded":   {distill.Budget{Tokens: 31}, 3, "distill.max_tokens"},
+		"token limit reached":    {distill.Budget{Tokens: 30}, 2, "distill.max_tokens"},
+		"input cost":             {distill.Budget{Cost: 20, InputPrice: 1e6}, 2, "distill.max_cost"},
+		"input and output cost":  {distill.Budget{Cost: 20, InputPrice: 1e6, OutputPrice: 2e6}, 1, "distill.max_cost"},
+		"limits above the total": {distill.Budget{Tokens: 91, Cost: 61, InputPrice: 1e6}, 6, ""},
 	} {
 		f := newFixture(t)
 		for i := range 6 {
@@ -163,7 +163,7 @@ func TestFailureOfOneSessionDoesNotStopRun(t *testing.T) {
 	sum := f.runDistiller(func(o *distill.Options) {
 		o.Judge, o.Bank, o.OnFailure = judge, panickingBank{f.bank}, func(_ string, err error) { reported = append(reported, err.Error()) }
 	})
-	checkEqual(t, "Failed, Proposed and number of reported errors", []int{sum.Failed, sum.Proposed, len(reported)}, []int{1, 1, 1})
+	checkEqual(t, "Failed, Proposed and reported errors", []int{sum.Failed, sum.Proposed, len(reported)}, []int{1, 1, 1})
 	checkEqual(t, "lessons", f.slugs(), []string{"warm-the-cache"})
 
 	for pattern, fails := range map[string]bool{"!!.!!.!!": false, "...!!!..": true, "!.!.!.!.": false, ".!!": false, "!!": true} {
@@ -227,7 +227,7 @@ func TestRunReadsExchangeThatIsStoredAfterItsRow(t *testing.T) {
 			checkEqual(t, "Judged after the second turn", judged(), 1)
 			checkEqual(t, "Judged without a further turn", judged(), 0)
 
-			// A failed turn adds no reply to the row. The settlement shows that the store has its exchange.
+			// A failed turn adds no reply to the row. The settlement shows that the store has the exchange.
 			write(3, `{"turns":3,"replies":2}`)
 			checkEqual(t, "Judged during the third turn", judged(), 0)
 			write(3, `{"turns":3,"replies":2}`, exchange(3))

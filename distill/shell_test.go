@@ -10,20 +10,20 @@ import (
 	"precept/inject/lesson"
 )
 
-// argvCall returns a call of a command whose arguments are a list.
+// argvCall returns a call to a command with a list of arguments.
 func argvCall(output string, code int, words ...string) event {
 	args, _ := json.Marshal(map[string]any{"command": words})
 	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
 
-// Wrappers, redirections and changes of directory are not part of the command in a lesson.
+// In a lesson, the command has no wrappers, redirections or directory changes.
 func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a further option", "run-cargo-build-with-offline", []event{bashCall("cargo build", "error: network access failed for the registry index", 101), bashCall("cargo build --offline", "ok", 0)}},
 		{"an option left out", "leave-porcelain-out-of-git-fetch", []event{bashCall("git fetch --porcelain", "error: this option is not supported by this version", 129), bashCall("git fetch", "ok", 0)}},
 		{"a different option", "use-glob-instead-of-glob-all-with-fd", []event{bashCall("fd --glob-all rows", "error: unexpected argument '--glob-all' found", 2), bashCall("fd --glob rows", "ok", 0)}},
 		{"a different option that no error names", "", []event{bashCall("rg --hidden rows", "error: the search was ended by the operator", 2), bashCall("rg --text rows", "ok", 0)}},
-		{"a change of the folder before the command", "run-go-test-with-race", []event{bashCall("cd W77812 && go test ./...", "error: the race detector must be enabled for this package", 1), bashCall("cd W77812 && go test -race ./...", "ok", 0)}},
+		{"a folder change before the command", "run-go-test-with-race", []event{bashCall("cd W77812 && go test ./...", "error: the race detector must be enabled for this package", 1), bashCall("cd W77812 && go test -race ./...", "ok", 0)}},
 		{"as a different user", "run-docker-build-with-pull", []event{bashCall("sudo -u ada docker build .", "error: the base image is outdated, pull it first", 1), bashCall("sudo -u ada docker build --pull .", "ok", 0)}},
 		{"a variable set", "set-cgo-enabled-for-go-build", []event{bashCall("go build ./...", "error: the compiler for this package was not found", 1), bashCall("CGO_ENABLED=0 go build ./...", "ok", 0)}},
 		{"a private variable", "", []event{bashCall("helm lint", "error: the chart version is not a valid version", 1), bashCall("W77812_TOKEN=1 helm lint", "ok", 0)}},
@@ -37,8 +37,8 @@ func TestLessonIsAboutCommandOfCommandLine(t *testing.T) {
 		{"quotes and a pipe", "run-gh-pr-with-json", []event{
 			bashCall(`gh pr "view" 12 | head -n 3`, "error: the output is not machine readable without a format option", 1), bashCall(`gh pr 'view' 12 --json | head -n 3`, "ok", 0),
 		}},
-		{"a further option with a value of the session", "", []event{bashCall("kubectl apply", "error: the namespace is missing in this request", 1), bashCall("kubectl apply -n W77812", "ok", 0)}},
-		{"an option of a script", "", []event{bashCall("python3 W77812.py", "error: the output format is missing in this request", 1), bashCall("python3 W77812.py --json", "ok", 0)}},
+		{"a further option with a session value", "", []event{bashCall("kubectl apply", "error: the namespace is missing in this request", 1), bashCall("kubectl apply -n W77812", "ok", 0)}},
+		{"a script option", "", []event{bashCall("python3 W77812.py", "error: the output format is missing in this request", 1), bashCall("python3 W77812.py --json", "ok", 0)}},
 		{"a private program", "", []event{bashCall("w77812-deploy", "error: the region is missing in this request", 1), bashCall("w77812-deploy --europe", "ok", 0)}},
 		{"two options at once", "", []event{bashCall("terraform plan", "error: the state is locked by another process", 1), bashCall("terraform plan --refresh --compact", "ok", 0)}},
 		{"a here-document", "", []event{bashCall("psql <<EOF\nselect 1\nEOF", "error: the connection needs a database name", 1), bashCall("psql <<EOF\nselect 2\nEOF", "ok", 0)}},
@@ -55,7 +55,7 @@ func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 		{"as a different group", "run-docker-build-with-offline", []event{bashCall("sudo -g W77812 docker build", notFound("chart version"), 101), bashCall("docker build --offline", "ok", 0)}},
 		{"with redirected output", "run-flutter-build-with-offline", []event{bashCall("flutter build > W77812.log 2>&1", notFound("compiler"), 101), bashCall("flutter build --offline", "ok", 0)}},
 		{"with both outputs redirected", "run-mix-compile-with-offline", []event{bashCall("mix compile >& W77812.log", notFound("manifest"), 101), bashCall("mix compile --offline", "ok", 0)}},
-		{"only its output redirected", "", []event{bashCall("bundle exec", notFound("network"), 101), bashCall("bundle exec 1> W77812.log", "ok", 0)}},
+		{"only the output redirected", "", []event{bashCall("bundle exec", notFound("network"), 101), bashCall("bundle exec 1> W77812.log", "ok", 0)}},
 		{"an escaped blank", "run-composer-update-with-offline", []event{bashCall(`cd W77812\ x; composer update`, notFound("namespace"), 101), bashCall(`cd "W77812 x" && composer update --offline`, "ok", 0)}},
 		{"installed by python", "install-with-python3-m-pip-install-for-tox", []event{bashCall("tox", "tox"+layout, 2), bashCall("python3 -m pip install W77812", "ok", 0), bashCall("tox", "ok", 0)}},
 		{"python that installs nothing", "", []event{bashCall("nox", "nox"+layout, 2), bashCall("python3 -m venv install", "ok", 0), bashCall("nox", "ok", 0)}},
@@ -66,7 +66,7 @@ func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 		{"an option with a digit", "", []event{bashCall("helm lint", notFound("certificate"), 1), bashCall("helm lint --w77812", "ok", 0)}},
 		{"a very long option", "", []event{bashCall("podman build", notFound("schema"), 1), bashCall("podman build --"+strings.Repeat("a", 32), "ok", 0)}},
 		{"an option with two words after it", "", []event{bashCall("mix build", notFound("cluster"), 1), bashCall("mix build --repo W77812 x", "ok", 0)}},
-		{"a long option with its value apart", "run-gh-build-with-registry", []event{bashCall("gh build", notFound("template"), 1), bashCall("gh build --registry W77812", "ok", 0)}},
+		{"a long option, with the value apart", "run-gh-build-with-registry", []event{bashCall("gh build", notFound("template"), 1), bashCall("gh build --registry W77812", "ok", 0)}},
 	})
 }
 
@@ -74,7 +74,7 @@ func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 func TestLessonsOmitPrivateWords(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that can be repeated
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
-	private := func() string { // not a word of any vocabulary
+	private := func() string { // a word in no vocabulary
 		return pick("Zq", "Xv", "Wk") + pick("ulon", "arbek", "ostrin", "imvael") + pick("", "7", "-Q3", "_x9") + pick("", ".corp", "/etc", "@qzxv")
 	}
 	message := func(param string) string {
@@ -122,7 +122,7 @@ func TestLessonsOmitPrivateWords(t *testing.T) {
 	}
 	for _, f := range (lesson.Checker{}).CheckBook(lesson.NewBook(list)) {
 		if f.Severity == lesson.Error {
-			t.Errorf("check of the lessons: %s", f)
+			t.Errorf("checking the lessons: %s", f)
 		}
 	}
 }

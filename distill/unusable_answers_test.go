@@ -8,7 +8,7 @@ import (
 	"precept/distill"
 )
 
-// judgeWithoutAnswer returns a judge, and two counts of its requests: about sessions with the word nonsense, and about
+// judgeWithoutAnswer returns a judge, and counts its requests: first those about sessions with the word nonsense, then
 // all others.
 func judgeWithoutAnswer() (s *scriptedJudge, unusable, usable *int) {
 	unusable, usable = new(int), new(int)
@@ -51,15 +51,15 @@ func TestSessionsWithoutUsableAnswerAreJudgedLastAndThenSetAside(t *testing.T) {
 		run()
 	}
 	sum := run()
-	checkEqual(t, "Failed, Unchanged, SetAside and Stopped of a run after three answers", []any{sum.Failed, sum.Unchanged, sum.SetAside, sum.Stopped}, []any{0, 17, 12, ""})
+	checkEqual(t, "Failed, Unchanged, SetAside and Stopped in a run after three answers", []any{sum.Failed, sum.Unchanged, sum.SetAside, sum.Stopped}, []any{0, 17, 12, ""})
 	checkEqual(t, "requests without a usable answer: two for each of three questions about twelve sessions", *unusable, 2*3*12)
 
 	f.addSession("a0", user("Say nonsense."), call("bash", `{"command":"x"}`, "ok"), user("More nonsense."))
 	sum = run()
-	checkEqual(t, "Failed and SetAside after a new turn of one session", []int{sum.Failed, sum.SetAside}, []int{1, 11})
+	checkEqual(t, "Failed and SetAside after a new turn in one session", []int{sum.Failed, sum.SetAside}, []int{1, 11})
 }
 
-// The run also asks about the sessions of two other tenants. The first tenant then gets the rest of the budget.
+// The run also asks about two other tenants' sessions. The first tenant then gets the rest of the budget.
 func TestTenantsShareTheBudgetOfARun(t *testing.T) {
 	f := newFixture(t)
 	for i := range 30 {
@@ -73,7 +73,7 @@ func TestTenantsShareTheBudgetOfARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkEqual(t, "sessions judged, of the tenants green and red", sum.Judged, 2)
+	checkEqual(t, "judged sessions for the tenants green and red", sum.Judged, 2)
 	checkEqual(t, "requests about green and red", *usable, 4)
 	checkEqual(t, "requests about blue: the budget without the tokens for green and red", *unusable, 26)
 	checkEqual(t, "Failed, Read and tokens", []any{sum.Failed, sum.Read, sum.Tokens}, []any{13, 16, int64(30_000)})
@@ -84,5 +84,5 @@ func TestTenantsShareTheBudgetOfARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkEqual(t, "Read, Unchanged, Failed and Stopped of a run without a limit", []any{sum.Read, sum.Unchanged, sum.Failed, sum.Stopped}, []any{32, 2, 30, ""})
+	checkEqual(t, "Read, Unchanged, Failed and Stopped in a run without a limit", []any{sum.Read, sum.Unchanged, sum.Failed, sum.Stopped}, []any{32, 2, 30, ""})
 }

@@ -73,7 +73,7 @@ func TestLessonTextsMatchGoldenFile(t *testing.T) {
 		for _, sentence := range []string{w.Title, w.Advice} {
 			pattern := regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(sentence), `.+`)
 			if !regexp.MustCompile(pattern).MatchString(got.String()) {
-				t.Errorf("no lesson contains %q, the wording of kind %q in drafts.json", sentence, kind)
+				t.Errorf("no lesson contains %q, the wording for kind %q in drafts.json", sentence, kind)
 			}
 		}
 	}
