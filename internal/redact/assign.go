@@ -158,6 +158,8 @@ func (m *matcher) classOfAssigned(start int, name []byte, hasQuotedName bool) ke
 		return seedClass
 	case len(name) == len("key") && class == bareKeyClass && precedesKey(s[m.lastEnd:start]): // api key: ...
 		return secretClass
+	case class == bareKeyClass && m.isKeyOfVendor(start, start+len(name)): // Stripe key = ...
+		return keyNameClass
 	case string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0: // "key" is a secret only as a parameter of a URL
 		return keyNameClass
 	}

@@ -84,8 +84,11 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 		}
 		return h
 	}
-	if class == bareKeyClass && !m.isKeyOfVendor(start, end) {
-		return hit{}
+	if class == bareKeyClass {
+		if !m.isKeyOfVendor(start, end) {
+			return hit{}
+		}
+		class = keyNameClass
 	}
 	p := nextCell(s, end)
 	p += linkLength(s, p)

@@ -189,11 +189,15 @@ func addVendorKinds(t *[kindCount]kindRow) {
 }
 
 func addMoreVendorKinds(t *[kindCount]kindRow) {
-	t[azureKey] = kindRow{name: "azure_key", description: "a secret with `Q~` inside; the value of an account key or a signature", examples: []example{
+	t[azureKey] = kindRow{name: "azure_key", description: "a secret with `Q~` or 84 letters and digits with `JQQJ99` inside; the value of an account key or a signature", examples: []example{
 		{"AccountName=x;AccountKey=Ab1/Cd2+Ef3gHi4jKl5mNo6pQr7sTu8v==;End", "AccountName=x;AccountKey=[REDACTED:azure_key:1];End"},
 		{"https://x.blob.example/c?sv=2024&sig=a1B2c3D4%2Fe5F6g7H8%3D&se=1", "https://x.blob.example/c?sv=2024&sig=[REDACTED:azure_key:1]&se=1"},
 		{"id abc8" + "Q~" + alnum36[:34], "id [REDACTED:azure_key:1]"},
-	}, anchors: []anchor{{name: "Q~", bytes: "~", prev: anyOf("Q"), next: isKeyByte, check: (*matcher).azureSecret}}}
+		{"pat " + alnum36 + alnum36[:16] + "JQQ" + "J99" + alnum36[:26], "pat [REDACTED:azure_key:1]"},
+	}, anchors: []anchor{
+		{name: "Q~", bytes: "~", prev: anyOf("Q"), next: isKeyByte, check: (*matcher).azureSecret},
+		{name: "QJ", bytes: "J", prev: anyOf("Q"), next: anyOf("9"), check: (*matcher).azureServiceKey},
+	}}
 	t[npmToken] = kindRow{name: "npm_token", description: "`npm_` and 24 bytes", examples: []example{
 		{"npm" + "_" + alnum36, "[REDACTED:npm_token:1]"},
 	}, prefixes: []prefix{{text: "npm_", class: alnumByte, minBytes: 24}}}

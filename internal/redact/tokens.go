@@ -131,3 +131,15 @@ func (m *matcher) azureSecret(i int) hit {
 	}
 	return hit{start, end, azureKey}
 }
+
+// azureServiceKey matches a key with 84 letters and digits of an Azure service, with JQQJ99 after the first 52. The last
+// J is at i.
+func (m *matcher) azureServiceKey(i int) hit {
+	const mark, before, length = "JQQJ99", 52, 84
+	at := i - len("JQQ")
+	start := at - before
+	if start < m.lastEnd || !startsWith(m.text, at, mark) || !startsWord(m.text, start) || classRunEnd(m.text, start, alnumByte) != start+length {
+		return hit{}
+	}
+	return hit{start, start + length, azureKey}
+}

@@ -28,11 +28,12 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 		ok = isBasicCredentials(v)
 	case keyNameClass, bareKeyClass:
 		v = bytes.TrimPrefix(v, []byte("base64:")) // Laravel's APP_KEY
-		ok = isUUID(v) && m.isInQuery(start) || isScrambled(v) || isRandom(v) && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || hasBothCases(v) && hasDigit(v))
+		random := isRandom(v) || isSequence(v) || class == keyNameClass && isLongNumber(v)
+		ok = isUUID(v) && (m.isInQuery(start) || sh.afterEqualsSign && class == keyNameClass) || isScrambled(v) || random && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || hasBothCases(v) && hasDigit(v))
 	case seedClass:
 		ok = isSeedPhrase(v)
 	case secretClass:
-		ok = isRandom(v) || isShortToken(v) || isUnpronounceable(v) || isBase32(v) || isScrambled(v) || sh.quoted && hasManySymbols(v)
+		ok = isRandom(v) || isShortToken(v) || isUnpronounceable(v) || isBase32(v) || isScrambled(v) || isSequence(v) || isLongNumber(v) || sh.quoted && hasManySymbols(v)
 	default:
 		ok = isRandom(v)
 	}
@@ -277,6 +278,42 @@ func isUnpronounceable(v []byte) bool {
 		longest = max(longest, run)
 	}
 	return longest >= minRun && digitCount >= minDigits
+}
+
+// isSequence reports whether v is a sample key: at least 20 letters and digits of one word, with 8 consecutive
+// characters of the alphabet or of the digits.
+func isSequence(v []byte) bool {
+	const minLen, minRun = 20, 8
+	if len(v) < minLen || len(v) > maxValue || !isMixed(v) || classRunEnd(v, 0, tokenByte) < len(v) {
+		return false
+	}
+	run, longest := 1, 1
+	for i := 1; i < len(v); i++ {
+		if v[i] == v[i-1]+1 || v[i] == '0' && v[i-1] == '9' {
+			run++
+		} else {
+			run = 1
+		}
+		longest = max(longest, run)
+	}
+	return longest >= minRun
+}
+
+// isLongNumber reports whether v has more digits than ids, amounts and times have.
+func isLongNumber(v []byte) bool {
+	const minLen, minDistinct = 24, 4
+	if len(v) < minLen || classRunEnd(v, 0, digitByte) < len(v) {
+		return false
+	}
+	var seen [256]bool
+	distinct := 0
+	for _, c := range v {
+		if !seen[c] {
+			seen[c] = true
+			distinct++
+		}
+	}
+	return distinct >= minDistinct
 }
 
 // isBase32 reports whether v may be the secret of one-time passwords: blocks of eight capitals and digits from 2 to 7.
