@@ -2,15 +2,14 @@ package bandit
 
 import "precept/bandit/trial"
 
-// maxAgents bounds the agents of a tenant that are counted by name. Without a bound, a client with a name for each job
-// could add counters without end.
+// maxAgents bounds how many of a tenant's agents are counted by name. Without a bound, a client with a new name for
+// each job could add counters without end.
 const maxAgents = 32
 
 const otherAgents = "other"
 
-// BoundNames bounds the number of agents and of models with counters: beyond the bound, names are replaced by
-// otherAgents and trial.OtherModels. Without a bound, requests could add counters without end, because a request names
-// its agent and its model.
+// BoundNames bounds the agents and models with counters: beyond the bound, it replaces names by otherAgents and
+// trial.OtherModels. A request names its agent and model, so without a bound requests could add counters without end.
 func (c *Chooser) BoundNames(a *trial.Assignment) {
 	a.Model = c.measured.CountedModelName(a.Model)
 	if a.Category == "" {

@@ -8,8 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// All sessions of the names beyond the limit share the category of the agent "other", also after a restart and in a
-// clone.
+// All sessions under names beyond the limit share the category for agent "other", also after a restart and in a clone.
 func TestAgentNamesAddFewCategories(t *testing.T) {
 	c := bandit.New()
 	scopes, all := map[string]bool{}, []trial.Delta(nil)
@@ -25,7 +24,7 @@ func TestAgentNamesAddFewCategories(t *testing.T) {
 		all = append(all, ds...)
 	}
 	if len(scopes) > 40 {
-		t.Errorf("20,000 agent names added %d scopes of counters, want at most 40", len(scopes))
+		t.Errorf("20,000 agent names added %d counter scopes, want at most 40", len(scopes))
 	}
 	restarted := bandit.New()
 	restarted.Add(all)
@@ -53,10 +52,10 @@ func TestOpenSessionsOfAgentsBeyondLimitShareBaseline(t *testing.T) {
 	open := c.AddProvisional(&trial.Assignment{Decided: true, Category: "later|gpt|m", Model: "gpt", Base: 0.5}, 1, 1)
 	n, sum := c.Baseline("late|gpt|m")
 	if before != 8 || n != 9 || sum != 1 {
-		t.Errorf("baseline = %g sessions before the open session, then %g with a sum of %g, want 8, 9 and 1", before, n, sum)
+		t.Errorf("baseline = %g sessions before the open session, then %g with sum %g, want 8, 9 and 1", before, n, sum)
 	}
 	c.DropProvisional(open)
 	if n, _ := c.Baseline("late|gpt|m"); n != 8 {
-		t.Errorf("baseline after the open session was dropped = %g sessions, want 8", n)
+		t.Errorf("after dropping the open session: baseline = %g sessions, want 8", n)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// arm is the chooser's state of one arm. mu guards all fields except key and next, and is a leaf lock. local and cached
-// are pointers, because most arms need neither.
+// arm is the chooser's state for one arm. mu guards all fields except key and next, and is a leaf lock. local and
+// cached are pointers, because most arms need neither.
 type arm struct {
 	key  trial.Arm
 	next *arm // guarded by Chooser.mu
@@ -20,7 +20,7 @@ type arm struct {
 
 type localState struct {
 	provisional [armFieldCount]int64
-	snapshots   snapshots // earlier states of the evidence
+	snapshots   snapshots // earlier evidence
 }
 
 type discounted struct {
@@ -28,7 +28,7 @@ type discounted struct {
 	evidence
 }
 
-// clone copies the counters, without the state that only this process has.
+// clone copies the counters, but not the state that only this process has.
 func (a *arm) clone() *arm {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,7 +47,7 @@ func (s *localState) isZero() bool {
 	return s.provisional == [armFieldCount]int64{} && len(s.snapshots.list) == 0
 }
 
-// total returns the sums over all buckets and the rewards of open sessions. The caller holds mu.
+// total returns the sums over all buckets and over the rewards in open sessions. The caller holds mu.
 func (a *arm) total() (v [armFieldCount]int64) {
 	if a.local != nil {
 		v = a.local.provisional
@@ -89,7 +89,7 @@ func weightedSums(buckets []bucket, t *ageWeights, before int32) (s [armFieldCou
 }
 
 type snapshot struct {
-	day  int32 // newest bucket of the snapshot
+	day  int32 // newest bucket in the snapshot
 	sums [armFieldCount]int64
 }
 

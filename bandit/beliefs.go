@@ -8,10 +8,10 @@ import (
 
 type evidenceFunc func(*arm, *ageWeights) evidence
 
-// Posterior returns the belief about the arm of an action, as of today.
+// Posterior returns the belief about the action's arm, as of today.
 func (c *Chooser) Posterior(k Action) Posterior { return c.posterior(k, (*arm).discounted, true) }
 
-// TrialBegan reports whether an arm has a rewarded pick in a planned trial, of a closed or an open session.
+// TrialBegan reports whether an arm has a rewarded pick in a planned trial, in a closed or an open session.
 func (c *Chooser) TrialBegan(k trial.Arm, name string) bool {
 	c.mu.RLock()
 	open := c.openPicks[trial.PlannedScope(k, name)]
@@ -19,14 +19,14 @@ func (c *Chooser) TrialBegan(k trial.Arm, name string) bool {
 	return open > 0 || c.measured.TrialPicks(k, name) > 0
 }
 
-// PosteriorFromCounters returns the belief that follows from the counters alone, which is identical on every replica
-// and after a restart. Posterior also uses the rewards of open sessions and a change point within a day.
+// PosteriorFromCounters returns the belief from the counters alone, which is identical on every replica and after a
+// restart. Posterior also uses the rewards in open sessions and a change point within a day.
 func (c *Chooser) PosteriorFromCounters(k Action) Posterior {
 	return c.posterior(k, (*arm).counted, false)
 }
 
-// posterior returns the belief from the evidence that evidenceOfArm computes. withOpen counts the picks of open
-// sessions in the progress of a planned trial.
+// posterior returns the belief from the evidence computed by evidenceOfArm. withOpen also counts picks in open sessions
+// towards a planned trial.
 func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool) Posterior {
 	var open int64
 	if withOpen && k.Trial != "" {
@@ -45,8 +45,8 @@ func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool)
 	}
 }
 
-// Baseline returns the number of rewarded sessions of a category, and the sum of their rewards minus the predicted
-// effects of the lessons.
+// Baseline returns a category's number of rewarded sessions, and their summed rewards minus the predicted lesson
+// effects.
 func (c *Chooser) Baseline(category string) (n, sum float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -64,12 +64,12 @@ func (c *Chooser) Rewards() int {
 	return int(c.tenant[iRewarded] / trial.FixedScale)
 }
 
-// IsModelUnseen reports whether the evidence of an arm includes other models and not this model.
+// IsModelUnseen reports whether an arm's evidence includes other models and not this model.
 func (c *Chooser) IsModelUnseen(k trial.Arm, model string) bool {
 	return c.measured.IsModelUnseen(k, model)
 }
 
-// RawCounts returns the rewards of the sessions with the lesson, as successes and failures.
+// RawCounts returns the rewards with the lesson, as successes and failures.
 func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
 	s := c.measured.Stats(k)
 	return s.Rewards.Y1, max(0, s.Rewards.M1-s.Rewards.Y1)
@@ -96,8 +96,8 @@ func (c *Chooser) armEvidence(k trial.Arm, evidenceOfArm evidenceFunc) evidence 
 	return evidenceOfArm(a, c.ageWeights)
 }
 
-// prior returns the prior mean of an action. A lesson that supersedes a lesson, or an edited text, starts from half of
-// the old mean, but not below a floor at which the lesson is tried. The caller holds mu.
+// prior returns an action's prior mean. A lesson that supersedes another, or an edited text, starts from half the old
+// mean, but not below a floor at which the lesson is tried. The caller holds mu.
 func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
 	newLessonMean := c.priors.mean(k.Confidence)
 	parent, floor := c.previousArm(k), minPrior
@@ -113,8 +113,8 @@ func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
 	return math.Max(floor, c.priors.update(c.armEvidence(parent, evidenceOfArm), newLessonMean).mean/2)
 }
 
-// previousArm returns the arm of the previous text of a lesson: the arm with the same slug and the latest first use
-// before this arm. For arms of the same day, the names decide. The caller holds mu.
+// previousArm returns the arm for the lesson's previous text: the arm with the same slug and the latest first use
+// before this arm. On equal days, the names decide. The caller holds mu.
 func (c *Chooser) previousArm(k Action) trial.Arm {
 	texts := c.arms[k.Slug]
 	if texts == nil || (texts.next == nil && texts.key == k.Arm) {
@@ -139,7 +139,7 @@ func (c *Chooser) previousArm(k Action) trial.Arm {
 	return best
 }
 
-// firstUse returns the day of the oldest bucket of an arm.
+// firstUse returns the day of an arm's oldest bucket.
 func (c *Chooser) firstUse(k trial.Arm) (day int32, ok bool) {
 	a := c.find(k)
 	if a == nil {

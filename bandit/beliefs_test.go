@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// A leaning lesson gets a smaller holdout. n1 and s1 hold the number and the summed residuals of injected sessions; nu
+// A leaning lesson gets a smaller holdout. n1 and s1 hold the count and the summed residuals of injected sessions; nu
 // counts matches without a pick.
 func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	for _, tc := range []struct {
@@ -38,7 +38,7 @@ func TestLessonIsTrustedOnlyWhileMeanIsWellAboveZero(t *testing.T) {
 			delta("a@1", "nu", 1, 4000*trial.FixedScale),
 		})
 		if p := c.Posterior(lesson("a")); p.Trusted != tc.want {
-			t.Errorf("%+v: Trusted = %v with a mean of %v standard deviations, want %v", tc, p.Trusted, p.Mean/math.Sqrt(p.Var), tc.want)
+			t.Errorf("%+v: Trusted = %v with mean at %v standard deviations, want %v", tc, p.Trusted, p.Mean/math.Sqrt(p.Var), tc.want)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 // Only Posterior depends on the order of rewards and on open sessions.
 func TestCountedBeliefDependsOnlyOnCounters(t *testing.T) {
 	k := lesson("a")
-	turned, mixed := bandit.New(), bandit.New() // equal sums; the residuals of turned become negative, those of mixed alternate
+	turned, mixed := bandit.New(), bandit.New() // equal sums; residuals in turned become negative, those in mixed alternate
 	for i := range 20 {
 		level := 0.1
 		if i >= 10 {
@@ -85,10 +85,10 @@ func TestCountedBeliefDependsOnlyOnCounters(t *testing.T) {
 	before := mixed.Posterior(k)
 	mixed.AddProvisional(assignmentInjectingA(0.5), 1, 1)
 	if got := mixed.PosteriorFromCounters(k); got != want {
-		t.Errorf("after the reward of an open session: PosteriorFromCounters = %+v, want %+v", got, want)
+		t.Errorf("after a reward in an open session: PosteriorFromCounters = %+v, want %+v", got, want)
 	}
 	if got := mixed.Posterior(k); got == before {
-		t.Errorf("after the reward of an open session: Posterior = %+v, want a change", got)
+		t.Errorf("after a reward in an open session: Posterior = %+v, want a change", got)
 	}
 }
 
@@ -101,6 +101,6 @@ func TestMeanBeforeOfSuccessorDependsOnlyOnCounters(t *testing.T) {
 	before := c.MeanBefore(successor, 4)
 	c.AddProvisional(assignmentInjectingA(0.5), 1, 1)
 	if got := c.MeanBefore(successor, 4); got != before || before <= 0.01 {
-		t.Errorf("MeanBefore = %v with the reward of an open session and %v without, want equal means above 0.01", got, before)
+		t.Errorf("MeanBefore = %v with a reward in an open session and %v without, want equal means above 0.01", got, before)
 	}
 }

@@ -22,7 +22,7 @@ func TestCautionRarelyErrsAtEveryEvaluation(t *testing.T) {
 		"harms, in easy sessions":       {0.2, -0.35, 400, 380},
 	} {
 		if n := simulateCautions(tc.match, tc.effect); n > tc.most || n < tc.least {
-			t.Errorf("%s: %d of 400 lessons became cautions, want %d to %d", name, n, tc.least, tc.most)
+			t.Errorf("%s: %d/400 lessons became cautions, want %d to %d", name, n, tc.least, tc.most)
 		}
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"precept/bandit/trial"
 )
 
-// Change points. A new model or a different code base can turn a helpful lesson into a harmful lesson. The discount by
-// days forgets old evidence only within weeks, so the chooser searches each arm's history for a change of the rewards,
-// and gives the part before a change almost no weight.
+// Change points. A new model or a different code base can turn a helpful lesson into a harmful one. The discount by
+// days forgets old evidence only within weeks, so the chooser searches each arm's history for a change in the rewards,
+// and gives evidence before a change almost no weight.
 //
 // The report is unaffected: it keeps every session.
 const (
 	changeSpread   = 3.5  // standard errors; large, because each arm is tested many times
-	changeShift    = 0.04 // in units of reward; a smaller change may come from offsets that have not converged
+	changeShift    = 0.04 // in reward units; a smaller change may come from offsets that have not converged
 	changeSessions = 30   // on each side
-	changeKeep     = 0.05 // weight of the evidence before the change point
+	changeKeep     = 0.05 // weight for the evidence before the change point
 )
 
 // At first, an arm takes a snapshot every 50 rewarded injections. Each time the list is full, every second snapshot is
@@ -49,8 +49,7 @@ func (a *arm) takeSnapshot() {
 	m.list = append(m.list, snapshot{buckets[len(buckets)-1].day, total})
 }
 
-// changePoint returns the moment at which the rewards with the lesson changed most, if the change is significant. The
-// caller holds mu.
+// changePoint returns when the rewards with the lesson changed most, if the change is significant. The caller holds mu.
 func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
 	var total [armFieldCount]int64
 	if a.local != nil {

@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addDay adds n injected picks of arm a with a mean residual of meanResidual, and n/4 withheld picks. n1 and s1 are the
-// number and the summed residuals of injected picks, n0 and s0 those of withheld picks.
+// addDay adds n injected picks of arm a with the mean residual meanResidual, and n/4 withheld picks. n1 and s1 are the
+// count and the summed residuals of injected picks, n0 and s0 those of withheld picks.
 func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
@@ -20,7 +20,7 @@ func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	}
 }
 
-// The lesson helps in 2,400 injected picks and then harms in 600 picks of the same day.
+// The lesson helps in 2,400 injected picks and then harms in 600 picks on the same day.
 func TestChangeIsDetectedWithinADay(t *testing.T) {
 	c := bandit.New()
 	c.Advance(10, 30)
@@ -29,18 +29,18 @@ func TestChangeIsDetectedWithinADay(t *testing.T) {
 	before := c.Posterior(k)
 	addDay(c, 10, 400, 0.1)
 	if p := c.Posterior(k); math.Abs(p.Mean-before.Mean) > 0.01 || p.Var > before.Var {
-		t.Errorf("belief after 400 more sessions with the same effect = %+v, want a mean within 0.01 of %+v and no larger variance", p, before)
+		t.Errorf("after 400 more sessions with the same effect: belief = %+v, want the mean to differ by at most 0.01 from %+v and no larger variance", p, before)
 	}
 	addDay(c, 10, 600, -0.1)
 	if p := c.Posterior(k); p.Mean > 0 {
-		t.Errorf("belief about the harmful lesson = %+v, want a mean of at most 0; before the change %+v", p, before)
+		t.Errorf("harmful lesson: belief = %+v, want Mean <= 0; before the change %+v", p, before)
 	}
 	if s := c.TrialCounters().Stats(k.Arm); s.Days[0].N1 != 3000 {
 		t.Errorf("days in the report = %+v, want N1 = 3000 on the first day", s.Days)
 	}
 }
 
-// After a restart, a chooser has only the totals of each day. Three slightly worse days are not a change.
+// After a restart, a chooser has only each day's totals. Three slightly worse days are not a change.
 func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	var days []trial.Delta
 	for d := range int32(20) {
@@ -55,12 +55,12 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	c.Advance(19, 1000)
 	c.Add(days)
 	if p := c.Posterior(lesson("a")); p.Mean > 0 {
-		t.Errorf("Posterior = %+v, want a mean of at most 0", p)
+		t.Errorf("Posterior = %+v, want Mean <= 0", p)
 	}
 	if p := c.PosteriorFromCounters(lesson("a")); p.Mean > 0 {
-		t.Errorf("PosteriorFromCounters = %+v, want a mean of at most 0", p)
+		t.Errorf("PosteriorFromCounters = %+v, want Mean <= 0", p)
 	}
-	// The last 3 of 20 days have a mean residual of 0.07 instead of 0.1.
+	// The last 3 of 20 days have a mean residual at 0.07 instead of 0.1.
 	c = bandit.New()
 	c.Advance(19, 1000)
 	for i := range days {
@@ -70,7 +70,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	}
 	c.Add(days)
 	if p := c.Posterior(lesson("a")); p.Mean < 0.07 {
-		t.Errorf("Posterior after three slightly worse days = %+v, want a mean of at least 0.07", p)
+		t.Errorf("after three slightly worse days: Posterior = %+v, want Mean >= 0.07", p)
 	}
 }
 

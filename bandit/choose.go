@@ -10,19 +10,19 @@ import (
 	"precept/bandit/trial"
 )
 
-// drawTemperature scales the spread of the posterior in the draw. Full Thompson sampling explores more than the few
-// slots of a session can pay for. Without a draw, a lesson with a slightly negative start would never be tried.
+// drawTemperature scales the posterior's spread in the draw. Full Thompson sampling explores more than a session's few
+// slots can pay for. Without a draw, a lesson with a slightly negative start would never be tried.
 const drawTemperature = 0.25
 
-// rankingTemperature is the drawTemperature of the order among eligible lessons. If many lessons match, noise in the
+// rankingTemperature is the drawTemperature for the order among eligible lessons. If many lessons match, noise in the
 // order costs more than exploration gains.
 const rankingTemperature = 0.15
 
 // seasonedPicks is the number of picks after which bad luck at the start no longer explains a negative mean.
 const seasonedPicks = 200
 
-// isBenched reports whether a lesson is expected to harm. With a threshold of 0 for all lessons, simulations lost three
-// points of the attainable gain, because helpful lessons with an unlucky start returned through the probe budget only.
+// isBenched reports whether a lesson is expected to harm. With a threshold at 0 for all lessons, simulations lost three
+// points of attainable gain, because helpful lessons with an unlucky start returned only through the probe budget.
 // Without a threshold, a tenth more harmful lessons were injected.
 func (b belief) isBenched() bool {
 	if b.picks >= seasonedPicks {
@@ -36,19 +36,19 @@ const leaningPicks = 50
 
 func (b belief) isLeaning() bool { return b.picks >= leaningPicks && b.mean > math.Sqrt(b.variance) }
 
-// trustedSpread is the number of standard deviations by which the mean effect of a lesson with seasonedPicks must
-// exceed zero for the smallest holdout.
+// trustedSpread is by how many standard deviations the mean effect must exceed zero for the smallest holdout, once a
+// lesson has seasonedPicks.
 const trustedSpread = 1.7
 
-// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. It reads the current belief, so that a
-// lesson whose early sessions were lucky gets the full holdout again.
+// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. It reads the current belief, so a lesson
+// with lucky early sessions gets the full holdout again.
 func (b belief) isTrusted() bool {
 	return b.picks >= seasonedPicks && b.mean > trustedSpread*math.Sqrt(b.variance)
 }
 
-// choose returns the best fresh actions for the remaining slots. In the fraction ProbeShare of the sessions (the probe
-// budget), the last slot is for a benched action: the action with the best draw from its full posterior. The draw
-// favours actions with little expected harm.
+// choose returns the best fresh actions for the remaining slots. In the fraction ProbeShare of sessions (the probe
+// budget), the last slot goes to a benched action: the one with the best draw from its full posterior. The draw favours
+// actions with little expected harm.
 func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int) []candidate {
 	if slots <= 0 || len(fresh) == 0 {
 		return nil
@@ -75,8 +75,8 @@ func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int)
 	return out[:min(len(out), slots)]
 }
 
-// scoreEligible scores an action and reports whether the action may be picked. Under Uplift a lesson must be worth more
-// than its cost, so a session may get no lesson.
+// scoreEligible scores an action and reports whether it may be picked. Under Uplift a lesson must be worth more than it
+// costs, so a session may get no lesson.
 func (c Config) scoreEligible(b Beliefs, session string, k *candidate) bool {
 	switch c.Objective {
 	case All:
@@ -106,8 +106,7 @@ func betaDraw(r *rand.Rand, a, b float64) float64 {
 	return x / (x + y)
 }
 
-// gammaDraw draws from Gamma(a, 1), a >= 1 (Marsaglia and Tsang, A simple method for generating
-// gamma variables, 2000).
+// gammaDraw draws from Gamma(a, 1), a >= 1 (Marsaglia and Tsang, A simple method for generating gamma variables, 2000).
 func gammaDraw(r *rand.Rand, a float64) float64 {
 	d := a - 1.0/3
 	c := 1 / math.Sqrt(9*d)
@@ -134,12 +133,11 @@ type candidate struct {
 
 func (c *candidate) onTrial() bool { return c.action.Epsilon > 0 && !c.posterior.TrialEnded }
 
-// Beliefs is the input of Decide: posteriors from discounted counters, and the baseline of a
-// category.
+// Beliefs is the input to Decide: posteriors from discounted counters, and each category's baseline.
 type Beliefs interface {
 	Posterior(c Action) Posterior
 	Expected(a *trial.Assignment) (y float64, ok bool) // expected reward without a lesson, before random decisions
-	Baseline(category string) (n, sum float64)         // number of sessions, and their rewards less the effects of lessons
+	Baseline(category string) (n, sum float64)         // session count, and the rewards less the lesson effects, summed
 	RawCounts(a trial.Arm) (successes, failures float64)
 	IsModelUnseen(a trial.Arm, model string) bool // see trial.Counters
 }
@@ -147,7 +145,7 @@ type Beliefs interface {
 // Posterior is the belief about an arm.
 type Posterior struct {
 	Mean, Var   float64 // effect
-	MatchEffect float64 // change of the expected reward given the match
+	MatchEffect float64 // change in expected reward given the match
 	Leaning     bool    // positive by more than one standard deviation; Earn halves the holdout
 	Trusted     bool    // more than 1.7 standard deviations after 200 picks; Earn sets the holdout to 0.05
 	Proven      bool    // E+ reached 20; Earn sets the holdout to 0.05 for any objective but All

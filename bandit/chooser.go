@@ -11,33 +11,33 @@ import (
 	"precept/bandit/trial"
 )
 
-// Chooser holds the counters of one tenant and the Beliefs that follow from the counters.
+// Chooser holds one tenant's counters and the Beliefs based on them.
 //
 // Lock order: Chooser.mu, then one arm.mu. Chooser.mu is held for writing only to add a scope or a few numbers, or to
-// replace clock or priors, so a request waits at most for a map insert or for the six sums of one arm. No lock of
-// package trial is taken under Chooser.mu or arm.mu.
+// replace clock or priors, so a request waits at most for a map insert or for one arm's six sums. No lock in package
+// trial is taken under Chooser.mu or arm.mu.
 type Chooser struct {
 	measured *trial.Counters
 
 	mu            sync.RWMutex
-	arms          map[string]*arm                       // by slug: the arms of all texts of a lesson, linked by next
-	categories    map[string]*baseline                  // by scope of a category
-	cells         map[string]*[baselineFieldCount]int64 // sums of the sessions with the same facts, by cellScope
-	agents        map[string]struct{}                   // agents that are counted by name (BoundNames)
+	arms          map[string]*arm                       // by slug: the arms for all of a lesson's texts, linked by next
+	categories    map[string]*baseline                  // by category scope
+	cells         map[string]*[baselineFieldCount]int64 // sums over the sessions with the same facts, by cellScope
+	agents        map[string]struct{}                   // agents counted by name (BoundNames)
 	allCategories baseline                              // sums over all categories
-	openPicks     map[string]int64                      // rewarded picks of open sessions, by the scope of their planned trial
+	openPicks     map[string]int64                      // rewarded picks in open sessions, by planned trial scope
 	tenant        [globalFieldCount]int64
 	ageWeights    *ageWeights
 	priors        Priors
 }
 
-// baseline holds the rewards of a category's closed and open sessions, minus the predicted effects of the lessons.
+// baseline holds the rewards in a category's closed and open sessions, minus the predicted lesson effects.
 type baseline struct {
 	closed, provisional [baselineFieldCount]int64
 }
 
-// New returns a chooser without evidence and with the default priors. All evidence has full weight
-// until Advance or Maxima sets the day.
+// New returns a chooser without evidence and with the default priors. All evidence has full weight until Advance or
+// Maxima sets the day.
 func New() *Chooser { return newChooser(trial.NewCounters()) }
 
 func newChooser(measured *trial.Counters) *Chooser {
@@ -47,17 +47,17 @@ func newChooser(measured *trial.Counters) *Chooser {
 	}
 }
 
-// TrialCounters returns the counters of the trial, the only input of a report's effects.
+// TrialCounters returns the trial counters, the only input for a report's effects.
 func (c *Chooser) TrialCounters() *trial.Counters { return c.measured }
 
-// NewMeasurement returns the measurement of the outcomes of a pick (trial.Counters.NewMeasurement). The chooser reads
-// no outcome.
+// NewMeasurement returns a measurement for a pick's outcomes (trial.Counters.NewMeasurement). The chooser reads no
+// outcome.
 func (c *Chooser) NewMeasurement(k trial.Arm, eps float64, outcomes trial.OutcomeSet, from trial.Totals) trial.Measurement {
 	return c.measured.NewMeasurement(k, eps, outcomes, from)
 }
 
-// Add adds the deltas (changes of counters) of one session (see Contribution) or of a whole store to the counters of
-// the trial and of the chooser. Monotone deltas are merged by maximum.
+// Add adds deltas (changes to counters) from one session (see Contribution) or a whole store, to the trial's and the
+// chooser's counters. Monotone deltas are merged by maximum.
 func (c *Chooser) Add(ds []trial.Delta) {
 	c.measured.Add(ds)
 	for len(ds) > 0 {
@@ -67,14 +67,14 @@ func (c *Chooser) Add(ds []trial.Delta) {
 	}
 }
 
-// RaiseMaxima sets the current day, as AdvanceTo does, raises the running maxima of the trial's statistics, and returns
+// RaiseMaxima sets the current day, as AdvanceTo does, raises the running maxima in the trial statistics, and returns
 // the maxima that have grown. A caller that calls RaiseMaxima after each batch need not call AdvanceTo.
 func (c *Chooser) RaiseMaxima(now time.Time) []trial.Delta {
 	c.AdvanceTo(now)
 	return c.measured.RaiseMaxima(now)
 }
 
-// addScope adds the deltas of one scope, and ignores unknown fields.
+// addScope adds one scope's deltas, and ignores unknown fields.
 func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 	known := func(d trial.Delta) bool {
 		_, ok := findPosition(&d)
@@ -104,7 +104,7 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 	}
 }
 
-// arm returns the state of an arm. If the arm is missing, the result is nil, or a new arm if create is true.
+// arm returns an arm's state. If the arm is missing, the result is nil, or a new arm if create is true.
 func (c *Chooser) arm(k trial.Arm, create bool) *arm {
 	c.mu.RLock()
 	a := c.find(k)
@@ -148,7 +148,7 @@ func (c *Chooser) everyArm() iter.Seq[*arm] {
 	}
 }
 
-// category returns the baseline of a scope, and adds the baseline if it is missing. The caller holds mu.
+// category returns a scope's baseline, and adds the baseline if it is missing. The caller holds mu.
 func (c *Chooser) category(scope string) *baseline {
 	b := c.categories[scope]
 	if b == nil {
@@ -158,7 +158,7 @@ func (c *Chooser) category(scope string) *baseline {
 	return b
 }
 
-// cell returns the sums of a scope, and adds the sums if they are missing. The caller holds mu.
+// cell returns a scope's sums, and adds the sums if they are missing. The caller holds mu.
 func (c *Chooser) cell(scope string) *[baselineFieldCount]int64 {
 	v := c.cells[scope]
 	if v == nil {
@@ -168,7 +168,7 @@ func (c *Chooser) cell(scope string) *[baselineFieldCount]int64 {
 	return v
 }
 
-// Clone copies the counters without the rewards of open sessions and without snapshots.
+// Clone copies the counters without rewards in open sessions and without snapshots.
 func (c *Chooser) Clone() *Chooser {
 	out := newChooser(c.measured.Clone())
 	c.mu.RLock()
@@ -188,7 +188,7 @@ func (c *Chooser) Clone() *Chooser {
 	return out
 }
 
-// Advance sets the current day (days since 1970) and the half-life of evidence.
+// Advance sets the current day (days since 1970) and the evidence half-life.
 func (c *Chooser) Advance(day int32, halfLifeDays float64) {
 	c.measured.Advance(day)
 	c.mu.Lock()
@@ -196,8 +196,7 @@ func (c *Chooser) Advance(day int32, halfLifeDays float64) {
 	c.ageWeights = newAgeWeights(c.ageWeights.stamp+1, day, halfLifeDays)
 }
 
-// AdvanceTo sets the current day to the day of now, and the half-life that follows from the number of sessions closed
-// in the last four weeks.
+// AdvanceTo sets the current day from now, and the half-life from the number of sessions closed in the last four weeks.
 func (c *Chooser) AdvanceTo(now time.Time) {
 	day := trial.Day(now)
 	c.mu.RLock()

@@ -4,16 +4,15 @@ import (
 	"math"
 )
 
-// Half-life of evidence: 30,000 sessions of the tenant, in days. Without a discount, half of the
-// attainable gain is lost after a change of the true effects. A shorter half-life forgets valid
-// evidence.
+// Evidence half-life: 30,000 tenant sessions, in days. Without a discount, half the attainable gain is lost after the
+// true effects change. A shorter half-life forgets valid evidence.
 const (
 	halfLifeSessions = 30_000
 	minHalfLife      = 7
 	maxHalfLife      = 1000
 )
 
-// ageWeights holds the weights of evidence by age on one day. It is replaced, never changed.
+// ageWeights holds the evidence weights by age on one day. It is replaced, never changed.
 type ageWeights struct {
 	stamp    uint64
 	day      int32
@@ -22,7 +21,7 @@ type ageWeights struct {
 }
 
 // horizon is the number of half-lives after which evidence has no weight; the exact weight would be below a thousandth.
-// The table of weights ends after maxTable days, because every tenant has a table.
+// The weight table ends after maxTable days, because every tenant has one.
 const (
 	horizon  = 10
 	maxTable = 128
@@ -40,8 +39,8 @@ func newAgeWeights(stamp uint64, day int32, halfLife float64) *ageWeights {
 	return t
 }
 
-// weight returns the weight of a day's evidence. A day in the future, from a replica whose midnight came first, has
-// full weight.
+// weight returns the weight for a day's evidence. A day in the future has full weight: on another replica, midnight
+// came first.
 func (c *ageWeights) weight(day int32) float64 {
 	age := int64(c.day) - int64(day)
 	switch {

@@ -149,7 +149,7 @@ func TestHalfLifeDependsOnClosingRate(t *testing.T) {
 		left := math.Exp2(-age / want)
 		mean, _, _, _ := armSums{n1: 100 * left, s1: 50 * left}.solve(bandit.DefaultPriors(), 0.01)
 		if got := c.Posterior(lesson("a")).Mean; !almostEqual(got, mean) {
-			t.Errorf("%v sessions a day: mean = %v, want %v", rate, got, mean)
+			t.Errorf("%v sessions per day: mean = %v, want %v", rate, got, mean)
 		}
 	}
 	for at, want := range map[time.Time]int32{time.Unix(-1, 0): 0, time.Date(2026, 1, 1, 23, 59, 59, 0, time.UTC): 20454, time.Unix(math.MaxInt64, 0): math.MaxInt32} {
@@ -171,21 +171,21 @@ func TestSuccessorInheritsHalfOfParentMean(t *testing.T) {
 		c    bandit.Action
 		want float64
 	}{
-		{"successor of a good lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "old@1"}, wantHalf},
-		{"successor of a bad lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "bad@1"}, 0.01},
-		{"successor of an unknown lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "gone@1"}, 0.01},
+		{"supersedes good lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "old@1"}, wantHalf},
+		{"supersedes bad lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "bad@1"}, 0.01},
+		{"supersedes unknown lesson", bandit.Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "gone@1"}, 0.01},
 		{"edited good lesson with its parent", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5, Parent: "old@1"}, wantHalf},
 		{"edited good lesson", bandit.Action{Slug: "old", Arm: "old@2", Confidence: 0.5}, wantHalf},
 		{"edited bad lesson", bandit.Action{Slug: "bad", Arm: "bad@2", Confidence: 0.5}, 0.001},
 		{"new lesson", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5}, 0.01},
-		{"lesson that is its own parent", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5, Parent: "x@1"}, 0.01},
+		{"own parent", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5, Parent: "x@1"}, 0.01},
 	} {
 		if got := c.Posterior(tc.c).Mean; !almostEqual(got, tc.want) {
 			t.Errorf("%s: mean = %v, want %v", tc.what, got, tc.want)
 		}
 	}
 	if wantHalf < 0.03 {
-		t.Errorf("mean of the parent = %v, want at least 0.06 for this test", 2*wantHalf)
+		t.Errorf("parent mean = %v, want at least 0.06 for this test", 2*wantHalf)
 	}
 	first := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean
 	second := armSums{n1: 900, s1: -9}
@@ -193,7 +193,7 @@ func TestSuccessorInheritsHalfOfParentMean(t *testing.T) {
 	own, _, _, _ := second.solve(bandit.DefaultPriors(), 0.01)
 	third := c.Posterior(bandit.Action{Slug: "old", Arm: "old@3", Confidence: 0.5}).Mean
 	if !almostEqual(third, own/2) {
-		t.Errorf("third text: mean = %v, want %v, half of the second text's own mean", third, own/2)
+		t.Errorf("third text: mean = %v, want %v, half the second text's own mean", third, own/2)
 	}
 	if got := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean; got != first {
 		t.Errorf("first text: mean = %v, want %v as before the second text", got, first)
@@ -216,7 +216,7 @@ func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	}
 	p := c.Refit()
 	if p.Mu0 < 0.03 || p.Mu0 > 0.06 || p.T02 > 0.0016 || p.T02 < 0.0002 || p.W2 > 0.01 || p.W2 < 0.0005 {
-		t.Errorf("40 lessons with an effect of 6 points: priors = %+v, want Mu0 in [0.03, 0.06], T02 in [0.0002, 0.0016], W2 in [0.0005, 0.01]", p)
+		t.Errorf("40 lessons with 6-point effect: priors = %+v, want Mu0 in [0.03, 0.06], T02 in [0.0002, 0.0016], W2 in [0.0005, 0.01]", p)
 	}
 	if c.Priors().Version != 0 {
 		t.Errorf("before SetPriors: Version = %d, want 0", c.Priors().Version)

@@ -6,10 +6,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// Decide makes the decisions of one turn and returns the new picks, injected and withheld, by rank. A caller may pass
-// all matches at every turn, because earlier decisions do not change.
+// Decide makes one turn's decisions and returns the new picks, injected and withheld, by rank. A caller may pass all
+// matches at every turn, because earlier decisions do not change.
 //
-// A withheld pick keeps its slot: a comparison of a lesson with a substitute would not measure the lesson.
+// A withheld pick keeps its slot: comparing a lesson with a substitute would not measure the lesson.
 func Decide(
 	cfg Config, b Beliefs, a *trial.Assignment, session string, actions []Action, turn int,
 ) []trial.Pick {
@@ -45,8 +45,8 @@ func recordPassReasons(a *trial.Assignment, cfg Config, b Beliefs, session strin
 	}
 }
 
-// fitRoom drops each pick that exceeds the remaining room. It runs before the random decisions, because a withheld pick
-// also uses its room.
+// fitRoom drops each pick that exceeds the remaining room. It runs before the coins, because a withheld pick also uses
+// room.
 func (c Config) fitRoom(chosen []candidate) []candidate {
 	if c.Room == 0 {
 		return chosen
@@ -61,7 +61,7 @@ func (c Config) fitRoom(chosen []candidate) []candidate {
 	})
 }
 
-// startAssignment decides whether the session is a control session and freezes the baseline, at the first call for a
+// startAssignment decides whether the session is a control session and freezes the baseline, in the first call for a
 // session.
 func startAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string) {
 	if !a.FlipControl(cfg.Salt, session, cfg.Control) {
@@ -78,15 +78,15 @@ func startAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string)
 	a.Base = trial.Round(clip(y, 0, 1))
 }
 
-// startBase is the mean of a new category, with the weight of baseWeight sessions.
+// startBase is a new category's mean, weighted as baseWeight sessions.
 const startBase, baseWeight = 0.5, 10
 
-// damping is the part of a match effect that enters the expected reward of a session. Lessons that match together
-// explain the same difficulty. With the full effects, the difficulty would count several times, and the residuals of
-// the next sessions would overshoot. With late rewards the oscillation grows until the chooser is no better than
-// chance, even if only a tenth of all sessions are open.
+// damping is the part of a match effect that enters a session's expected reward. Lessons that match together explain
+// the same difficulty. With the full effects, the difficulty would count several times, and the residuals in the next
+// sessions would overshoot. With late rewards the oscillation grows until the chooser is no better than chance, even if
+// only a tenth of all sessions are open.
 //
-// The report is unaffected, because every centre that is fixed before the random decision is valid.
+// The report is unaffected, because every centre fixed before the random decision is valid.
 const damping = 0.65
 
 // recordMatches records and returns the actions that are new to the session. A forced action is not a match.
@@ -110,8 +110,8 @@ func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, for
 		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, MatchEffect: trial.Round(damping * k.posterior.MatchEffect)})
 	}
 	if isFirst && len(fresh)+len(forced) > 0 {
-		// The centre is frozen at the first match or the first loop. A later match may be a consequence of an
-		// injection, which would bias the comparison of treated and control.
+		// The centre is frozen at the first match or the first loop. An injection may cause a later match, which would
+		// bias the comparison between treated and control.
 		a.Looped = len(fresh) == 0
 		del, _ := expectedEffects(a)
 		a.Centre = trial.Round(clip(a.Base+del, clipLo, clipHi))
@@ -129,8 +129,7 @@ func usedPicks(a *trial.Assignment) int {
 	return n
 }
 
-// flipPicks decides at random whether each chosen lesson is withheld, and freezes the offset and the centre of each
-// pick.
+// flipPicks decides at random whether each chosen lesson is withheld, and freezes each pick's offset and centre.
 func flipPicks(
 	a *trial.Assignment, cfg Config, b Beliefs, session string, chosen []candidate, turn int,
 ) []trial.Pick {
@@ -197,8 +196,8 @@ func (c Config) holdoutEpsilon(p *Posterior) float64 {
 	return c.Epsilon
 }
 
-// trialName returns the name of the planned trial of a pick. Under All a pick belongs to no trial, because its random
-// decision ignores the epsilon of the trial.
+// trialName returns the pick's planned trial. Under All a pick belongs to no trial, because its coin ignores the
+// trial's epsilon.
 func (c Config) trialName(k *candidate) string {
 	if !k.onTrial() || c.Objective == All {
 		return ""
@@ -206,12 +205,12 @@ func (c Config) trialName(k *candidate) string {
 	return k.action.Trial
 }
 
-// NextEpsilon returns the probability of withholding the next picks of an action, which is the price of more data.
+// NextEpsilon returns the probability of withholding an action's next picks, which is the price for more data.
 func (c Config) NextEpsilon(k Action, p Posterior) float64 {
 	return c.epsilon(&candidate{
 		action: k, posterior: p, isProbe: p.Benched && c.choosesByEffect() && !k.Forced,
 	})
 }
 
-// clipLo and clipHi bound the centre of a reward, which keeps 1 + lambda z away from zero.
+// clipLo and clipHi bound a reward's centre, which keeps 1 + lambda z away from zero.
 const clipLo, clipHi = 0.05, 0.95

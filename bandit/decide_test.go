@@ -44,7 +44,7 @@ func slugs(ps []trial.Pick) (out []string) {
 
 func neverWithhold() bandit.Config { return bandit.Config{K: 3, Objective: bandit.Uplift, Salt: "t"} }
 
-// unitName returns the unit (the subject of randomization) of session i.
+// unitName returns the unit (randomization's subject) for session i.
 func unitName(i int) string { return fmt.Sprintf("session-%06d", i) }
 
 func TestDecidePicksBestLessonsWithPositiveEffect(t *testing.T) {
@@ -57,7 +57,7 @@ func TestDecidePicksBestLessonsWithPositiveEffect(t *testing.T) {
 		}
 		a = trial.Assignment{}
 		if got = slugs(bandit.Decide(neverWithhold(), b, &a, unitName(i), lessons("f"), 1)); got != nil {
-			t.Fatalf("expected effect of 0: Decide picked %v, want no pick", got)
+			t.Fatalf("expected effect 0: Decide picked %v, want no pick", got)
 		}
 	}
 }
@@ -70,8 +70,8 @@ type fixedBaseline struct {
 func (fixedBaseline) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 func (b fixedBaseline) Baseline(string) (float64, float64)       { return b.n, b.sum }
 
-// The base is the expected reward of a session, between 0 and 1. A negative number of sessions is ignored: a correction
-// may arrive before the reward that it corrects.
+// The base is a session's expected reward, between 0 and 1. A negative session count is ignored: a correction may
+// arrive before the reward that it corrects.
 func TestBaseFollowsCategory(t *testing.T) {
 	for _, tc := range []struct{ n, sum, want float64 }{
 		{0, 0, 0.5}, {10, 10, 0.75}, {10, 0, 0.25}, {990, 990, 0.995}, {-1, 0, 0.5}, {-100, 50, 0.5}, {math.NaN(), 3, 0.5}, {90, 5000, 1}, {90, -5000, 0},
@@ -79,7 +79,7 @@ func TestBaseFollowsCategory(t *testing.T) {
 		a := &trial.Assignment{Category: "c"}
 		bandit.Decide(neverWithhold(), fixedBaseline{n: tc.n, sum: tc.sum}, a, "s", lessons("a"), 1)
 		if a.Base != tc.want {
-			t.Errorf("%v sessions with a sum of %v: Base = %v, want %v", tc.n, tc.sum, a.Base, tc.want)
+			t.Errorf("%v sessions with sum %v: Base = %v, want %v", tc.n, tc.sum, a.Base, tc.want)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestNewLessonIsPickedInMostSessions(t *testing.T) {
 		picked += float64(len(bandit.Decide(cfg, chooser, &a, unitName(i), lessons("fresh"), 1)))
 	}
 	if share := picked / float64(n); math.Abs(share-0.8413) > 0.01 {
-		t.Errorf("new lesson picked in %.3f of the sessions, want 0.841", share)
+		t.Errorf("new lesson: picked share = %.3f, want 0.841", share)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestWithholdingRateDependsOnHoldoutRule(t *testing.T) {
 	checkShare := func(what string, got, n, want float64) {
 		t.Helper()
 		if sd := math.Sqrt(want * (1 - want) / n); math.Abs(got/n-want) > 4*sd {
-			t.Errorf("share of %s = %.4f, want %.4f", what, got/n, want)
+			t.Errorf("%s: share = %.4f, want %.4f", what, got/n, want)
 		}
 	}
 	checkShare("control", control, n, 0.05)
@@ -184,7 +184,7 @@ func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 	}
 }
 
-// A probe is a rare pick of a benched lesson, which is expected to harm. It uses one of the K slots.
+// A probe is a rare pick for a benched lesson, which is expected to harm. It uses one slot.
 func TestProbePicksOneUncertainBenchedLesson(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Benched: true},
@@ -200,8 +200,8 @@ func TestProbePicksOneUncertainBenchedLesson(t *testing.T) {
 		}
 		probed[ps[1]]++
 	}
-	// x and y have the same uncertainty. In a probe, each of the two has the best of the three draws with probability
-	// (1 - 0.38*0.38)/2.
+	// x and y are equally uncertain. In a probe, each has the best of the three draws with probability (1 -
+	// 0.38*0.38)/2.
 	if probed["x"] < 120 || probed["y"] < 120 || probed["known"] < 20 || probed["known"] > 100 || 20_000-probed["a"] > 500 {
 		t.Errorf("second picks in 20,000 sessions = %v, want x and y at least 120 times, known 20 to 100 times, and a at least 19,500 times", probed)
 	}
@@ -226,7 +226,7 @@ func TestBaseIsFixedAtFirstDecision(t *testing.T) {
 	}
 }
 
-// Without the limit, a random draw of the effect would often be above 0.
+// Without the limit, a random effect draw would often be above 0.
 func TestBenchedLessonIsPickedOnlyByProbes(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
 	tried := 0
@@ -254,14 +254,14 @@ func TestWithheldPicksTakeSlots(t *testing.T) {
 		t.Fatalf("picks = %+v, want three, the first withheld", got)
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", cs, 2); got != nil {
-		t.Fatalf("second match of the same lessons: picked %v, want no pick", slugs(got))
+		t.Fatalf("same lessons matched again: picked %v, want no pick", slugs(got))
 	}
 	more := lessons("k", "l", "m", "n")
 	for _, c := range more {
 		b[c.Slug] = bandit.Posterior{Mean: 0.1}
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", more[:2], 3); len(got) != 2 || got[0].Turn != 3 {
-		t.Fatalf("two new matches: picked %v, want two picks of turn 3", slugs(got))
+		t.Fatalf("two new matches: picked %v, want two picks at turn 3", slugs(got))
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", more[2:], 4); len(got) != 1 {
 		t.Fatalf("after 5 of 2K = 6 picks: picked %v, want one pick", slugs(got))
@@ -271,8 +271,7 @@ func TestWithheldPicksTakeSlots(t *testing.T) {
 	}
 }
 
-// The loop warning is picked once per session, whatever the belief is, but never in a control session. It is not a
-// match.
+// The loop warning is picked once per session, whatever the belief, but never in a control session. It is not a match.
 func TestForcedPickTakesNoSlot(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.3, MatchEffect: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, MatchEffect: -0.2, Benched: true}}
 	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
@@ -283,7 +282,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	before := a.Base
 	got := bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop, loop}, 2)
 	if len(got) != 1 || got[0].Arm != trial.LoopArm || !got[0].Injected {
-		t.Fatalf("picks = %+v, want one injected pick of arm %q", got, trial.LoopArm)
+		t.Fatalf("picks = %+v, want one injected pick with arm %q", got, trial.LoopArm)
 	}
 	if want := before + 0.1 + 0.3; math.Abs(got[0].Offset-want) > 1e-6 || math.Abs(got[0].Centre-0.95) > 1e-6 && math.Abs(got[0].Centre-(want-0.2)) > 1e-6 {
 		t.Errorf("pick = %+v, want offset %v and centre 0.95 or %v", got[0], want, want-0.2)
@@ -295,10 +294,10 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 		t.Error("second Decide with the loop warning: got a pick, want none")
 	}
 	if p, ok := a.Pick("loop-warning"); !ok || p.Turn != 2 {
-		t.Errorf("Pick(loop-warning) = %+v, %t, want a pick of turn 2", p, ok)
+		t.Errorf("Pick(loop-warning) = %+v, %t, want a pick at turn 2", p, ok)
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", lessons("a2"), 4); len(got) != 0 {
-		t.Errorf("expected effect of 0: picked %v, want no pick", slugs(got))
+		t.Errorf("expected effect 0: picked %v, want no pick", slugs(got))
 	}
 	cfg.Control = 1
 	a = trial.Assignment{}
@@ -364,8 +363,8 @@ func TestSessionKeepsFirstTextOfLesson(t *testing.T) {
 	}
 }
 
-// The offset of a pick is the expected reward without the lesson: the sum of the base, the damped match effects, and
-// the effects of the other injected lessons.
+// A pick's offset is the expected reward without the lesson: the base, the damped match effects, and the effects of the
+// other injected lessons, summed.
 func TestOffsetsMatchTheFormula(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.06, MatchEffect: -0.1 / bandit.Damping}, "b": {Mean: 0.04, MatchEffect: 0.05 / bandit.Damping},
@@ -387,13 +386,13 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	checkPick(ps[0], want["a"], -0.1)
 	checkPick(ps[1], want["b"], 0.05)
 	if math.Abs(a.Centre-(base+del)) > 2e-6 {
-		t.Errorf("centre of the session = %v, want %v", a.Centre, base+del)
+		t.Errorf("session centre = %v, want %v", a.Centre, base+del)
 	}
 	frozen := slices.Clone(a.Picks)
 	ps = bandit.Decide(cfg, b, &a, "s", lessons("late"), 5)
 	checkPick(ps[0], base+del+0.06+0.04, 0.01)
 	if !reflect.DeepEqual(a.Picks[:2], frozen) || math.Abs(a.Centre-(base+del)) > 2e-6 {
-		t.Errorf("after a later decision: first picks = %+v, centre of the session = %v, want %+v and %v", a.Picks[:2], a.Centre, frozen, base+del)
+		t.Errorf("after a later decision: first picks = %+v, session centre = %v, want %+v and %v", a.Picks[:2], a.Centre, frozen, base+del)
 	}
 }
 
@@ -422,7 +421,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 			before := clone(t, a)
 			ps := bandit.Decide(cfg, b, &a, session, cs, turn)
 			if before.Decided && (a.Control != before.Control || a.Base != before.Base) || !a.Decided {
-				t.Fatalf("assignment = %+v, want it decided, with Control and Base of the earlier %+v", a, before)
+				t.Fatalf("assignment = %+v, want it decided, with Control and Base from the earlier %+v", a, before)
 			}
 			if len(before.Picks) > 0 && !reflect.DeepEqual(a.Picks[:len(before.Picks)], before.Picks) {
 				t.Fatalf("picks after a later turn = %+v, want %+v first", a.Picks, before.Picks)
@@ -431,12 +430,12 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 				t.Fatalf("Decide returned %d picks and added %d picks to the assignment, want equal numbers", len(ps), len(a.Picks)-len(before.Picks))
 			}
 			if bandit.Decide(cfg, b, &a, session, cs, turn) != nil {
-				t.Fatal("Decide of a repeated turn: got picks, want none")
+				t.Fatal("repeated turn: Decide returned picks, want none")
 			}
 			bandit.Decide(cfg, b, &replay, session, cs, turn)
 		}
 		if !reflect.DeepEqual(a, replay) {
-			t.Fatalf("assignment of the replay = %+v, want %+v", replay, a)
+			t.Fatalf("replayed assignment = %+v, want %+v", replay, a)
 		}
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
@@ -477,7 +476,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideAfterAdd adds a reward of the same arms before each decision.
+// BenchmarkDecideAfterAdd adds a reward for the same arms before each decision.
 func BenchmarkDecideAfterAdd(b *testing.B) {
 	c, cfg := chooserWithLessons(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
 	var cs []bandit.Action

@@ -20,8 +20,8 @@ func (a *arm) add(ds []trial.Delta) {
 	a.takeSnapshot()
 }
 
-// discounted returns the evidence with the discount by age, computed once a day and after each change. The code adds
-// the buckets in the order of days, so that replicas with the same counters agree to the last bit.
+// discounted returns the evidence discounted by age, computed once a day and after each change. The buckets are added
+// in day order, so that replicas with the same counters agree to the last bit.
 func (a *arm) discounted(t *ageWeights) evidence {
 	if a.cached == nil || a.cached.stamp != t.stamp {
 		a.cached = &discounted{t.stamp, a.history(t)}
@@ -29,12 +29,12 @@ func (a *arm) discounted(t *ageWeights) evidence {
 	return a.cached.evidence
 }
 
-// counted returns the evidence without rewards of open sessions, and with change points between days only.
+// counted returns the evidence without rewards in open sessions, and with change points between days only.
 func (a *arm) counted(t *ageWeights) evidence {
 	return (&arm{buckets: a.buckets}).history(t)
 }
 
-// history returns the evidence of all buckets, and gives the evidence before a change point almost no weight.
+// history returns the evidence in all buckets, and gives evidence before a change point almost no weight.
 func (a *arm) history(t *ageWeights) evidence {
 	var room [64]bucket // on the stack
 	buckets := a.appendBuckets(room[:0])

@@ -2,15 +2,15 @@ package bandit
 
 import "precept/bandit/trial"
 
-// Stored names of the counters that only the chooser reads.
+// Stored names for the counters that only the chooser reads.
 const (
-	fSumInjected   = "s1"     // per arm and day: residuals of sessions in which the lesson was injected
-	fSumWithheld   = "s0"     // per arm and day: residuals of sessions in which the lesson was withheld
-	fSumUnpicked   = "su"     // per arm and day: residuals of sessions that matched the lesson without a pick
+	fSumInjected   = "s1"     // per arm and day: residuals with the lesson injected
+	fSumWithheld   = "s0"     // per arm and day: residuals with the lesson withheld
+	fSumUnpicked   = "su"     // per arm and day: residuals with a match but no pick
 	fGraded        = "graded" // global: number of rewards other than 0 and 1
-	fSquares       = "res2"   // global: sum of the squared residuals of the whole prediction
-	fCategoryCount = "cn"     // per category: number of rewarded sessions
-	fCategorySum   = "cs"     // per category: sum of the rewards minus the predicted effects of the lessons
+	fSquares       = "res2"   // global: squared residuals of the whole prediction, summed
+	fCategoryCount = "cn"     // per category: rewarded sessions
+	fCategorySum   = "cs"     // per category: rewards minus the predicted lesson effects, summed
 )
 
 const categoryPrefix = "x:"
@@ -21,7 +21,7 @@ func categoryScope(category string) string { return categoryPrefix + category }
 type scopeKind uint8
 
 const (
-	otherKind scopeKind = iota // the chooser reads no counter of the scope
+	otherKind scopeKind = iota // the chooser reads no counter in the scope
 	armKind
 	categoryKind
 	globalKind
@@ -31,7 +31,7 @@ func kindOf(scope string) scopeKind {
 	switch {
 	case scope == "":
 		return globalKind
-	case trial.Arm(scope).IsRule(): // the arm of a section of a rules file, which the chooser does not choose
+	case trial.Arm(scope).IsRule(): // the arm for a rules file section, which the chooser does not choose
 		return otherKind
 	case trial.IsArm(scope):
 		return armKind

@@ -18,10 +18,10 @@ func TestUpliftObjectiveGainsMoreThanRawOnHardSessions(t *testing.T) {
 	}
 	t.Logf("gain per session: %v", gain)
 	if gain[bandit.Uplift] < 0.02 {
-		t.Errorf("gain of uplift = %.4f per session, want at least 0.02", gain[bandit.Uplift])
+		t.Errorf("uplift gain = %.4f per session, want at least 0.02", gain[bandit.Uplift])
 	}
 	if gain[bandit.Raw] > gain[bandit.Uplift]/2 {
-		t.Errorf("gain of raw = %.4f, of uplift = %.4f, want raw at most half of uplift", gain[bandit.Raw], gain[bandit.Uplift])
+		t.Errorf("raw gain = %.4f, uplift gain = %.4f, want raw at most half as large", gain[bandit.Raw], gain[bandit.Uplift])
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// With 50 tenants and 2,000 lessons, each process of a fleet has 100,000 pairs of tenant and lesson (decision 65).
+// With 50 tenants and 2,000 lessons, each process in a fleet has 100,000 pairs of tenant and lesson (decision 65).
 func TestLessonOfATenantUsesLittleMemory(t *testing.T) {
 	const lessons = 500
 	perLesson := func(add func(c *bandit.Chooser, arm trial.Arm)) int {
@@ -38,14 +38,14 @@ func TestLessonOfATenantUsesLittleMemory(t *testing.T) {
 	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
 		c.Posterior(bandit.Action{Arm: arm, Slug: arm.Slug()})
 		c.DropProvisional(c.AddProvisional(&trial.Assignment{}, 1, 1))
-	}); n > 64 { // includes a few KB that the runtime allocates
+	}); n > 64 { // includes a few KB allocated by the runtime
 		t.Errorf("lesson without evidence takes %d bytes, want at most 64", n)
 	}
 	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
 		a := session(arm)
 		c.Add(append(a.ClosingDeltas(), bandit.Contribution(a, 1, 1)...))
 	}); n > 600 {
-		t.Errorf("lesson with the evidence of one session takes %d bytes, want at most 600", n)
+		t.Errorf("lesson with evidence from one session takes %d bytes, want at most 600", n)
 	}
 	if n := perLesson(func(c *bandit.Chooser, arm trial.Arm) {
 		a := session(arm)

@@ -15,7 +15,7 @@ type rewardedSession struct {
 	y    float64
 }
 
-// trialSessions simulates n sessions of lesson a in a planned trial.
+// trialSessions simulates n sessions with lesson a in a planned trial.
 func trialSessions(n int, name string, effect float64, seed string) []rewardedSession {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
@@ -36,8 +36,8 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 	return out
 }
 
-// In the report, a trial ends when the session of its last pick closes. For the chooser, it ends as soon as closed and
-// open sessions together have enough rewards. After a reward is withdrawn, it continues.
+// In the report, a trial ends when the session with the last pick closes. For the chooser, it ends as soon as closed
+// and open sessions together have enough rewards. After a reward is withdrawn, it continues.
 func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 60, "")
 	k := lesson("a")
@@ -83,8 +83,8 @@ func TestPlannedTrialEndsWithLastRewardedPick(t *testing.T) {
 	}
 }
 
-// A loop warning may come before the first match. Later decisions do not change the centre of the session. AnyInjected
-// includes the lessons of the later decision, but not the warning.
+// A loop warning may come before the first match. Later decisions do not change the session's centre. AnyInjected
+// includes the later decision's lessons, but not the warning.
 func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	several, control := 0, 0
@@ -121,7 +121,7 @@ func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	}
 }
 
-// Lessons fill the budget in order of their rank, before a random decision. A withheld lesson takes its share.
+// Lessons fill the budget by rank, before a random decision. A withheld lesson takes its share.
 func TestLessonBeyondBudgetIsNotPicked(t *testing.T) {
 	list := lessons("a", "b", "c", "d")
 	for i, size := range []int{600, 700, 500, 100} {
@@ -135,7 +135,7 @@ func TestLessonBeyondBudgetIsNotPicked(t *testing.T) {
 				got = append(got, p.Slug)
 			}
 			if fmt.Sprint(got) != want || len(a.Matched) != 4 {
-				t.Errorf("Room %d, epsilon %v: picked %v of %d matches, want %s of 4", room, eps, got, len(a.Matched), want)
+				t.Errorf("Room %d, epsilon %v: picked %v from %d matches, want %s from 4", room, eps, got, len(a.Matched), want)
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// RefitEvery is the number of rewards after which one replica, holding a lock, publishes the result of Chooser.Refit.
+// RefitEvery is the number of rewards after which one replica, holding a lock, publishes a Chooser.Refit result.
 const RefitEvery = 250
 
 // Priors is the belief about a lesson without evidence. The effect is normal with a mean near Mu0 and the variance T02.
@@ -16,14 +16,14 @@ type Priors struct {
 	Mu0     float64 `json:"mu0"`
 	T02     float64 `json:"t02"`
 	W2      float64 `json:"w2"`
-	Sigma2  float64 `json:"sigma2"` // variance of a reward around the model
+	Sigma2  float64 `json:"sigma2"` // reward variance around the model
 
 	Regression *Regression `json:"regression,omitempty"` // nil below RefitEvery rewards
 
 	Rewards int `json:"rewards,omitempty"` // rewarded sessions at the fit, open sessions included; 0 means not known
 }
 
-// The starting values are also the source of the pseudo-counts of a refit.
+// A refit also takes its pseudo-counts from the starting values.
 const (
 	startMu0    = 0.01
 	startT02    = 0.04 * 0.04
@@ -33,13 +33,13 @@ const (
 	minMu0        = 0.01
 	minT02        = 0.0002
 	minW2         = 0.0005
-	pseudoLessons = 10    // lessons with the starting values that a refit adds to the lessons of the tenant
+	pseudoLessons = 10    // lessons with the starting values that a refit adds to the tenant's lessons
 	minPrior      = 0.001 // at 0 or below, the scaled draw would never try the lesson
 
-	confidenceSlope = 0.04 // shift of the prior mean by the declared confidence
+	confidenceSlope = 0.04 // shift in the prior mean by the declared confidence
 )
 
-// DefaultPriors returns the priors of a tenant without history.
+// DefaultPriors returns the priors for a tenant without history.
 func DefaultPriors() Priors {
 	return Priors{Mu0: startMu0, T02: startT02, W2: startW2, Sigma2: startSigma2}
 }
@@ -69,8 +69,8 @@ func (p Priors) mean(confidence float64) float64 {
 	return math.Max(minPrior, p.Mu0+confidenceSlope*(confidence-0.5))
 }
 
-// evidence holds discounted counts (n1, n0, nu) and sums of residuals (s1, s0, su) of the sessions in which the lesson
-// was injected, was withheld, and matched without a pick.
+// evidence holds discounted counts (n1, n0, nu) and residual sums (s1, s0, su) for three groups of sessions: lesson
+// injected, lesson withheld, and match without a pick.
 type evidence struct{ n1, s1, n0, s0, nu, su float64 }
 
 func evidenceOf(s [armFieldCount]float64) evidence {
@@ -80,7 +80,7 @@ func evidenceOf(s [armFieldCount]float64) evidence {
 	return evidence{s[iN1], s[iS1], s[iN0], s[iS0], s[iNU], s[iSU]}
 }
 
-// nonNegative removes negative counts. A count is negative if a correction arrives before the reward that it corrects.
+// nonNegative removes negative counts. A count is negative if a correction arrives before the corrected reward.
 func (e evidence) nonNegative() evidence {
 	pair := func(n, s *float64) {
 		if !(*n > 0) || math.IsNaN(*s) {
@@ -93,11 +93,11 @@ func (e evidence) nonNegative() evidence {
 	return e
 }
 
-// belief holds the mean and the variance of the effect and of the match effect of an arm.
+// belief holds an arm's mean and variance, for the effect and for the match effect.
 type belief struct{ mean, variance, match, matchVariance, picks float64 }
 
-// update returns the posterior of a linear model: the expected residual of a session with a match is the match effect,
-// plus the effect if the lesson was injected. The variance of the noise is Sigma2.
+// update returns a linear model's posterior: with a match, the expected residual is the match effect, plus the effect
+// if the lesson was injected. The noise variance is Sigma2.
 func (p Priors) update(e evidence, mu0 float64) belief {
 	e = e.nonNegative()
 	rest, sum := e.n0+e.nu, e.s0+e.su
@@ -113,7 +113,7 @@ func (p Priors) update(e evidence, mu0 float64) belief {
 	}
 }
 
-// refit runs three steps of expectation maximisation, with pseudo-counts at the starting values.
+// refit runs three expectation maximisation steps, with pseudo-counts at the starting values.
 func (p Priors) refit(arms []evidence) Priors {
 	for range 3 {
 		bs := make([]belief, len(arms))

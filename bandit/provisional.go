@@ -7,11 +7,11 @@ import (
 	"precept/bandit/trial"
 )
 
-// Provisional is the contribution of an open session to the chooser's evidence. The caller must call DropProvisional
+// Provisional is what an open session contributes to the chooser's evidence. The caller must call DropProvisional
 // before adding the session's deltas.
 type Provisional struct {
 	parts    []part
-	trials   []string // scopes of planned trials
+	trials   []string // planned trial scopes
 	rewarded bool
 }
 
@@ -21,9 +21,9 @@ type part struct {
 	value    int64
 }
 
-// AddProvisional adds the current reward of an open session to the chooser's evidence, but not to the report. In a
-// report, sessions that end sooner would count first, and a lesson that shortens sessions would seem to help. For the
-// chooser this error is small, while ignoring the last day costs a fifth of the attainable gain.
+// AddProvisional adds an open session's current reward to the chooser's evidence, but not to the report. In a report,
+// sessions that end sooner would count first, and a lesson that shortens sessions would seem to help. For the chooser
+// this error is small, while ignoring the last day costs a fifth of the attainable gain.
 func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provisional {
 	counted := *a
 	c.mu.RLock()
@@ -43,10 +43,10 @@ func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provi
 	return e
 }
 
-// RestoreProvisional adds a contribution to a chooser that was read again from the store.
+// RestoreProvisional adds a contribution to a chooser reloaded from the store.
 func (c *Chooser) RestoreProvisional(e Provisional) { c.addProvisional(e, 1) }
 
-// DropProvisional removes the contribution of an open session.
+// DropProvisional removes an open session's contribution.
 func (c *Chooser) DropProvisional(e Provisional) { c.addProvisional(e, -1) }
 
 // Rewarded reports whether the contribution has a reward.
@@ -87,7 +87,7 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	}
 }
 
-// Inherit copies the rewards of open sessions and the snapshots, after the counters were read again from the store.
+// Inherit copies the rewards in open sessions and the snapshots, after the counters were reloaded from the store.
 func (c *Chooser) Inherit(from *Chooser) {
 	c.measured.Inherit(from.measured)
 	from.mu.RLock()

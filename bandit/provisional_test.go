@@ -46,7 +46,7 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 			t.Fatalf("after provisional rewards: beliefs = %+v, want a change", during.beliefs)
 		}
 		if !reflect.DeepEqual(snapshot(c.Clone()), cloned) {
-			t.Fatalf("state of a clone = %+v, want %+v, without provisional rewards", snapshot(c.Clone()), cloned)
+			t.Fatalf("clone state = %+v, want %+v, without provisional rewards", snapshot(c.Clone()), cloned)
 		}
 		if rapid.Bool().Draw(t, "reload") {
 			fresh := c.Clone()

@@ -9,22 +9,22 @@ import (
 // cautionTightestAt is the number of sessions at which the test for a caution is most sensitive.
 const cautionTightestAt = 100
 
-// cautionLevel is the largest probability that a lesson without effect ever passes the test of CautionEvidence, in
-// either direction. It is small, because a caution begins a new arm without the evidence of the advice.
+// cautionLevel is the largest probability that a lesson without effect ever passes the CautionEvidence test, in either
+// direction. It is small, because a caution begins a new arm without the evidence for the advice.
 const cautionLevel = 0.002
 
-// cautionMinAlone is the minimum number of sessions with a lesson for a caution, if the lesson was injected in every
-// session that it matched.
+// cautionMinAlone is the minimum number of sessions with a lesson for a caution, if every match was injected.
 const cautionMinAlone = 30
 
-// CautionEvidence returns the sums of the rewards of the sessions with the lesson above and below the rewards of the
-// sessions that matched without the lesson. A lesson is presented as a caution if worse exceeds better.
+// CautionEvidence compares the rewards with the lesson against the rewards in sessions that matched without it. better
+// sums the rewards above the comparison, worse sums those below. A lesson is presented as a caution if worse exceeds
+// better.
 //
 // Both sums are 0 unless the difference passes a test that is valid at any number of evaluations. With a test at a
-// fixed number of standard errors, a lesson without effect would soon become a caution and stay one, because the counts
-// of the advice stop.
+// fixed number of standard errors, a lesson without effect would soon become a caution and stay one, because the
+// advice's counts stop.
 //
-// The expectation by category contains the difficulty of the sessions, and good lessons fire in hard sessions. It is
+// The expectation by category contains how difficult the sessions are, and good lessons fire in hard sessions. It is
 // used only if no session matched without the lesson.
 func (c *Chooser) CautionEvidence(k trial.Arm) (better, worse float64) {
 	s := c.measured.Stats(k)
@@ -48,7 +48,7 @@ func (c *Chooser) CautionEvidence(k trial.Arm) (better, worse float64) {
 	return math.Max(0, better), math.Max(0, worse)
 }
 
-// evidenceWithout returns the evidence of the sessions that matched without an injection.
+// evidenceWithout returns the evidence from sessions that matched without an injection.
 func (c *Chooser) evidenceWithout(k trial.Arm) evidence {
 	a := c.arm(k, false)
 	if a == nil {

@@ -20,8 +20,8 @@ func (s armSums) addTo(c *bandit.Chooser, arm string, day int32) {
 	}
 }
 
-// solve follows the formulas of the specification: a session that matched the lesson has the expected residual del, and
-// an injected session has del + effect.
+// solve follows the formulas in the specification: in a session where the lesson matched, the expected residual is del,
+// and del + effect if the lesson was injected.
 func (s armSums) solve(p bandit.Priors, mu0 float64) (mean, variance, del, delVar float64) {
 	a := 1/p.W2 + (s.n0+s.nu+s.n1)/p.Sigma2
 	b := s.n1 / p.Sigma2
@@ -112,7 +112,7 @@ func TestRefitMatchesThreeStepsOfEM(t *testing.T) {
 		assertNear(t, "t02", got.T02, want.T02)
 		assertNear(t, "w2", got.W2, want.W2)
 		if got.Version != 1 || c.Priors().Version != 0 {
-			t.Fatalf("version of the refit = %d, in use = %d, want 1 and 0", got.Version, c.Priors().Version)
+			t.Fatalf("Refit version = %d, version in use = %d, want 1 and 0", got.Version, c.Priors().Version)
 		}
 	})
 }
@@ -164,7 +164,7 @@ func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, "7.2"
 	if p := c.Posterior(k); !p.TrialEnded || !one.Rewarded() {
-		t.Fatalf("two of two rewarded picks: belief = %+v, want TrialEnded = true", p)
+		t.Fatalf("both picks rewarded: belief = %+v, want TrialEnded = true", p)
 	}
 	reloaded := bandit.New()
 	reloaded.Inherit(c)
@@ -174,7 +174,7 @@ func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
 	}
 	reloaded.DropProvisional(one)
 	if p := reloaded.Posterior(k); p.TrialEnded {
-		t.Errorf("one of two rewards withdrawn: belief = %+v, want TrialEnded = false", p)
+		t.Errorf("one reward withdrawn: belief = %+v, want TrialEnded = false", p)
 	}
 	reloaded.DropProvisional(two)
 	empty := bandit.New()
@@ -183,7 +183,7 @@ func TestReloadedCountersKeepProvisionalRewards(t *testing.T) {
 	}
 }
 
-// In this test, MergeMaxima adds a maximum of a different replica.
+// MergeMaxima adds a maximum from another replica here.
 func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	c := bandit.New()
 	armSums{n1: 100, s1: 20}.addTo(c, "a@1", 100)
@@ -230,7 +230,7 @@ func TestDecideSharedRespectsSlotsAndBudget(t *testing.T) {
 	}{
 		"no limit":                   {3, 0, 0, nil, []string{"a", "b", "c"}},
 		"two slots":                  {2, 0, 0, nil, []string{"a", "b"}},
-		"two slots left of six":      {3, 0, 4, nil, []string{"a", "b"}},
+		"two slots left":             {3, 0, 4, nil, []string{"a", "b"}},
 		"no slot left":               {3, 0, 6, nil, nil},
 		"no slot left, loop warning": {3, 0, 7, []bandit.Action{warning}, []string{"loop-warning"}},
 		"room for two":               {3, 200, 0, nil, []string{"a", "b"}},
@@ -246,7 +246,7 @@ func TestDecideSharedRespectsSlotsAndBudget(t *testing.T) {
 			tc.spent,
 		)
 		if got := slugs(given); fmt.Sprint(got) != fmt.Sprint(tc.want) || len(fresh) != 0 {
-			t.Errorf("%s: picks of the unit = %v, new picks = %v, want %v and no new pick", name, got, slugs(fresh), tc.want)
+			t.Errorf("%s: DecideShared = %v and new picks %v, want %v and no new pick", name, got, slugs(fresh), tc.want)
 		}
 	}
 	// a later decision has a later turn, and takes the remaining slots
@@ -261,6 +261,6 @@ func TestDecideSharedRespectsSlotsAndBudget(t *testing.T) {
 	)
 	if len(given) != 2 || len(fresh) != 1 || fresh[0].Slug != "d" || fresh[0].Turn != 4 ||
 		len(a.Matched) != 5 {
-		t.Errorf("later decision: picks of the unit = %v, new picks = %+v, %d matches, want 2 picks, d at turn 4, and 5 matches", slugs(given), fresh, len(a.Matched))
+		t.Errorf("later decision: DecideShared = %v and new picks %+v, %d matches, want 2 picks, d at turn 4, and 5 matches", slugs(given), fresh, len(a.Matched))
 	}
 }

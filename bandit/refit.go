@@ -7,7 +7,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// SetPriors replaces the priors with priors that a replica has fitted.
+// SetPriors replaces the priors with priors fitted by a replica.
 func (c *Chooser) SetPriors(p Priors) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *Chooser) fitInput() (p Priors, es []evidence) {
 	p = c.priors
 	p.Sigma2 = c.rewardVariance()
 	byKey := func(x, y *arm) int { return cmp.Compare(x.key, y.key) }
-	for _, a := range slices.SortedFunc(c.everyArm(), byKey) { // sums of floats depend on the order
+	for _, a := range slices.SortedFunc(c.everyArm(), byKey) { // float sums depend on the order
 		a.mu.Lock()
 		e := a.discounted(c.ageWeights).nonNegative()
 		a.mu.Unlock()
@@ -49,8 +49,8 @@ func (c *Chooser) fitInput() (p Priors, es []evidence) {
 	return p, es
 }
 
-// rewardVariance returns the variance of a reward around the model. While nearly all rewards are 0 or 1, it is the
-// variance of a binary reward. The caller holds mu.
+// rewardVariance returns the reward variance around the model. While nearly all rewards are 0 or 1, it is a binary
+// reward's variance. The caller holds mu.
 func (c *Chooser) rewardVariance() float64 {
 	n, graded := float64(c.tenant[iRewarded]), float64(c.tenant[iGraded])
 	if n < 50*trial.FixedScale || graded < 0.05*n {

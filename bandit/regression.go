@@ -11,13 +11,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// Regression predicts the reward of a session without a lesson, minus the running mean of the tenant, from facts that
-// are known before any random decision. A better prediction makes the interval of an effect narrower. One replica fits
-// the regression to the closed sessions and publishes it with the priors.
+// Regression predicts a session's reward without a lesson, minus the tenant's running mean, from facts known before any
+// random decision. A better prediction makes an effect's interval narrower. One replica fits the regression to the
+// closed sessions and publishes it with the priors.
 type Regression struct {
-	Sessions float64                       `json:"sessions"` // rewarded sessions of the fit
+	Sessions float64                       `json:"sessions"` // rewarded sessions in the fit
 	Offset   float64                       `json:"offset"`   // for a session without a known fact
-	Effects  map[string]map[string]float64 `json:"effects"`  // by fact and its value, in units of reward
+	Effects  map[string]map[string]float64 `json:"effects"`  // by fact and value, in reward units
 }
 
 const (
@@ -32,8 +32,8 @@ const (
 
 var factNames = [factCount]string{"agent", "model", "length", "category", "tools", "hour"} //nolint:gochecknoglobals // an immutable list
 
-// maxValues bounds the number of values of each fact that get an effect, because agents and models are free text. The
-// most frequent values get an effect.
+// maxValues bounds how many values of each fact get an effect, because agents and models are free text. The most
+// frequent values get one.
 var maxValues = [factCount]int{16, 16, 8, 32, 8, 8} //nolint:gochecknoglobals // an immutable list
 
 // cellScope returns the scope that counts all sessions with the same facts. A session without a known start has only a
@@ -46,7 +46,7 @@ func cellScope(a *trial.Assignment) string {
 	return scope + "|" + toolsBand(a.Tools) + "|" + strconv.FormatInt(a.At%86_400/bandSeconds, 10)
 }
 
-// bandSeconds is the length of a band of the day, in seconds of UTC.
+// bandSeconds is the length of a band in the day, in UTC seconds.
 const bandSeconds = 3 * 3600
 
 func toolsBand(n int) string {
@@ -58,8 +58,8 @@ func toolsBand(n int) string {
 	return "4"
 }
 
-// categoryOf removes the two digits at the end of a cell. No category ends with a digit, because the last part of a
-// category is the band of the length.
+// categoryOf removes the two digits at a cell's end. No category ends with a digit, because its last part is the length
+// band.
 func categoryOf(cell string) string {
 	const bands = len("|2|5")
 	end := len(cell) - bands
@@ -71,7 +71,7 @@ func categoryOf(cell string) string {
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
-// factsOf returns the facts of a cell; an unknown fact is empty.
+// factsOf returns a cell's facts; an unknown fact is empty.
 func factsOf(cell string) (f [factCount]string) {
 	category := categoryOf(cell)
 	f[factCategory] = strings.TrimPrefix(category, categoryPrefix)
@@ -82,7 +82,7 @@ func factsOf(cell string) (f [factCount]string) {
 	return f
 }
 
-// Expected returns the expected reward of a session without a lesson; ok is false if no regression is published.
+// Expected returns a session's expected reward without a lesson; ok is false if no regression is published.
 func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -103,7 +103,7 @@ func (r *Regression) relative(facts [factCount]string) float64 {
 	return y
 }
 
-// isUsable reports whether the regression exists and all of its numbers lie between -1 and 1.
+// isUsable reports whether the regression exists and all its numbers lie between -1 and 1.
 func (r *Regression) isUsable() bool {
 	if r == nil {
 		return false
@@ -121,7 +121,7 @@ func (r *Regression) isUsable() bool {
 
 type cell struct {
 	facts  [factCount]string
-	n, sum float64 // sessions, and rewards minus the predicted effects of the lessons
+	n, sum float64 // sessions, and rewards minus the predicted lesson effects
 }
 
 // sortedCells returns the cells in a fixed order, so that every replica adds in the same order. The lock, which
@@ -145,13 +145,13 @@ func (c *Chooser) sortedCells() []cell {
 
 const (
 	fitSteps            = 10
-	startEffectVariance = 0.05 * 0.05 // variance of the effects of a fact in the first step
-	minEffectVariance   = 1e-5        // minimum of this variance in later steps
+	startEffectVariance = 0.05 * 0.05 // variance of a fact's effects in the first step
+	minEffectVariance   = 1e-5        // minimum variance in later steps
 )
 
-// fitRegression fits a ridge regression: each effect is normal around 0, with a variance for each fact that follows
-// from the data, so that a fact without information gets effects near 0. The result is nil below RefitEvery sessions,
-// and if the matrix of the fit is singular.
+// fitRegression fits a ridge regression. Each effect is normal around 0. Each fact has a variance estimated from the
+// data, so a fact without information gets effects near 0. The result is nil below RefitEvery sessions, and if the
+// matrix in the fit is singular.
 func fitRegression(cells []cell, sigma2 float64) *Regression {
 	var n, sum float64
 	for i := range cells {
@@ -204,7 +204,7 @@ func fitRegression(cells []cell, sigma2 float64) *Regression {
 }
 
 // momentsOf returns X'X/sigma2 and X'r/sigma2. X has a row for each session, with 1 for the offset and for each column
-// of the session's facts. r is the reward minus the mean, and sigma2 the variance of a reward.
+// with one of the session's facts. r is the reward minus the mean, and sigma2 the reward variance.
 func momentsOf(cells []cell, column map[columnKey]int, mean, sigma2 float64) (gram, moment []float64) {
 	k := len(column) + 1
 	gram, moment = make([]float64, k*k), make([]float64, k)
@@ -230,7 +230,7 @@ type columnKey struct {
 	value string
 }
 
-// columnsOf returns a column for each frequent value of a fact with two values or more, in a fixed order. The numbers
+// columnsOf returns a column for each frequent value, for facts with two values or more, in a fixed order. The numbers
 // start at 1, because 0 is the offset.
 func columnsOf(cells []cell) (columns []columnKey, number map[columnKey]int) {
 	count := map[columnKey]float64{}

@@ -11,12 +11,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// sessionWithFacts returns a session whose first request came at the given hour, with the given number of tools.
+// sessionWithFacts returns a session with the first request at the given hour and the given number of tools.
 func sessionWithFacts(agent string, hour, tools int) trial.Assignment {
 	return trial.Assignment{Category: agent + "|gpt|m", At: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
 }
 
-// easyMornings returns n sessions, of which 80% succeed in the morning and 40% in the evening.
+// easyMornings returns n sessions. In the morning 80% succeed, in the evening 40%.
 func easyMornings(n int) (deltas [][]trial.Delta) {
 	r := seededRand("mornings")
 	for i := range n {
@@ -34,7 +34,7 @@ func easyMornings(n int) (deltas [][]trial.Delta) {
 	return deltas
 }
 
-// The facts are known before the random decision. A decision stores the prediction as the base of the session.
+// The facts are known before the random decision. A decision stores the prediction as the session's base.
 func TestRegressionPredictsRewardFromFacts(t *testing.T) {
 	c := bandit.New()
 	for _, ds := range easyMornings(2000) {
@@ -101,7 +101,7 @@ func TestRegressionDoesNotDependOnOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(a) != string(b) {
-		t.Errorf("priors of two replicas differ: %s and %s", a, b)
+		t.Errorf("replica priors differ: %s and %s", a, b)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestRegressionNeedsEnoughRewardsAndFiniteEffects(t *testing.T) {
 	}
 }
 
-// A store of an older version has only the sums of categories.
+// A store from an older version has only the category sums.
 func TestBaselineKeepsCategorySumsOfOlderStore(t *testing.T) {
 	c := bandit.New()
 	c.Add([]trial.Delta{delta("x:agent-0|gpt|m", "cn", 0, 10*trial.FixedScale), delta("x:agent-0|gpt|m", "cs", 0, 7*trial.FixedScale)})

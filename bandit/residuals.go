@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Contribution returns all deltas (changes of counters) that a reward y adds: the measurements of the trial and the
-// residuals of the chooser's model. The deltas of one scope are consecutive.
+// Contribution returns all deltas (changes to counters) that a reward y adds: the trial's measurements and the
+// residuals in the chooser's model. The deltas for one scope are consecutive.
 func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 	d := trial.Deltas(a.Contribution(y, tier))
 	if d == nil {
@@ -20,9 +20,9 @@ func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 	return d
 }
 
-// addResiduals adds the residuals of the whole prediction, of the prediction without the baseline for the category, and
-// of the prediction without the lesson for each matched or picked lesson. All predictions were frozen at the decisions
-// of the session.
+// addResiduals adds three kinds of residuals: for the whole prediction, for the prediction without the category's
+// baseline, and, for each matched or picked lesson, for the prediction without that lesson. All predictions were frozen
+// when the session's decisions were made.
 func addResiduals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	del, inj := expectedEffects(a)
 	if y > 0 && y < 1 {
@@ -53,7 +53,7 @@ func addResiduals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	}
 }
 
-// expectedEffects returns the sums of the effects in the frozen record.
+// expectedEffects returns the summed effects in the frozen record.
 func expectedEffects(a *trial.Assignment) (matchEffects, injectedEffects float64) {
 	for i := range a.Matched {
 		matchEffects += a.Matched[i].MatchEffect

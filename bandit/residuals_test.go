@@ -42,7 +42,7 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// Contribution also returns the deltas of the trial.
+// Contribution also returns the trial's deltas.
 func TestResidualsMatchFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := bandit.Contribution(&a, 1, 2)
@@ -67,13 +67,13 @@ func TestResidualsMatchFormulas(t *testing.T) {
 	}
 	for _, d := range a.Contribution(1, 2) {
 		if got := deltaValue(ds, d.Key.Scope, d.Key.Field, d.Key.Day); got != float64(d.Value)/trial.FixedScale {
-			t.Errorf("value = %v for the delta %v of the trial, want it equal", got, d)
+			t.Errorf("value = %v for the trial delta %v, want it equal", got, d)
 		}
 	}
 	seen, last := map[string]bool{}, "none"
 	for _, d := range ds {
 		if d.Key.Scope != last && seen[d.Key.Scope] {
-			t.Fatalf("the deltas of scope %q are in two groups, want one", d.Key.Scope)
+			t.Fatalf("scope %q: deltas in two groups, want one", d.Key.Scope)
 		}
 		seen[d.Key.Scope], last = true, d.Key.Scope
 	}
@@ -93,7 +93,7 @@ func TestResidualsMatchFormulas(t *testing.T) {
 	}
 }
 
-// Fields in scopes of a different kind have no effect.
+// Fields in other kinds of scopes have no effect.
 func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ordered, shuffled := bandit.New(), bandit.New()
@@ -128,7 +128,7 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	})
 }
 
-// A clone finds the earlier text of an edited lesson.
+// A clone finds an edited lesson's earlier text.
 func TestCloneIsIndependent(t *testing.T) {
 	c := bandit.New()
 	a := sampleAssignment()
@@ -139,7 +139,7 @@ func TestCloneIsIndependent(t *testing.T) {
 	d := c.Clone()
 	d.Add(bandit.Contribution(&a, 0, 2))
 	if c.Posterior(lesson("in")) != before || d.Posterior(lesson("in")).Mean >= before.Mean || c.TrialCounters().Global().All.Rewarded != 1 || d.TrialCounters().Global().All.Rewarded != 2 {
-		t.Errorf("Clone, then Add to the clone: original = %+v, clone = %+v, want an unchanged original and a lower mean of the clone", c.Posterior(lesson("in")), d.Posterior(lesson("in")))
+		t.Errorf("Clone, then Add to the clone: original = %+v, clone = %+v, want an unchanged original and a lower mean in the clone", c.Posterior(lesson("in")), d.Posterior(lesson("in")))
 	}
 	if d.Posterior(bandit.Action{Slug: "in", Arm: "in@2"}) != d.Posterior(bandit.Action{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
 		t.Error("clone: belief about an edited lesson differs from the belief with its earlier text as the parent")

@@ -9,7 +9,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// addRewardedPicks withholds half of the picks. Injected picks succeed and withheld picks fail, except for every tenth
+// addRewardedPicks withholds half the picks. Injected picks succeed and withheld picks fail, except for every tenth
 // pick.
 func addRewardedPicks(c *bandit.Chooser, model string, picks int) {
 	for i := range picks {
@@ -63,7 +63,7 @@ func TestNewModelReopensHoldoutOnlyForItsSessions(t *testing.T) {
 	}
 }
 
-// Counters of an earlier release have no models.
+// Counters from an earlier release have no models.
 func TestEvidenceWithoutModelsKeepsSmallHoldout(t *testing.T) {
 	c := bandit.New()
 	cfg := &bandit.Config{K: 3, Epsilon: 0.2, Retest: true}
@@ -85,7 +85,7 @@ func TestModelsBeyondLimitShareOneRetest(t *testing.T) {
 	}
 	addRewardedPicks(c, "random-2", 60)
 	if b := epsilonFor(t, cfg, c, "random-3"); b != 0.05 {
-		t.Errorf("epsilon on an unknown model with the evidence of other unknown models = %g, want 0.05", b)
+		t.Errorf("epsilon on an unknown model with evidence from other unknown models = %g, want 0.05", b)
 	}
 }
 
@@ -109,9 +109,9 @@ func TestModelNamesAddFewCounters(t *testing.T) {
 		t.Errorf("20,000 model names added %d counters, want at most 400", len(rows))
 	}
 	if n, _ := c.Baseline("agent|model-5|s"); n != 1 {
-		t.Errorf("category of an early model has %g sessions, want 1", n)
+		t.Errorf("early model category: %g sessions, want 1", n)
 	}
 	if n, _ := c.Baseline("agent|other|s"); n < 19_900 {
-		t.Errorf("category of the other models has %g sessions, want at least 19,900", n)
+		t.Errorf("other models category: %g sessions, want at least 19,900", n)
 	}
 }

@@ -17,12 +17,12 @@ func (flatBeliefs) Expected(*trial.Assignment) (float64, bool) { return 0, false
 
 func (flatBeliefs) Baseline(string) (float64, float64) { return 2000, 1000 }
 
-// runWorld simulates runs of several agents with one session each, whose rewards are correlated.
+// runWorld simulates runs with several agents and one session each. Rewards in a run are correlated.
 type runWorld struct {
 	runs, agents int
-	share        float64 // share of a reward's variance that the run explains
+	share        float64 // share of reward variance explained by the run
 	effect       float64 // effect on the agent that gets the lesson
-	spills       bool    // the effect is on all agents of the run
+	spills       bool    // the effect is on all agents in the run
 }
 
 // estimate returns the measured effect and its standard error. If coinsByRun is true, the run is randomized, otherwise
@@ -80,8 +80,8 @@ func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, 
 	return effect, math.Sqrt((zz/n - effect*effect) / n)
 }
 
-// spread returns the mean and the standard deviation of many estimates, and the share that is more than 1.96 standard
-// errors away from 0.
+// spread returns the mean and the standard deviation over many estimates, and the share more than 1.96 standard errors
+// away from 0.
 func (w runWorld) spread(simulations int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
 	var s, ss float64
 	for seed := range uint64(simulations) { //nolint:gosec // not negative
@@ -116,7 +116,7 @@ func TestDecideSharedReturnsPicksOfTheUnit(t *testing.T) {
 				before := len(a.Picks)
 				given, fresh := bandit.DecideShared(cfg, beliefsBySlug{}, &a, unit, actions, spent)
 				if len(a.Picks)-before != len(fresh) || len(given)+len(fresh) > cfg.K || spent+len(given)+len(fresh) > 2*cfg.K {
-					t.Fatalf("after %d picks of the member: %d picks of the unit, %d new picks, %d picks added to the unit, want at most K per turn and 2K in total, and as many added as new", spent, len(given), len(fresh), len(a.Picks)-before)
+					t.Fatalf("member with %d picks: DecideShared = %d earlier and %d new picks, added %d picks to the unit, want at most K per turn and 2K in total, and as many added as new", spent, len(given), len(fresh), len(a.Picks)-before)
 				}
 				spent += len(given) + len(fresh)
 				for _, p := range append(given, fresh...) {
@@ -130,12 +130,12 @@ func TestDecideSharedReturnsPicksOfTheUnit(t *testing.T) {
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
 			if seen[p.Slug] {
-				t.Fatalf("unit %s: two picks of %s, want one", unit, p.Slug)
+				t.Fatalf("unit %s: two picks for %s, want one", unit, p.Slug)
 			}
 			seen[p.Slug] = true
 		}
 		if a.Picks != nil && a.Picks[0].Turn == a.Picks[len(a.Picks)-1].Turn && len(a.Picks) > cfg.K {
-			t.Fatalf("unit %s: Turn = %d for all %d picks, want the turn of each decision", unit, a.Picks[0].Turn, len(a.Picks))
+			t.Fatalf("unit %s: Turn = %d for all %d picks, want one turn per decision", unit, a.Picks[0].Turn, len(a.Picks))
 		}
 	}
 }
@@ -147,11 +147,11 @@ func TestDecideSharedKeepsFirstTextOfLesson(t *testing.T) {
 	bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
 	given, fresh := bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{{Slug: "x", Arm: "x@2"}}, 0)
 	if len(given)+len(fresh) != 0 || len(a.Picks) != 1 {
-		t.Errorf("edited text: picks of the unit = %v, new picks = %v, want none, and one pick in the unit", given, fresh)
+		t.Errorf("edited text: DecideShared = %v and new picks %v, want none, and one pick in the unit", given, fresh)
 	}
 	given, _ = bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
 	if len(given) != 1 || given[0].Arm != "x@1" {
-		t.Errorf("first text: picks of the unit = %v, want one of x@1", given)
+		t.Errorf("first text: DecideShared = %v, want one pick with x@1", given)
 	}
 }
 
@@ -165,7 +165,7 @@ func TestDecideSharedCountsWithheldPicksInBudget(t *testing.T) {
 	cfg.Room = 100
 	given, fresh := bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{newAction("x", 60), newAction("y", 50), newAction("z", 40)}, 0)
 	if len(given) != 1 || len(fresh) != 1 || fresh[0].Slug != "z" {
-		t.Errorf("picks of the unit = %v, new picks = %v, want one and [z]", slugs(given), slugs(fresh))
+		t.Errorf("DecideShared = %v and new picks %v, want one and [z]", slugs(given), slugs(fresh))
 	}
 }
 
@@ -177,10 +177,10 @@ func TestDecideSharedAddsNoPicksBeyondUnitLimit(t *testing.T) {
 		bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", lessons(fmt.Sprint("l", i)), 0)
 	}
 	if len(a.Matched) != bandit.MaxShared || len(a.Picks) != bandit.MaxShared {
-		t.Errorf("%d matches, %d picks, want %d of each", len(a.Matched), len(a.Picks), bandit.MaxShared)
+		t.Errorf("%d matches, %d picks, want %d each", len(a.Matched), len(a.Picks), bandit.MaxShared)
 	}
 	if given, _ := bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
-		t.Errorf("at the limit: picks of a member that matches the first lesson = %v, want [l0]", slugs(given))
+		t.Errorf("at the limit: DecideShared(first lesson) = %v, want [l0]", slugs(given))
 	}
 }
 

@@ -7,21 +7,21 @@ import (
 	"testing"
 )
 
-// If the lesson of one agent helps all agents of its run, randomization by session measures an effect near 0.
-// Randomization by run with each session as an observation gives intervals that are too narrow. docs/EXPERIMENT.md
-// describes these results.
+// If one agent's lesson helps all agents in a run, randomization by session measures an effect near 0. Randomization by
+// run, with each session as an observation, gives intervals that are too narrow. docs/EXPERIMENT.md describes these
+// results.
 func TestRunAsUnitMeasuresWithoutBias(t *testing.T) {
 	const plays = 100
 	spilling := runWorld{runs: 250, agents: 4, share: 0.3, effect: 0.1, spills: true}
 	if mean, _, _ := spilling.spread(plays, false, false); mean > 0.025 {
-		t.Errorf("randomization by session, spillover, true effect of 10 points: measured %+.1f, want at most 2.5", 100*mean)
+		t.Errorf("randomization by session, spillover, true effect 10 points: measured %+.1f, want at most 2.5", 100*mean)
 	} else {
-		t.Logf("randomization by session, spillover, true effect of 10 points: measured %+.1f", 100*mean)
+		t.Logf("randomization by session, spillover, true effect 10 points: measured %+.1f", 100*mean)
 	}
 	if mean, _, _ := spilling.spread(plays, true, true); math.Abs(mean-0.1) > 0.01 {
-		t.Errorf("randomization by run, true effect of 10 points: measured %+.1f, want 9 to 11", 100*mean)
+		t.Errorf("randomization by run, true effect 10 points: measured %+.1f, want 9 to 11", 100*mean)
 	} else {
-		t.Logf("randomization by run, true effect of 10 points: measured %+.1f", 100*mean)
+		t.Logf("randomization by run, true effect 10 points: measured %+.1f", 100*mean)
 	}
 	for _, share := range []float64{0, 0.3, 0.7} {
 		noEffect := runWorld{runs: 250, agents: 4, share: share}
@@ -34,10 +34,10 @@ func TestRunAsUnitMeasuresWithoutBias(t *testing.T) {
 			t.Errorf("share %.1f: design effect = %.2f, want %.2f to %.2f", share, deff, 0.65*want, 1.5*want)
 		}
 		if byRun > 0.1 {
-			t.Errorf("share %.1f, observations by run: %.0f%% of the 95%% intervals exclude the true effect, want at most 10%%", share, 100*byRun)
+			t.Errorf("share %.1f, observations by run: 95%% intervals without the true effect = %.0f%%, want at most 10%%", share, 100*byRun)
 		}
 		if share >= 0.7 && bySession < 0.15 {
-			t.Errorf("share %.1f, observations by session: %.0f%% of the 95%% intervals exclude the true effect, want at least 15%%", share, 100*bySession)
+			t.Errorf("share %.1f, observations by session: 95%% intervals without the true effect = %.0f%%, want at least 15%%", share, 100*bySession)
 		}
 	}
 }

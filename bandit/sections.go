@@ -2,11 +2,12 @@ package bandit
 
 import "precept/bandit/trial"
 
-// FlipSections decides at random which sections of rules files are withheld, at the first request that contains the
-// sections. fresh holds the new picks, and shares the memory of a.Picks. earlier holds copies of picks that an earlier
-// request decided. A control session keeps all sections and is not counted in the arms of the sections.
+// FlipSections decides at random which rules file sections are withheld, in the first request with these sections.
+// fresh holds the new picks, and shares memory with a.Picks. earlier holds copies of picks decided by an earlier
+// request. A control session keeps all sections and does not count in the sections' arms.
 //
-// The caller sets Slug, Arm, Eps, Tokens, Turn and Trial of each section. No draw selects the sections, because an
+// For each section, the caller sets Slug, Arm, Eps, Tokens, Turn and Trial. No draw selects the sections, because an
+// operator registered them.
 // operator registered them.
 func FlipSections(cfg Config, b Beliefs, a *trial.Assignment, unit string, sections []trial.Pick) (fresh, earlier []trial.Pick) {
 	startAssignment(a, cfg, b, unit)

@@ -6,15 +6,15 @@ import (
 	"precept/bandit/trial"
 )
 
-// maxUnitMatches bounds the matches of a run of many sessions, because a contribution is linear in the matches.
+// maxUnitMatches bounds the matches in a run with many sessions, because a contribution is linear in the matches.
 const maxUnitMatches = 512
 
 // DecideShared decides like Decide, for one of several sessions that share an assignment (a run and its agents). given
-// holds earlier picks of lessons that match again, and fresh holds the new picks. spent is the number of picks of this
-// session: limits apply to each session alone, and do not depend on the random decisions.
+// holds earlier picks for lessons that match again, and fresh holds the new picks. spent is how many picks this session
+// has: limits apply to each session alone, and do not depend on the random decisions.
 //
-// A lesson that matched before without a pick stays without a pick. An earlier pick of a different text of the lesson
-// is not in given, because its arm does not measure the text that would be inserted.
+// A lesson that matched before without a pick stays without a pick. An earlier pick with a different lesson text is not
+// in given, because its arm does not measure the text to insert.
 func DecideShared(
 	cfg Config, b Beliefs, a *trial.Assignment, unit string, actions []Action, spent int,
 ) (given, fresh []trial.Pick) {
@@ -25,8 +25,8 @@ func DecideShared(
 	if a.Control || len(added)+len(forced) == 0 {
 		return given, nil
 	}
-	// Each decision has its own turn, because only the picks of the first decision are compared with sessions
-	// without a lesson.
+	// Each decision has its own turn, because only the picks in the first decision are compared with sessions without a
+	// lesson.
 	turn := 1
 	for i := range a.Picks {
 		turn = max(turn, a.Picks[i].Turn+1)
@@ -54,8 +54,8 @@ func newActions(a *trial.Assignment, actions []Action) []Action {
 	return out
 }
 
-// earlierPicks returns the picks of actions that were decided in an earlier session of the run. A returned pick uses a
-// slot and room, even if its lesson is withheld; a forced pick does not.
+// earlierPicks returns the actions' picks from an earlier session in the run. A returned pick uses a slot and room,
+// even if its lesson is withheld; a forced pick does not.
 func earlierPicks(a *trial.Assignment, cfg *Config, actions []Action, slots int) (given []trial.Pick) {
 	for i := range a.Picks {
 		p := &a.Picks[i]

@@ -24,10 +24,10 @@ func TestTrialKeepsItsHoldoutUntilWidthIsReached(t *testing.T) {
 				ended = picks
 			}
 			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Benched { // a benched lesson also has epsilon 0.5
-				t.Fatalf("pick after the end of the trial = %+v, want an epsilon other than 0.5", p)
+				t.Fatalf("after the trial: pick = %+v, want an epsilon other than 0.5", p)
 			}
 			if ended > 0 && !c.Posterior(k).TrialEnded {
-				t.Fatal("after the end of the trial: TrialEnded = false, want true")
+				t.Fatal("after the trial: TrialEnded = false, want true")
 			}
 		}
 		y := 0.0
@@ -36,9 +36,9 @@ func TestTrialKeepsItsHoldoutUntilWidthIsReached(t *testing.T) {
 		}
 		c.Add(bandit.Contribution(&a, y, 1))
 	}
-	// The variance is 0.25 * (1/.5 + 1/.5) = 1, so a half-width of 0.1 needs about 950 picks.
+	// The variance is 0.25 * (1/.5 + 1/.5) = 1, so a half-width 0.1 needs about 950 picks.
 	if ended < 700 || ended > 1200 {
-		t.Errorf("trial ended after %d of %d picks, want 700 to 1200", ended, picks)
+		t.Errorf("trial ended after %d picks (%d in total), want 700 to 1200", ended, picks)
 	}
 	k.Until = 0
 	if p := c.Posterior(k); p.TrialEnded || cfg.NextEpsilon(k, p) != 0.5 {

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Arm names what is measured: one text of a lesson. It is "slug@" and the first 12 hex digits of the content hash.
+// Arm names what is measured, one lesson text: "slug@" and the first 12 hex digits of the content hash.
 type Arm string
 
-// LoopArm is the arm of the loop warning.
+// LoopArm is the loop warning's arm.
 const LoopArm Arm = "loop-warning@1"
 
-// Slug returns the name of the lesson.
+// Slug returns the lesson name.
 func (a Arm) Slug() string {
 	if i := strings.LastIndexByte(string(a), '@'); i >= 0 {
 		return string(a[:i])
@@ -20,23 +20,23 @@ func (a Arm) Slug() string {
 	return string(a)
 }
 
-// RulePrefix begins the arm of a section of a rules file: "rule:FILE#section@hash". Injected is true for a kept
+// RulePrefix begins the arm for a section in a rules file: "rule:FILE#section@hash". Injected is true for a kept
 // section, and false for a section that was cut out.
 const RulePrefix = "rule:"
 
-// IsRule reports whether the arm is a section of a rules file.
+// IsRule reports whether the arm is a section in a rules file.
 func (a Arm) IsRule() bool { return strings.HasPrefix(string(a), RulePrefix) }
 
 const likeSuffix = "~like"
 
-// LikenessSlug returns the name of the arm of a lesson that matched by likeness, which means a similar text instead of
-// an exact match. Such picks have a separate arm, so that their effect never mixes with the effect of exact matches.
+// LikenessSlug returns the arm name for a lesson that matched by likeness: a similar text instead of an exact match.
+// Such picks have a separate arm, so their effect never mixes with the effect on exact matches.
 func LikenessSlug(slug string) string { return slug + likeSuffix }
 
-// LessonSlug removes the suffix of a match by likeness.
+// LessonSlug removes the suffix for a match by likeness.
 func LessonSlug(name string) string { return strings.TrimSuffix(name, likeSuffix) }
 
-// LikenessArm returns the arm of matches by likeness of the same lesson.
+// LikenessArm returns the arm for the same lesson, matched by likeness.
 func (a Arm) LikenessArm() Arm {
 	slug := a.Slug()
 	return Arm(LikenessSlug(slug)) + a[len(slug):]
@@ -45,8 +45,8 @@ func (a Arm) LikenessArm() Arm {
 // Match is a lesson that matched in a session. A match is never changed after its turn.
 type Match struct {
 	Arm         Arm        `json:"arm"`
-	MatchEffect float64    `json:"del"`           // change of the expected reward given the match, in units of reward
-	PassReason  PassReason `json:"why,omitempty"` // reason why the lesson was not picked; empty for a pick and in a control session
+	MatchEffect float64    `json:"del"`           // change in expected reward given the match
+	PassReason  PassReason `json:"why,omitempty"` // why the lesson was not picked; empty for a pick and in a control session
 }
 
 // PassReason is the reason why a matching lesson was not picked.
@@ -54,53 +54,53 @@ type PassReason string
 
 // The reasons.
 const (
-	PassedSlots PassReason = "slots" // better lessons took the slots of the turn or of the session
-	PassedRoom  PassReason = "room"  // the text exceeds the room of the block or of the session
+	PassedSlots PassReason = "slots" // better lessons took the slots in the turn or in the session
+	PassedRoom  PassReason = "room"  // the text exceeds the room in the block or in the session
 	PassedRank  PassReason = "rank"  // the chooser expects no gain above the cost
 )
 
-// Pick is a chosen lesson, with the result of its random decision and with frozen expectations.
+// Pick is a chosen lesson, with the coin's result and the frozen expectations.
 type Pick struct {
 	Slug        string      `json:"slug"`
 	Arm         Arm         `json:"arm"`
 	Eps         float64     `json:"eps"` // probability of withholding
 	Injected    bool        `json:"inj"`
 	MeanEffect  float64     `json:"m"`   // posterior mean effect at the pick
-	Offset      float64     `json:"off"` // offset: expected reward of the session without the lesson
-	Centre      float64     `json:"c"`   // centre of the reward in the report
+	Offset      float64     `json:"off"` // offset: expected session reward without the lesson
+	Centre      float64     `json:"c"`   // reward centre in the report
 	Tokens      int         `json:"tok,omitempty"`
 	Turn        int         `json:"turn"`
 	Trial       string      `json:"tr,omitempty"` // name of the planned trial, empty for none
 	Propensity  float64     `json:"p"`            // (1-eps)(1-control): probability of injection, for the export
-	Measurement Measurement `json:"o,omitzero"`   // measurement of the outcomes; set after the flip
+	Measurement Measurement `json:"o,omitzero"`   // outcome measurement; set after the flip
 }
 
-// Assignment holds all random and all expected values of a session, frozen at the decision. The contribution of a
-// session to the counters is a pure function of the Assignment and the reward. The caller sets Category, Model and Day
-// before the first Decide.
+// Assignment holds all random and all expected values for a session, frozen at the decision. What a session adds to the
+// counters is a pure function of the Assignment and the reward. The caller sets Category, Model and Day before the
+// first Decide.
 type Assignment struct {
 	Control          bool           `json:"ctl,omitempty"`
 	ControlP         float64        `json:"g"`
 	Category         string         `json:"cat"`
-	Model            string         `json:"model,omitempty"` // model of the first request; bounded at the closing (Counters.CountedModelName)
-	Tools            int            `json:"tools,omitempty"` // number of tools at the first request
+	Model            string         `json:"model,omitempty"` // model in the first request; bounded at close (Counters.CountedModelName)
+	Tools            int            `json:"tools,omitempty"` // tools in the first request
 	Base             float64        `json:"base"`            // expected reward without a lesson, set with the control coin
-	Centre           float64        `json:"c,omitempty"`     // centre of the global comparison, set at the first match
+	Centre           float64        `json:"c,omitempty"`     // centre for the global comparison, set at the first match
 	Decided          bool           `json:"dec,omitempty"`   // Control and Base are set
 	Looped           bool           `json:"lp,omitempty"`    // a loop was found before the first match
 	Matched          []Match        `json:"m,omitempty"`
 	Picks            []Pick         `json:"p,omitempty"`
-	At               int64          `json:"at,omitempty"`    // start of the session, in seconds since 1970
-	Day              int32          `json:"day"`             // bucket of the dated counters: days since 1970 of the session's start
-	Excluded         bool           `json:"ex,omitempty"`    // outside of the experiment; Exclude sets the field
-	HasMeasuredRules bool           `json:"rul,omitempty"`   // a section under measurement was in a request before the control coin; the session is in no comparison of treated and control
+	At               int64          `json:"at,omitempty"`    // session start, in seconds since 1970
+	Day              int32          `json:"day"`             // session start in days since 1970: the bucket in the dated counters
+	Excluded         bool           `json:"ex,omitempty"`    // outside the experiment; Exclude sets the field
+	HasMeasuredRules bool           `json:"rul,omitempty"`   // a request before the control coin had a section under measurement; the session is in no comparison between treated and control
 	Refused          bool           `json:"rf,omitempty"`    // the upstream refused a changed request; the session stays in the experiment
-	CutRefused       bool           `json:"unc,omitempty"`   // the upstream refused a request without sections of rules files; the session stays in the arms of the sections
-	RewardAtClose    *RewardAtClose `json:"first,omitempty"` // reward at the closing; later feedback does not change this field
-	Graded           bool           `json:"gr,omitempty"`    // closed by a release that counts graded rewards, late rewards and surrogates; a correction of an earlier session must not remove what was never added
-	Reward           string         `json:"rw,omitempty"`    // definition of reward at the closing; empty for the default definition
+	CutRefused       bool           `json:"unc,omitempty"`   // the upstream refused a request without rules file sections; the session stays in the sections' arms
+	RewardAtClose    *RewardAtClose `json:"first,omitempty"` // reward at close; later feedback does not change this field
+	Graded           bool           `json:"gr,omitempty"`    // closed by a release that counts graded rewards, late rewards and surrogates; a correction to an earlier session must not remove what was never added
+	Reward           string         `json:"rw,omitempty"`    // reward definition at close; empty for the default definition
 
-	ExcludedFor ExclusionReason `json:"exf,omitempty"` // set with Excluded; empty in a record of an earlier release
+	ExcludedFor ExclusionReason `json:"exf,omitempty"` // set with Excluded; empty in a record from an earlier release
 }
 
 // RewardAtClose is the reward that a session had when it closed.
@@ -109,8 +109,8 @@ type RewardAtClose struct {
 	Tier int     `json:"tier,omitempty"`
 }
 
-// FlipControl decides at random, at its first call only, whether the session gets no lessons. control is the
-// probability of that. The result reports whether this call made the decision.
+// FlipControl decides at random, in its first call only, whether the session gets no lessons. control is the
+// probability of getting none. The result reports whether this call made the decision.
 func (a *Assignment) FlipControl(salt, session string, control float64) bool {
 	if a.Decided {
 		return false
@@ -138,7 +138,7 @@ func (a *Assignment) Clone() Assignment {
 	return out
 }
 
-// Pick returns the pick of a slug.
+// Pick returns the pick with a slug.
 func (a *Assignment) Pick(slug string) (Pick, bool) {
 	if i := slices.IndexFunc(a.Picks, func(p Pick) bool { return p.Slug == slug }); i >= 0 {
 		return a.Picks[i], true
@@ -146,7 +146,7 @@ func (a *Assignment) Pick(slug string) (Pick, bool) {
 	return Pick{}, false
 }
 
-// PickOf returns the pick of an arm, which is one text of a lesson or one version of a section.
+// PickOf returns the pick with an arm, which is one lesson text or one section version.
 func (a *Assignment) PickOf(arm Arm) (Pick, bool) {
 	if i := slices.IndexFunc(a.Picks, func(p Pick) bool { return p.Arm == arm }); i >= 0 {
 		return a.Picks[i], true
@@ -154,8 +154,8 @@ func (a *Assignment) PickOf(arm Arm) (Pick, bool) {
 	return Pick{}, false
 }
 
-// Match returns the match of an arm. The loop warning has no match, because a match changes the expected reward of the
-// session, and that reward is fixed before a loop is found.
+// Match returns the match with an arm. The loop warning has no match, because a match changes the session's expected
+// reward, which is fixed before a loop is found.
 func (a *Assignment) Match(arm Arm) (Match, bool) {
 	if i := slices.IndexFunc(a.Matched, func(m Match) bool { return m.Arm == arm }); i >= 0 {
 		return a.Matched[i], true
@@ -167,12 +167,12 @@ func (a *Assignment) Match(arm Arm) (Match, bool) {
 // count, because a lesson may have caused it.
 func (a *Assignment) HasMatchOrLoop() bool { return a.Looped || len(a.Matched) > 0 }
 
-// InComparison reports whether the session is in the comparison of treated and control sessions. A session with a
-// measured section of a rules file is not in it, because the section is never cut in a control session.
+// InComparison reports whether the session is compared: treated against control. A session with a measured section in a
+// rules file is not, because control sessions keep every section.
 func (a *Assignment) InComparison() bool { return a.HasMatchOrLoop() && !a.HasMeasuredRules }
 
-// Merge joins two copies of an assignment that diverged on two replicas. The random decisions of both copies agree, and
-// a decision of either copy is kept. aIsOlder reports whether a is the older copy.
+// Merge joins two copies that diverged on two replicas. The random decisions in both copies agree, and a decision in
+// either copy is kept. aIsOlder reports whether a is the older copy.
 func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 	base, other := a, b
 	if !a.Decided || b.Decided && !aIsOlder {
@@ -189,7 +189,7 @@ func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 	*a = out
 }
 
-// unionOf joins the matches and picks. For a lesson in both copies, the values of first are kept.
+// unionOf joins the matches and picks. For a lesson in both copies, first wins.
 func unionOf(first, second *Assignment) (matched []Match, picks []Pick) {
 	matched, picks = slices.Clone(first.Matched), slices.Clone(first.Picks)
 	for _, m := range second.Matched {

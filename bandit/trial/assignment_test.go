@@ -49,7 +49,7 @@ func TestSlugOfArmHasNoHash(t *testing.T) {
 	}
 }
 
-// The frequency is over all sessions including control sessions.
+// The frequency is over all sessions, also control sessions.
 func TestPropensityIsFrequencyOfInjection(t *testing.T) {
 	const sessions = 20_000
 	for _, tc := range []struct{ control, eps float64 }{{0, 0.2}, {0.05, 0.2}, {0.3, 0.5}, {0.1, 0.05}, {0, 0}, {0, 1}} {
@@ -70,13 +70,13 @@ func TestPropensityIsFrequencyOfInjection(t *testing.T) {
 		}
 		for subject, x := range map[string][2]float64{"injected": {injected / sessions, p}, "withheld": {withheld / sessions, tc.eps * (1 - tc.control)}} {
 			if se := math.Sqrt(x[1] * (1 - x[1]) / sessions); math.Abs(x[0]-x[1]) > 4*se+1e-12 {
-				t.Errorf("%+v: %s in %v of the sessions, want %v", tc, subject, x[0], x[1])
+				t.Errorf("%+v: %s share = %v, want %v", tc, subject, x[0], x[1])
 			}
 		}
 	}
 }
 
-// A change of a clone leaves the original unchanged.
+// Changing a clone leaves the original unchanged.
 func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 	a := sampleAssignment()
 	if p, ok := a.Pick("in"); !ok || p.Arm != "in@1" {
@@ -94,7 +94,7 @@ func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 	b := a.Clone()
 	b.Matched[0].MatchEffect, b.Picks[0].Injected = 9, false
 	if !reflect.DeepEqual(a, sampleAssignment()) {
-		t.Errorf("original after a change of the clone = %+v, want %+v", a, sampleAssignment())
+		t.Errorf("after changing the clone: original = %+v, want %+v", a, sampleAssignment())
 	}
 	for want, a := range map[bool]trial.Assignment{true: {Looped: true}, false: {}} {
 		if a.InComparison() != want {
@@ -103,7 +103,7 @@ func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 	}
 }
 
-// The merged assignment has the decisions of both replicas.
+// The merged assignment has the decisions from both replicas.
 func TestMergeIsSymmetricAndKeepsEarlierPick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawAssignment(t), drawAssignment(t)
@@ -121,23 +121,23 @@ func TestMergeIsSymmetricAndKeepsEarlierPick(t *testing.T) {
 			return
 		}
 		if !reflect.DeepEqual(x, y) {
-			t.Fatalf("two orders of Merge differ:\n%+v\n%+v", x, y)
+			t.Fatalf("Merge(a, b) and Merge(b, a) differ:\n%+v\n%+v", x, y)
 		}
 		head, other := &a, &b
 		if !a.Decided || b.Decided && !first {
 			head, other = &b, &a
 		}
 		if x.Control != head.Control || x.Base != head.Base || x.Centre != head.Centre || x.ControlP != head.ControlP || !x.Decided {
-			t.Fatalf("merged assignment = %+v, want the decision of %+v", x, head)
+			t.Fatalf("merged assignment = %+v, want the decision in %+v", x, head)
 		}
 		if x.Excluded != (a.Excluded || b.Excluded) || x.Refused != (a.Refused || b.Refused) {
 			t.Fatalf("merged assignment = %+v, want Excluded and Refused if either side has them", x)
 		}
 		if want := cmp.Or(head.ExcludedFor, other.ExcludedFor); x.ExcludedFor != want {
-			t.Fatalf("ExcludedFor of the merged assignment = %q, want %q", x.ExcludedFor, want)
+			t.Fatalf("merged ExcludedFor = %q, want %q", x.ExcludedFor, want)
 		}
 		if head.Category == "" && (x.Category != other.Category || x.Day != other.Day || x.At != other.At) || head.Category != "" && x.Day != head.Day {
-			t.Fatalf("merged assignment = %+v, want category and day of the earlier of %+v and %+v", x, head, other)
+			t.Fatalf("merged assignment = %+v, want category and day from %+v, or else from %+v", x, head, other)
 		}
 		for _, p := range slices.Concat(head.Picks, other.Picks) {
 			want, ok := head.Pick(p.Slug)
@@ -159,12 +159,12 @@ func TestMergeIsSymmetricAndKeepsEarlierPick(t *testing.T) {
 		}
 		second := x.Clone()
 		if second.Merge(&b, first); !reflect.DeepEqual(second.Picks, x.Picks) || !reflect.DeepEqual(second.Matched, x.Matched) {
-			t.Fatalf("assignment after a second Merge = %+v, want the picks and matches of %+v", second, x)
+			t.Fatalf("second Merge = %+v, want picks and matches %+v", second, x)
 		}
 	})
 }
 
-// The copies have different texts of one lesson.
+// The copies have different texts for one lesson.
 func TestMergeKeepsEarlierTextOfLesson(t *testing.T) {
 	newAssignment := func(arm trial.Arm) *trial.Assignment {
 		return &trial.Assignment{Decided: true, Matched: []trial.Match{{Arm: arm}}, Picks: []trial.Pick{{Slug: "a", Arm: arm}}}
@@ -180,7 +180,7 @@ func TestMergeKeepsEarlierTextOfLesson(t *testing.T) {
 	}
 }
 
-// A measured section is a part of a rules file. Its session is not in the comparison of treated and control sessions.
+// A measured section is a part of a rules file. A session with such a section is not compared: treated against control.
 func TestSessionWithMeasuredSectionCountsOnlyForItsArms(t *testing.T) {
 	global := []string{trial.FieldInjected, trial.FieldWithheld, "z", "zz", "added", "billed0", "billed1", "read0", "read1"}
 	for _, control := range []bool{false, true} {
@@ -192,7 +192,7 @@ func TestSessionWithMeasuredSectionCountsOnlyForItsArms(t *testing.T) {
 			a.HasMeasuredRules = marked
 			compared, arms := 0, 0
 			if beside := deltaValue(a.ClosingDeltas(), "", "beside", 0); beside > 0 != marked {
-				t.Errorf("control %t, measured section %t: %v sessions outside of the comparison, want some only with a section",
+				t.Errorf("control %t, measured section %t: %v sessions left out, want some only with a section",
 					control, marked, beside)
 			}
 			for _, d := range slices.Concat(a.ClosingDeltas(), a.Contribution(1, 0), a.CostDeltas(trial.Usage{Input: 1000})) {
@@ -204,7 +204,7 @@ func TestSessionWithMeasuredSectionCountsOnlyForItsArms(t *testing.T) {
 				}
 			}
 			if arms == 0 || compared > 0 == marked {
-				t.Errorf("control %t, measured section %t: %d deltas of the comparison, want some only without a section; %d deltas of the arm, want some", control, marked, compared, arms)
+				t.Errorf("control %t, measured section %t: %d comparison deltas, want some only without a section; %d arm deltas, want some", control, marked, compared, arms)
 			}
 		}
 	}

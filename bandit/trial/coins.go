@@ -13,16 +13,16 @@ type Purpose string
 const (
 	ForControl Purpose = "control" // no lessons for the session
 	ForHoldout Purpose = "holdout" // a pick is withheld
-	ForDraw    Purpose = "draw"    // draw of the chooser
+	ForDraw    Purpose = "draw"    // draw by the chooser
 	ForProbe   Purpose = "probe"   // a benched lesson is tried again
-	ForRule    Purpose = "rule"    // a section of a rules file is cut
+	ForRule    Purpose = "rule"    // a rules file section is cut
 )
 
 // Coin returns a uniform number in [0,1): the top 53 bits of SHA-256(salt 0 purpose 0 session 0 slug). It is identical
 // on every replica and after every restart.
 //
-// Cheaper hashes fail: FNV and CRC32 pass a balance test for each lesson, but correlate the coins of different lessons
-// by up to 1, because their inputs differ in a few bytes only.
+// Cheaper hashes fail: FNV and CRC32 pass a balance test for each lesson, but the coins for two lessons correlate by up
+// to 1, because the inputs differ only in a few bytes.
 func Coin(salt string, p Purpose, session, slug string) float64 {
 	h := CoinHash(salt, p, session, slug)
 	return float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
@@ -41,8 +41,8 @@ func CoinHash(salt string, p Purpose, session, slug string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// NormalQuantile returns the standard normal quantile of a uniform number.
+// NormalQuantile returns the standard normal quantile at u.
 func NormalQuantile(u float64) float64 {
-	const smallest = 0.5 / (1 << 53) // replaces 0, whose quantile is minus infinity
+	const smallest = 0.5 / (1 << 53) // replaces 0, where the quantile is minus infinity
 	return math.Sqrt2 * math.Erfinv(2*max(u, smallest)-1)
 }

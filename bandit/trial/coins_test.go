@@ -20,10 +20,10 @@ func TestCoinMatchesDocumentedHash(t *testing.T) {
 	if got := trial.Coin("salt", trial.ForHoldout, "session", "slug"); got != want {
 		t.Errorf("Coin = %v, want %v", got, want)
 	}
-	long := string(make([]byte, 1000)) // longer than the buffer of Coin
+	long := string(make([]byte, 1000)) // longer than Coin's buffer
 	h = sha256.Sum256([]byte("s\x00draw\x00" + long + "\x00x"))
 	if got := trial.Coin("s", trial.ForDraw, long, "x"); got != float64(binary.BigEndian.Uint64(h[:8])>>11)/(1<<53) {
-		t.Errorf("Coin of a session name of 1000 bytes = %v, want the hash of the whole name", got)
+		t.Errorf("Coin(1000-byte session name) = %v, want the whole name hashed", got)
 	}
 }
 
@@ -36,21 +36,21 @@ func TestDifferentInputsHaveDifferentCoins(t *testing.T) {
 				t.Fatalf("%v %v: Coin = %v, want a number in [0, 1)", p, k, u)
 			}
 			if was, ok := seen[u]; ok {
-				t.Errorf("%v %v: Coin equals the coin of %s", p, k, was)
+				t.Errorf("Coin(%v, %v) equals the coin for %s", p, k, was)
 			}
 			seen[u] = fmt.Sprint(p, k)
 		}
 	}
 }
 
-// Some hashes withhold each lesson in the right share of the sessions but correlate between lessons.
+// Some hashes withhold each lesson in the right share of sessions, but correlate between lessons.
 func TestCoinsOfTwoLessonsAreIndependent(t *testing.T) {
 	const lessons, sessions, eps = 60, 20_000, 0.2
 	names := make([]string, sessions)
 	for s := range names {
 		names[s] = fmt.Sprintf("%032x", s)
 	}
-	withheld := make([][]uint64, lessons) // one bit for each session
+	withheld := make([][]uint64, lessons) // one bit per session
 	share := make([]float64, lessons)
 	for j := range withheld {
 		withheld[j] = make([]uint64, sessions/64+1)
@@ -62,7 +62,7 @@ func TestCoinsOfTwoLessonsAreIndependent(t *testing.T) {
 			}
 		}
 		if math.Abs(share[j]-eps) > 4*math.Sqrt(eps*(1-eps)/sessions) {
-			t.Errorf("lesson %d withheld in %v of the sessions, want %v", j, share[j], eps)
+			t.Errorf("lesson %d: withheld share = %v, want %v", j, share[j], eps)
 		}
 	}
 	for i := range lessons {
@@ -73,7 +73,7 @@ func TestCoinsOfTwoLessonsAreIndependent(t *testing.T) {
 			}
 			cov := float64(both)/sessions - share[i]*share[j]
 			if r := cov / math.Sqrt(share[i]*(1-share[i])*share[j]*(1-share[j])); math.Abs(r) > 0.035 {
-				t.Errorf("correlation of the coins of lessons %d and %d = %.3f, want at most 0.035", i, j, r)
+				t.Errorf("coins for lessons %d and %d: correlation = %.3f, want at most 0.035", i, j, r)
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Deltas collects the deltas (changes of counters) of a session.
+// Deltas collects a session's deltas (changes to counters).
 type Deltas []Delta
 
 // Add adds v to a counter.
@@ -16,7 +16,7 @@ func (d *Deltas) Add(scope, field string, day int32, v float64) {
 	}
 }
 
-// ClosingDeltas returns the deltas of a session when it closes, with or without a reward. The share of withheld picks,
+// ClosingDeltas returns the deltas that a session adds when it closes, with or without a reward. The withheld share,
 // which reveals a faulty assignment, must not depend on rewards. An excluded session adds only its reason.
 func (a *Assignment) ClosingDeltas() []Delta {
 	if a.Excluded {
@@ -48,12 +48,12 @@ func (a *Assignment) ClosingDeltas() []Delta {
 		p.countClosedModel(&d, a.Model)
 		if p.Injected {
 			d.Add(string(p.Arm), fTokens, 0, float64(p.Tokens))
-			if !p.Arm.IsRule() { // the text of a section is part of the agent's own request
+			if !p.Arm.IsRule() { // a section's text is part of the agent's own request
 				added += p.Tokens
 			}
 		}
 	}
-	if !a.HasMeasuredRules { // the dashboard sets this cost against the gain of the compared sessions
+	if !a.HasMeasuredRules { // the dashboard compares this cost with the gain in the compared sessions
 		d.Add("", fAdded, a.Day, float64(added))
 	}
 	a.addOutcomes(&d)
@@ -61,7 +61,7 @@ func (a *Assignment) ClosingDeltas() []Delta {
 }
 
 // countReporting counts the sessions with a reward when they close. Later feedback does not change this count, so the
-// e-values of the checks stay valid.
+// e-values in the checks stay valid.
 func (a *Assignment) countReporting(d *Deltas) {
 	if a.RewardAtClose == nil {
 		return
@@ -78,9 +78,9 @@ func (a *Assignment) countReporting(d *Deltas) {
 	}
 }
 
-// countRefusals counts a session whose changed request the upstream refused. The session stays in its arm: only a
-// session with an injection can be refused, so leaving the session out would bias the comparison. A refusal of a
-// request without the cut sections (CutRefused) counts for the arms of the sections alone.
+// countRefusals counts a session in which the upstream refused a changed request. The session stays in its arm: only a
+// session with an injection can be refused, so leaving the session out would bias the comparison. If the refused
+// request lacked the cut sections (CutRefused), only the sections' arms count it.
 func (a *Assignment) countRefusals(d *Deltas) {
 	if a.Refused && !a.HasMeasuredRules {
 		d.Add("", fRefused+armDigit(!a.Control), 0, 1)
@@ -92,8 +92,8 @@ func (a *Assignment) countRefusals(d *Deltas) {
 	}
 }
 
-// Contribution returns the deltas of a reward y of the given tier. To correct a reward, add Negate of the old
-// contribution, then the new contribution. An excluded session and a reward that is not a number add nothing.
+// Contribution returns the deltas for a reward y in the given tier. To correct a reward, add Negate(old contribution),
+// then the new contribution. An excluded session or a NaN reward adds nothing.
 func (a *Assignment) Contribution(y float64, tier int) []Delta {
 	if a.Excluded || math.IsNaN(y) {
 		return nil
@@ -136,9 +136,9 @@ func (a *Assignment) addGlobal(d *Deltas, y float64, tier int) {
 	}
 }
 
-// anyInjected reports whether one of the first picks was injected, and returns the probability that none was. The
-// probability is 0 if the picks were not random. Later picks are ignored, because the random decisions about the first
-// picks may decide whether later picks exist.
+// anyInjected reports whether any first pick was injected, and returns the probability that none was. The probability
+// is 0 if the picks were not random. Later picks are ignored, because the coins for the first picks may decide whether
+// later picks exist.
 func (a *Assignment) anyInjected() (injected bool, noneProbability float64) {
 	first := 0 // a loop warning may precede the first picks
 	for i := range a.Picks {
@@ -206,8 +206,8 @@ func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 	}
 }
 
-// Z weighs a centred reward by the inverse probability of the arm (Horvitz and Thompson 1952). The mean of z is the
-// effect of the injection for every centre. ok is false if the pick was not randomised.
+// Z weighs a centred reward by the arm's inverse probability (Horvitz and Thompson 1952). For every centre, the mean z
+// is the effect of injecting. ok is false if the pick was not randomised.
 func Z(r float64, injected bool, eps float64) (z float64, ok bool) {
 	if !(eps > 0 && eps < 1) {
 		return 0, false
@@ -218,5 +218,5 @@ func Z(r float64, injected bool, eps float64) (z float64, ok bool) {
 	return -r / eps, true
 }
 
-// VarianceFactor returns the factor by which random assignment inflates the variance of a reward in z.
+// VarianceFactor returns the factor by which random assignment inflates a reward's variance in z.
 func VarianceFactor(eps float64) float64 { return 1/(1-eps) + 1/eps }

@@ -116,7 +116,7 @@ func TestPickThatIsNotRandomizedAddsNoComparison(t *testing.T) {
 		}
 		for _, d := range a.Contribution(1, 1) {
 			if d.Key.Field == "n" || d.Key.Field == "z" || d.Key.Field == "zz" || d.Key.Field[0] == 'w' && d.Key.Field != "worse" {
-				t.Errorf("epsilon %v: Contribution has the delta %v, want no delta of a comparison", eps, d)
+				t.Errorf("epsilon %v: Contribution has delta %v, want no comparison delta", eps, d)
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 	}
 	a.Excluded = true
 	if a.Contribution(1, 1) != nil {
-		t.Errorf("excluded session: deltas of a reward = %v, want none", a.Contribution(1, 1))
+		t.Errorf("excluded session: reward deltas = %v, want none", a.Contribution(1, 1))
 	}
 	if want := []trial.Delta{{Key: key("", "excluded.unknown", 0), Value: trial.FixedScale}}; !reflect.DeepEqual(a.ClosingDeltas(), want) {
 		t.Errorf("excluded session: deltas at close = %v, want only the reason: %v", a.ClosingDeltas(), want)
@@ -178,7 +178,7 @@ func TestNegateCancelsContribution(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 1)
 	if got := mergeDeltas(ds, trial.Negate(ds)); len(got) != 0 {
-		t.Errorf("sum of a contribution and its negation = %v, want none", got)
+		t.Errorf("contribution plus negation = %v, want none", got)
 	}
 	if got := trial.CountRewards(mergeDeltas(ds, ds)); got != 2 {
 		t.Errorf("two contributions: CountRewards = %d, want 2", got)
@@ -228,12 +228,12 @@ func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 			return deltaValue(a.Contribution(y, 1), "a@1", "z", 0)
 		}
 		if got := (1-eps)*z(true, with) + eps*z(false, without); math.Abs(got-(with-without)) > 1e-5 {
-			t.Fatalf("mean of z = %v, want the effect %v", got, with-without)
+			t.Fatalf("mean z = %v, want effect %v", got, with-without)
 		}
 	})
 }
 
-// any.a0 counts the sessions whose first picks were all withheld, and any.a1 the sessions with an injected first pick.
+// any.a0 counts the sessions with all first picks withheld, and any.a1 the sessions with an injected first pick.
 func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 	a := trial.Assignment{
 		Decided: true, Looped: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "out@1"}},
@@ -250,8 +250,8 @@ func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 	}
 }
 
-// The upstream may refuse a changed request. A refusal of cut sections (CutRefused) counts for the arms of the
-// sections. Any other refusal counts for all arms.
+// The upstream may refuse a changed request. Refused cut sections (CutRefused) count for the sections' arms. Any other
+// refusal counts for all arms.
 func TestRefusalsCountForAffectedArms(t *testing.T) {
 	a := trial.Assignment{Decided: true, ControlP: 0.5, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{
 		{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true}, {Slug: "rule:F#s", Arm: "rule:F#s@1", Eps: 0.5}, {Slug: "rule:F#k", Arm: "rule:F#k@1", Eps: 0.5, Injected: true},
@@ -270,7 +270,7 @@ func TestRefusalsCountForAffectedArms(t *testing.T) {
 		ds := a.ClosingDeltas()
 		got := [4]float64{deltaValue(ds, "a@1", "refused1", 0), deltaValue(ds, "rule:F#s@1", "refused0", 0), deltaValue(ds, "rule:F#k@1", "refused1", 0), deltaValue(ds, "", "refused1", 0)}
 		if got != tc.want {
-			t.Errorf("%s: counts of the lesson, the cut section, the kept section and all lessons = %v, want %v", tc.name, got, tc.want)
+			t.Errorf("%s: [lesson, cut section, kept section, all lessons] = %v, want %v", tc.name, got, tc.want)
 		}
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// Counters holds the evidence of one tenant in memory, and is safe for concurrent use.
+// Counters holds one tenant's evidence in memory, and is safe for concurrent use.
 //
 // Lock order: Counters.mu, then one sums.mu or plannedTrial.mu, then poolMu. dirtyMu and modelsMu are leaf locks.
 // Counters.mu is held for writing only to add a scope or to change the day, so a request waits at most for a map insert
-// or for the sums of one arm.
+// or for one arm's sums.
 type Counters struct {
 	mu      sync.RWMutex
 	arms    map[Arm]*sums
@@ -25,8 +25,8 @@ type Counters struct {
 	dirtyArms map[Arm]struct{} // arms that changed since the last RaiseMaxima
 
 	poolMu     sync.Mutex                        // guards pool and surrogates
-	pool       [OutcomeCount][poolSumCount]int64 // sums of the outcomes over all arms
-	surrogates [surrogateSumCount]int64          // sums of the surrogate over all arms
+	pool       [OutcomeCount][poolSumCount]int64 // outcome sums over all arms
+	surrogates [surrogateSumCount]int64          // surrogate sums over all arms
 
 	modelsMu sync.Mutex
 	models   map[string]struct{}
@@ -40,8 +40,8 @@ func NewCounters() *Counters {
 	}
 }
 
-// Add adds the deltas (changes of counters) of one session or of a whole store. Monotone deltas are merged by maximum,
-// and unknown fields are ignored.
+// Add adds deltas (changes to counters) from one session or a whole store. Monotone deltas are merged by maximum, and
+// unknown fields are ignored.
 func (c *Counters) Add(ds []Delta) {
 	for len(ds) > 0 {
 		n := ScopePrefixLen(ds)
@@ -54,8 +54,8 @@ func (c *Counters) Add(ds []Delta) {
 	}
 }
 
-// ScopePrefixLen returns the number of leading deltas with the same scope. The caller adds these deltas under one lock,
-// so that no reader sees a count without the sum.
+// ScopePrefixLen returns how many leading deltas have the same scope. The caller adds these deltas under one lock, so
+// no reader sees a count without the sum.
 func ScopePrefixLen(ds []Delta) int {
 	n := 1
 	for n < len(ds) && ds[n].Key.Scope == ds[0].Key.Scope {
@@ -64,7 +64,7 @@ func ScopePrefixLen(ds []Delta) int {
 	return n
 }
 
-// addScope adds deltas to the sums of their scope, and to the sums that all scopes share.
+// addScope adds deltas to the scope's sums, and to the sums shared by all scopes.
 func (c *Counters) addScope(name string, ds []Delta) {
 	s := c.sumsOf(name, true)
 	var betsChanged, pooled bool
@@ -115,7 +115,7 @@ func (c *Counters) addSurrogate(index int, v int64) {
 	c.surrogates[index] += v
 }
 
-// MergeMaxima merges the running maxima of other replicas.
+// MergeMaxima merges running maxima from other replicas.
 func (c *Counters) MergeMaxima(maxima []Delta) {
 	for _, d := range maxima {
 		if d.Key.Monotone() {
@@ -131,7 +131,7 @@ func (c *Counters) sumsOf(name string, create bool) *sums {
 	return entryOf(&c.mu, c.arms, Arm(name), create)
 }
 
-// entryOf returns the entry of a map that only grows, and adds a missing entry if create is true.
+// entryOf returns an entry in a map that only grows, and adds a missing entry if create is true.
 func entryOf[K comparable, V any](mu *sync.RWMutex, m map[K]*V, key K, create bool) *V {
 	mu.RLock()
 	v := m[key]
@@ -181,8 +181,8 @@ func (c *Counters) Clone() *Counters {
 	return out
 }
 
-// Inherit copies the smallest width of each interval from the counters that a fresh copy from the store replaces. Only
-// this process knows these widths.
+// Inherit copies each interval's smallest width from the counters that a fresh copy from the store replaces. Only this
+// process knows these widths.
 func (c *Counters) Inherit(from *Counters) {
 	from.mu.RLock()
 	defer from.mu.RUnlock()
@@ -211,14 +211,14 @@ func (c *Counters) addEntries(scope string, ds []Delta) {
 	}
 }
 
-// Evaluations returns all planned trials in the order of their starts.
+// Evaluations returns all planned trials, ordered by start.
 func (c *Counters) Evaluations() []Evaluation {
 	c.mu.RLock()
 	scopes := maps.Clone(c.planned)
 	c.mu.RUnlock()
 	out := make([]Evaluation, 0, len(scopes))
 	for scope, t := range scopes {
-		end := strings.LastIndexByte(scope, '#') // the arm of a section contains another '#'
+		end := strings.LastIndexByte(scope, '#') // a section's arm contains another '#'
 		if end < len(plannedPrefix) {
 			continue
 		}

@@ -19,7 +19,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 		a.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: injected, Offset: 0.5, Centre: 0.5}}
 	}
 	if got := c.RaiseMaxima(now); len(got) != 0 {
-		t.Fatalf("maxima of empty counters = %v, want none", got)
+		t.Fatalf("empty counters: RaiseMaxima = %v, want none", got)
 	}
 	var all []trial.Delta
 	var done [][]trial.Delta
@@ -38,11 +38,11 @@ func TestMaximaNeverDecrease(t *testing.T) {
 		t.Fatalf("Maxima = %+v, want LogEHelps >= 5, LogEHarms <= 0.1, ProvenAt = %d and MaxAbove >= 5", s.Maxima, now.Unix())
 	}
 	if p := c.Progress("a@1", 0, "", 0); !p.Proven || !p.Concluded {
-		t.Errorf("Progress of a proven lesson = %+v, want Proven and Concluded", p)
+		t.Errorf("proven lesson: Progress = %+v, want Proven and Concluded", p)
 	}
 	for _, d := range all {
 		if !d.Key.Monotone() || d.Key.Day != 0 || d.Key.Scope != "a@1" {
-			t.Fatalf("delta = %v, want a maximum of the lesson", d)
+			t.Fatalf("delta = %v, want a maximum for the lesson", d)
 		}
 	}
 	// A replica may read the maxima in any order and repeatedly.
@@ -56,26 +56,26 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	}
 	other.MergeMaxima(done[0]) // has only sums, which MergeMaxima ignores
 	if other.Stats("a@1").N != 0 {
-		t.Errorf("after MergeMaxima with deltas of sums: N = %v, want 0", other.Stats("a@1").N)
+		t.Errorf("MergeMaxima(sum deltas): N = %v, want 0", other.Stats("a@1").N)
 	}
 	// Withdrawn contributions lower the sums but not the maxima.
 	for _, d := range done {
 		c.Add(trial.Negate(d))
 	}
 	if got := c.RaiseMaxima(now); len(got) != 0 || c.Stats("a@1").Maxima.LogEHelps != s.Maxima.LogEHelps || c.Stats("a@1").N != 0 {
-		t.Errorf("after the negation: new maxima = %v, LogEHelps = %v, N = %v, want none, %v, 0", got, c.Stats("a@1").Maxima.LogEHelps, c.Stats("a@1").N, s.Maxima.LogEHelps)
+		t.Errorf("after Negate: new maxima = %v, LogEHelps = %v, N = %v, want none, %v, 0", got, c.Stats("a@1").Maxima.LogEHelps, c.Stats("a@1").N, s.Maxima.LogEHelps)
 	}
-	// Counters that were loaded from a store need one call of RaiseMaxima.
+	// Counters loaded from a store need one RaiseMaxima call.
 	loaded := trial.NewCounters()
 	for _, d := range done {
 		loaded.Add(d)
 	}
 	if got := loaded.RaiseMaxima(now); len(got) != 3 || got[0].Key.Field != "emax+" || got[1].Key.Field != "proven_at" || got[2].Key.Field != "out+" {
-		t.Errorf("maxima of loaded counters = %v, want emax+, proven_at and out+", got)
+		t.Errorf("loaded counters: RaiseMaxima = %v, want emax+, proven_at and out+", got)
 	}
 }
 
-// At the p-value of NextDiscovery, one more test would be a discovery.
+// At the NextDiscovery p-value, one more test would be a discovery.
 func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 	for _, tc := range []struct {
 		p     []float64
@@ -92,7 +92,7 @@ func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 		{[]float64{0.01}, 0, 0.05},
 	} {
 		if got := trial.Discoveries(tc.p, tc.tests, 0.05); got != tc.want {
-			t.Errorf("p-values %v of %d tests: Discoveries = %v, want %v", tc.p, tc.tests, got, tc.want)
+			t.Errorf("Discoveries(%v, %d tests) = %v, want %v", tc.p, tc.tests, got, tc.want)
 		}
 		next := trial.NextDiscovery(tc.p, tc.tests, 0.05)
 		one := append(slices.Clone(tc.p), next)
@@ -105,11 +105,11 @@ func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 		}
 	}
 	if trial.PValue(0) != 1 || trial.PValue(-3) != 1 || !almostEqual(trial.PValue(math.Log(40)), 0.025) {
-		t.Errorf("p-values of the e-values 1, e^-3 and 40 = %v, %v, %v, want 1, 1, 0.025", trial.PValue(0), trial.PValue(-3), trial.PValue(math.Log(40)))
+		t.Errorf("PValue for e-values 1, e^-3 and 40 = %v, %v, %v, want 1, 1, 0.025", trial.PValue(0), trial.PValue(-3), trial.PValue(math.Log(40)))
 	}
 }
 
-// A clone of the counters is independent.
+// A clone is independent.
 func TestStatsReturnsAddedCounts(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
@@ -121,7 +121,7 @@ func TestStatsReturnsAddedCounts(t *testing.T) {
 		t.Errorf("Stats(in@1) = %+v, want Rewards.M1, Rewards.Y1, Rewards.Success, Matched and Picked = 1, Tokens = 30 and one day with N1 = 1", s)
 	}
 	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Rewarded[1][2] != 1 || s.Strata[0].RewardedOn(1) != 1 {
-		t.Errorf("Strata = %+v, want one with Eps = 0.2, one injected pick and one injected reward of tier 2", s.Strata)
+		t.Errorf("Strata = %+v, want one with Eps = 0.2, one injected pick and one injected tier 2 reward", s.Strata)
 	}
 	if math.Abs(s.Recent-0.5) > 1e-9 {
 		t.Errorf("one pick in two days: Recent = %v, want 0.5", s.Recent)
@@ -178,9 +178,9 @@ func TestRatesCoverLastFourWeeks(t *testing.T) {
 		{[]int32{499, 500, 500, 500}, 500, 2, 2},
 		{[]int32{491, 500}, 500, 0.2, 0.2},
 		{[]int32{473, 500}, 500, 2 / 28.0, 2 / 28.0},
-		{[]int32{472, 500}, 500, 1 / 28.0, 1},             // the first day is out of the window
+		{[]int32{472, 500}, 500, 1 / 28.0, 1},             // the first day is outside the window
 		{[]int32{400, 490, 500}, 500, 2 / 28.0, 2 / 11.0}, // the arm is older than the window
-		{[]int32{500, 501}, 500, 2, 1},                    // the clock of a different replica is a day ahead
+		{[]int32{500, 501}, 500, 2, 1},                    // another replica's clock is a day ahead
 	} {
 		k := trial.NewCounters()
 		for _, day := range tc.days {
@@ -224,7 +224,7 @@ func TestNegativeCountsReadAsZero(t *testing.T) {
 		for subject, x := range map[string]float64{
 			"n": s.N, "zz": s.ZZ, "m1": s.Rewards.M1, "y1": s.Rewards.Y1, "m0": s.Rewards.M0, "told": float64(s.All.Rewarded), "rewards": s.All.SumY, "matched": float64(s.Matched),
 			"picked": float64(s.Picked), "tokens": float64(s.Tokens), "input": s.Spent[1].Input, "better": s.Rewards.Better, "recent": s.Recent, "assigned": float64(s.Strata[0].Assigned[1]),
-			"told by tier": float64(s.Strata[0].RewardedOn(1)), "rewards of a propensity": s.Strata[0].Y[1],
+			"told by tier": float64(s.Strata[0].RewardedOn(1)), "stratum rewards": s.Strata[0].Y[1],
 		} {
 			if x != 0 {
 				t.Errorf("correction without its original: %s = %v, want 0", subject, x)
@@ -257,9 +257,9 @@ func TestNumbersOfRewardsAndClosingsAreNetOfCorrections(t *testing.T) {
 	}
 	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.FixedScale}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.FixedScale})
 	if trial.CountRewards(ds) != 1 || trial.CountClosed(ds) != 2 {
-		t.Errorf("after counters of an arm with the same names were added: CountRewards = %d, CountClosed = %d, want 1, 2", trial.CountRewards(ds), trial.CountClosed(ds))
+		t.Errorf("after adding an arm's counters with the same names: CountRewards = %d, CountClosed = %d, want 1, 2", trial.CountRewards(ds), trial.CountClosed(ds))
 	}
 	if got := trial.ScopePrefixLen(ds); got < 1 || ds[0].Key.Scope != ds[got-1].Key.Scope || got < len(ds) && ds[got].Key.Scope == ds[0].Key.Scope {
-		t.Errorf("ScopePrefixLen = %d, want the number of leading deltas with the first scope", got)
+		t.Errorf("ScopePrefixLen = %d, want only the leading deltas with the first scope", got)
 	}
 }

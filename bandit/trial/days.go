@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Day returns the bucket of a moment: days since 1970, UTC.
+// Day returns the bucket for t: days since 1970, UTC.
 func Day(t time.Time) int32 {
 	return int32(min(max(t.Unix()/86_400, math.MinInt32+1), math.MaxInt32))
 }
 
-// Advance sets the current day, the last day of every rate.
+// Advance sets the current day, the last day in every rate.
 func (c *Counters) Advance(day int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.day = day
 }
 
-// ClosedPerDay returns the mean number of closed sessions of the tenant per day, over the rateWindow days up to day.
-// The days before the first closed session are not counted.
+// ClosedPerDay returns the tenant's mean number of closed sessions per day, over the rateWindow days up to day. Days
+// before the first closed session do not count.
 func (c *Counters) ClosedPerDay(day int32) float64 {
 	g := c.global
 	g.mu.Lock()

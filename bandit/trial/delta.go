@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// FixedScale is the scale of the integer counters: a counter holds millionths.
+// FixedScale scales the integer counters: a counter holds millionths.
 const FixedScale = 1_000_000
 
-// Key names one counter of a tenant. Scope is an arm, empty for the tenant, "x:" and a category, or "t:" and a planned
+// Key names one tenant counter. Scope is an arm, empty for the tenant, "x:" and a category, or "t:" and a planned
 // trial.
 type Key struct {
 	Scope string
 	Field string // see fields.go
-	Day   int32  // day of the session for dated fields, otherwise 0
+	Day   int32  // session day for dated fields, otherwise 0
 }
 
 // Delta is an integer to add to a counter. If Key.Monotone is true, the counter is raised to the integer instead.
@@ -50,8 +50,7 @@ func Negate(ds []Delta) []Delta {
 	return out
 }
 
-// Round rounds to the precision of the counters, so that a record is identical after a round trip through every
-// encoding.
+// Round rounds to the precision in the counters, so a record stays identical through every encoding.
 func Round(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0

@@ -1,11 +1,11 @@
-// Package trial implements the experiment: the random decisions, and the measurements that follow from them. It does
-// not import package bandit, which chooses the lessons.
+// Package trial implements the experiment: the random decisions and the measurements based on them. It does not import
+// package bandit, which chooses the lessons.
 //
-//   - An arm is one text of a lesson, or a section of a rules file.
+//   - An arm is one lesson text, or one section in a rules file.
 //   - A lesson matches when its trigger fires, and is picked when the chooser selects it.
 //   - A coin is a random decision about a unit (a session or a run): control or treated, injected or withheld.
 //   - eps is the probability of withholding a pick. A stratum holds the sessions with one eps.
-//   - y is the reward of a session, a centre is an expected reward before the coin, and z is the term of the effect.
+//   - y is a session's reward, a centre is a reward expected before the coin, and z is a session's term in the effect.
 //
 // An Assignment is frozen: changing a field, flipping a coin again, or filling a withheld slot raises no error, and
 // measures a different quantity. Counters are integers in millionths, so that order and replica do not matter.

@@ -14,9 +14,9 @@ func lambda(k int, eps float64) float64 {
 	return min(0.005*float64(int(1)<<k), 0.9*min(eps, 1-eps))
 }
 
-// logE returns the logarithm of the mean of exp(W) over the bets, where W, in millionths, is the sum of ln(1 + lambda
-// z) for one bet size. Under "no effect" the expectation of the e-value is 1 at every moment, so 1/max E is a p-value
-// that is valid at any time.
+// logE returns the logarithm of the mean exp(W) over the bets. W is the sum of ln(1 + lambda z) for one bet size, in
+// millionths. Under "no effect" the expected e-value is 1 at every moment, so 1/max E is a p-value that is valid at any
+// time.
 func logE(w []int64) float64 {
 	top := math.Inf(-1)
 	for _, x := range w {
@@ -29,11 +29,11 @@ func logE(w []int64) float64 {
 	return top + math.Log(sum/float64(len(w)))
 }
 
-// PValue returns the p-value for the logarithm of the running maximum of an e-value.
+// PValue returns the p-value for an e-value's running maximum, given as logarithm.
 func PValue(logEmax float64) float64 { return math.Exp(-math.Max(0, logEmax)) }
 
 // Discoveries runs the Benjamini-Hochberg procedure at level q on sorted p-values, and returns the largest p-value that
-// is a discovery, or -1. tests is the size of the family, larger than len(p) if all further p-values are 1.
+// is a discovery, or -1. tests is the family size, larger than len(p) if all further p-values are 1.
 func Discoveries(p []float64, tests int, q float64) float64 {
 	if k := discoveries(p, tests, q); k > 0 {
 		return q * float64(k) / float64(max(tests, 1))
@@ -41,9 +41,9 @@ func Discoveries(p []float64, tests int, q float64) float64 {
 	return -1
 }
 
-// EvidenceBar returns the smallest logarithm of an e-value that is a discovery, for every dependence between the tests
-// (Wang and Ramdas, False discovery rate control with e-values, 2022). The k-th largest of n e-values must reach n/(q
-// k). Without a discovery, EvidenceBar returns the bar of the largest e-value.
+// EvidenceBar returns the smallest log e-value that is a discovery, for every dependence between the tests (Wang and
+// Ramdas, False discovery rate control with e-values, 2022). The k-th largest of n e-values must reach n/(q k). Without
+// a discovery, EvidenceBar returns the bar for the largest e-value.
 func EvidenceBar(logEs []float64, q float64) float64 {
 	sorted := slices.Clone(logEs)
 	slices.Sort(sorted)

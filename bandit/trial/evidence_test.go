@@ -13,13 +13,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// sessionWithPick returns a session whose pick has the centre c, the expected reward.
+// sessionWithPick returns a session with one pick with centre c, the expected reward.
 func sessionWithPick(eps float64, injected bool, c float64) *trial.Assignment {
 	return &trial.Assignment{Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Offset: c, Centre: c}}}
 }
 
-// weightedReward returns z, whose mean is the effect: (y - c) (A/(1-eps) - (1-A)/eps), where A is 1 for an injected
-// pick and 0 for a withheld pick.
+// weightedReward returns z, with the effect as mean: (y - c) (A/(1-eps) - (1-A)/eps), where A is 1 for an injected pick
+// and 0 for a withheld pick.
 func weightedReward(y, c, eps float64, injected bool) float64 {
 	if injected {
 		return (y - c) / (1 - eps)
@@ -28,7 +28,7 @@ func weightedReward(y, c, eps float64, injected bool) float64 {
 }
 
 // The evidence that a lesson helps is the mean, over six bet sizes l, of the product of 1 + l z over all picks. The
-// evidence for harm has 1 - l z. A bet size is at most 0.9 times the smaller probability of the random assignment.
+// evidence for harm has 1 - l z. A bet size is at most 0.9 times the smaller assignment probability.
 func TestEvidenceIsMeanProductOfBets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
@@ -61,7 +61,7 @@ func TestEvidenceIsMeanProductOfBets(t *testing.T) {
 	})
 }
 
-// With 150 evaluations, at most one of twenty runs may reach 20 (Ville's inequality).
+// With 150 evaluations, at most one in twenty runs may reach 20 (Ville's inequality).
 func TestEvidenceRarelyReaches20WithoutEffect(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1)) //nolint:gosec // tests repeat
 	const runs = 400
@@ -85,7 +85,7 @@ func TestEvidenceRarelyReaches20WithoutEffect(t *testing.T) {
 			}
 		}
 		if maxProofs := runs/20 + 13; falseProofs[0] > maxProofs || falseProofs[1] > maxProofs { // 13 is three standard errors
-			t.Errorf("holdout %v: %v false proofs of help and harm in %d runs, want at most %d each", eps, falseProofs, runs, maxProofs)
+			t.Errorf("holdout %v: false proofs (help, harm) = %v in %d runs, want at most %d each", eps, falseProofs, runs, maxProofs)
 		}
 	}
 }
@@ -103,11 +103,11 @@ func TestTimeOfProofIsRecordedOnce(t *testing.T) {
 			t.Fatalf("after %d rewards: ProvenAt is set = %v, Progress.Proven = %v with evidence %v, want both %v", n, is, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Maxima.LogEHelps), want)
 		}
 		if before != 0 && s.Maxima.ProvenAt != before {
-			t.Fatalf("after %d rewards: ProvenAt = %d, want %d as before", n, s.Maxima.ProvenAt, before)
+			t.Fatalf("after %d rewards: ProvenAt = %d, want %d, unchanged", n, s.Maxima.ProvenAt, before)
 		}
 	}
 	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.Maxima.ProvenAt == 0 || b.Maxima.ProvenAt != 0 || b.Maxima.LogEHarms < math.Log(20) || math.Abs(a.Maxima.LogEHelps-b.Maxima.LogEHarms) > 1e-3 {
-		t.Errorf("proof of the helpful lesson = %+v, of the harmful lesson = %+v, want ProvenAt only in the first, and LogEHarms of the second equal to LogEHelps of the first and at least %v", a.Maxima, b.Maxima, math.Log(20))
+		t.Errorf("helpful lesson: Maxima = %+v; harmful lesson: Maxima = %+v; want ProvenAt only in the first, and the second LogEHarms equal to the first LogEHelps and at least %v", a.Maxima, b.Maxima, math.Log(20))
 	}
 }
 
@@ -148,18 +148,18 @@ func TestDiscoveryBarsMatchBenjaminiHochberg(t *testing.T) {
 		}
 		bar, next := c.DiscoveryBars()
 		if math.Abs(bar-want) > 1e-12 || math.Abs(next-0.05*float64(found+1)/float64(max(tests, 1))) > 1e-12 {
-			t.Fatalf("p-values %v of %d tests: DiscoveryBars = %v, %v, want %v, %v", ps, tests, bar, next, want, 0.05*float64(found+1)/float64(max(tests, 1)))
+			t.Fatalf("p-values %v, %d tests: DiscoveryBars = %v, %v, want %v, %v", ps, tests, bar, next, want, 0.05*float64(found+1)/float64(max(tests, 1)))
 		}
 	})
 }
 
-// A pick multiplies the product of a bet (an assumed effect) by at least 0.1 and at most 1.9.
+// A pick multiplies a bet's product by at least 0.1 and at most 1.9. A bet is an assumed effect.
 func TestPickKeepsAtLeastATenthOfEvidence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")
 		for _, d := range sessionWithPick(eps, rapid.Bool().Draw(t, "injected"), centre).Contribution(y, 1) {
 			if d.Key.Field[0] == 'w' && d.Key.Field != "worse" && (d.Value < trial.Fixed(math.Log(0.1)) || d.Value > trial.Fixed(math.Log(1.9))) {
-				t.Fatalf("delta of the logarithm of a bet = %v, want a value of %d to %d millionths", d, trial.Fixed(math.Log(0.1)), trial.Fixed(math.Log(1.9)))
+				t.Fatalf("bet delta = %v, want %d to %d millionths", d, trial.Fixed(math.Log(0.1)), trial.Fixed(math.Log(1.9)))
 			}
 		}
 	})

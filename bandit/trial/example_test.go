@@ -17,7 +17,7 @@ func ExamplePicksFor() {
 	// 307
 }
 
-// The mean of z is the effect for every centre.
+// For every centre, the mean z is the effect.
 func ExampleZ() {
 	const epsilon = 0.2
 	injected, _ := trial.Z(0.9-0.5, true, epsilon)

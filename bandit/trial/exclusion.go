@@ -2,21 +2,21 @@ package trial
 
 import "slices"
 
-// ExclusionReason is the reason why a session is outside of the experiment.
+// ExclusionReason is why a session is outside the experiment.
 type ExclusionReason string
 
-// The reasons. The counters of a tenant hold the first four of them.
+// The reasons. A tenant's counters hold the first four.
 const (
 	ExcludedTwin    ExclusionReason = "twin"    // another session has an equal history
 	ExcludedLate    ExclusionReason = "late"    // the store did not return the earlier decision in time
-	ExcludedKeys    ExclusionReason = "secret"  // the replica does not know the keys of the fleet
-	ExcludedUnknown ExclusionReason = "unknown" // the record, of an earlier release, has no reason
+	ExcludedKeys    ExclusionReason = "secret"  // the replica does not know the fleet's keys
+	ExcludedUnknown ExclusionReason = "unknown" // the record, from an earlier release, has no reason
 
-	ExcludedImport ExclusionReason = "import" // an imported conversation, whose requests could get no lesson
-	ExcludedMember ExclusionReason = "member" // the unit of the session counts once for all its sessions
+	ExcludedImport ExclusionReason = "import" // an imported conversation; its requests could get no lesson
+	ExcludedMember ExclusionReason = "member" // the session's unit counts once for all its sessions
 )
 
-// exclusionReasons is the number of the reasons with counters.
+// exclusionReasons is the number of reasons with counters.
 const exclusionReasons = 4
 
 // ExclusionReasons returns the reasons with counters.
@@ -24,18 +24,19 @@ func ExclusionReasons() [exclusionReasons]ExclusionReason {
 	return [exclusionReasons]ExclusionReason{ExcludedTwin, ExcludedLate, ExcludedKeys, ExcludedUnknown}
 }
 
-// Exclude takes the session out of the experiment for the first reason. A reason that only treated sessions can have
-// must not exclude a session, because the exclusion would bias the comparison.
+// Exclude takes the session out of the experiment, for the first reason given. A reason that only treated sessions can
+// have must not exclude a session: it would bias the comparison.
 func (a *Assignment) Exclude(why ExclusionReason) {
 	if !a.Excluded {
 		a.Excluded, a.ExcludedFor = true, why
 	}
 }
 
-// MemberAssignment returns the assignment of a session whose unit has the random decisions. Only the unit is counted.
+// MemberAssignment returns the assignment for a session in a unit that holds the random decisions. Only the unit is
+// counted.
 func MemberAssignment() Assignment { return Assignment{Excluded: true, ExcludedFor: ExcludedMember} }
 
-// exclusionDeltas counts the reason. A reason of a newer release counts as unknown.
+// exclusionDeltas counts the reason. A reason from a newer release counts as unknown.
 func (a *Assignment) exclusionDeltas() []Delta {
 	why, known := a.ExcludedFor, ExclusionReasons()
 	if why != ExcludedMember && !slices.Contains(known[:], why) {

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// The chooser also reads these fields. Dated fields are stored by the day of the session.
+// The chooser also reads these fields. Dated fields are stored by session day.
 const (
 	FieldInjected = "n1"   // dated: rewarded sessions with the lesson; global: treated sessions
 	FieldWithheld = "n0"   // dated: rewarded sessions with the lesson withheld; global: control sessions
-	FieldUnpicked = "nu"   // dated: rewarded sessions, control included, that matched the lesson without a pick
+	FieldUnpicked = "nu"   // dated: rewarded sessions, also control, in which the lesson matched without a pick
 	FieldRewarded = "told" // global: sessions with a reward
 )
 
-// All further fields. y is the reward of a session, off is Pick.Offset, and z is the session's term of the effect.
+// All further fields. y is a session's reward, off is Pick.Offset, and z is the session's term in the effect.
 const (
-	fS1, fS0         = "s1", "s0"  // global, dated: rewards of the treated and the control sessions
+	fS1, fS0         = "s1", "s0"  // global, dated: rewards in treated and in control sessions
 	fN               = "n"         // dated: randomised sessions with a reward
-	fZ, fZZ          = "z", "zz"   // dated: sums of z and of z squared
+	fZ, fZZ          = "z", "zz"   // dated: z and z squared, summed
 	fM1, fY1         = "m1", "y1"  // rewarded sessions and rewards, injected
 	fM0, fY0         = "m0", "y0"  // rewarded sessions and rewards, withheld
 	fMatched         = "matched"   // closed sessions in which the lesson matched
@@ -33,47 +33,47 @@ const (
 	fCached          = "cached"    // cached input tokens of these sessions
 	fRefused         = "refused"   // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
 	fMeasuredRules   = "beside"    // global: closed sessions with a match that a measured section keeps out of the comparison
-	fExcluded        = "excluded." // global, with the reason: closed sessions outside of the experiment
-	fSuccess         = "success"   // rewarded injected sessions with a reward of at least .5
-	fFailure         = "failure"   // rewarded injected sessions with a reward below .5
-	fBetter          = "better"    // sum of max(0, y-off) over injected sessions
-	fWorse           = "worse"     // sum of max(0, off-y) over injected sessions
-	fSumY            = "sumy"      // global: sum of rewards
-	fEmaxUp          = "emax+"     // logarithm of the running maximum of E+, in millionths
-	fEmaxDown        = "emax-"     // logarithm of the running maximum of E-, in millionths
+	fExcluded        = "excluded." // global, with the reason: closed sessions outside the experiment
+	fSuccess         = "success"   // injected sessions with a reward >= .5
+	fFailure         = "failure"   // injected sessions with a reward < .5
+	fBetter          = "better"    // max(0, y-off), summed over injected sessions
+	fWorse           = "worse"     // max(0, off-y), summed over injected sessions
+	fSumY            = "sumy"      // global: summed rewards
+	fEmaxUp          = "emax+"     // E+ running maximum, as logarithm in millionths
+	fEmaxDown        = "emax-"     // E- running maximum, as logarithm in millionths
 	fProvenAt        = "proven_at" // unix seconds at which E+ reached 20
-	fMaxAbove        = "out+"      // logarithm of 1/p in millionths, for the smallest p at which the whole interval was above 0
-	fMaxBelow        = "out-"      // logarithm of 1/p in millionths, for the smallest p at which the whole interval was below 0
+	fMaxAbove        = "out+"      // ln(1/p) in millionths, for the smallest p with the whole interval above 0
+	fMaxBelow        = "out-"      // ln(1/p) in millionths, for the smallest p with the whole interval below 0
 	fNoEffectAt      = "idle_at"   // unix seconds of the first interval within the material size
-	fBetUp, fBetDown = "w+", "w-"  // with suffix k = 1..6: sums of ln(1 +- lambda_k z)
+	fBetUp, fBetDown = "w+", "w-"  // with suffix k = 1..6: ln(1 +- lambda_k z), summed
 )
 
-// Fields of one stratum (the sessions with one probability of withholding), with suffix 0 (withheld) or 1 (injected),
-// the tier for rewarded sessions, and the probability in millionths: "told1.2@200000".
+// Fields for one stratum (the sessions with one withholding probability), with suffix 0 (withheld) or 1 (injected), the
+// tier for rewarded sessions, and the probability in millionths: "told1.2@200000".
 const (
 	fAssigned    = "a"     // closed sessions
 	fAtClose     = "heard" // sessions with a reward when they closed, which later feedback does not change
-	fRewards     = "y"     // sums of rewards
-	fGraded      = "yy"    // sums of y (1 - y); the sum of y squared is the sum of y less this sum
-	fGradedN     = "gn"    // number of rewards in fGraded; sessions closed by an earlier release have none
-	fGradedY     = "gy"    // sums of these rewards
-	fLate        = "late"  // sessions that had no reward when they closed and got a reward later
+	fRewards     = "y"     // summed rewards
+	fGraded      = "yy"    // summed y (1 - y); y squared sums to the y sum less this sum
+	fGradedN     = "gn"    // rewards counted in fGraded; sessions closed by an earlier release have none
+	fGradedY     = "gy"    // these rewards, summed
+	fLate        = "late"  // sessions without a reward at close that got one later
 	epsSeparator = "@"
 )
 
-// aggregation is how the values of a counter are aggregated.
+// aggregation is how a counter's values are aggregated.
 type aggregation uint8
 
 const (
 	daily          aggregation = iota // one sum per day
-	tenantDaily                       // one sum per day, global; the name of an arm's counter belongs to the chooser
-	dailyCost                         // one sum of costs per day
+	tenantDaily                       // one sum per day, global; in an arm's scope, the name belongs to the chooser
+	dailyCost                         // one cost sum per day
 	overallSum                        // one sum
 	betSum                            // one sum per bet size
-	outcomeSum                        // one sum of an outcome
-	surrogateSum                      // one sum of the surrogate
-	modelSum                          // one sum of a model
-	stratumSum                        // one sum per probability of withholding
+	outcomeSum                        // one sum for an outcome
+	surrogateSum                      // one sum for the surrogate
+	modelSum                          // one sum for a model
+	stratumSum                        // one sum per withholding probability
 	runningMaximum                    // the largest value
 )
 
@@ -145,8 +145,7 @@ type position struct {
 	index int
 }
 
-// fields lists every counter by its stored name. An unknown name is ignored, so that an older precept reads a newer
-// store.
+// fields lists every counter by stored name. An unknown name is ignored, so an older precept can read a newer store.
 var fields = newFieldTable() //nolint:gochecknoglobals // an immutable table, written once here
 
 func newFieldTable() map[string]position {
@@ -202,8 +201,8 @@ func newFieldTable() map[string]position {
 	return t
 }
 
-// findPosition parses the name of a counter. For a counter of a stratum, eps is the probability of withholding in
-// millionths. anyInjected reports whether name has the prefix anyPrefix.
+// findPosition parses a counter name. For a stratum's counter, eps is the withholding probability in millionths.
+// anyInjected reports whether name has the prefix anyPrefix.
 func findPosition(name string) (pos position, eps int64, anyInjected, ok bool) {
 	plain, rate, isStratum := strings.Cut(name, epsSeparator)
 	if !isStratum {
@@ -226,7 +225,7 @@ func armDigit(injected bool) string {
 	return "0"
 }
 
-// stratumField names a counter of one stratum. Sums over strata would be subject to Simpson's paradox.
+// stratumField names a counter in one stratum. Sums over strata would be subject to Simpson's paradox.
 func stratumField(field string, injected bool, eps float64) string {
 	return field + armDigit(injected) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
 }
@@ -238,11 +237,11 @@ func tierField(field string, injected bool, tier int, eps float64) string {
 	return field + armDigit(injected) + "." + strconv.Itoa(tier) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
 }
 
-// anyPrefix begins the global counters that compare sessions with an injected first pick with sessions whose first
-// picks were all withheld.
+// anyPrefix begins the global counters for two groups: sessions with an injected first pick, and sessions in which all
+// first picks were withheld.
 const anyPrefix = "any."
 
-// tiers is the number of tiers, including tier 0 for rewards of unknown source.
+// tiers is the number of tiers, including tier 0 for rewards from an unknown source.
 const tiers = 4
 
 // CountRewards counts the rewards in deltas, for the comparison with RefitEvery.

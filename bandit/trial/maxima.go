@@ -10,11 +10,11 @@ import (
 // DiscoveryRate is the tolerated share of false discoveries among the proven lessons.
 const DiscoveryRate = 0.05
 
-// RaiseMaxima raises the running maxima of the arms that changed since the last call, and returns the raised maxima,
-// which the caller stores.
+// RaiseMaxima raises the running maxima for the arms that changed since the last call, and returns the raised maxima
+// for the caller to store.
 //
-// The sums do not determine the maxima. A later correction lowers a sum, but the evidence that the sum showed before
-// stays valid, as for every p-value.
+// The sums do not determine the maxima. A later correction lowers a sum, but the earlier evidence stays valid, as for
+// every p-value.
 func (c *Counters) RaiseMaxima(now time.Time) []Delta {
 	c.dirtyMu.Lock()
 	changed := make([]Arm, 0, len(c.dirtyArms))
@@ -31,7 +31,7 @@ func (c *Counters) RaiseMaxima(now time.Time) []Delta {
 	return dst
 }
 
-// raiseEValues raises the maxima of both e-values and of the interval, and appends them to dst.
+// raiseEValues raises the maxima for both e-values and the interval, and appends them to dst.
 func (s *sums) raiseEValues(dst []Delta, k Arm, now time.Time) []Delta {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,9 +50,9 @@ func (s *sums) raise(dst []Delta, k Arm, field string, v int64) []Delta {
 	return append(dst, Delta{Key{Scope: string(k), Field: field}, v})
 }
 
-// markConcluded keeps the largest distance of the interval from 0, and marks an arm whose interval was within the
-// material size. The smaller holdout after a conclusion widens the interval again, but earlier intervals stay valid.
-// The caller holds mu.
+// markConcluded keeps the interval's largest distance from 0, and marks an arm with an interval within the material
+// size. The smaller holdout after a conclusion widens the interval again, but earlier intervals stay valid. The caller
+// holds mu.
 func (s *sums) markConcluded(dst []Delta, k Arm, now time.Time) []Delta {
 	total, overall := s.row(rowTotal), s.row(rowOverall)
 	n := fromFixed(total[iN])
@@ -74,13 +74,13 @@ func (s *sums) markConcluded(dst []Delta, k Arm, now time.Time) []Delta {
 	return dst
 }
 
-// provenEValue is the e-value at which the holdout of a lesson shrinks: p = 1/20 for the lesson alone. "Proven" in the
-// report also corrects for all lessons. Waiting for the correction would withhold a good lesson from one fifth of many
+// provenEValue is the e-value at which a lesson's holdout shrinks: p = 1/20 for the lesson alone. "Proven" in the
+// report also corrects for all lessons. Waiting for the correction would withhold a good lesson in one fifth of many
 // sessions.
 const provenEValue = 20
 
-// markProven marks an arm whose holdout may shrink. The mark is never removed, because the smaller holdout widens the
-// interval again. The caller holds mu.
+// markProven marks an arm that may have a smaller holdout. The mark is never removed, because the smaller holdout
+// widens the interval again. The caller holds mu.
 func (s *sums) markProven(dst []Delta, k Arm, now time.Time) []Delta {
 	if v := s.row(rowMaxima); v[iProvenAt] != 0 || fromFixed(v[iEmaxUp]) < math.Log(provenEValue) {
 		return dst

@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// OtherModels is the name of all further models.
+// OtherModels is the name for all further models.
 const OtherModels = "other"
 
-// maxModels bounds the models that are counted by name. The name comes from a request, so without a bound an agent
-// could add counters without end.
+// maxModels bounds the models counted by name. The name comes from a request, so without a bound an agent could add
+// counters without end.
 const maxModels = 32
 
-// modelPrefix begins the counters of one model: "model.z:NAME".
+// modelPrefix begins the counters for one model: "model.z:NAME".
 const modelPrefix = "model."
 
-// Indices of the sums of one model.
+// Sum indices for one model. The first four sums are counts.
 const (
 	vC1 = iota // closed randomised picks, injected
 	vC0        // closed randomised picks, withheld
 	vM1        // rewarded picks, injected
 	vM0        // rewarded picks, withheld
-	vZ         // sum of z
-	vZZ        // sum of z squared
+	vZ         // z
+	vZZ        // z squared
 	modelSumCount
 )
 
@@ -68,7 +68,7 @@ func (p *Pick) countRewardedModel(d *Deltas, model string, z float64) {
 	d.Add(arm, modelField(vZZ, model), 0, z*z)
 }
 
-// CountedModelName returns the name under which the sessions of a model are counted, for the Assignment.
+// CountedModelName returns the name under which a model's sessions are counted, for the Assignment.
 func (c *Counters) CountedModelName(model string) string {
 	if model == "" {
 		return ""
@@ -99,24 +99,24 @@ func (c *Counters) addModel(model string) {
 	c.models[model] = struct{}{}
 }
 
-// ModelEffect is the effect of a lesson in the sessions of one model. No interval and no verdict of a lesson uses it.
+// ModelEffect is a lesson's effect in one model's sessions. No lesson interval or verdict uses it.
 type ModelEffect struct {
 	Model      string
 	C1, C0     float64 // closed randomised picks: injected, withheld
 	M1, M0     float64 // rewarded picks: injected, withheld
 	HasEffect  bool    // enough rewarded picks for an effect
-	Effect     float64 // mean of z; 0 without enough picks
-	Variance   float64 // of the effect
-	Shrunken   float64 // effect shrunk towards the effect of the lesson
-	ShrunkenSD float64 // posterior standard deviation of Shrunken
+	Effect     float64 // mean z; 0 without enough picks
+	Variance   float64 // variance of Effect
+	Shrunken   float64 // effect shrunk towards the lesson's effect
+	ShrunkenSD float64 // Shrunken's posterior standard deviation
 }
 
-// seenDeviations is the one-sided 90% quantile of the normal distribution. IncludesModel requires that many standard
+// seenDeviations is the normal distribution's one-sided 90% quantile. IncludesModel requires that many standard
 // deviations.
 const seenDeviations = 1.2816
 
-// IncludesModel reports whether the evidence of a lesson includes the model: enough rewarded picks, and a probability
-// of at least 90% that the effect has the given sign (0: any effect).
+// IncludesModel reports whether the lesson's evidence includes the model: enough rewarded picks, and a probability of
+// at least 90% that the effect has the given sign (0: any effect).
 func (e *ModelEffect) IncludesModel(sign float64) bool {
 	return e.HasEffect && (sign == 0 || sign*e.Shrunken >= seenDeviations*e.ShrunkenSD)
 }
@@ -124,10 +124,10 @@ func (e *ModelEffect) IncludesModel(sign float64) bool {
 // SeenClosed reports whether the lesson has enough closed picks on the model for findings about outcomes.
 func (e *ModelEffect) SeenClosed() bool { return EnoughForInterval(e.C1+e.C0, e.C1, e.C0) }
 
-// Models returns the effects of an arm by model, most picks first. Each effect is shrunk by a normal prior around the
-// effect of the lesson. The variance of the prior is the variance between the models beyond chance. One more
-// observation enters this variance, the square of the lesson's effect, because the effect on a single model does not
-// show how much models differ.
+// Models returns an arm's effects by model, most picks first. Each effect is shrunk by a normal prior around the
+// lesson's effect. The prior variance is the variance between the models beyond chance. The lesson's squared effect
+// enters this variance as one more observation, because the effect on a single model does not show how much models
+// differ.
 func (c *Counters) Models(k Arm) []ModelEffect {
 	s := c.sumsOf(string(k), false)
 	if k == "" || s == nil {
@@ -143,7 +143,7 @@ type modelRow struct {
 	sums [modelSumCount]int64
 }
 
-// model returns the sums of a model, and adds the model if it is missing. The caller holds mu.
+// model returns a model's sums, and adds the model if it is missing. The caller holds mu.
 func (s *sums) model(name string) *[modelSumCount]int64 {
 	i, found := slices.BinarySearchFunc(s.models, name, func(m modelRow, name string) int { return strings.Compare(m.name, name) })
 	if !found {
@@ -191,8 +191,8 @@ func (s *sums) modelEffects() []ModelEffect {
 	return out
 }
 
-// BetweenVariance returns the weighted mean of measured effects and the variance of the true effects beyond
-// chance (DerSimonian and Laird, Meta-analysis in clinical trials, 1986).
+// BetweenVariance returns the weighted mean of measured effects, and how much the true effects vary beyond chance
+// (DerSimonian and Laird, Meta-analysis in clinical trials, 1986).
 func BetweenVariance(effects, variances []float64) (mean, between float64) {
 	var w, we, ww float64
 	for i, e := range effects {
@@ -211,8 +211,8 @@ func BetweenVariance(effects, variances []float64) (mean, between float64) {
 	return mean, math.Max(0, (q-float64(len(effects)-1))/(w-ww/w))
 }
 
-// IsModelUnseen reports whether the evidence of an arm includes other models and not the given model, whose sessions
-// then keep the full holdout. It is false if the evidence includes no model, as in counters of an earlier release.
+// IsModelUnseen reports whether the arm's evidence includes other models but not the given one. That model's sessions
+// then keep the full holdout. It is false if the evidence includes no model, as in counters from an earlier release.
 func (c *Counters) IsModelUnseen(k Arm, model string) bool {
 	s := c.sumsOf(string(k), false)
 	if model == "" || k == "" || s == nil {

@@ -9,7 +9,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// addModelPicks adds picks of a lesson that raises the success rate of 0.4 by effect.
+// addModelPicks adds picks for a lesson that raises the success rate from 0.4 by effect.
 func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, effect float64) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, Centre: 0.5}
@@ -72,7 +72,7 @@ func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
 		own := c.Stats("in@1").Z / c.Stats("in@1").N
 		moved := (e.Shrunken - e.Effect) / (own - e.Effect)
 		if e.Model == "small" && (moved < 0.1 || moved > 0.9) {
-			t.Errorf("model small: Effect = %g, Shrunken = %g, want 10 to 90%% of the distance to the effect %g of the lesson", e.Effect, e.Shrunken, own)
+			t.Errorf("model small: Effect = %g, Shrunken = %g, want shrunk 10 to 90%% towards the lesson's effect %g", e.Effect, e.Shrunken, own)
 		}
 		if e.Model == "large" && math.Abs(e.Shrunken-e.Effect) > 0.005 {
 			t.Errorf("model large: Effect = %g, Shrunken = %g, want a difference of at most 0.005", e.Effect, e.Shrunken)
@@ -80,7 +80,7 @@ func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
 	}
 }
 
-// Model names come from requests. The limit also holds in counters that were read from a store or cloned.
+// Model names come from requests. The limit also holds in counters read from a store, and in clones.
 func TestNumberOfModelNamesIsLimited(t *testing.T) {
 	c := trial.NewCounters()
 	names, fields := map[string]bool{}, map[string]bool{}
@@ -104,7 +104,7 @@ func TestNumberOfModelNamesIsLimited(t *testing.T) {
 		a := &trial.Assignment{Decided: true, Model: e.Model, Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.5}}}
 		copied.Add(a.ClosingDeltas())
 	}
-	for subject, counters := range map[string]*trial.Counters{"counters read from a store": copied, "clone": c.Clone()} {
+	for subject, counters := range map[string]*trial.Counters{"stored counters": copied, "clone": c.Clone()} {
 		if counters.CountedModelName("new") != trial.OtherModels || counters.CountedModelName("model-7") != "model-7" {
 			t.Errorf("%s: CountedModelName = %q for a new model and %q for model-7, want %q and model-7", subject, counters.CountedModelName("new"), counters.CountedModelName("model-7"), trial.OtherModels)
 		}
@@ -119,7 +119,7 @@ func TestWithdrawnRewardLeavesModelUnchanged(t *testing.T) {
 	a := &trial.Assignment{Decided: true, Model: "a:b@c", Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, Centre: 0.3, Injected: true}}}
 	c.Add(a.Contribution(1, 1))
 	if after := c.Models("in@1"); after[0].M1 != before[0].M1+1 {
-		t.Errorf("after one more reward: models = %+v, want one more rewarded injected pick (M1) than %+v", after, before)
+		t.Errorf("after one more reward: models = %+v, want M1 one higher than %+v", after, before)
 	}
 	c.Add(trial.Negate(a.Contribution(1, 1)))
 	if after := c.Models("in@1"); len(after) != 1 || after[0] != before[0] {

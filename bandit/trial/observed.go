@@ -14,16 +14,16 @@ func outcomeLambda(k int, eps float64) float64 {
 	return min([outcomeBetCount]float64{0.03, 0.08, 0.18, 0.4}[k], 0.9*min(eps, 1-eps))
 }
 
-// Indices of the sums of one outcome.
+// Sum indices for one outcome.
 const (
 	oN1             = iota                  // closed randomised picks, injected
 	oN0                                     // closed randomised picks, withheld
-	oY1                                     // sum of the values, injected
-	oY0                                     // sum of the values, withheld
-	oZ                                      // sum of z
-	oZZ                                     // sum of z squared
-	oUp                                     // sums of ln(1 + lambda_k u), where u is z scaled by Measurement.Width and capped
-	oDown           = oUp + outcomeBetCount // sums of ln(1 - lambda_k u)
+	oY1                                     // summed values, injected
+	oY0                                     // summed values, withheld
+	oZ                                      // z, summed
+	oZZ                                     // z squared, summed
+	oUp                                     // ln(1 + lambda_k u), summed, where u is z scaled by Measurement.Width and capped
+	oDown           = oUp + outcomeBetCount // ln(1 - lambda_k u), summed
 	outcomeSumCount = oDown + outcomeBetCount
 )
 
@@ -75,8 +75,8 @@ func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	if !(width > 0) {
 		return
 	}
-	// The cap is symmetric around a centre that was fixed before the random decision, so the mean of u stays 0 where
-	// the lesson changes nothing.
+	// The cap is symmetric around a centre fixed before the random decision, so the mean u stays 0 if the lesson
+	// changes nothing.
 	u, _ := Z(clip((y-p.Measurement.Centres[o])/width, -1, 1), p.Injected, p.Eps)
 	for k := range outcomeBetCount {
 		l := outcomeLambda(k, p.Eps) * u
@@ -85,15 +85,15 @@ func (p *Pick) addOutcome(d *Deltas, o Outcome, y float64) {
 	}
 }
 
-// OutcomeStats describes one outcome of an arm for the report.
+// OutcomeStats describes one of an arm's outcomes for the report.
 type OutcomeStats struct {
 	N1, N0              float64 // closed randomised picks: injected, withheld
-	Y1, Y0              float64 // sums of the values
+	Y1, Y0              float64 // summed values
 	Z, ZZ               float64
-	LogEMore, LogEFewer float64 // logarithms of the current e-values: for larger and for smaller values with the lesson
+	LogEMore, LogEFewer float64 // current e-values as logarithms: for larger and for smaller values with the lesson
 }
 
-// Outcomes returns the outcomes of an arm, all zero for an unknown arm.
+// Outcomes returns an arm's outcomes, all zero for an unknown arm.
 func (c *Counters) Outcomes(k Arm) (out [OutcomeCount]OutcomeStats) {
 	s := c.sumsOf(string(k), false)
 	if k == "" || s == nil {
@@ -118,10 +118,10 @@ func outcomeStats(v []int64) OutcomeStats {
 	}
 }
 
-// pseudoPicks is the weight, in picks, of the mean of all lessons in the mean of an arm's centre.
+// pseudoPicks is the weight, in picks, that the mean over all lessons has in an arm's centre.
 const pseudoPicks = 10
 
-// startMean returns the assumed mean of an outcome. A wrong mean makes an interval wider, not wrong.
+// startMean returns the assumed mean for an outcome. A wrong mean makes an interval wider, not wrong.
 func startMean(o Outcome) float64 {
 	switch o {
 	case Recurrence:
@@ -138,8 +138,8 @@ func startMean(o Outcome) float64 {
 // capDeviations is the distance from the centre, in standard deviations, at which a bet is capped.
 const capDeviations = 3
 
-// NewMeasurement returns the measurement of a pick that is withheld with probability eps. The centres are eps
-// mean(injected) + (1-eps) mean(withheld) over the closed picks of the arm. If an outcome needs a scale, the bets on it
+// NewMeasurement returns the measurement for a pick that is withheld with probability eps. The centres are eps
+// mean(injected) + (1-eps) mean(withheld) over the arm's closed picks. If an outcome needs a scale, the bets on it
 // begin after 50 closed picks.
 func (c *Counters) NewMeasurement(k Arm, eps float64, outcomes OutcomeSet, from Totals) Measurement {
 	w := Measurement{Outcomes: outcomes, From: from, Weight: c.weight()}
@@ -175,5 +175,5 @@ func (c *Counters) pooled() (out [OutcomeCount]pool) {
 	return out
 }
 
-// poolSumCount is the number of sums of an outcome that the pool keeps.
+// poolSumCount is the number of outcome sums kept in the pool.
 const poolSumCount = oZ

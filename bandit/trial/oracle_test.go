@@ -33,7 +33,7 @@ type sessionDraw struct {
 
 const (
 	holdout      = 0.25  // a power of 2, so that sums are exact
-	controlShare = 0.125 // of control sessions
+	controlShare = 0.125 // share of control sessions
 )
 
 func drawSessions(t *rapid.T) []sessionDraw {
@@ -157,24 +157,24 @@ func TestStatsEqualCountOfSingleSessions(t *testing.T) {
 			}
 			got := c.Stats(arm)
 			for i := range got.Strata {
-				assertNear(t, "sum of y (1-y) of injected sessions", got.Strata[i].Graded[1], stratum.Graded[1])
-				assertNear(t, "sum of y (1-y) of withheld sessions", got.Strata[i].Graded[0], stratum.Graded[0])
+				assertNear(t, "injected sessions: summed y (1-y)", got.Strata[i].Graded[1], stratum.Graded[1])
+				assertNear(t, "withheld sessions: summed y (1-y)", got.Strata[i].Graded[0], stratum.Graded[0])
 				stratum.Graded = got.Strata[i].Graded
 			}
 			if len(got.Strata) > 1 || len(got.Strata) == 1 && got.Strata[0] != stratum || len(got.Strata) == 0 && want.Picked > 0 {
-				t.Fatalf("strata of %s = %+v, want %+v, or none without a pick", arm, got.Strata, stratum)
+				t.Fatalf("%s: Strata = %+v, want %+v, or none without a pick", arm, got.Strata, stratum)
 			}
 			assertDays(t, got.Days, days)
 			if got.Matched != want.Matched || got.Picked != want.Picked || got.Tokens != want.Tokens || got.Refused != want.Refused || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
-				t.Fatalf("statistics of %s = %+v, want the counts of %+v", arm, got, want)
+				t.Fatalf("Stats(%s) = %+v, want the counts in %+v", arm, got, want)
 			}
 			assertNear(t, "n", got.N, want.N)
 			assertNear(t, "z", got.Z, want.Z)
 			assertNear(t, "zz", got.ZZ, want.ZZ)
-			assertNear(t, "number of rewarded injected sessions", got.Rewards.M1, want.Rewards.M1)
-			assertNear(t, "sum of the rewards of injected sessions", got.Rewards.Y1, want.Rewards.Y1)
-			assertNear(t, "number of rewarded withheld sessions", got.Rewards.M0, want.Rewards.M0)
-			assertNear(t, "sum of the rewards of withheld sessions", got.Rewards.Y0, want.Rewards.Y0)
+			assertNear(t, "rewarded injected sessions", got.Rewards.M1, want.Rewards.M1)
+			assertNear(t, "injected sessions: summed rewards", got.Rewards.Y1, want.Rewards.Y1)
+			assertNear(t, "rewarded withheld sessions", got.Rewards.M0, want.Rewards.M0)
+			assertNear(t, "withheld sessions: summed rewards", got.Rewards.Y0, want.Rewards.Y0)
 			assertNear(t, "better", got.Rewards.Better, want.Rewards.Better)
 			assertNear(t, "worse", got.Rewards.Worse, want.Rewards.Worse)
 		}
@@ -189,12 +189,12 @@ func assertDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats)
 	for _, d := range got {
 		w := want[d.Day]
 		for _, x := range [][2]float64{{d.N, w.N}, {d.Z, w.Z}, {d.ZZ, w.ZZ}, {d.N1, w.N1}, {d.N0, w.N0}, {d.S1, w.S1}, {d.S0, w.S0}} {
-			assertNear(t, fmt.Sprintf("one of the sums of day %+v (want %+v)", d, w), x[0], x[1])
+			assertNear(t, fmt.Sprintf("a sum in day %+v (want %+v)", d, w), x[0], x[1])
 		}
 	}
 }
 
-// The comparison covers the sessions with a match.
+// The comparison covers sessions with a match.
 func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawSessions(t)
@@ -221,7 +221,7 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 				refused[arm]++
 			}
 			d := days[s.day]
-			days[s.day] = d // a closing adds the day
+			days[s.day] = d // a closed session adds the day
 			none, injected, firstTurn := 1.0, 0, 0
 			for _, l := range s.lessons {
 				if l.picked && (firstTurn == 0 || l.turn == firstTurn) {
@@ -268,10 +268,10 @@ func TestGlobalComparisonEqualsCountOfSingleSessions(t *testing.T) {
 		}
 		assertDays(t, got.Days, days)
 		if got.Refused != refused {
-			t.Fatalf("numbers of refused sessions (control, treated) = %v, want %v", got.Refused, refused)
+			t.Fatalf("Refused (control, treated) = %v, want %v", got.Refused, refused)
 		}
-		assertNear(t, "number of rewarded sessions", float64(got.All.Rewarded), rewarded)
-		assertNear(t, "sum of the rewards", got.All.SumY, sum)
+		assertNear(t, "rewarded sessions", float64(got.All.Rewarded), rewarded)
+		assertNear(t, "summed rewards", got.All.SumY, sum)
 		assertNear(t, "n", got.N, n)
 		assertNear(t, "z", got.Z, z)
 		for _, s := range got.Strata {
@@ -318,10 +318,10 @@ func TestDailyCostsCoverSessionsWithMatch(t *testing.T) {
 		t.Fatalf("days = %+v, want two days with 42 and 5 added tokens", days)
 	}
 	if got, want := days[0].Spent, [2]trial.Spending{{Sessions: 1, Input: 800}, {Sessions: 2, Input: 1500, Cached: 1100}}; got != want {
-		t.Errorf("costs of day 100 = %+v, want %+v", got, want)
+		t.Errorf("day 100: costs = %+v, want %+v", got, want)
 	}
 	if days[1].Spent != [2]trial.Spending{} || len(c.Stats("a@1").Days) != 0 {
-		t.Errorf("costs of day 101 = %+v and days of the lesson = %+v, want zeros and no day", days[1].Spent, c.Stats("a@1").Days)
+		t.Errorf("day 101: costs = %+v, want zeros; lesson: Days = %+v, want none", days[1].Spent, c.Stats("a@1").Days)
 	}
 }
 
@@ -344,14 +344,14 @@ func TestCorrectionRestoresSums(t *testing.T) {
 			assertNear(t, "z", got.Z, want.Z)
 			assertNear(t, "zz", got.ZZ, want.ZZ)
 			if fmt.Sprint(got.Strata) != fmt.Sprint(want.Strata) || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
-				t.Fatalf("statistics of %s = %+v, want %+v", arm, got, want)
+				t.Fatalf("Stats(%s) = %+v, want %+v", arm, got, want)
 			}
 		}
 	})
 }
 
-// A random number below epsilon withholds the lesson. A session is a control session if its random number is below the
-// probability of control.
+// A coin below epsilon withholds the lesson. A session is a control session if its coin is below the control
+// probability.
 func TestCoinEqualToEpsilonInjectsLesson(t *testing.T) {
 	for i := range 50 {
 		session := fmt.Sprint("session-", i)
@@ -367,14 +367,14 @@ func TestCoinEqualToEpsilonInjectsLesson(t *testing.T) {
 		for chance, want := range map[float64]bool{control: false, math.Nextafter(control, 1): true} {
 			var a trial.Assignment
 			if !a.FlipControl("s", session, chance) || a.Control != want || a.FlipControl("s", session, 1) {
-				t.Errorf("control coin %v, probability %v: Control = %v, want %v, decided in the first call of FlipControl",
+				t.Errorf("control coin %v, probability %v: Control = %v, want %v, decided by the first FlipControl",
 					control, chance, a.Control, want)
 			}
 		}
 	}
 }
 
-// The quantiles are from a table of the normal distribution.
+// The quantiles are from a table for the normal distribution.
 func TestPicksForMatchesPublishedFormula(t *testing.T) {
 	for _, tc := range []struct {
 		detect, power, level, epsilon, variance float64
@@ -391,7 +391,7 @@ func TestPicksForMatchesPublishedFormula(t *testing.T) {
 			t.Errorf("PicksFor(%+v) = %d, want %v", tc, got, want)
 		}
 		if back := trial.DetectableEffect(got, tc.power, tc.level, tc.epsilon, tc.variance); back > tc.detect || back < tc.detect*0.99 {
-			t.Errorf("DetectableEffect(%+v) of %d picks = %v, want %v", tc, got, back, tc.detect)
+			t.Errorf("DetectableEffect(%+v, %d picks) = %v, want %v", tc, got, back, tc.detect)
 		}
 	}
 }

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Outcome is a quantity of the traffic of every session, with or without a reward.
+// Outcome is a quantity observed in every session's traffic, with or without a reward.
 type Outcome uint8
 
-// The outcomes, in the order of the arrays of a Measurement.
+// The outcomes, ordered as in the Measurement arrays.
 const (
-	Recurrence  Outcome = iota // 1 if an error that the lesson is about occurs again
+	Recurrence  Outcome = iota // 1 if an error that the lesson is about recurs
 	Errors                     // failed tool calls
 	Loops                      // 1 if a loop is found
 	Corrections                // 1 if the user corrects or rejects
-	Turns                      // requests of the agent
+	Turns                      // agent requests
 	Tokens                     // tokens, as reported by the upstream
 	Seconds                    // time up to the newest request or reply
 	OutcomeCount
@@ -30,7 +30,7 @@ func (o Outcome) String() string {
 	return outcomeNames[o]
 }
 
-// ParseOutcome returns the outcome of a name.
+// ParseOutcome returns the outcome with a name.
 func ParseOutcome(name string) (o Outcome, ok bool) {
 	i := slices.Index(outcomeNames[:], name)
 	if i < 0 {
@@ -39,22 +39,22 @@ func ParseOutcome(name string) (o Outcome, ok bool) {
 	return Outcome(i), true //nolint:gosec // an index of the list
 }
 
-// OutcomeNames returns the names of all outcomes.
+// OutcomeNames returns all outcome names.
 func OutcomeNames() []string { return slices.Clone(outcomeNames[:]) }
 
-// Logarithmic reports whether the value is the logarithm of a count: means are geometric, and an effect is a change in
-// per cent.
+// Logarithmic reports whether the value is a count's logarithm: means are geometric, and an effect is a change in per
+// cent.
 func (o Outcome) Logarithmic() bool { return o >= Turns }
 
-// needsScale reports whether the bets need the spread of the values. The values of an indicator are 0 and 1.
+// needsScale reports whether the bets need to know how far the values spread. An indicator has the values 0 and 1.
 func (o Outcome) needsScale() bool { return o == Errors || o.Logarithmic() }
 
 const (
 	maxErrors = 10 // a session with more failed calls counts as a session with ten
-	logRange  = 24 // base-2 logarithm of the largest count, 16.7 million
+	logRange  = 24 // base-2 logarithm for the largest count, 16.7 million
 )
 
-// Value converts an observation (of Seconds: in milliseconds) to the scale of the experiment, 0 to 1.
+// Value converts an observation (for Seconds: in milliseconds) to the experiment's scale, 0 to 1.
 func (o Outcome) Value(x int64) float64 {
 	v := float64(max(x, 0))
 	switch {
@@ -68,7 +68,7 @@ func (o Outcome) Value(x int64) float64 {
 	return min(math.Log2(1+v)/logRange, 1)
 }
 
-// CountOf converts a mean of a logarithmic outcome back to a count, the geometric mean of 1 + x less 1.
+// CountOf converts a logarithmic outcome's mean back to a count: the geometric mean of 1 + x, less 1.
 func CountOf(value float64) float64 { return math.Exp2(logRange*value) - 1 }
 
 // PercentChange converts an effect on a logarithmic outcome to a change in per cent.
@@ -77,8 +77,8 @@ func PercentChange(effect float64) float64 { return 100 * (math.Exp2(logRange*ef
 // EffectOf converts a change in per cent to an effect on a logarithmic outcome.
 func EffectOf(change float64) float64 { return math.Log2(1+change/100) / logRange }
 
-// Totals holds the running sums of a session, or of all sessions of a unit, from the traffic. The outcomes of a pick
-// are the differences between the sums when the session closes and the sums at the pick.
+// Totals holds running sums from the traffic, for one session or for all sessions in a unit. A pick's outcomes are the
+// sums when the session closes less the sums at the pick.
 type Totals struct {
 	Errors      int64 `json:"e,omitempty"`
 	Loops       int64 `json:"l,omitempty"`
@@ -88,13 +88,13 @@ type Totals struct {
 	At          int64 `json:"at,omitempty"` // newest request or reply, in milliseconds since 1970
 }
 
-// Add adds the sums of a part of the session.
+// Add adds the sums for a part of the session.
 func (t *Totals) Add(o Totals) {
 	t.Errors, t.Loops, t.Corrections = t.Errors+o.Errors, t.Loops+o.Loops, t.Corrections+o.Corrections
 	t.Turns, t.Tokens, t.At = t.Turns+o.Turns, t.Tokens+o.Tokens, max(t.At, o.At)
 }
 
-// Merge merges two states of the sums that one replica counts. The larger of two sums is the newer one.
+// Merge merges two states of the sums counted by one replica. The larger sum is the newer one.
 func (t *Totals) Merge(o Totals) {
 	t.Errors, t.Loops, t.Corrections = max(t.Errors, o.Errors), max(t.Loops, o.Loops), max(t.Corrections, o.Corrections)
 	t.Turns, t.Tokens, t.At = max(t.Turns, o.Turns), max(t.Tokens, o.Tokens), max(t.At, o.At)
@@ -120,21 +120,20 @@ func NewOutcomeSet(list ...Outcome) (s OutcomeSet) {
 // Has reports whether the set contains an outcome.
 func (s OutcomeSet) Has(o Outcome) bool { return s&(1<<o) != 0 }
 
-// Measurement is the measurement of a pick's outcomes. The centres, widths and weight are frozen at the pick and follow
-// from earlier sessions alone, so they do not depend on the random decision. Recurred, Closed and After are observed
-// after the pick.
+// Measurement measures a pick's outcomes. The centres, widths and weight are frozen at the pick and follow from earlier
+// sessions alone, so they do not depend on the random decision. Recurred, Closed and After are observed after the pick.
 type Measurement struct {
 	Outcomes OutcomeSet            `json:"of,omitempty"`   // the measured outcomes; 0 if none
-	From     Totals                `json:"from,omitzero"`  // the sums at the pick
-	Centres  [OutcomeCount]float64 `json:"c,omitzero"`     // centres of the values
+	From     Totals                `json:"from,omitzero"`  // sums at the pick
+	Centres  [OutcomeCount]float64 `json:"c,omitzero"`     // the values' centres
 	Width    [OutcomeCount]float64 `json:"w,omitzero"`     // distance from the centre at which a bet is capped; 0 means no bet
-	Weight   float64               `json:"l,omitempty"`    // weight of the surrogate
+	Weight   float64               `json:"l,omitempty"`    // surrogate weight
 	Recurred bool                  `json:"rec,omitempty"`  // an error that the lesson is about occurred after the pick
 	Closed   bool                  `json:"end,omitempty"`  // After is set
-	After    [OutcomeCount]int64   `json:"after,omitzero"` // the observations from the pick to the closing, by outcome
+	After    [OutcomeCount]int64   `json:"after,omitzero"` // observations from the pick until the session closes, by outcome
 }
 
-// Value returns the value of a measured outcome of a closed session.
+// Value returns the value of a measured outcome in a closed session.
 func (w *Measurement) Value(o Outcome) (y float64, ok bool) {
 	if !w.Closed || !w.Outcomes.Has(o) {
 		return 0, false
@@ -142,7 +141,7 @@ func (w *Measurement) Value(o Outcome) (y float64, ok bool) {
 	return Round(o.Value(w.After[o])), true
 }
 
-// Observe sets the outcomes of all picks when a session closes with the sums t.
+// Observe sets the outcomes for all picks when a session closes with the sums t.
 func (a *Assignment) Observe(t Totals) {
 	a.Graded = true
 	for i := range a.Picks {

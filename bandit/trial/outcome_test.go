@@ -33,7 +33,7 @@ func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
 		}
 	}
 	if n := trial.CountOf(math.Log2(8) / 24); math.Abs(n-7) > 1e-9 {
-		t.Errorf("CountOf of the value of 7 turns = %v, want 7", n)
+		t.Errorf("CountOf(Value(7 turns)) = %v, want 7", n)
 	}
 	if c := trial.PercentChange(trial.EffectOf(40)); math.Abs(c-40) > 1e-9 {
 		t.Errorf("PercentChange(EffectOf(40)) = %v, want 40", c)
@@ -71,24 +71,24 @@ func TestOutcomeSumsMatchFormulas(t *testing.T) {
 	}
 }
 
-// A reward adds no outcome. An excluded session or a pick without a random decision adds no outcome, either.
+// A reward adds no outcome. An excluded session or a non-random pick adds no outcome, either.
 func TestOutcomesAreCountedOnlyAtClose(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Totals{Errors: 4})
 	counted := trial.NewCounters()
 	counted.Add(a.ClosingDeltas())
 	counted.Add(a.Contribution(1, 2))
 	if got := counted.Outcomes("in@1")[trial.Recurrence]; got.N1 != 1 || got.N0 != 0 {
-		t.Errorf("outcome counts of a session with a reward = %+v, want N1 = 1 and N0 = 0", got)
+		t.Errorf("rewarded session: outcome counts = %+v, want N1 = 1 and N0 = 0", got)
 	}
 	certain, open := pickWithOutcomes(true, true, trial.Totals{}), pickWithOutcomes(true, true, trial.Totals{})
 	certain.Picks[0].Eps, open.Picks[0].Measurement.Closed = 0, false
 	excluded := pickWithOutcomes(true, true, trial.Totals{})
 	excluded.Excluded = true
-	for name, a := range map[string]*trial.Assignment{"pick without a random decision": certain, "open session": open, "excluded session": excluded} {
+	for name, a := range map[string]*trial.Assignment{"non-random pick": certain, "open session": open, "excluded session": excluded} {
 		none := trial.NewCounters()
 		none.Add(a.ClosingDeltas())
 		if got := none.Outcomes("in@1")[trial.Recurrence]; got.N1+got.N0 != 0 {
-			t.Errorf("outcome counts of the %s = %+v, want zeros", name, got)
+			t.Errorf("%s: outcome counts = %+v, want zeros", name, got)
 		}
 	}
 }
@@ -132,10 +132,10 @@ func TestMeasurementStartsAtMeanOfAllLessons(t *testing.T) {
 		t.Errorf("before any session: %+v, want centre 0.5 and width 1 for recurrence, and width 0 for tokens", w)
 	}
 	for i := range 60 {
-		c.Add(pickWithOutcomes(i%2 == 0, i%4 == 0, trial.Totals{Tokens: int64(100 + i)}).ClosingDeltas()) // recurs in half of the injected sessions
+		c.Add(pickWithOutcomes(i%2 == 0, i%4 == 0, trial.Totals{Tokens: int64(100 + i)}).ClosingDeltas()) // recurs in half the injected sessions
 	}
 	if w := c.NewMeasurement("new@1", 0.2, every, trial.Totals{}); math.Abs(w.Centres[trial.Recurrence]-0.25) > 0.01 || w.Width[trial.Tokens] != 0 {
-		t.Errorf("new lesson: %+v, want the centre of all lessons, 0.25, for recurrence and width 0 for tokens", w)
+		t.Errorf("new lesson: %+v, want centre 0.25 (all lessons) for recurrence and width 0 for tokens", w)
 	}
 	w := c.NewMeasurement("in@1", 0.2, every, trial.Totals{})
 	with, without := (15+10*15.5/61)/40, (10*15.5/61)/40
@@ -143,11 +143,11 @@ func TestMeasurementStartsAtMeanOfAllLessons(t *testing.T) {
 		t.Errorf("lesson with 60 picks: %+v, want centre %v for recurrence and a width above 0 for tokens", w, want)
 	}
 	if w := c.NewMeasurement("in@1", 0.2, trial.NewOutcomeSet(trial.Errors), trial.Totals{}); w.Centres[trial.Recurrence] != 0 {
-		t.Errorf("NewMeasurement that measures only errors = %+v, want centre 0 for recurrence", w)
+		t.Errorf("NewMeasurement(errors only) = %+v, want centre 0 for recurrence", w)
 	}
 }
 
-// A record of an older version has no measurement.
+// A record from an older version has no measurement.
 func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Totals{Errors: 9, At: 1})
 	data, err := json.Marshal(a)
@@ -164,7 +164,7 @@ func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
 	}
 	old.Observe(trial.Totals{Turns: 5})
 	if _, ok := old.Picks[0].Measurement.Value(trial.Turns); ok {
-		t.Error("record of an older version of precept: turns have a value, want none")
+		t.Error("record from an older precept: turns have a value, want none")
 	}
 }
 
@@ -184,7 +184,7 @@ func TestEvidenceBarIsBenjaminiHochbergThreshold(t *testing.T) {
 			logs[i] = math.Log(e)
 		}
 		if got := math.Exp(trial.EvidenceBar(logs, 0.05)); math.Abs(got-tc.want) > 1e-9 {
-			t.Errorf("threshold for the e-values %v = %v, want %v", tc.es, got, tc.want)
+			t.Errorf("EvidenceBar(%v) = %v, want %v", tc.es, got, tc.want)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestTrialOnOutcomeCountsEveryClosedPick(t *testing.T) {
 	for name, want := range map[string][2]int{"900.60.recurrence": {1, 1}, "900.60": {0, 1}, "900.60.errors": {1, 1}} {
 		a.Picks[0].Trial = name
 		if got := [2]int{len(a.TrialEntries("0123456789", math.NaN())), len(a.TrialEntries("0123456789", 1))}; got != want {
-			t.Errorf("trial %s: numbers of entries without and with a reward = %d, want %d", name, got, want)
+			t.Errorf("trial %s: entries without and with a reward = %d, want %d", name, got, want)
 		}
 	}
 	a.Picks[0].Trial = "900.60.recurrence"
@@ -208,6 +208,6 @@ func TestTrialOnOutcomeCountsEveryClosedPick(t *testing.T) {
 	}
 	a.Picks[0].Measurement.Closed = false
 	if ds := a.TrialEntries("0123456789", 1); len(ds) != 0 {
-		t.Errorf("entries of an open session = %v, want none", ds)
+		t.Errorf("open session: TrialEntries = %v, want none", ds)
 	}
 }

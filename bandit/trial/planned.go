@@ -11,24 +11,23 @@ import (
 	"time"
 )
 
-// A planned trial is evaluated once, after a number of rewarded picks that was set before the start. Each session that
-// has a reward when it closes leaves one entry, and the evaluation uses the first N entries in the order of the
-// sessions' starts. The result is thus identical on every replica and for every order of closing, and can be recomputed
-// from an export.
+// A planned trial is evaluated once, after a number of rewarded picks set before the start. Each session with a reward
+// at close leaves one entry. The evaluation uses the N entries with the earliest session starts. The result is thus
+// identical on every replica, whichever session closes first, and can be recomputed from an export.
 //
 // Feedback that arrives after a session has closed leaves the evaluation unchanged.
 
 // Epsilon is the default holdout of a trial. An even split needs the fewest picks.
 const Epsilon = 0.50
 
-// plannedPrefix begins the scope of a planned trial. No arm and no category begins with this prefix.
+// plannedPrefix begins a planned trial's scope. No arm or category begins with this prefix.
 const plannedPrefix = "t:"
 
-// PlannedScope returns the scope of the entries of a trial.
+// PlannedScope returns the scope for a trial's entries.
 func PlannedScope(k Arm, name string) string { return plannedPrefix + string(k) + "#" + name }
 
-// PlannedName returns the name of a planned trial: the start and the number of rewarded picks, and the outcome if it is
-// not the reward. The name is empty for a trial without a planned number.
+// PlannedName returns a planned trial's name: the start, the number of rewarded picks, and the outcome unless it is the
+// reward. The name is empty for a trial without a planned number.
 func PlannedName(started time.Time, picks int64, outcome string) string {
 	if picks <= 0 {
 		return ""
@@ -40,13 +39,13 @@ func PlannedName(started time.Time, picks int64, outcome string) string {
 	return name
 }
 
-// PlannedPicks returns the number of picks in the name of a trial; 0 for an invalid name.
+// PlannedPicks returns the number of picks in a trial name; 0 for an invalid name.
 func PlannedPicks(name string) int64 { return NewEvaluation("", name).Planned }
 
-// entry is one pick of a planned trial: a rewarded pick or, in a trial on an outcome, a closed pick.
+// entry is one pick in a planned trial: a rewarded pick or, in a trial on an outcome, a closed pick.
 type entry struct {
-	at         int64  // start of the session, in seconds since 1970
-	tieBreaker string // first digits of the session's id, for the order within a second
+	at         int64  // session start, in seconds since 1970
+	tieBreaker string // first digits of the session id, to order sessions within a second
 	z          int64  // in millionths
 	injected   bool
 }
@@ -57,13 +56,12 @@ type plannedTrial struct {
 	isSorted bool
 }
 
-// tieBreakerDigits is the length of a tieBreaker: enough digits to order the sessions of one second, and too few to
+// tieBreakerDigits is a tieBreaker's length: enough digits to order sessions that start in one second, and too few to
 // identify a session.
 const tieBreakerDigits = 8
 
-// TrialEntries returns the deltas that a session adds to the planned trials of its picks when it closes. Without a
-// reward, y is not a number, and only trials on an outcome get a delta. The value of a delta encodes z and the arm, and
-// is never 0.
+// TrialEntries returns the deltas that a session adds to its picks' planned trials when it closes. Without a reward, y
+// is not a number, and only trials on an outcome get a delta. The delta encodes z and the arm, and is never 0.
 func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 	if a.Excluded {
 		return nil
@@ -124,23 +122,23 @@ func (t *plannedTrial) clone() *plannedTrial {
 	return &plannedTrial{entries: slices.Clone(t.entries), isSorted: t.isSorted}
 }
 
-// Evaluation is the evaluation of a planned trial: the plan, the progress, and the sums over the first Planned entries.
-// While there are fewer entries, the sums support no conclusion.
+// Evaluation evaluates a planned trial: the plan, the progress, and the sums over the first Planned entries. With fewer
+// entries, the sums support no conclusion.
 type Evaluation struct {
 	Arm       Arm
 	Trial     string // name
 	Began     int64  // seconds since 1970
 	Planned   int64
 	Outcome   string  // empty: a trial on the reward
-	Rewarded  int64   // number of entries so far
+	Rewarded  int64   // entries so far
 	Evaluated bool    // the evaluation is final: Rewarded has reached Planned
 	At        int64   // start of the last session in the sums
-	Z, ZZ     float64 // sums of z and of its square
+	Z, ZZ     float64 // z and z squared, summed
 	Injected  int64
 	Withheld  int64
 }
 
-// NewEvaluation returns an evaluation without entries. The plan comes from the name of the trial.
+// NewEvaluation returns an evaluation without entries, with the plan from the trial's name.
 func NewEvaluation(k Arm, name string) Evaluation {
 	out := Evaluation{Arm: k, Trial: name}
 	began, picks, _ := strings.Cut(name, ".")
@@ -159,7 +157,7 @@ func NewEvaluation(k Arm, name string) Evaluation {
 	return out
 }
 
-// TestedOutcome returns the outcome of a trial on an outcome.
+// TestedOutcome returns the outcome under test, if the trial is on an outcome.
 func (e Evaluation) TestedOutcome() (o Outcome, ok bool) { return ParseOutcome(e.Outcome) }
 
 func (t *plannedTrial) evaluate(k Arm, name string) Evaluation {
@@ -191,9 +189,9 @@ func (t *plannedTrial) sort() {
 	}
 }
 
-// PicksFor returns the number of rewarded picks with which the two-sided test at the given level finds the effect with
-// the given power: (z(1-level/2) + z(power))^2 V / effect^2, where V = variance VarianceFactor(epsilon) is the variance
-// of z (Lachin, Introduction to sample size determination and power analysis for clinical trials, 1981).
+// PicksFor returns how many rewarded picks the two-sided test at the given level needs to find the effect with the
+// given power: (z(1-level/2) + z(power))^2 V / effect^2, where V = variance VarianceFactor(epsilon) is the variance in
+// z (Lachin, Introduction to sample size determination and power analysis for clinical trials, 1981).
 func PicksFor(effect, power, level, epsilon, variance float64) int64 {
 	if !(effect > 0 && power > 0 && power < 1 && level > 0 && level < 1 && epsilon > 0 && epsilon < 1 && variance > 0) {
 		return 0
@@ -202,7 +200,7 @@ func PicksFor(effect, power, level, epsilon, variance float64) int64 {
 	return int64(math.Ceil(math.Min(k*k*variance*VarianceFactor(epsilon), 1e12)))
 }
 
-// MinTrialPicks returns the minimum number of picks of a planned trial. With fewer picks, or with fewer than twenty in
+// MinTrialPicks returns the minimum number of picks in a planned trial. With fewer picks, or with fewer than twenty in
 // the smaller arm, the interval would be invalid.
 func MinTrialPicks(epsilon float64) int64 {
 	const minPerArm = 20
@@ -218,12 +216,12 @@ func DetectableEffect(picks int64, power, level, epsilon, variance float64) floa
 	return (NormalQuantile(1-level/2) + NormalQuantile(power)) * math.Sqrt(variance*VarianceFactor(epsilon)/float64(max(picks, 1)))
 }
 
-// PlannedHalfWidth returns the half-width of the 95% interval of a planned trial.
+// PlannedHalfWidth returns the half-width of a planned trial's 95% interval.
 func PlannedHalfWidth(n, variance float64) float64 {
 	return NormalQuantile(1-Alpha/2) * math.Sqrt(variance/n)
 }
 
-// PlannedP returns the two-sided p-value of a planned trial.
+// PlannedP returns a planned trial's two-sided p-value.
 func PlannedP(effect, n, variance float64) float64 {
 	return math.Erfc(math.Abs(effect) * math.Sqrt(n/(2*variance)))
 }

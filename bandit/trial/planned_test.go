@@ -20,7 +20,7 @@ type rewardedSession struct {
 	y    float64
 }
 
-// trialSessions simulates n sessions of a lesson that raises the probability of success from 0.5 to 0.5 + effect.
+// trialSessions simulates n sessions with a lesson that raises the success probability from 0.5 to 0.5 + effect.
 func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSession {
 	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // tests repeat
 	var out []rewardedSession
@@ -41,7 +41,7 @@ func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSe
 	return out
 }
 
-// The evaluation covers the 200 rewarded picks whose sessions began first, in any order of counting.
+// The evaluation covers the 200 rewarded picks in the sessions that began first, in any counting order.
 func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 200, "")
 	all := trialSessions(500, name, 0.2, 7)
@@ -78,12 +78,12 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 		l := c.Evaluations()
 		if len(l) != 1 || !l[0].Evaluated || l[0].Planned != 200 || l[0].Injected+l[0].Withheld != 200 || l[0].Injected != injected ||
 			math.Abs(l[0].Z-z) > 1e-3 || math.Abs(l[0].ZZ-zz) > 1e-3 {
-			t.Fatalf("round %d: evaluations = %+v, want one of %v picks, %v of them injected, with Z = %v and ZZ = %v", round, l, n, injected, z, zz)
+			t.Fatalf("round %d: evaluations = %+v, want one with %v picks, %v injected, Z = %v and ZZ = %v", round, l, n, injected, z, zz)
 		}
 	}
 }
 
-// The scope of a planned trial is the arm, "#" and the name of the trial. The arm of a section may also contain "#".
+// A planned trial's scope is the arm, "#" and the trial name. A section's arm may also contain "#".
 func TestPlannedTrialOfSectionIsEvaluated(t *testing.T) {
 	const arm = trial.Arm("rule:CLAUDE.md#Unit #1 tests@0123456789ab")
 	name, c := trial.PlannedName(time.Unix(100, 0), 2, ""), trial.NewCounters()
@@ -92,7 +92,7 @@ func TestPlannedTrialOfSectionIsEvaluated(t *testing.T) {
 		c.Add(a.TrialEntries(id, 1))
 	}
 	if l := c.Evaluations(); len(l) != 1 || l[0].Arm != arm || l[0].Trial != name || !l[0].Evaluated || l[0].Injected != 1 || l[0].Withheld != 1 {
-		t.Errorf("evaluations = %+v, want one of %s with one injected and one withheld session", l, arm)
+		t.Errorf("evaluations = %+v, want one for %s with one injected and one withheld session", l, arm)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 		t.Errorf("PicksFor = %d, want 3010 to 3018", n)
 	}
 	if d := trial.DetectableEffect(n, 0.8, 0.05, 0.5, 0.24); math.Abs(d-0.05) > 1e-4 {
-		t.Errorf("DetectableEffect of %d picks = %v, want 0.05", n, d)
+		t.Errorf("DetectableEffect(%d picks) = %v, want 0.05", n, d)
 	}
 	for _, bad := range [][5]float64{{0, 0.8, 0.05, 0.5, 0.24}, {0.05, 1, 0.05, 0.5, 0.24}, {0.05, 0.8, 0, 0.5, 0.24}, {0.05, 0.8, 0.05, 0, 0.24}, {0.05, 0.8, 0.05, 0.5, 0}} {
 		if n := trial.PicksFor(bad[0], bad[1], bad[2], bad[3], bad[4]); n != 0 {
@@ -111,17 +111,17 @@ func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 		}
 	}
 	if w, always := trial.PlannedHalfWidth(1000, 1), trial.HalfWidth(1000, 1, trial.LessonTightestAt); w/always < 0.6 || w/always > 0.7 {
-		t.Errorf("half-widths for 1000 picks = %v for one evaluation and %v for any number, want a ratio of 0.6 to 0.7", w, always)
+		t.Errorf("1000 picks: half-width = %v for one evaluation, %v for any number, want a ratio from 0.6 to 0.7", w, always)
 	}
 	if p := trial.PlannedP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
-		t.Errorf("PlannedP of two standard errors = %v, want 0.0455", p)
+		t.Errorf("PlannedP(two standard errors) = %v, want 0.0455", p)
 	}
 	if p := trial.PlannedP(-0.1, 400, 4); math.Abs(p-0.3173) > 1e-4 { // one standard error, below 0
-		t.Errorf("PlannedP of minus one standard error = %v, want 0.3173", p)
+		t.Errorf("PlannedP(minus one standard error) = %v, want 0.3173", p)
 	}
 }
 
-// The trial finds the effect in about 80% of the runs. Without an effect, the trial reports an effect in about 5%.
+// The trial finds the effect in about 80% of runs. Without an effect, the trial reports one in about 5%.
 func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 	const runs = 300
 	n := trial.PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
@@ -139,12 +139,12 @@ func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 			}
 		}
 		if share := float64(found) / runs; share < tc.least || share > tc.most {
-			t.Errorf("effect %v: share of runs of %d picks that report an effect = %v, want %v to %v", tc.effect, n, share, tc.least, tc.most)
+			t.Errorf("effect %v: share of %d-pick runs with a reported effect = %v, want %v to %v", tc.effect, n, share, tc.least, tc.most)
 		}
 	}
 }
 
-// The caller passes the rewarded picks of open sessions, which count towards the 60 picks.
+// The caller passes the rewarded picks in open sessions, which count towards the 60 picks.
 func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 60, "")
 	c := trial.NewCounters()
@@ -153,7 +153,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	}
 	for open, want := range map[int64]bool{0: false, 19: false, 20: true, 21: true} {
 		if got := c.Progress("a@1", 0, name, open).TrialEnded; got != want {
-			t.Errorf("TrialEnded after 40 counted and %d open picks = %v, want %v", open, got, want)
+			t.Errorf("40 counted and %d open picks: TrialEnded = %v, want %v", open, got, want)
 		}
 	}
 	if c.Progress("a@1", 0, "", 100).TrialEnded || c.Progress("b@1", 0, name, 0).TrialEnded || !c.Progress("b@1", 0, name, 60).TrialEnded {
@@ -161,11 +161,11 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 			c.Progress("a@1", 0, "", 100).TrialEnded, c.Progress("b@1", 0, name, 0).TrialEnded, c.Progress("b@1", 0, name, 60).TrialEnded)
 	}
 	if l := c.Clone().Evaluations(); len(l) != 1 || l[0].Rewarded != 40 {
-		t.Errorf("evaluations of a clone = %+v, want one with 40 rewarded picks", l)
+		t.Errorf("clone: Evaluations = %+v, want one with 40 rewarded picks", l)
 	}
 }
 
-// A trial may end at a half-width. It does not begin again when the interval becomes wider, or after Inherit.
+// A trial may end at a half-width. It does not begin again when the interval widens, or after Inherit.
 func TestTrialByWidthStaysEnded(t *testing.T) {
 	c := trial.NewCounters()
 	addRewards := func(n int, eps float64) {
@@ -176,25 +176,25 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	}
 	addRewards(500, 0.5)
 	if c.Progress("a@1", 0.1, "", 0).TrialEnded {
-		t.Error("TrialEnded after 500 picks = true, want false: the interval is wider than 0.1")
+		t.Error("after 500 picks: TrialEnded = true, want false: interval wider than 0.1")
 	}
 	addRewards(700, 0.5)
 	if with, without := c.Progress("a@1", 0.1, "", 0).TrialEnded, c.Progress("a@1", 0, "", 0).TrialEnded; !with || without {
-		t.Errorf("TrialEnded after 1,200 picks = %v for the width 0.1 and %v without a width, want true and false",
+		t.Errorf("after 1,200 picks: TrialEnded = %v for width 0.1 and %v without a width, want true and false",
 			with, without)
 	}
 	addRewards(100, 0.01)
 	if !c.Progress("a@1", 0.1, "", 0).TrialEnded {
-		t.Error("TrialEnded when the interval is wider again = false, want true")
+		t.Error("interval wider again: TrialEnded = false, want true")
 	}
 	clone := c.Clone()
 	if clone.Progress("a@1", 0.1, "", 0).TrialEnded {
-		t.Error("TrialEnded of a clone = true, want false: the interval is not wider than 0.1")
+		t.Error("clone: TrialEnded = true, want false: interval not wider than 0.1")
 	}
 	clone = c.Clone()
 	clone.Inherit(c)
 	if !clone.Progress("a@1", 0.1, "", 0).TrialEnded {
-		t.Error("TrialEnded after Inherit = false, want true")
+		t.Error("after Inherit: TrialEnded = false, want true")
 	}
 }
 
@@ -219,8 +219,8 @@ func TestTrialNameContainsStartAndPicks(t *testing.T) {
 	}
 }
 
-// Before the third pick, the sums cover the picks so far. If the session of a pick began earlier but is counted later,
-// the pick replaces a pick in the sums.
+// Before the third pick, the sums cover the picks so far. A pick counted later replaces a pick in the sums if its
+// session began earlier.
 func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	name := trial.PlannedName(time.Unix(50, 0), 3, "")
 	c := trial.NewCounters()
@@ -262,19 +262,19 @@ func TestPlannedEntryContainsZAndSide(t *testing.T) {
 		a.Picks[0].Trial = "7.1"
 		ds := a.TrialEntries(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
 		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Key.Field) > len("0.")+8 {
-			t.Fatalf("entries = %v, want one with a value other than 0 and a field name of at most 10 bytes", ds)
+			t.Fatalf("entries = %v, want one with a nonzero value and a field name up to 10 bytes", ds)
 		}
 		c := trial.NewCounters()
 		c.Add(ds)
 		l := c.Evaluations()[0]
 		z := trial.Round(weightedReward(min(max(y, 0), 1), centre, eps, injected))
 		if math.Abs(l.Z-z) > 2e-6 || math.Abs(l.ZZ-z*z) > 1e-2 || l.Injected == 1 != injected || l.Withheld == 0 != injected || !l.Evaluated {
-			t.Fatalf("evaluation = %+v, want Z = %v, its square in ZZ, one pick (injected: %v) and Evaluated = true", l, z, injected)
+			t.Fatalf("evaluation = %+v, want Z = %v, Z squared in ZZ, one pick (injected: %v) and Evaluated = true", l, z, injected)
 		}
 	})
 }
 
-// An excluded session, the reward NaN, and a pick without a random decision also add no entry.
+// An excluded session, a NaN reward, and a non-random pick also add no entry.
 func TestPicksOutsideTrialAddNoEntry(t *testing.T) {
 	a := sessionWithPick(0.5, true, 0.5)
 	if got := a.TrialEntries("s", 1); got != nil {
@@ -282,18 +282,18 @@ func TestPicksOutsideTrialAddNoEntry(t *testing.T) {
 	}
 	a.Picks = append(a.Picks, trial.Pick{Arm: "sure@1", Trial: "7.1", Injected: true}, trial.Pick{Arm: "never@1", Trial: "7.1", Eps: 1}, trial.Pick{Arm: "b@1", Trial: "7.1", Eps: 0.5})
 	if got := a.TrialEntries("s", 1); len(got) != 1 || got[0].Key.Scope != trial.PlannedScope("b@1", "7.1") {
-		t.Errorf("entries = %v, want one of scope %q", got, trial.PlannedScope("b@1", "7.1"))
+		t.Errorf("entries = %v, want one in scope %q", got, trial.PlannedScope("b@1", "7.1"))
 	}
 	if got := a.TrialEntries("s", math.NaN()); got != nil {
-		t.Errorf("entries for the reward NaN = %v, want none", got)
+		t.Errorf("NaN reward: entries = %v, want none", got)
 	}
 	a.Excluded = true
 	if got := a.TrialEntries("s", 1); got != nil {
-		t.Errorf("entries of an excluded session = %v, want none", got)
+		t.Errorf("excluded session: entries = %v, want none", got)
 	}
 }
 
-// The name of the trial and the arm decide between equal starts.
+// Trial name and arm decide between equal starts.
 func TestEvaluationsAreOrderedByStart(t *testing.T) {
 	c := trial.NewCounters()
 	var want []string
@@ -328,10 +328,10 @@ func TestPicksForReturnsZeroForImpossibleArguments(t *testing.T) {
 		}
 	}
 	if n := trial.PicksFor(1e-9, 0.8, 0.05, 0.5, 0.24); n != 1e12 {
-		t.Errorf("PicksFor of an effect of 1e-9 = %d, want 1e12", n)
+		t.Errorf("PicksFor(effect 1e-9) = %d, want 1e12", n)
 	}
 	if one, none := trial.DetectableEffect(1, 0.8, 0.05, 0.5, 0.24), trial.DetectableEffect(0, 0.8, 0.05, 0.5, 0.24); one != none || math.IsInf(none, 0) {
-		t.Errorf("DetectableEffect = %v of one pick and %v of none, want equal and finite effects", one, none)
+		t.Errorf("DetectableEffect = %v for one pick and %v for none, want equal and finite", one, none)
 	}
 }
 

@@ -2,15 +2,15 @@ package trial
 
 import "math"
 
-// Progress is the state of the measurement of an arm, which decides the size of the holdout and the end of a trial.
+// Progress is how far an arm's measurement is. It decides the holdout size and when a trial ends.
 type Progress struct {
 	Proven     bool // E+ reached 20 at some time
 	Concluded  bool // the interval was above 0 and never below, or within the material size
 	TrialEnded bool // the trial has the requested width or number of picks
 }
 
-// Progress returns the state of an arm. until is the half-width at which its trial ends (0: no limit), planned is the
-// name of its planned trial (empty: none), and open is the number of rewarded picks that are not in the counters yet.
+// Progress returns the arm's state. until is the half-width at which the arm's trial ends (0: no limit), planned names
+// the arm's planned trial (empty: none), and open is the number of rewarded picks that are not in the counters yet.
 func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p Progress) {
 	if s := c.sumsOf(string(k), false); k != "" && s != nil {
 		s.mu.Lock()
@@ -26,20 +26,20 @@ func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p
 	return p
 }
 
-// TrialPicks returns the number of closed rewarded picks of a planned trial.
+// TrialPicks returns how many closed rewarded picks a planned trial has.
 func (c *Counters) TrialPicks(k Arm, name string) int64 {
 	return entryOf(&c.mu, c.planned, PlannedScope(k, name), false).count()
 }
 
-// isConcluded reports whether the interval of the arm alone gives a verdict. The caller holds mu.
+// isConcluded reports whether the arm's interval alone gives a verdict. The caller holds mu.
 func (s *sums) isConcluded() bool {
 	bar := Fixed(-math.Log(Alpha))
 	v := s.row(rowMaxima)
 	return v[iNoEffectAt] > 0 || v[iMaxAbove] >= bar && v[iMaxBelow] < bar
 }
 
-// hasReachedWidth reports whether the interval was ever as narrow as the trial requires. The width alone decides, so
-// that no trial ends because of the position of the interval. The caller holds mu.
+// hasReachedWidth reports whether the interval was ever as narrow as the trial requires. Only the width decides, so
+// that no trial ends because of where the interval lies. The caller holds mu.
 func (s *sums) hasReachedWidth(until float64) bool {
 	total := s.row(rowTotal)
 	n := fromFixed(total[iN])

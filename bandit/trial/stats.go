@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Stats is the input of the report for one scope.
+// Stats is the report's input for one scope.
 type Stats struct {
-	N, Z, ZZ        float64 // randomised sessions with a reward: number, sum of z, sum of z squared
+	N, Z, ZZ        float64 // randomised sessions with a reward: count, z summed, z squared summed
 	Rewards         RewardSums
 	Maxima          EvidenceMaxima
 	All             AllSessions // zero for one arm
@@ -23,55 +23,55 @@ type Stats struct {
 
 // RewardSums are counts and sums of rewarded sessions.
 type RewardSums struct {
-	M1, Y1, M0, Y0   float64 // rewarded sessions and sums of rewards: injected (treated), withheld (control)
-	Success, Failure int64   // injected sessions with a reward of at least .5, and below
-	Better, Worse    float64 // sums of the rewards above and below the expectation
+	M1, Y1, M0, Y0   float64 // rewarded sessions and summed rewards: injected (treated), withheld (control)
+	Success, Failure int64   // injected sessions with a reward >= .5, and below
+	Better, Worse    float64 // rewards above and below the expectation, summed
 }
 
-// EvidenceMaxima holds the extremes of the evidence so far.
+// EvidenceMaxima holds the extremes in the evidence so far.
 type EvidenceMaxima struct {
-	LogEHelps, LogEHarms float64 // running maxima of the e-values, as logarithms
-	MaxAbove, MaxBelow   float64 // the smallest p at which the interval was above and below 0, as logarithms of 1/p
+	LogEHelps, LogEHarms float64 // largest e-values so far, as logarithms
+	MaxAbove, MaxBelow   float64 // the smallest p with the interval above and below 0, as ln(1/p)
 	ProvenAt             int64   // unix seconds; 0 means not proven
 	NoEffectAt           int64   // unix seconds of the first interval within the material size; 0 means never
 }
 
-// AllSessions are the counts of all sessions of a tenant.
+// AllSessions counts all of a tenant's sessions.
 type AllSessions struct {
 	Rewarded      int64                   // sessions with a reward
-	SumY          float64                 // sum of rewards
-	MeasuredRules int64                   // closed sessions with a match outside of the comparison, because of a measured section of a rules file
+	SumY          float64                 // summed rewards
+	MeasuredRules int64                   // closed sessions with a match that a measured section keeps out of the comparison
 	Closed        int64                   // closed sessions in the experiment
 	Members       int64                   // closed sessions that count with their unit
-	Excluded      [exclusionReasons]int64 // closed sessions outside of the experiment, by ExclusionReasons
-	AnyInjected   []Stratum               // sessions with an injected first pick against sessions whose first picks were all withheld, by the latter's probability
+	Excluded      [exclusionReasons]int64 // closed sessions outside the experiment, by ExclusionReasons
+	AnyInjected   []Stratum               // sessions with an injected first pick against sessions with all first picks withheld, by the latter's probability
 }
 
-// Stratum holds the counts and sums of the sessions with one probability of withholding.
+// Stratum holds counts and sums for the sessions with one withholding probability.
 type Stratum struct {
 	Eps             float64         // the probability
 	Assigned        [2]int64        // closed sessions: withheld, injected
 	Rewarded        [2][tiers]int64 // rewarded sessions by tier; index 0 holds unknown tiers
-	RewardedAtClose [2][tiers]int64 // sessions with a reward when they closed, by the tier at that time
-	Y               [2]float64      // sums of rewards
-	GradedN         [2]float64      // number of rewards in Graded
-	GradedY         [2]float64      // sums of these rewards
-	Graded          [2]float64      // sums of y (1 - y)
-	Late            [2]int64        // sessions that had no reward when they closed and have a reward now
+	RewardedAtClose [2][tiers]int64 // sessions with a reward at close, by the tier at that time
+	Y               [2]float64      // summed rewards
+	GradedN         [2]float64      // rewards counted in Graded
+	GradedY         [2]float64      // these rewards, summed
+	Graded          [2]float64      // y (1 - y), summed
+	Late            [2]int64        // sessions without a reward at close that have one now
 }
 
-// DayStats is one day of the randomised comparison.
+// DayStats is one day in the randomised comparison.
 type DayStats struct {
 	Day      int32
 	N, Z, ZZ float64
 	N1, N0   float64 // rewarded sessions: injected (treated), withheld (control)
-	S1, S0   float64 // global only: sums of rewards
+	S1, S0   float64 // global only: summed rewards
 
 	Added int64       // global only: tokens injected
 	Spent [2]Spending // global only: control, treated
 }
 
-// RewardedOn returns the number of rewarded sessions of one arm.
+// RewardedOn returns the number of rewarded sessions in one arm.
 func (s Stratum) RewardedOn(injected int) (n int64) {
 	for _, k := range s.Rewarded[injected] {
 		n += k
@@ -79,7 +79,7 @@ func (s Stratum) RewardedOn(injected int) (n int64) {
 	return n
 }
 
-// RewardedAtCloseOn returns the number of sessions of one arm that had a reward when they closed. injected is 0 or 1.
+// RewardedAtCloseOn returns how many sessions in one arm had a reward at close. injected is 0 or 1.
 func (s Stratum) RewardedAtCloseOn(injected int) (n int64) {
 	for _, k := range s.RewardedAtClose[injected] {
 		n += k
@@ -87,7 +87,7 @@ func (s Stratum) RewardedAtCloseOn(injected int) (n int64) {
 	return n
 }
 
-// Stats returns the counters of one arm, or zeros for an unknown arm.
+// Stats returns one arm's counters, or zeros for an unknown arm.
 func (c *Counters) Stats(k Arm) Stats {
 	s := c.sumsOf(string(k), false)
 	if k == "" || s == nil {
@@ -96,7 +96,7 @@ func (c *Counters) Stats(k Arm) Stats {
 	return s.stats(c.today())
 }
 
-// Global returns the comparison of treated and control sessions.
+// Global returns the comparison between treated and control sessions.
 func (c *Counters) Global() Stats { return c.global.stats(c.today()) }
 
 func (c *Counters) today() int32 {
@@ -105,8 +105,8 @@ func (c *Counters) today() int32 {
 	return c.day
 }
 
-// stats returns the counters of the scope. A negative count is read as 0, because a correction may arrive before the
-// reward that it corrects.
+// stats returns the scope's counters. A negative count reads as 0, because a correction may arrive before the reward
+// that it corrects.
 func (s *sums) stats(day int32) Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,26 +5,26 @@ import (
 	"sync"
 )
 
-// sums is one scope of the counters: an arm, or the tenant. mu guards all fields. Only Counters.poolMu is taken while
+// sums is one scope in the counters: an arm, or the tenant. mu guards all fields. Only Counters.poolMu is taken while
 // mu is held.
 type sums struct {
 	mu     sync.Mutex
 	rows   Table
-	models []modelRow // of one arm, by the name of the model
+	models []modelRow // for an arm, by model name
 
 	narrowest float64 // smallest half-width that a caller computed; 0 if none
 }
 
-// Groups of rows. A request reads the first two groups of each matching lesson.
+// Row groups. A request reads the first two groups for each matching lesson.
 const (
 	rowMaxima    uint8 = iota // running maxima
-	rowTotal                  // sums of rowDays over all days
+	rowTotal                  // rowDays summed over all days
 	rowOverall                // sums without a day
 	rowBets                   // W(+,k), then W(-,k)
-	rowSurrogate              // sums of the surrogate
+	rowSurrogate              // surrogate sums
 	rowOutcomes               // by outcome
-	rowStrata                 // by the probability of withholding, in millionths
-	rowAnyPick                // global: strata of AllSessions.AnyInjected
+	rowStrata                 // by withholding probability, in millionths
+	rowAnyPick                // global: strata in AllSessions.AnyInjected
 	rowDays                   // by day
 	rowCosts                  // global: costs, by day
 )
@@ -41,7 +41,7 @@ func (s *sums) betsOnHarm() []int64 {
 	return v[betCount : 2*betCount]
 }
 
-// add adds deltas, and calls note for each delta of a known field. The caller holds mu.
+// add adds deltas, and calls note for each delta with a known field. The caller holds mu.
 func (s *sums) add(ds []Delta, note func(d *Delta, pos position)) {
 	s.rows.Change(func(row func(group uint8, at int64) *[Columns]int64) {
 		for i := range ds {
@@ -63,7 +63,7 @@ func (s *sums) addTo(row func(group uint8, at int64) *[Columns]int64, d *Delta) 
 		return pos, false
 	}
 	switch pos.kind {
-	case modelSum: // no name of the table
+	case modelSum: // no name in the table
 	case runningMaximum:
 		v := &row(rowMaxima, 0)[pos.index]
 		*v = max(*v, d.Value)

@@ -63,7 +63,7 @@ func countersText(c *trial.Counters) string {
 	}
 	c.RaiseMaxima(time.Unix(9, 0))
 	show("", c.Global())
-	for i := range 4 { // the lessons of drawAssignment
+	for i := range 4 { // the lessons in drawAssignment
 		arm := trial.Arm(fmt.Sprintf("l%d@1", i))
 		show(string(arm), c.Stats(arm))
 	}
@@ -106,15 +106,15 @@ func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 		loaded := trial.NewCounters() // the store has the counts of both replicas
 		loaded.Add(mergeDeltas(mergeDeltas(replicas[0]...), mergeDeltas(replicas[1]...)))
 		if got := countersText(loaded); got != want {
-			t.Fatalf("counters of merged replicas =\n%s\nwant\n%s", got, want)
+			t.Fatalf("merged replicas: counters =\n%s\nwant\n%s", got, want)
 		}
 		if got := countersText(ordered.Clone()); got != want {
-			t.Fatalf("counters of a clone =\n%s\nwant\n%s", got, want)
+			t.Fatalf("clone: counters =\n%s\nwant\n%s", got, want)
 		}
 	})
 }
 
-// Without any single delta (change of a counter), the statistics differ.
+// Without any single delta (change to a counter), the statistics differ.
 func TestEachCounterChangesTheStatistics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAssignment(t)
@@ -138,7 +138,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 	})
 }
 
-// A different version of precept may read the names.
+// Another precept version may read the names.
 func TestCounterNamesAreFixed(t *testing.T) {
 	names := map[string]bool{}
 	addPlain := func(ds []trial.Delta) {
@@ -194,18 +194,18 @@ func TestCounterNamesAreFixed(t *testing.T) {
 	}
 }
 
-// An older version of precept can then read the data of a newer one.
+// An older precept can then read data from a newer one.
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	c := trial.NewCounters()
 	before := countersText(c)
 	for _, f := range []string{"", "new", "w+0", "w+7", "w*1", "a2@200000", "a1@", "a1@x", "told2.1@5", "told1.9@5", "told1.1", "toldish", "spent", "spent2", "0", "closed1"} {
 		c.Add([]trial.Delta{{Key: key("", f, 0), Value: trial.FixedScale}, {Key: key("l0@1", f, 0), Value: trial.FixedScale}})
 	}
-	for _, scope := range []string{"x:coder", "r:v2|l0@1", "t:l0@1", "t:#1.5"} { // of the chooser, of a different definition of the reward, and of invalid trials
+	for _, scope := range []string{"x:coder", "r:v2|l0@1", "t:l0@1", "t:#1.5"} { // from the chooser, for another reward definition, and for invalid trials
 		c.Add([]trial.Delta{{Key: key(scope, "n", 0), Value: trial.FixedScale}})
 	}
 	c.Add([]trial.Delta{{Key: key("l0@1", "s1", 3), Value: trial.FixedScale}}) // a residual
-	for _, field := range []string{"x.y", "7", "7.y"} {                        // no entries of a trial
+	for _, field := range []string{"x.y", "7", "7.y"} {                        // no trial entries
 		value := int64(6)
 		if field == "7.y" {
 			value = 0
@@ -232,12 +232,12 @@ func TestChooserFieldsDoNotChangeTrial(t *testing.T) {
 		}
 		beside.Add(ds)
 		if got, want := countersText(beside), countersText(alone); got != want {
-			t.Fatalf("counters with fields of the chooser =\n%s\nwant\n%s", got, want)
+			t.Fatalf("after adding chooser fields: counters =\n%s\nwant\n%s", got, want)
 		}
 	})
 }
 
-// The limit of 1e12 millionths prevents an overflow of sums.
+// The limit, 1e12 millionths, keeps sums from overflowing.
 func TestFixedIsLimitedAndZeroForNaN(t *testing.T) {
 	for x, want := range map[float64]int64{
 		0.1234567: 123457, -0.0000005: -1, 1e6: 1e12, 1e6 + 1: 1e12, -1e30: -1e12, math.Inf(1): 1e12, math.Inf(-1): -1e12, 0.0000004: 0,
@@ -256,7 +256,7 @@ func TestFixedIsLimitedAndZeroForNaN(t *testing.T) {
 	}
 }
 
-// The scope of the tenant is empty, and other scopes begin with a character and a colon.
+// The tenant's scope is empty. Other scopes begin with a character and a colon.
 func TestIsArmExcludesTenantAndMarkedScopes(t *testing.T) {
 	for scope, want := range map[string]bool{"": false, "a@1": true, "a": true, "x:coder": false, "t:a@1#1.2": false, "ab:c@1": true, ":": true, "::": false} {
 		if got := trial.IsArm(scope); got != want {

@@ -2,30 +2,30 @@ package trial
 
 import "math"
 
-// The surrogate s of a reward is the absence of trouble after the pick: 1 less the sum of errors, loops and
-// corrections, at least 0. Every closed session has a surrogate. The estimate over all sessions is
+// A reward's surrogate s is the absence of trouble after the pick: 1 less errors, loops and corrections, at least 0.
+// Every closed session has a surrogate. The estimate over all sessions is
 //
 //	mean over rewarded picks of (z(y) - l z(s)) + mean over all picks of l z(s)
 //
 // (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, Prediction-powered inference, 2023). l is frozen at the pick and
-// follows from earlier sessions. Both means divide by counted sessions. If they divided by a share of rewarded sessions
-// that is frozen at the pick, a change of the share would look like an effect.
+// follows from earlier sessions. Both means divide by counted sessions. If they divided by a rewarded share frozen at
+// the pick, a change in the share would look like an effect.
 
-// Indices of the sums of the surrogate.
+// Surrogate sum indices. Each comment names the counted picks, or the summed term: g = l z(s) and d = z(y) - g.
 const (
 	uN1  = iota // closed randomised picks with a surrogate, injected
 	uN0         // closed randomised picks with a surrogate, withheld
-	uG          // closed picks: sum of g = l z(s)
-	uGG         // closed picks: sum of g squared
+	uG          // closed picks: g
+	uGG         // closed picks: g squared
 	uM1         // rewarded randomised picks with a surrogate, injected
 	uM0         // rewarded randomised picks with a surrogate, withheld
-	uD          // rewarded picks: sum of d = z(y) - g
-	uDD         // rewarded picks: sum of d squared
-	uDG         // rewarded picks: sum of d g
-	uGR         // rewarded picks: sum of g
-	uGGR        // rewarded picks: sum of g squared
-	uYZ         // rewarded picks: sum of z(y) z(s)
-	uZZ         // rewarded picks: sum of z(s) squared
+	uD          // rewarded picks: d
+	uDD         // rewarded picks: d squared
+	uDG         // rewarded picks: d g
+	uGR         // rewarded picks: g
+	uGGR        // rewarded picks: g squared
+	uYZ         // rewarded picks: z(y) z(s)
+	uZZ         // rewarded picks: z(s) squared
 	surrogateSumCount
 )
 
@@ -34,7 +34,7 @@ var surrogateFields = [surrogateSumCount]string{
 	"all.n1", "all.n0", "all.g", "all.gg", "all.m1", "all.m0", "all.d", "all.dd", "all.dg", "all.gr", "all.ggr", "all.yz", "all.zz",
 }
 
-// surrogate returns z of the surrogate; ok is false if the pick was not randomised or has no surrogate.
+// surrogate returns the surrogate's z; ok is false if the pick was not randomised or has no surrogate.
 func (p *Pick) surrogate() (z float64, ok bool) {
 	var failures, centre float64
 	for _, o := range [...]Outcome{Errors, Loops, Corrections} {
@@ -48,7 +48,7 @@ func (p *Pick) surrogate() (z float64, ok bool) {
 	return Z(min(centre, 1)-min(failures, 1), p.Injected, p.Eps)
 }
 
-// countSurrogate counts a pick with a surrogate, and returns z of the surrogate and g.
+// countSurrogate counts a pick with a surrogate, and returns the surrogate's z and g.
 func (p *Pick) countSurrogate(d *Deltas, injectedField, withheldField int) (zs, g float64, ok bool) {
 	if zs, ok = p.surrogate(); !ok {
 		return 0, 0, false
@@ -68,7 +68,7 @@ func (p *Pick) countClosedSurrogate(d *Deltas) {
 	}
 }
 
-// countRewardedSurrogate adds the sums of d = z(y) - g, of g, and of their products.
+// countRewardedSurrogate adds d = z(y) - g, g, and the products to the sums.
 func (p *Pick) countRewardedSurrogate(d *Deltas, zy float64) {
 	zs, g, ok := p.countSurrogate(d, uM1, uM0)
 	if !ok {
@@ -93,16 +93,16 @@ func (c *Counters) weight() float64 {
 	return Round(clip(fromFixed(v[uYZ])/fromFixed(v[uZZ]), 0, 1))
 }
 
-// SurrogateStats is the input of the estimate over all sessions.
+// SurrogateStats is the input to the estimate over all sessions.
 type SurrogateStats struct {
 	N1, N0    float64 // closed picks: injected, withheld
 	M1, M0    float64 // rewarded picks: injected, withheld
-	G, GG     float64 // closed picks: sums of g = l z(s) and of g squared
-	GR, GGR   float64 // rewarded picks: sums of g and of g squared
-	D, DD, DG float64 // rewarded picks: sums of d = z(y) - g, of d squared, and of d g
+	G, GG     float64 // closed picks: g = l z(s) and g squared, summed
+	GR, GGR   float64 // rewarded picks: g and g squared, summed
+	D, DD, DG float64 // rewarded picks: d = z(y) - g, d squared, and d g, summed
 }
 
-// Surrogate returns the sums of the surrogate of an arm, or zeros for an unknown arm.
+// Surrogate returns an arm's surrogate sums, or zeros for an unknown arm.
 func (c *Counters) Surrogate(k Arm) (out SurrogateStats) {
 	s := c.sumsOf(string(k), false)
 	if k == "" || s == nil {
@@ -118,7 +118,7 @@ func (c *Counters) Surrogate(k Arm) (out SurrogateStats) {
 }
 
 // Effect returns the estimate over all sessions, and its variance times the number of rewarded picks. The variance is
-// the variance of the influence function, so the share of rewarded picks need not be known in advance.
+// that of the influence function, so the rewarded share need not be known in advance.
 func (s *SurrogateStats) Effect() (effect, variance float64) {
 	n, m := s.N1+s.N0, s.M1+s.M0
 	share := m / n
@@ -127,8 +127,8 @@ func (s *SurrogateStats) Effect() (effect, variance float64) {
 	return d + g, max(sum/n*share, minVariance)
 }
 
-// Dissimilarity returns the difference between the mean g of the rewarded and of the other picks, in standard errors.
-// If it is large, unrewarded sessions carry no information about rewarded sessions.
+// Dissimilarity returns by how many standard errors the mean g differs between rewarded and other picks. If the
+// difference is large, unrewarded sessions carry no information about rewarded sessions.
 func (s *SurrogateStats) Dissimilarity() float64 {
 	n, m := s.N1+s.N0, s.M1+s.M0
 	rest := n - m

@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// closedPick returns a closed session with one pick, followed by errors. weight is the weight of the surrogate, which
+// closedPick returns a closed session with one pick, followed by errors. weight is the surrogate weight. The surrogate
 // predicts the reward from outcomes, here from the errors alone.
 func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	w := trial.Measurement{Outcomes: trial.NewOutcomeSet(trial.Errors), Weight: weight}
@@ -32,16 +32,16 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 		t.Errorf("sums after the late reward = %+v, want M1 = 1, G = -0.1 and D = 1.1", s)
 	}
 	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{0, 1} || s.Rewards.M1 != 1 {
-		t.Errorf("after the late reward: strata = %+v and M1 = %v, want one late reward of an injected session and 1", s.Strata, s.Rewards.M1)
+		t.Errorf("after the late reward: strata = %+v and M1 = %v, want one late injected reward and M1 = 1", s.Strata, s.Rewards.M1)
 	}
 	c.Add(trial.Negate(a.Contribution(1, 2)))
 	if s := c.Surrogate("in@1"); s != before {
-		t.Errorf("sums after the reward is subtracted = %+v, want %+v", s, before)
+		t.Errorf("sums after subtracting the reward = %+v, want %+v", s, before)
 	}
 	a.RewardAtClose = &trial.RewardAtClose{Y: 0, Tier: 2}
 	c.Add(a.Contribution(0, 2))
 	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{} {
-		t.Errorf("strata with a reward at close = %+v, want no late reward", s.Strata)
+		t.Errorf("reward at close: strata = %+v, want no late reward", s.Strata)
 	}
 }
 
@@ -52,10 +52,10 @@ func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 		reward func(errors int64) float64
 		lo, hi float64
 	}{
-		"99 picks":                           {99, func(e int64) float64 { return 1 - float64(e)/10 }, 0, 0},
-		"an error costs 5 points of reward":  {400, func(e int64) float64 { return 1 - float64(e)/20 }, 0.4, 0.6},
-		"an error costs 50 points of reward": {400, func(e int64) float64 { return max(0, 1-float64(e)/2) }, 0.9, 1},
-		"an error adds 10 points of reward":  {400, func(e int64) float64 { return float64(e) / 10 }, 0, 0},
+		"99 picks":              {99, func(e int64) float64 { return 1 - float64(e)/10 }, 0, 0},
+		"error costs 5 points":  {400, func(e int64) float64 { return 1 - float64(e)/20 }, 0.4, 0.6},
+		"error costs 50 points": {400, func(e int64) float64 { return max(0, 1-float64(e)/2) }, 0.9, 1},
+		"error adds 10 points":  {400, func(e int64) float64 { return float64(e) / 10 }, 0, 0},
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 		c := trial.NewCounters()
@@ -103,7 +103,7 @@ func TestEstimateFromAllSessionsMatchesFormula(t *testing.T) {
 	}
 }
 
-// A session that an earlier release closed lacks the sums that this release added.
+// A session closed by an earlier release lacks the sums that this release added.
 func TestSessionOfEarlierReleaseHasNoNewSums(t *testing.T) {
 	c := trial.NewCounters()
 	a := closedPick(true, 3, 0.5)
@@ -113,6 +113,6 @@ func TestSessionOfEarlierReleaseHasNoNewSums(t *testing.T) {
 		t.Errorf("strata = %+v and M1 = %v, want no graded and no late reward, and 1", s.Strata, s.Rewards.M1)
 	}
 	if s := c.Surrogate("in@1"); s != (trial.SurrogateStats{}) {
-		t.Errorf("sums of all sessions = %+v, want zeros", s)
+		t.Errorf("Surrogate = %+v, want zeros", s)
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// Columns is the number of values in a row of a Table.
+// Columns is the number of values in a Table row.
 const Columns = max(stratumSumCount, overallCount)
 
-// Table holds rows of integers in order, packed into bytes, because most rows have few and small values. Unpacked, the
-// evidence of one session of one lesson uses 1,700 bytes (decision 65). A change makes new bytes, so copies of a Table
-// share their bytes.
+// Table holds ordered rows of integers, packed into bytes, because most rows have few and small values. Unpacked, the
+// evidence from one session for one lesson uses 1,700 bytes (decision 65). A change makes new bytes, so copies of a
+// Table share bytes.
 //
 // A packed row is the group, At, a mask with a bit for each value other than 0, and these values.
 type Table []byte
 
-// Row is one row of a Table. Tables are ordered by Group and At.
+// Row is one Table row. Tables are ordered by Group and At.
 type Row struct {
 	Group  uint8
 	At     int64
@@ -48,7 +48,7 @@ func readHead(b []byte) (group uint8, at int64, mask uint64, rest []byte) {
 	return b[0], at, mask, b[1+n+m:]
 }
 
-// Row returns the values of a row, or zeros if the row is missing.
+// Row returns a row's values, or zeros if the row is missing.
 func (t Table) Row(group uint8, at int64) [Columns]int64 {
 	var r Row
 	for it := t; it.Next(&r); {
@@ -68,11 +68,11 @@ func comparePositions(group uint8, at int64, otherGroup uint8, otherAt int64) in
 type rowChange struct {
 	group  uint8
 	at     int64
-	packed []byte          // the bytes in the table
+	packed []byte          // bytes in the table
 	values *[Columns]int64 // nil means unchanged
 }
 
-// Change calls f with a function that returns the values of a row for a change, and adds the row if it is missing.
+// Change calls f with a function that returns a row's values for a change, and adds the row if it is missing.
 func (t *Table) Change(f func(row func(group uint8, at int64) *[Columns]int64)) {
 	rows := t.split()
 	f(func(group uint8, at int64) *[Columns]int64 {
@@ -89,7 +89,7 @@ func (t *Table) Change(f func(row func(group uint8, at int64) *[Columns]int64)) 
 	for i := range rows {
 		out = rows[i].append(out)
 	}
-	*t = slices.Clone(out) // drop the spare capacity of append
+	*t = slices.Clone(out) // drop append's spare capacity
 }
 
 func (t *Table) split() []rowChange {
@@ -97,7 +97,7 @@ func (t *Table) split() []rowChange {
 	for b := []byte(*t); len(b) > 0; {
 		group, at, mask, rest := readHead(b)
 		for left := bits.OnesCount64(mask); left > 0; rest = rest[1:] {
-			if rest[0] < 0x80 { // the last byte of a value
+			if rest[0] < 0x80 { // a value's last byte
 				left--
 			}
 		}

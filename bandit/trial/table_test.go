@@ -29,7 +29,7 @@ func TestTableContainsValuesOfArrays(t *testing.T) {
 				}
 			})
 			if string(before) != copied {
-				t.Fatalf("bytes of a copy after a change = %q, want %q", before, copied)
+				t.Fatalf("copy after a change = %q, want %q", before, copied)
 			}
 		}
 		var r, last trial.Row
@@ -44,7 +44,7 @@ func TestTableContainsValuesOfArrays(t *testing.T) {
 			last = r
 		}
 		if n != len(arrays) {
-			t.Fatalf("number of rows = %d, want %d", n, len(arrays))
+			t.Fatalf("rows = %d, want %d", n, len(arrays))
 		}
 		for k, want := range arrays {
 			if got := table.Row(k.group, k.at); got != want {
@@ -52,7 +52,7 @@ func TestTableContainsValuesOfArrays(t *testing.T) {
 			}
 		}
 		if got := table.Row(9, 0); got != [trial.Columns]int64{} {
-			t.Fatalf("Row(9, 0), which is missing, = %v, want zeros", got)
+			t.Fatalf("Row(9, 0) = %v, want zeros: the row is missing", got)
 		}
 	})
 }

@@ -1,16 +1,16 @@
 package trial
 
-// Usage is the cost of a session in tokens, as reported by the upstream. Input includes Cached.
+// Usage is a session's cost in tokens, as reported by the upstream. Input includes Cached.
 type Usage struct {
 	Input  int64 `json:"in,omitempty"`
 	Cached int64 `json:"cached,omitempty"`
 }
 
-// kilo scales token counters to thousands, so that a long session does not exceed the bound of Fixed.
+// kilo scales token counters to thousands, so that a long session does not exceed the bound in Fixed.
 const kilo = 1000
 
-// CostDeltas returns the deltas (changes of counters) of a session's cost when the session closes, with and without
-// each lesson. The cost shows whether a lesson shortens sessions or breaks the prompt cache of the upstream.
+// CostDeltas returns the deltas (changes to counters) for a session's cost when it closes, with and without each
+// lesson. The cost shows whether a lesson shortens sessions or breaks the upstream's prompt cache.
 func (a *Assignment) CostDeltas(u Usage) []Delta {
 	if a.Excluded || u.Input <= 0 {
 		return nil
@@ -35,7 +35,7 @@ func (a *Assignment) CostDeltas(u Usage) []Delta {
 	return d
 }
 
-// Spending is the cost of the sessions with a reported usage.
+// Spending is the cost for the sessions with a reported usage.
 type Spending struct {
 	Sessions      int64
 	Input, Cached float64 // tokens

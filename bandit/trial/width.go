@@ -5,13 +5,13 @@ import "math"
 // Alpha is the probability that an interval ever misses the effect.
 const Alpha = 0.05
 
-// LessonTightestAt is the number of picks at which the interval of a lesson is tightest.
+// LessonTightestAt is the number of picks at which a lesson's interval is tightest.
 const LessonTightestAt = 1000
 
 // MaterialEffect is the smallest effect that an operator would act on: 3 points.
 const MaterialEffect = 0.03
 
-// Minimum numbers of rewarded picks, in total and in each arm, for the variance of an asymptotic interval.
+// Minimum rewarded picks, in total and in each arm, for the variance in an asymptotic interval.
 const (
 	MinPicks  = 50
 	MinPerArm = 5
@@ -22,8 +22,8 @@ func EnoughForInterval(n, injected, withheld float64) bool {
 	return n >= MinPicks && injected >= MinPerArm && withheld >= MinPerArm
 }
 
-// MinVerdictPerArm is the minimum number of rewarded picks in each arm for a verdict. With fewer picks, the tail of the
-// variance is not known well enough: half of all false claims came from such rows.
+// MinVerdictPerArm is the minimum number of rewarded picks in each arm for a verdict. With fewer picks, the variance's
+// tail is not known well enough: half of all false claims came from such rows.
 const MinVerdictPerArm = 50
 
 // EnoughForVerdict reports whether both arms reach MinVerdictPerArm.
@@ -31,7 +31,7 @@ func EnoughForVerdict(injected, withheld float64) bool {
 	return injected >= MinVerdictPerArm && withheld >= MinVerdictPerArm
 }
 
-// minVariance keeps the width of an interval positive.
+// minVariance keeps an interval's width positive.
 const minVariance = 1e-9
 
 // Moments returns the mean and variance of n numbers from their sum and sum of squares.
@@ -40,17 +40,17 @@ func Moments(n, sum, squares float64) (mean, variance float64) {
 	return mean, math.Max(squares/n-mean*mean, minVariance)
 }
 
-// HalfWidth returns the half-width of the asymptotic confidence sequence after n sessions whose z has the given
-// variance, tightest at about tightestAt sessions (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform
-// central limit theory and asymptotic confidence sequences, 2021).
+// HalfWidth returns the half-width of the asymptotic confidence sequence after n sessions with the given variance in z,
+// tightest at about tightestAt sessions (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit
+// theory and asymptotic confidence sequences, 2021).
 func HalfWidth(n, variance, tightestAt float64) float64 {
 	l := -2 * math.Log(Alpha)
 	r := (l + math.Log(l) + 1) / tightestAt
 	return math.Sqrt(variance * 2 * (n*r + 1) / (n * n * r) * math.Log(math.Sqrt(n*r+1)/Alpha))
 }
 
-// IntervalPValue returns the smallest Alpha at which the interval of HalfWidth excludes 0, a p-value that is valid at
-// any time.
+// IntervalPValue returns the smallest Alpha at which the HalfWidth interval excludes 0, a p-value that is valid at any
+// time.
 func IntervalPValue(effect, n, variance, tightestAt float64) float64 {
 	return math.Exp(logIntervalPValue(effect, n, variance, tightestAt))
 }

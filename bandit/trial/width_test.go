@@ -18,7 +18,7 @@ func TestHalfWidthsEqualThoseInDocumentation(t *testing.T) {
 	} {
 		for i, eps := range []float64{0.05, 0.2, 0.5} {
 			if got := 100 * trial.HalfWidth(n, 0.24*(1/(1-eps)+1/eps), trial.LessonTightestAt); math.Abs(got-row[i]) > 0.051 {
-				t.Errorf("half-width of %v picks with Eps %v = %.2f points, want %v", n, eps, got, row[i])
+				t.Errorf("HalfWidth(%v picks, eps %v) = %.2f points, want %v", n, eps, got, row[i])
 			}
 		}
 	}
@@ -29,24 +29,24 @@ func TestIntervalIsNarrowestAtItsTuning(t *testing.T) {
 		n := rapid.Float64Range(100, 1e5).Draw(t, "n")
 		other := n * rapid.SampledFrom([]float64{0.2, 0.5, 2, 5}).Draw(t, "times")
 		if tuned, untuned := trial.HalfWidth(n, 1, n), trial.HalfWidth(n, 1, other); tuned >= untuned {
-			t.Fatalf("half-width after %v sessions = %v, want less than %v, the half-width tuned for %v sessions", n, tuned, untuned, other)
+			t.Fatalf("half-width after %v sessions = %v, want less than %v, which is tuned for %v sessions", n, tuned, untuned, other)
 		}
 	})
 }
 
-// The p-value is 0.05 if 0 is at an end of the interval.
+// The p-value is 0.05 if 0 is at an interval end.
 func TestPValueMatchesInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, v := rapid.Float64Range(1, 1e6).Draw(t, "n"), rapid.Float64Range(1e-6, 50).Draw(t, "variance")
 		tightestAt := rapid.SampledFrom([]float64{trial.LessonTightestAt, 5000, 100}).Draw(t, "tight")
 		h := trial.HalfWidth(n, v, tightestAt)
 		if p := trial.IntervalPValue(h, n, v, tightestAt); math.Abs(p-trial.Alpha) > 1e-9 {
-			t.Fatalf("0 at an end of the interval: p = %v, want %v", p, trial.Alpha)
+			t.Fatalf("0 at an interval end: p = %v, want %v", p, trial.Alpha)
 		}
 		far := rapid.Float64Range(0, 3).Draw(t, "far")
 		p, mirrored := trial.IntervalPValue(far*h, n, v, tightestAt), trial.IntervalPValue(-far*h, n, v, tightestAt)
 		if p != mirrored || p > 1 || p < 0 || far > 1.001 && p >= trial.Alpha || far < 0.999 && p <= trial.Alpha {
-			t.Fatalf("0 at %v half-widths: p = %v, and %v with the other sign, want equal, and below alpha only outside", far, p, mirrored)
+			t.Fatalf("0 at %v half-widths: p = %v, and %v with the other sign, want equal, and below alpha only outside the interval", far, p, mirrored)
 		}
 	})
 }
@@ -56,7 +56,7 @@ func TestMomentsAreMeanAndVariance(t *testing.T) {
 		t.Errorf("Moments(4, 2, 3) = %v, %v, want 0.5, 0.5", m, v)
 	}
 	if _, v := trial.Moments(4, 4, 4); v <= 0 || v > 1e-8 || trial.HalfWidth(4, v, 1000) <= 0 {
-		t.Errorf("variance of equal numbers = %v, want more than 0 and at most 1e-8", v)
+		t.Errorf("equal numbers: variance = %v, want more than 0 and at most 1e-8", v)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	}
 }
 
-// countedPicks holds the counters of picks, and the sums that the test adds up itself.
+// countedPicks holds picks in counters, and the sums that the test adds up itself.
 type countedPicks struct {
 	*trial.Counters
 	n, z, zz, n1, n0 float64
@@ -98,8 +98,8 @@ func (p *countedPicks) addSession(eps float64, injected bool, y, centre float64)
 	}
 }
 
-// The maxima are of intervals with 50 rewarded picks in each arm, and include the time of the first interval within 3
-// points of 0.
+// The maxima come from intervals with 50 rewarded picks in each arm. They include the time of the first interval within
+// 3 points of 0.
 func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	for name, tc := range map[string]struct{ with, without, centre float64 }{"lesson helps": {0.9, 0.5, 0.5}, "lesson harms": {0.5, 0.9, 0.5}, "lesson has no effect": {0.98, 0.98, 0.95}} {
 		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // tests repeat
@@ -148,7 +148,7 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	}
 }
 
-// An interval within 3 points of 0 concludes even an arm that had intervals of both signs.
+// An interval within 3 points of 0 concludes even an arm that had intervals with both signs.
 func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, tc := range []struct {
@@ -163,7 +163,7 @@ func TestArmWithBothSignsIsNotConcluded(t *testing.T) {
 	}
 }
 
-// At most 5% of the lessons may have an interval that excludes 0 in 1,000 evaluations.
+// At most 5% of lessons may have an interval that excludes 0 in 1,000 evaluations.
 func TestIntervalRarelyExcludesZeroWithoutEffect(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1)) //nolint:gosec // tests repeat
 	const runs = 400
@@ -190,6 +190,6 @@ func TestIntervalRarelyExcludesZeroWithoutEffect(t *testing.T) {
 		}
 	}
 	if missed > runs/20+13 { // three standard errors
-		t.Errorf("number of %d runs whose interval excludes 0 = %d, want at most %d", runs, missed, runs/20+13)
+		t.Errorf("%d runs: intervals without 0 = %d, want at most %d", runs, missed, runs/20+13)
 	}
 }
