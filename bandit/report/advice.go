@@ -2,13 +2,13 @@ package report
 
 import "slices"
 
-// Advice is the next action after a verdict, which pages, tables, /api/report and docs/EXPERIMENT.md share.
+// Advice is the next action after a verdict. Pages, tables, /api/report and docs/EXPERIMENT.md share it.
 type Advice struct {
 	Verdict Verdict
 	Text    string
 }
 
-// Advices returns the advice of each verdict, in the order in which the verdicts are tested.
+// Advices returns the advice for each verdict, ordered as the verdicts are tested.
 func Advices() []Advice {
 	return []Advice{
 		{Invalid, "Do not use the effect. Look at Health for sessions that are dropped or counted twice."},
@@ -36,7 +36,7 @@ func (v Verdict) Advice() string {
 	return ""
 }
 
-// NextAction returns the advice of the verdict, adapted to a running trial and to the lesson's presentation.
+// NextAction returns the verdict's advice, adapted to a running trial and to the lesson's presentation.
 func (r *Row) NextAction() string {
 	next := r.Verdict.Advice()
 	switch {

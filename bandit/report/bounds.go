@@ -31,7 +31,7 @@ func hiddenIfNil(lo, hi *float64) (l, h *float64) {
 	return lo, hi
 }
 
-// UnmarshalJSON reads the form of MarshalJSON, in which the bounds of a row without an effect were hidden.
+// UnmarshalJSON reads what MarshalJSON writes: a row without an effect has hidden bounds.
 func (r *Row) UnmarshalJSON(b []byte) error {
 	type plain Row
 	if err := json.Unmarshal(b, (*plain)(r)); err != nil {
@@ -43,7 +43,7 @@ func (r *Row) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads the form of MarshalJSON, in which the bounds of a row without an effect were hidden.
+// UnmarshalJSON reads what MarshalJSON writes: a row without an effect has hidden bounds.
 func (g *Global) UnmarshalJSON(b []byte) error {
 	type plain Global
 	if err := json.Unmarshal(b, (*plain)(g)); err != nil {

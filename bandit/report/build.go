@@ -105,7 +105,7 @@ func (b *builder) row(l Lesson) Row {
 	}
 	r.setEffect(all)
 	p := b.in.Chooser.Belief(l)
-	// During a planned trial the counts do not change the presentation, which l.Caution holds.
+	// During a planned trial the counts do not change the presentation, held in l.Caution.
 	byCounts := l.Trial == "" && !b.in.Policy.NoCautions && Caution("", p.Better, p.Worse)
 	r.Caution = l.Caution || Caution(l.Outcome, 0, 0) || byCounts
 	r.Posterior = p.Mean
@@ -143,7 +143,7 @@ func (b *builder) row(l Lesson) Row {
 	return r
 }
 
-// alarmLevel returns the e-value at which a check fails, corrected for all checks of the report.
+// alarmLevel returns the e-value at which a check fails, corrected for all checks in the report.
 func (b *builder) alarmLevel(rows []Lesson) float64 {
 	logEs := []float64{assignmentLogE(b.global.Strata), allReportingLogE(b.global)}
 	for _, l := range rows {
@@ -157,8 +157,7 @@ func (b *builder) alarmLevel(rows []Lesson) float64 {
 	return alarmLevel(logEs)
 }
 
-// perInjection returns the mean number of tokens per injection. Before the first injection, it returns the size of the
-// lesson.
+// perInjection returns the mean tokens per injection. Before the first injection, it returns the lesson's size.
 func perInjection(s trial.Stats, lessonTokens int) int64 {
 	var n int64
 	for _, x := range s.Strata {
@@ -190,8 +189,8 @@ func (r *Row) setCosts(s trial.Stats) {
 	}
 }
 
-// setLOODelta sets the difference between the mean rewards of the sessions with the lesson and of all other sessions,
-// which an analysis without random assignment would call the effect.
+// setLOODelta sets the mean reward with the lesson minus the mean in all other sessions. An analysis without random
+// assignment would call this difference the effect.
 func (r *Row) setLOODelta(s, g trial.Stats) {
 	rest := float64(g.All.Rewarded) - s.Rewards.M1
 	if s.Rewards.M1 <= 0 || rest <= 0 {
@@ -203,7 +202,7 @@ func (r *Row) setLOODelta(s, g trial.Stats) {
 	}
 }
 
-// setWindow restricts counts and effect to the sessions since firstDay. The verdict stays that of all sessions, because
+// setWindow restricts counts and effect to the sessions since firstDay. The verdict still covers all sessions, because
 // a search for a window with an effect also finds effects that do not exist.
 func (r *Row) setWindow(s trial.Stats, firstDay int32) {
 	w := sumsSince(s, firstDay)

@@ -13,27 +13,27 @@ type builder struct {
 	global   trial.Stats
 	proofBar float64 // largest p-value at which a row has a proven verdict
 	claimBar float64 // largest p-value at which a row has the verdict helps or harms without a proof
-	sigma2   float64 // variance of a reward around the chooser's model
+	sigma2   float64 // reward variance around the chooser's model
 
 	nextProofBar, nextClaimBar float64 // proofBar and claimBar if one more row passed the bar
 
 	trials      map[trial.Arm][]PlannedTrial
-	outcomeBars [trial.OutcomeCount]outcomeBars // thresholds of the findings of each outcome
-	alarmBar    float64                         // e-value at which a check of the random assignment or of the reporting fails
+	outcomeBars [trial.OutcomeCount]outcomeBars // thresholds for findings on each outcome
+	alarmBar    float64                         // e-value at which a check on random assignment or reporting fails
 }
 
 const (
 	stateEdited          = "edited" // an older text of a current lesson
 	stateArchived        = "archived"
 	stateRemoved         = "removed"         // no current lesson has the name
-	stateOldPresentation = "shown otherwise" // current text of a lesson in an older presentation
+	stateOldPresentation = "shown otherwise" // current text in an older presentation
 )
 
 func isPast(state string) bool {
 	return state == stateEdited || state == stateRemoved || state == stateOldPresentation || state == stateArchived
 }
 
-// IsOldPresentation reports whether the row is the current text in an earlier presentation, such as the advice of a
+// IsOldPresentation reports whether the row is the current text in an earlier presentation, such as the advice for a
 // lesson that is a caution now.
 func (r *Row) IsOldPresentation() bool { return r.State == stateOldPresentation }
 
@@ -74,7 +74,7 @@ func sumsSince(s trial.Stats, from int32) (w sums) {
 	return w
 }
 
-// bands returns the interval at the end of each day, from the first day with enough data.
+// bands returns the interval as of each day, from the first day with enough data.
 func bands(s trial.Stats, tightestAt float64) []Band {
 	var out []Band
 	var t sums
@@ -88,11 +88,10 @@ func bands(s trial.Stats, tightestAt float64) []Band {
 	return out
 }
 
-// sumsOfArm returns the sums over the rewarded picks. N, Z and ZZ cover only the picks that were assigned at random.
+// sumsOfArm returns the sums over the rewarded picks. N, Z and ZZ cover only randomly assigned picks.
 func sumsOfArm(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.Rewards.M1, s.Rewards.M0} }
 
-// TextKey returns SLUG@HASH, the name of an arm without the presentation. Opinions of judges are
-// stored by this name.
+// TextKey returns SLUG@HASH, an arm's name without the presentation. Judges' opinions are stored under this name.
 func TextKey(arm trial.Arm) string { return arm.Slug() + "@" + contentHash(arm) }
 
 const running = "running"

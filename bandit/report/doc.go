@@ -1,12 +1,12 @@
-// Package report computes the report of one tenant from counters: for each lesson an effect with an interval that is
-// valid at any time, a verdict, and the data that a verdict still needs. docs/EXPERIMENT.md explains the verdicts.
+// Package report computes one tenant's report from counters: for each lesson an effect with an interval that is valid
+// at any time, a verdict, and the data that a verdict still needs. docs/EXPERIMENT.md explains the verdicts.
 //
 //   - A claim is the verdict "helps" or "harms".
 //   - Reporting means which sessions have a reward, and from which tier.
 //   - SRM is the check for a sample-ratio mismatch, which finds a faulty random assignment.
-//   - An outcome is a quantity of the traffic, such as the number of failed calls.
-//   - A look is the evaluation of a planned trial.
+//   - An outcome is a quantity observed in the traffic, such as the number of failed calls.
+//   - A look is a planned trial's evaluation.
 //
-// Effects and the word "proven" follow from the random assignment alone. Beliefs of the chooser have separate verdicts
+// Effects and the word "proven" follow from random assignment alone. The chooser's beliefs have separate verdicts
 // ("likely ...", "benched"). Below 50 sessions, or with fewer than 5 in an arm, there is no effect.
 package report

@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// setNeeds sets the number of picks that the row needs for a verdict, now and with the holdout Input.WhatIf.
-// untilEvaluation is 0 if no trial is planned.
+// setNeeds sets how many picks the row needs for a verdict, now and with the holdout Input.WhatIf. untilEvaluation is 0
+// if no trial is planned.
 func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvaluation int64) {
 	sigma2 := rewardVariance(all, s.Strata, b.sigma2)
 	r.Epsilon, r.Variance = p.Epsilon, sigma2
@@ -28,8 +28,7 @@ func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, p Belief, untilEvalu
 	}
 }
 
-// setNeedsPicks sets NeedsPicks, Weeks, and Needs3Points, which is the number of picks until the half-width is
-// trial.MaterialEffect.
+// setNeedsPicks sets NeedsPicks, Weeks, and Needs3Points, the picks until the half-width is trial.MaterialEffect.
 func (b *builder) setNeedsPicks(r *Row, all sums, untilEvaluation int64) {
 	r.Needs3Points = remaining(picksForWidth(trial.MaterialEffect, r.Variance*trial.VarianceFactor(r.Epsilon)), all.count)
 	if isUndecided(r.Verdict) {
@@ -69,14 +68,14 @@ func (s sums) picksUntilArms(perArm, eps float64) int64 {
 
 func remaining(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
-// maxTimeShare requires that a suggested change saves at least a quarter of the time.
+// maxTimeShare lets the report suggest only changes that save at least a quarter of the time.
 const maxTimeShare = 0.75
 
-// rareShare is the share of the sessions below which the report suggests wider triggers of a lesson instead
-// of more traffic.
+// rareShare is the share of sessions below which the report suggests wider triggers for a lesson instead of more
+// traffic.
 const rareShare = 0.05
 
-// setExpectation sets the expected date of the row's verdict, and the changes that lead to a faster verdict.
+// setExpectation sets when the row's verdict is expected, and the changes that lead to a faster verdict.
 func (b *builder) setExpectation(r *Row, s trial.Stats) {
 	if r.NeedsPicks <= 0 || isPast(r.State) {
 		return
@@ -117,7 +116,7 @@ func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 	return out
 }
 
-// trialTimeShare returns the time to a verdict in a trial as a share of the row's weeks. A trial withholds half of the
+// trialTimeShare returns the time to a verdict in a trial as a share of the row's weeks. A trial withholds half the
 // picks and picks the lesson at each match. The share is 0 if it is unknown or above maxTimeShare.
 func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	rate := b.picksPerWeek(r)

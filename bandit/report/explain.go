@@ -37,8 +37,8 @@ func (b *builder) setExplanation(r *Row, s trial.Stats) {
 	r.Explanation = e
 }
 
-// requiredP returns the bar for a row with p at or below the bar. For another row, it returns the p-value at which the
-// row would be one more discovery.
+// requiredP returns bar for a row with p at or below bar. For another row, it returns the p-value at which that row
+// would be one more discovery.
 func requiredP(p, bar, next float64) float64 {
 	if p <= bar {
 		return bar
@@ -48,8 +48,7 @@ func requiredP(p, bar, next float64) float64 {
 
 const explainIndent = 12
 
-// Explain writes the derivation of the rows of a lesson, about ten lines each, wrapped at the given
-// number of columns.
+// Explain writes how a lesson's rows are derived, about ten lines each, wrapped at the given number of columns.
 func (r Report) Explain(w io.Writer, slug string, columns int) error {
 	found := false
 	for i := range r.Lessons {

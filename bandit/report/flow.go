@@ -10,23 +10,23 @@ import (
 	"precept/bandit/trial"
 )
 
-// Flow counts all closed sessions of the tenant, whatever Report.Window is, as the flow diagram of a trial does. The
-// sum of Treated, Control, MeasuredRules and Unmatched is InExperiment.
+// Flow counts all of the tenant's closed sessions, whatever Report.Window is, like a trial's flow diagram. Treated,
+// Control, MeasuredRules and Unmatched add up to InExperiment.
 type Flow struct {
-	Closed        int64      `json:"closed"` // sum of in_experiment and excluded; a run counts once, and a session with its sub-agents counts once
+	Closed        int64      `json:"closed"` // in_experiment plus excluded; a run counts once, and a session with its sub-agents counts once
 	InExperiment  int64      `json:"in_experiment"`
 	Excluded      int64      `json:"excluded"`
 	ExcludedBy    []Excluded `json:"excluded_by"`      // reasons with sessions, the most frequent first
 	Treated       int64      `json:"treated"`          // sessions with a match that may get lessons
 	Control       int64      `json:"control"`          // sessions with a match that get no lessons
-	MeasuredRules int64      `json:"n_measured_rules"` // sessions with a match and a measured section of a rules file
+	MeasuredRules int64      `json:"n_measured_rules"` // sessions with a match and a measured section in a rules file
 	Unmatched     int64      `json:"unmatched"`        // sessions without a match
 	Rewarded      int64      `json:"rewarded"`         // part of in_experiment
 	Unrewarded    int64      `json:"unrewarded"`       // part of in_experiment
 	Members       int64      `json:"members"`          // further closed sessions, each counted with its run or parent session
 }
 
-// Excluded is the number of the sessions that one reason excluded from the experiment.
+// Excluded is how many sessions one reason excluded from the experiment.
 type Excluded struct {
 	Reason   trial.ExclusionReason `json:"reason"` // twin, late, secret or unknown
 	Sessions int64                 `json:"sessions"`
@@ -52,13 +52,13 @@ func newFlow(s trial.Stats) Flow {
 	return f
 }
 
-// ExclusionPhrase returns a reason of exclusion in two or three words.
+// ExclusionPhrase returns an exclusion reason in two or three words.
 func ExclusionPhrase(reason trial.ExclusionReason) string {
 	phrase, _ := exclusionWords(reason)
 	return phrase
 }
 
-// ExclusionCause returns the cause of an exclusion in a sentence about one session.
+// ExclusionCause returns why a session was excluded, for a sentence about one session.
 func ExclusionCause(reason trial.ExclusionReason) string {
 	_, cause := exclusionWords(reason)
 	return cause
@@ -81,7 +81,7 @@ func exclusionWords(reason trial.ExclusionReason) (phrase, cause string) {
 	return "unknown reason", "An earlier release excluded the session and stored no reason."
 }
 
-// FlowSentence returns the numbers of closed and of excluded sessions as text, or "" before the first session closes.
+// FlowSentence returns how many sessions closed and how many were excluded, or "" before the first session closes.
 func (r *Report) FlowSentence() string {
 	f, title, closed := &r.Flow, "Sessions", "closed"
 	if f.Closed == 0 {
@@ -104,7 +104,7 @@ func (r *Report) FlowSentence() string {
 	return text + " (" + strings.Join(reasons, ", ") + ")"
 }
 
-// Groups returns the sessions of the experiment by group, and the sessions that count with their run.
+// Groups returns the experiment's sessions by group, and the sessions that count with their run.
 func (f *Flow) Groups() (list []string) {
 	if f.InExperiment > 0 {
 		text := fmt.Sprintf("in the experiment: %s treated, %s control, ", Grouped(f.Treated), Grouped(f.Control))

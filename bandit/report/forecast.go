@@ -10,9 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// Goal is the aim of a planned trial: Picks rewarded picks, or the number of picks with which an effect of
-// DetectableEffect is found with probability Power. Zero values of Power and Epsilon mean 0.8 and 0.5. A trial on an
-// outcome counts all closed picks; an effect on turns, tokens and seconds is a relative change.
+// Goal is what a planned trial aims for: Picks rewarded picks, or as many picks as find the effect DetectableEffect
+// with probability Power. Zero values for Power and Epsilon mean 0.8 and 0.5. A trial on an outcome counts all closed
+// picks; an effect on turns, tokens and seconds is a relative change.
 type Goal struct {
 	Picks            int64
 	DetectableEffect float64
@@ -21,24 +21,24 @@ type Goal struct {
 	Outcome          string // empty: the reward
 }
 
-// Forecast is the cost of a planned trial, computed before the start.
+// Forecast is what a planned trial costs, computed before the start.
 type Forecast struct {
 	Slug             string        `json:"slug"`
 	Outcome          string        `json:"outcome,omitempty"` // empty: the reward
-	Picks            int64         `json:"picks"`             // rewarded picks; of a trial on an outcome: closed picks
+	Picks            int64         `json:"picks"`             // rewarded picks; in a trial on an outcome: closed picks
 	Epsilon          float64       `json:"epsilon"`
 	DetectableEffect float64       `json:"detect"` // effect that the trial finds with this power
 	Power            float64       `json:"power"`
 	Level            float64       `json:"level"`      // level of the test, corrected for the other planned trials
 	PlannedTrials    int           `json:"looks"`      // planned trials, including this one
-	Variance         float64       `json:"variance"`   // variance of a reward around the expectation of its session
-	Width            float64       `json:"half_width"` // half-width of the 95% interval of the planned evaluation
-	AnytimeWidth     float64       `json:"anytime"`    // half-width of the interval that is valid at any time, after the same number of picks
-	Sessions         int64         `json:"sessions"`   // sessions with a pick of the lesson, rewarded or not
+	Variance         float64       `json:"variance"`   // reward variance around the session's expected reward
+	Width            float64       `json:"half_width"` // half-width of the planned evaluation's 95% interval
+	AnytimeWidth     float64       `json:"anytime"`    // half-width of the interval valid at any time, after as many picks
+	Sessions         int64         `json:"sessions"`   // sessions with a pick, rewarded or not
 	PerWeek          float64       `json:"picks_per_week"`
 	Days             *float64      `json:"days"`         // at the current rate; null: no picks
 	Withheld         float64       `json:"withheld"`     // sessions from which the lesson is withheld
-	Reward           float64       `json:"reward"`       // cost of withholding in units of reward, by the chooser's belief
+	Reward           float64       `json:"reward"`       // cost of withholding in reward units, by the chooser's belief
 	ExtraCost        float64       `json:"reward_extra"` // part of the cost that the trial adds
 	BelievedEffect   float64       `json:"believed"`     // effect that the cost assumes
 	Tokens           int64         `json:"tokens"`       // injected tokens
@@ -73,7 +73,7 @@ func (g *Goal) setDefaults() error {
 	return nil
 }
 
-// Forecast returns the number of picks that a planned trial of a lesson needs, and the cost of the trial.
+// Forecast returns how many picks a planned trial needs for a lesson, and what the trial costs.
 func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	if err := g.setDefaults(); err != nil {
 		return Forecast{}, err
@@ -82,7 +82,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	if row == nil {
 		return Forecast{}, fmt.Errorf("%w %q", ErrNoLesson, slug)
 	}
-	// Level is the level of Benjamini and Hochberg if all other planned trials stay unchanged.
+	// Level is the Benjamini-Hochberg level if all other planned trials stay unchanged.
 	level := trial.DiscoveryRate * float64(r.PlannedTrials.Proven+1) / float64(r.PlannedTrials.Planned+1)
 	f := Forecast{
 		Slug: slug, Outcome: g.Outcome, Picks: g.Picks, Epsilon: g.Epsilon, DetectableEffect: g.DetectableEffect, Power: g.Power,
@@ -135,7 +135,7 @@ func (r *Report) currentRow(slug string) *Row {
 func (f *Forecast) setCost(r *Report, row *Row) {
 	v, n := f.Variance*trial.VarianceFactor(f.Epsilon), float64(f.Picks)
 	f.Width, f.AnytimeWidth = trial.PlannedHalfWidth(n, v), trial.HalfWidth(n, v, trial.LessonTightestAt)
-	share := 1.0 // share of the picks with a reward
+	share := 1.0 // share of picks with a reward
 	rewarded, assigned := r.Reporting.RewardedTreated+r.Reporting.RewardedControl, r.Reporting.AssignedTreated+r.Reporting.AssignedControl
 	switch {
 	case f.Outcome != "":

@@ -7,13 +7,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// allReportingLogE returns the logarithm of the e-value against "lessons do not change which sessions have a reward".
-// Control sessions are few, so the check also compares the sessions whose first picks were all withheld.
+// allReportingLogE returns the log e-value against "lessons do not change which sessions have a reward". Control
+// sessions are few, so the check also compares sessions with all first picks withheld.
 func allReportingLogE(g trial.Stats) float64 {
 	return combineLogE(reportingLogE(g.Strata), reportingProductLogE(soundStrata(g.All.AnyInjected)))
 }
 
-// checkReporting returns the result of the check, and the counts of both groups.
+// checkReporting returns the check's result, and the counts for both groups.
 func checkReporting(g trial.Stats, bar float64) Reporting {
 	t := newSRM(allReportingLogE(g), bar)
 	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}
@@ -26,8 +26,7 @@ func checkReporting(g trial.Stats, bar float64) Reporting {
 	return r
 }
 
-// globalRow returns the row of all lessons. valid is false if a check of the random assignment or of the reporting
-// failed.
+// globalRow returns the row for all lessons. valid is false if a check on random assignment or reporting failed.
 func globalRow(in Input, s trial.Stats, valid bool) Global {
 	var n1, n0, y1, y0 float64
 	all := sums{count: s.N, sum: s.Z, sumOfSquares: s.ZZ}
@@ -72,7 +71,7 @@ func globalRow(in Input, s trial.Stats, valid bool) Global {
 	return g
 }
 
-// RulesNote returns the sentence about sessions that sections of rules files keep out of the comparison.
+// RulesNote returns the sentence about sessions that rules file sections keep out of the comparison.
 func (g *Global) RulesNote() string {
 	verb := "sessions with a match carry"
 	if g.MeasuredRules == 1 {

@@ -6,13 +6,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// globalTightestAt is the number of sessions at which the interval of all lessons together is tightest. It is larger
+// globalTightestAt is the number of sessions at which the interval for all lessons together is tightest. It is larger
 // than for one lesson, because control sessions are few.
 const globalTightestAt = 5000
 
-// sums is the input of an interval. count, sum and sumOfSquares are the number, the sum and the sum of the squares of
-// z, the estimate of the effect from one pick. For all lessons together, injected counts the treated sessions and
-// withheld the control sessions.
+// sums is an interval's input. count, sum and sumOfSquares describe z, the effect estimated from one pick. For all
+// lessons together, injected counts the treated sessions and withheld the control sessions.
 type sums struct{ count, sum, sumOfSquares, injected, withheld float64 }
 
 func (s *sums) add(d *trial.DayStats) {
@@ -31,7 +30,7 @@ func (s sums) variance() float64 {
 // interval returns the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
 // Time-uniform central limit theory and asymptotic confidence sequences, 2021). It is valid at all times
 // simultaneously. An interval for one planned evaluation (Wald, Wilson) that is read daily misses the true effect at
-// some time in half of the runs.
+// some time in half of all runs.
 func (s sums) interval(tightestAt float64) (effect, lo, hi float64) {
 	effect, v := trial.Moments(s.count, s.sum, s.sumOfSquares)
 	h := trial.HalfWidth(s.count, v, tightestAt)
@@ -51,8 +50,8 @@ func picksForWidth(target, variance float64) float64 {
 	return leastPicks(func(n float64) bool { return !(trial.HalfWidth(n, variance, trial.LessonTightestAt) > target) })
 }
 
-// picksAtVerdict returns the number of picks at which the p-value of the current effect passes the level, or the
-// interval is within the material change of 0. A level of 0 means trial.Alpha.
+// picksAtVerdict returns how many picks it takes until the current effect's p-value passes the level, or the interval
+// is within the material change around 0. A level of 0 means trial.Alpha.
 func picksAtVerdict(effect, variance, material, level float64) float64 {
 	if level <= 0 {
 		level = trial.Alpha
@@ -81,7 +80,7 @@ func leastPicks(holds func(n float64) bool) float64 {
 	return math.Min(hi, maxPicks)
 }
 
-// rewardVariance returns the variance of a reward: the variance of z divided by the factor by which random assignment
+// rewardVariance returns a reward's variance: the variance of z divided by the factor by which random assignment
 // inflates it. While there is not enough data, it returns sigma2.
 func rewardVariance(s sums, strata []trial.Stratum, sigma2 float64) float64 {
 	if !s.hasEnoughPicks() {

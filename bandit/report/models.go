@@ -8,28 +8,27 @@ import (
 	"precept/bandit/trial"
 )
 
-// Models lists the models of the sessions with a pick of a lesson.
+// Models lists the models in sessions with a pick.
 type Models struct {
-	WithVerdict    []string      `json:"seen"` // models whose sessions the verdict rests on, most picks first
+	WithVerdict    []string      `json:"seen"` // models in the sessions behind the verdict, most picks first
 	WithoutVerdict []string      `json:"open"` // models without a verdict: too few picks, or a different effect; with bandit.retest they keep the full holdout
 	Effects        []ModelEffect `json:"effects,omitempty"`
 }
 
-// ModelEffect is the effect of a lesson in the sessions of one model. The effect is exploratory: no
-// verdict uses it.
+// ModelEffect is a lesson's effect in one model's sessions. The effect is exploratory: no verdict uses it.
 type ModelEffect struct {
-	Model     string   `json:"model"`      // as requested; "other": all models beyond the first 32 of the tenant
-	Picks     int64    `json:"picks"`      // closed picks that were assigned at random
+	Model     string   `json:"model"`      // as requested; "other": all models beyond the tenant's first 32
+	Picks     int64    `json:"picks"`      // closed picks with random assignment
 	NInjected int64    `json:"n_injected"` // rewarded picks
 	NWithheld int64    `json:"n_withheld"` // rewarded picks
 	Effect    *float64 `json:"effect"`     // null below 50 rewarded picks, 5 in each arm
 	Lo        *float64 `json:"lo"`         // 95%, for one reading, widened for the number of models
 	Hi        *float64 `json:"hi"`
-	Shrunken  *float64 `json:"shrunken"` // effect, shrunk towards the effect of the lesson
+	Shrunken  *float64 `json:"shrunken"` // effect, shrunk towards the lesson's effect
 }
 
-// models lists the models of a row. A model needs enough rewarded picks for a verdict about the reward, and enough
-// closed picks for any other verdict.
+// models lists a row's models. A model needs enough rewarded picks for a verdict about the reward, and enough closed
+// picks for any other verdict.
 func (r *Row) models(effects []trial.ModelEffect) Models {
 	m := Models{WithVerdict: []string{}, WithoutVerdict: []string{}}
 	shown := 0
@@ -73,8 +72,7 @@ func (v Verdict) sign() (sign float64, causal bool) {
 
 const listedModels = 4
 
-// OnModels describes the models that the verdict rests on: "proven on A, open on B". It is empty without a finding or a
-// model.
+// OnModels describes the models behind the verdict: "proven on A, open on B". It is empty without a finding or a model.
 func (r *Row) OnModels() string {
 	word := string(r.Verdict)
 	if _, causal := r.Verdict.sign(); !causal {

@@ -8,13 +8,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// explainedShare returns the share of the variance of z that the centres remove, compared with the best centre that is
-// equal for all sessions of a stratum.
+// explainedShare returns by what share the centres reduce the variance of z, compared with the best centre that is
+// equal for all sessions in a stratum.
 func explainedShare(all sums, strata []trial.Stratum) *float64 {
 	if !all.hasEnoughPicks() {
 		return nil
 	}
-	var n, z, zz float64 // of z around a constant
+	var n, z, zz float64 // for z around a constant
 	for _, s := range strata {
 		n0, n1 := s.GradedN[0], s.GradedN[1]
 		if !(s.Eps > 0 && s.Eps < 1) || n0+n1 == 0 {
@@ -37,7 +37,7 @@ func explainedShare(all sums, strata []trial.Stratum) *float64 {
 	return new(1 - all.variance()/constant)
 }
 
-// savedPicks returns the number of additional picks that the same width would need without the centres.
+// savedPicks returns how many more picks the same width would need without the centres.
 func savedPicks(share *float64, n float64) int64 {
 	if share == nil || *share <= 0 || *share >= 1 {
 		return 0
@@ -45,16 +45,16 @@ func savedPicks(share *float64, n float64) int64 {
 	return int64(math.Round(n * *share / (1 - *share)))
 }
 
-// AllSessions is the effect on the reward, estimated from all closed sessions. For the sessions without a
-// reward, the estimate uses the outcomes. No verdict uses the estimate.
+// AllSessions is the effect on the reward, estimated from all closed sessions. For unrewarded sessions, the estimate
+// uses the outcomes. No verdict uses the estimate.
 type AllSessions struct {
 	Sessions  int64    `json:"sessions"` // closed picks
 	Rewarded  int64    `json:"rewarded"` // closed picks with a reward
 	Effect    *float64 `json:"effect"`   // null below 50 rewarded picks, 5 in each arm, and while the estimate is off
 	Lo        *float64 `json:"lo"`       // 95%, valid at any time
 	Hi        *float64 `json:"hi"`
-	Gain      float64  `json:"gain"`          // share of the variance of the effect that the estimate saves
-	OffReason string   `json:"off,omitempty"` // reason why the estimate is off
+	Gain      float64  `json:"gain"`          // share by which the estimate reduces the effect's variance
+	OffReason string   `json:"off,omitempty"` // why the estimate is off
 }
 
 // maxDissimilarity is the difference between rewarded and other sessions, in standard errors, above which the estimate

@@ -17,7 +17,7 @@ func (o *Opinions) Add(opinion string, n int64) {
 	}
 }
 
-// Merge adds the opinions of another tenant.
+// Merge adds another tenant's opinions.
 func (o *Opinions) Merge(other Opinions) {
 	o.Followed, o.Ignored = o.Followed+other.Followed, o.Ignored+other.Ignored
 	o.Irrelevant, o.Contradicted = o.Irrelevant+other.Irrelevant, o.Contradicted+other.Contradicted

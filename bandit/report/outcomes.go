@@ -10,12 +10,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// Finding is the conclusion about one outcome of a lesson. No finding contains "helps", which is a
-// word of the reward.
+// Finding is the conclusion about one of a lesson's outcomes. No finding contains "helps", which is a word for the
+// reward.
 type Finding string
 
-// The findings. A finding with the prefix "proven: " survives the correction over all lessons and
-// outcomes, on exact e-values.
+// The findings. A finding with the prefix "proven: " survives the correction over all lessons and outcomes, on exact
+// e-values.
 const (
 	Prevents          Finding = "proven: prevents its error" // the error that the lesson is about occurs less often
 	FewerErrors       Finding = "fewer errors"               // lower recurrence, errors, loops or corrections
@@ -27,7 +27,7 @@ const (
 	InvalidAssignment Finding = "invalid"                    // the random assignment is faulty: no conclusion
 )
 
-// Direction reports whether the finding is a fall (-1) or a rise (+1) of the outcome, 0 for none.
+// Direction reports whether the outcome falls (-1) or rises (+1), 0 for neither.
 func (f Finding) Direction() int {
 	switch Finding(strings.TrimPrefix(string(f), provenPrefix)) {
 	case FewerErrors, Shorter, Prevents[len(provenPrefix):]:
@@ -44,36 +44,36 @@ func (f Finding) Proven() bool { return strings.HasPrefix(string(f), provenPrefi
 
 const provenPrefix = "proven: "
 
-// Outcome is the measurement of one outcome of a row: a quantity of the sessions after the pick, compared between the
-// sessions with and without the lesson, which are assigned at random as for the reward.
+// Outcome measures one of a row's outcomes: a quantity observed in the session after the pick, compared with and
+// without the lesson, under the same random assignment as for the reward.
 type Outcome struct {
 	Name         string   `json:"name"`       // recurrence, errors, loops, corrections, turns, tokens or seconds
-	NInjected    int64    `json:"n_injected"` // closed picks that were assigned at random, rewarded or not
+	NInjected    int64    `json:"n_injected"` // closed picks with random assignment, rewarded or not
 	NWithheld    int64    `json:"n_withheld"`
 	MeanInjected *float64 `json:"mean_injected"` // turns, tokens and seconds: geometric mean of 1 + x, minus 1
 	MeanWithheld *float64 `json:"mean_withheld"`
 	Effect       *float64 `json:"effect"` // null below 50 picks, 5 in each arm
 	Lo           *float64 `json:"lo"`     // 95%, valid at any time
 	Hi           *float64 `json:"hi"`
-	Unit         string   `json:"unit"` // share: 0.05 is 5 of 100 sessions; errors/10: failed calls divided by 10; percent: change of the geometric mean of 1 + x
+	Unit         string   `json:"unit"` // share: 0.05 is 5 of 100 sessions; errors/10: failed calls divided by 10; percent: change in the geometric mean of 1 + x
 	Verdict      Finding  `json:"verdict"`
 	NeedsPicks   int64    `json:"needs_picks"` // picks until a verdict is likely; 0 with a verdict
 	EFewer       float64  `json:"e_fewer"`     // current e-value for a fall, capped at 1e12
 	EMore        float64  `json:"e_more"`      // for a rise
 	P            *float64 `json:"p"`           // level at which the interval would exclude 0
-	Variance     float64  `json:"variance"`    // variance of the value around its centre, for the plan of a trial
+	Variance     float64  `json:"variance"`    // variance of the value around the centre, to plan a trial
 }
 
-// outcomeBars are the thresholds of one outcome over all lessons.
+// outcomeBars holds one outcome's thresholds over all lessons.
 type outcomeBars struct {
-	claim     float64 // largest p-value of an interval for a finding that is not proven
-	fewer     float64 // smallest logarithm of an e-value that proves a fall
-	more      float64 // smallest logarithm of an e-value that proves a rise
+	claim     float64 // largest interval p-value for a finding that is not proven
+	fewer     float64 // smallest log e-value that proves a fall
+	more      float64 // smallest log e-value that proves a rise
 	lessons   int     // lessons with a pick
 	nextClaim float64 // claim if one more lesson had a finding
 }
 
-// outcomeRate is the accepted share of wrong rows among the rows with a finding that is not proven.
+// outcomeRate is the accepted share of wrong rows among the findings that are not proven.
 const outcomeRate = 0.10
 
 // outcomeArm is the minimum number of picks in each arm for a finding from the interval. With fewer picks, the variance
@@ -86,15 +86,15 @@ func claimable(s sums) bool {
 	return s.hasEnoughPicks() && s.injected >= outcomeArm && s.withheld >= outcomeArm
 }
 
-// recurrenceShare is the share of the error budget for tests for a fall of recurrence (the error that the lesson is
-// about occurs less often). The share is large, so that the other tests do not delay this proof much.
+// recurrenceShare is the share of the error budget for tests that recurrence falls (the lesson's error occurs less
+// often). The share is large, so the other tests do not delay this proof much.
 const recurrenceShare = 0.8
 
-// findOutcomeBars returns the thresholds of each outcome. The p-values of the intervals are corrected for each outcome.
-// The e-values of the proven findings are one family over all lessons, outcomes and directions, so at most one in
-// twenty of all proven rows may be wrong.
+// findOutcomeBars returns the thresholds for each outcome. The interval p-values are corrected for each outcome. The
+// e-values for the proven findings are one family over all lessons, outcomes and directions, so at most one in twenty
+// of all proven rows may be wrong.
 //
-// The correction of this family is e-BH with weights whose mean is 1 (Wang and Ramdas, False discovery rate control
+// The correction for this family is e-BH with weights that have mean 1 (Wang and Ramdas, False discovery rate control
 // with e-values, 2022).
 func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars) {
 	var ps, fewer, more [trial.OutcomeCount][]float64
@@ -139,8 +139,8 @@ func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outco
 	return bars
 }
 
-// weights returns the logarithms of the weight of a test for a fall of recurrence, and of any other test. The mean
-// weight over all tests is 1.
+// weights returns, as logarithms, the weight for a test that recurrence falls, and for any other test. The mean weight
+// over all tests is 1.
 func weights(falls, tests int) (recurrence, others float64) {
 	if falls == 0 {
 		return 0, 0
@@ -182,7 +182,7 @@ func varianceFactorOf(s *trial.OutcomeStats) float64 {
 	return trial.VarianceFactor(s.N0 / (s.N1 + s.N0))
 }
 
-// startVariance returns the variance of an outcome before any data.
+// startVariance returns an outcome's variance before any data.
 func startVariance(o trial.Outcome) float64 {
 	switch {
 	case o.Logarithmic():
@@ -243,7 +243,7 @@ func materialChange(o trial.Outcome) float64 {
 	return 0.05
 }
 
-// picksNeeded returns the number of picks until the current effect is a finding, whose p-value must reach level.
+// picksNeeded returns how many picks it takes until the current effect is a finding, with a p-value up to level.
 func picksNeeded(o trial.Outcome, all sums, level float64) int64 {
 	arm := max(0, remaining(outcomeArm, all.injected), remaining(outcomeArm, all.withheld))
 	if !all.hasEnoughPicks() {
@@ -284,7 +284,7 @@ func meanOf(o trial.Outcome, sum, n float64) *float64 {
 	return m
 }
 
-// guardedRises returns the findings of a rise among the outcomes in report.guardrails.
+// guardedRises returns the findings that an outcome in report.guardrails rises.
 func (r *Row) guardedRises(guarded []string) string {
 	var out []string
 	for i := range r.Outcomes {
@@ -306,7 +306,7 @@ func (o *Outcome) Sentence() string {
 	return s + " (" + o.Amounts() + ")"
 }
 
-// Amounts describes the data of an outcome.
+// Amounts describes an outcome's data.
 func (o *Outcome) Amounts() string {
 	s := fmt.Sprintf("%s with, %s without; %d/%d picks", o.amount(o.MeanInjected), o.amount(o.MeanWithheld), o.NInjected, o.NWithheld)
 	if o.NeedsPicks > 0 {

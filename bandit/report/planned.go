@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// plannedTrials returns all planned trials, including the trials of listed lessons without a rewarded session.
+// plannedTrials returns all planned trials, including the trials for listed lessons without a rewarded session.
 func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, PlannedTrials) {
 	var all []PlannedTrial
 	known := map[[2]string]bool{}
@@ -69,8 +69,8 @@ func plannedTrialOf(l trial.Evaluation) PlannedTrial {
 	return out
 }
 
-// verdict returns the verdict of an evaluated trial. The verdict is "" for an interval that excludes 0 without being a
-// discovery among all planned trials.
+// verdict returns an evaluated trial's verdict. It is "" for an interval that excludes 0 without being a discovery
+// among all planned trials.
 func (p *PlannedTrial) verdict(bar float64) Verdict {
 	if o, ok := trial.ParseOutcome(p.Outcome); ok {
 		return p.outcomeVerdict(o, bar)
@@ -126,7 +126,7 @@ func (b *builder) setTrial(r *Row, l Lesson) {
 	}
 }
 
-// trialVerdict returns the verdict of the latest evaluated trial on the reward.
+// trialVerdict returns the verdict from the latest evaluated trial on the reward.
 func (r *Row) trialVerdict() Verdict {
 	for _, l := range slices.Backward(r.PlannedTrials) {
 		if l.Evaluated && l.Outcome == "" {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// axis is the largest effect, to either side of 0, that a table shows.
+// axis is the largest effect shown in a table, to either side of 0.
 type axis float64
 
 const plotWidth = 21 // odd: 0 is in the middle
@@ -42,8 +42,8 @@ func (a axis) cell(x float64) int {
 	return int(math.Round(half + math.Max(-1, math.Min(1, x/float64(a)))*half))
 }
 
-// plotAxis returns the axis of a table. A few wide intervals of new lessons may exceed the axis, so that narrow
-// intervals are readable.
+// plotAxis returns a table's axis. A few wide intervals for new lessons may exceed the axis, so that narrow intervals
+// are readable.
 func (r Report) plotAxis() axis {
 	var ends []float64
 	addEnds := func(lo, hi *float64) {

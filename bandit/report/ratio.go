@@ -10,21 +10,20 @@ import (
 
 const (
 	// minAlarmLevel is the e-value at which a check fails in a report with few checks. A sound random assignment ever
-	// reaches it with a probability of at most one in a thousand (Ville's inequality).
+	// reaches it with probability at most one in a thousand (Ville's inequality).
 	minAlarmLevel = 1000
-	// alarmRate is the probability of any false alarm in a sound experiment, over all lessons and
-	// checks.
+	// alarmRate is the probability that a sound experiment has any false alarm, over all lessons and checks.
 	alarmRate = 0.05
 	// maxE bounds e-values for printing.
 	maxE = 1e12
-	// concentration is the sum of the two parameters of the Beta distribution of the alternatives. It makes the test
-	// most sensitive to deviations of a few points from the promised share.
+	// concentration is the sum of the two parameters in the alternatives' Beta distribution. It makes the test most
+	// sensitive to deviations by a few points from the promised share.
 	concentration = 100
 )
 
-// shareLogE returns the logarithm of the e-value of k in n sessions, against the hypothesis that each session belongs
-// to the k with the probability p. The alternatives are a Beta mixture around the promised share p (Lindon and Malek,
-// Anytime-valid inference for multinomial count data, 2022).
+// shareLogE returns the log e-value for k in n sessions, against the hypothesis that each session belongs to the k with
+// probability p. The alternatives are a Beta mixture around the promised share p (Lindon and Malek, Anytime-valid
+// inference for multinomial count data, 2022).
 func shareLogE(k, n int64, p float64) float64 {
 	k = min(max(k, 0), max(n, 0))
 	if n <= 0 {
@@ -48,9 +47,9 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// combineLogE returns the logarithm of one e-value made of several independent e-values: the mean over all subsets of
-// the products, which is the product of (1 + e)/2. Each further e-value halves the evidence of the others at most. The
-// largest of several e-values would not be an e-value, because the maximum grows by chance with their number.
+// combineLogE combines independent e-values into one, as a logarithm: the mean over the products of all subsets, which
+// is the product of (1 + e)/2. Each further e-value at most halves the evidence in the others. The largest of several
+// e-values would not be an e-value, because a maximum grows by chance with every further e-value.
 func combineLogE(logEs ...float64) (logE float64) {
 	for _, l := range logEs {
 		logE += meanLogE(0, l)
@@ -71,8 +70,8 @@ func newSRM(logE, bar float64) SRM {
 	return SRM{EValue: e, Alarm: bar, OK: e < bar}
 }
 
-// assignmentLogE returns the logarithm of the e-value against the random assignment, combined over strata. A pooled
-// e-value would show a mismatch whenever the probability of withholding changes.
+// assignmentLogE returns the log e-value against random assignment, combined over strata. A pooled e-value would show a
+// mismatch whenever the withholding probability changes.
 func assignmentLogE(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
@@ -81,9 +80,9 @@ func assignmentLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// reportingLogE returns the logarithm of the e-value against "the lesson changes neither which sessions have a reward
-// nor the tier of a reward". Under this hypothesis the promised share is withheld among the sessions with a reward when
-// the session closed, among the other sessions, and among the sessions of each tier.
+// reportingLogE returns the log e-value against "the lesson changes neither which sessions have a reward nor the tier
+// of a reward". Under this hypothesis the promised share is withheld among the sessions with a reward at close, among
+// the other sessions, and among the sessions in each tier.
 func reportingLogE(strata []trial.Stratum) float64 {
 	var logEs []float64
 	for _, s := range strata {
@@ -100,8 +99,8 @@ func reportingLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// lateLogE returns the logarithm of the e-value against "the lesson does not change which closed sessions get a reward
-// later". The number of sessions with a late reward only grows, so the e-value is valid at any time.
+// lateLogE returns the log e-value against "the lesson does not change which closed sessions get a reward later".
+// Sessions with a late reward only grow in number, so the e-value is valid at any time.
 func lateLogE(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
@@ -112,17 +111,17 @@ func lateLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// rewardedLogEs tests whether the promised share is withheld among the sessions that had a reward when they closed, and
-// among the other sessions.
+// rewardedLogEs tests whether the promised share is withheld among the sessions with a reward at close, and among the
+// other sessions.
 func rewardedLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
 	rewarded0, rewarded1 := s.RewardedAtCloseOn(0), s.RewardedAtCloseOn(1)
 	unrewarded0, unrewarded1 := max(0, s.Assigned[0]-rewarded0), max(0, s.Assigned[1]-rewarded1)
 	return shareLogE(rewarded0, rewarded0+rewarded1, s.Eps), shareLogE(unrewarded0, unrewarded0+unrewarded1, s.Eps)
 }
 
-// reportingProductLogE returns the logarithm of the product of the e-values of rewardedLogEs. The product is an
-// e-value, because all assignments are independent given which sessions have a reward. The product is more sensitive
-// than a mean, because a fault in reporting shows in all strata.
+// reportingProductLogE returns the logarithm of the product over the rewardedLogEs e-values. The product is an e-value,
+// because all assignments are independent given which sessions have a reward. The product is more sensitive than a
+// mean, because a fault in reporting shows in all strata.
 func reportingProductLogE(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
@@ -157,9 +156,9 @@ func alarmLevel(logEs []float64) float64 {
 	return math.Max(minAlarmLevel, needed)
 }
 
-// worstCase returns the smallest and the largest effect that the counts permit: every closed session without a reward
-// could have had the worst or the best reward (Manski's bounds). The bounds are taken within each stratum, because
-// pooled differences over changing probabilities of withholding are subject to Simpson's paradox.
+// worstCase returns the smallest and the largest effect that the counts permit: every unrewarded closed session could
+// have had the worst or the best reward (Manski's bounds). The bounds are taken within each stratum, because pooled
+// differences over changing withholding probabilities are subject to Simpson's paradox.
 func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	var l, h, n float64
 	for _, s := range strata {
@@ -174,7 +173,7 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 }
 
 func bounds(s trial.Stratum) (lo, hi float64) {
-	var lowest, highest [2]float64 // bounds of the mean reward, per arm
+	var lowest, highest [2]float64 // bounds on the mean reward, per arm
 	for arm := range 2 {
 		rewarded := float64(s.RewardedOn(arm))
 		n := math.Max(float64(s.Assigned[arm]), rewarded)

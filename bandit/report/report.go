@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// Verdict is the conclusion about a lesson as of today.
+// Verdict is the conclusion about a lesson, as of today.
 type Verdict string
 
 // The verdicts. A row has the first verdict that holds.
@@ -27,39 +27,38 @@ const (
 	Unproven    Verdict = "unproven"               // needs more picks
 )
 
-// Report is the response of GET /api/report. Effects are in units of reward: 0.05 is 5 points.
+// Report is the response to GET /api/report. Effects are in reward units: 0.05 is 5 points.
 type Report struct {
 	GeneratedAt      time.Time         `json:"generated_at"`
 	RewardDefinition string            `json:"reward_definition"`
-	OtherDefinitions []DefinitionCount `json:"other_definitions,omitempty"` // sessions that closed under other definitions of reward, and are not in these numbers
+	OtherDefinitions []DefinitionCount `json:"other_definitions,omitempty"` // sessions closed under other reward definitions, not in these numbers
 	Objective        string            `json:"objective"`                   // objective at the time of the report; under every objective, the effects come from the holdout
 	Holdout          string            `json:"holdout"`                     // rule for how long lessons keep the full share bandit.epsilon
 	Tenant           string            `json:"tenant,omitempty"`
-	Window           string            `json:"window,omitempty"`      // effects of sessions that started in the window; empty: all
+	Window           string            `json:"window,omitempty"`      // effects in sessions that started in the window; empty: all
 	Provisional      bool              `json:"provisional,omitempty"` // open sessions are included
-	ClaimError       float64           `json:"claim_error"`           // measured error rate of the rows called helps or harms
+	ClaimError       float64           `json:"claim_error"`           // measured error rate in the rows called helps or harms
 	Global           Global            `json:"global"`
 	SRM              SRM               `json:"srm"`
 	Reporting        Reporting         `json:"reporting"`
-	PlannedTrials    PlannedTrials     `json:"looks"`          // planned trials of all lessons
+	PlannedTrials    PlannedTrials     `json:"looks"`          // planned trials for all lessons
 	Open             *OpenSessions     `json:"open,omitempty"` // sessions that do not count yet
 	Lessons          []Row             `json:"lessons"`
 	Flow             Flow              `json:"flow"` // all sessions, in the experiment and excluded
 }
 
-// OpenSessions describes the open sessions of the tenant, which the report does not include.
+// OpenSessions describes the tenant's open sessions, which the report does not include.
 type OpenSessions struct {
 	Sessions     int    `json:"sessions"`
 	IsLowerBound bool   `json:"more,omitempty"` // sessions is a lower bound, which may be 0
 	CloseAfter   string `json:"close_after"`    // age at which a session closes and counts
-	// FirstCloses is the time at which the oldest of the sessions closes.
+	// FirstCloses is when the oldest session closes.
 	FirstCloses time.Time `json:"first_closes,omitzero"`
-	// Inserted is the number of the sessions with an inserted lesson.
+	// Inserted is the number of sessions with an inserted lesson.
 	Inserted int `json:"inserted,omitempty"`
-	// Matched holds the number of the sessions with a match, by arm.
+	// Matched holds the number of sessions with a match, by arm.
 	Matched map[trial.Arm]int `json:"matched,omitempty"`
-	// NTreated and NControl are the counts of rewarded sessions, open sessions included. They are set only while no
-	// closed session counts.
+	// NTreated and NControl count rewarded sessions, also open ones. They are set only while no closed session counts.
 	NTreated int64 `json:"n_treated,omitempty"`
 	NControl int64 `json:"n_control,omitempty"`
 }
@@ -113,7 +112,7 @@ func (o *OpenSessions) MatchedArm(arm string) int {
 	return o.Matched[trial.Arm(arm)]
 }
 
-// DefinitionCount is the number of sessions that were closed and counted under a different definition of reward.
+// DefinitionCount counts the sessions that closed under another reward definition.
 type DefinitionCount struct {
 	RewardDefinition string `json:"reward_definition"`
 	Sessions         int64  `json:"sessions"`
@@ -131,16 +130,16 @@ type Global struct {
 	// Closed sessions with a refused request; they stay in the comparison.
 	RefusedTreated int64 `json:"refused_treated"`
 	RefusedControl int64 `json:"refused_control"`
-	// Closed sessions with a match and a measured section of a rules file; they are not in the comparison.
+	// Closed sessions with a match and a measured section in a rules file; they are not in the comparison.
 	MeasuredRules int64   `json:"n_measured_rules"`
 	Verdict       Verdict `json:"verdict"`
 	Days          []Day   `json:"days,omitempty"`  // treated and control over time
 	Bands         []Band  `json:"bands,omitempty"` // effect over time, if requested
 }
 
-// Day compares the treated and the control sessions of one day.
+// Day compares one day's treated and control sessions.
 type Day struct {
-	Date        string   `json:"date"` // start of the sessions, UTC
+	Date        string   `json:"date"` // day on which the sessions started, UTC
 	NTreated    int64    `json:"n_treated"`
 	NControl    int64    `json:"n_control"`
 	MeanTreated *float64 `json:"mean_treated"`
@@ -150,27 +149,27 @@ type Day struct {
 	Control     Spending `json:"spent_control,omitzero"`
 }
 
-// Spending is the cost of the sessions with a reported usage.
+// Spending is the cost for the sessions with a reported usage.
 type Spending struct {
 	Sessions int64 `json:"sessions"`
 	Input    int64 `json:"input"`  // tokens, including cached tokens
 	Cached   int64 `json:"cached"` // tokens from the provider's prompt cache
 }
 
-// Add adds the cost of other sessions.
+// Add adds the cost for other sessions.
 func (s *Spending) Add(o Spending) {
 	s.Sessions, s.Input, s.Cached = s.Sessions+o.Sessions, s.Input+o.Input, s.Cached+o.Cached
 }
 
-// SRM is the check for a sample-ratio mismatch: whether lessons are withheld as often as their probabilities of
-// withholding promise.
+// SRM is the check for a sample-ratio mismatch: whether lessons are withheld as often as their withholding
+// probabilities promise.
 type SRM struct {
 	EValue float64 `json:"e_value"` // evidence against the random assignment, capped at 1e12
 	Alarm  float64 `json:"alarm"`   // e-value at which the check fails: over all lessons and checks, one sound experiment in twenty ever has a false alarm
 	OK     bool    `json:"ok"`
 }
 
-// Reporting is the check that lessons do not change which sessions have a reward, or the tier of the reward.
+// Reporting is the check that lessons do not change which sessions have a reward, or which tier.
 type Reporting struct {
 	RewardedTreated int64   `json:"told_treated"`
 	RewardedControl int64   `json:"told_control"`
@@ -185,14 +184,14 @@ type Reporting struct {
 type Row struct {
 	Slug           string         `json:"slug"`
 	ContentHash    string         `json:"content_hash"`
-	Arm            string         `json:"arm"` // unit of measurement: the lesson with this text and presentation
+	Arm            string         `json:"arm"` // measured unit: the lesson with this text and presentation
 	State          string         `json:"state"`
 	Matched        int64          `json:"matched"`      // closed sessions with a match
 	Picked         int64          `json:"picked"`       // closed sessions with a pick
 	NInjected      int64          `json:"n_injected"`   // closed, rewarded sessions with the lesson
-	NWithheld      int64          `json:"n_withheld"`   // closed, rewarded sessions in which the pick was withheld
-	Rewarded       int64          `json:"told"`         // sum of n_injected and n_withheld
-	Late           int64          `json:"late_rewards"` // part of told: sessions that had no reward at the closing and got a reward later
+	NWithheld      int64          `json:"n_withheld"`   // closed, rewarded sessions with the pick withheld
+	Rewarded       int64          `json:"told"`         // n_injected plus n_withheld
+	Late           int64          `json:"late_rewards"` // part of told: sessions without a reward at close that got one later
 	MeanInjected   *float64       `json:"mean_injected"`
 	MeanWithheld   *float64       `json:"mean_withheld"`
 	RefusedWith    int64          `json:"refused_injected"` // closed sessions with a refused request, included in the comparison
@@ -202,56 +201,56 @@ type Row struct {
 	Hi             *float64       `json:"hi"`
 	Posterior      float64        `json:"posterior_mean"` // model-based
 	PHelps         float64        `json:"p_helps"`        // model-based: P(effect > 0)
-	LOODelta       *float64       `json:"loo_delta"`      // observational: mean reward of the sessions with the lesson minus the mean of all other sessions
-	LOOGap         *float64       `json:"loo_gap"`        // loo_delta minus effect: the error of an analysis without random assignment
+	LOODelta       *float64       `json:"loo_delta"`      // observational: mean reward with the lesson minus the mean in all other sessions
+	LOOGap         *float64       `json:"loo_gap"`        // loo_delta minus effect: the error in an analysis without random assignment
 	Success        int64          `json:"success_count"`  // rewarded sessions with an injection, reward at least .5
 	Failure        int64          `json:"failure_count"`  // rewarded sessions with an injection, reward below .5
-	Better         float64        `json:"better"`         // injected sessions with a reward above the expectation: sum of reward minus expectation
-	Worse          float64        `json:"worse"`          // injected sessions with a reward below the expectation: sum of expectation minus reward
+	Better         float64        `json:"better"`         // injected sessions with a reward above the expectation: reward minus expectation, summed
+	Worse          float64        `json:"worse"`          // injected sessions with a reward below the expectation: expectation minus reward, summed
 	Caution        bool           `json:"caution"`        // the lesson is presented as a caution
 	Tokens         int64          `json:"tokens"`         // per injection
 	TokensTotal    int64          `json:"tokens_total"`
-	Cost           float64        `json:"cost"`            // cost of an injection in units of reward: tokens at bandit.token_cost
+	Cost           float64        `json:"cost"`            // cost per injection in reward units: tokens at bandit.token_cost
 	InputWith      *float64       `json:"input_injected"`  // input tokens per session, as reported by the upstream, in closed sessions
-	InputWithout   *float64       `json:"input_withheld"`  // as input_injected, for sessions in which the pick was withheld
+	InputWithout   *float64       `json:"input_withheld"`  // as input_injected, for sessions with the pick withheld
 	CachedWith     *float64       `json:"cached_injected"` // share from the prompt cache
-	CachedChange   *float64       `json:"cached_change"`   // difference of the shares of both arms; causal, because the assignment is random
-	Trial          string         `json:"trial,omitempty"` // state of the lesson's trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
+	CachedChange   *float64       `json:"cached_change"`   // difference between the arms' shares; causal, because the assignment is random
+	Trial          string         `json:"trial,omitempty"` // the lesson's trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
 	PlannedTrials  []PlannedTrial `json:"looks,omitempty"` // planned trials, the latest last
-	AfterTrial     string         `json:"next,omitempty"`  // future of a lesson whose planned trial has ended
-	Variance       float64        `json:"variance"`        // variance of a reward around the session's expected reward: measured, once there is enough data
-	Epsilon        float64        `json:"epsilon"`         // holdout of the next picks
+	AfterTrial     string         `json:"next,omitempty"`  // what follows for a lesson after its planned trial
+	Variance       float64        `json:"variance"`        // reward variance around the session's expected reward: measured, once there is enough data
+	Epsilon        float64        `json:"epsilon"`         // holdout for the next picks
 	Verdict        Verdict        `json:"verdict"`
 	Advice         string         `json:"advice"`                     // next action after the verdict
 	NeedsPicks     int64          `json:"needs_picks"`                // rewarded picks until a verdict is likely; 0 with a verdict
 	Needs3Points   int64          `json:"needs_3_points"`             // rewarded picks until the half-width is 3 points
 	PerWeek        float64        `json:"picks_per_week"`             // rewarded picks, over the last four weeks
 	Weeks          *float64       `json:"weeks_to_verdict"`           // weeks until needs_picks at this rate; null: no picks
-	Expected       string         `json:"verdict_expected,omitempty"` // day on which needs_picks are reached
-	NeedsSessions  int64          `json:"needs_sessions,omitempty"`   // rewarded sessions of the tenant until verdict_expected
+	Expected       string         `json:"verdict_expected,omitempty"` // day on which needs_picks is reached
+	NeedsSessions  int64          `json:"needs_sessions,omitempty"`   // the tenant's rewarded sessions until verdict_expected
 	Speedups       []string       `json:"sooner,omitempty"`           // ways to a faster verdict
-	EHelps         float64        `json:"e_helps"`                    // running maximum of the e-value for help, capped at 1e12
-	EHarms         float64        `json:"e_harms"`                    // running maximum of the e-value for harm, capped at 1e12
+	EHelps         float64        `json:"e_helps"`                    // largest e-value for help so far, capped at 1e12
+	EHarms         float64        `json:"e_harms"`                    // largest e-value for harm so far, capped at 1e12
 	WorstLo        *float64       `json:"worst_lo"`                   // invalid rows: lower bound if every unrewarded session had reward 0
 	WorstHi        *float64       `json:"worst_hi"`                   // invalid rows: upper bound if every unrewarded session had reward 1
-	SRM            SRM            `json:"srm"`                        // check of the random assignment of this row
+	SRM            SRM            `json:"srm"`                        // check on this row's random assignment
 	Reporting      SRM            `json:"reporting"`                  // check whether the lesson changes which sessions have a reward, in total and by tier
-	RetireReason   string         `json:"retire,omitempty"`           // reason for a proposal to retire the lesson
-	Note           string         `json:"note,omitempty"`             // limits of the verdict
+	RetireReason   string         `json:"retire,omitempty"`           // why the lesson might be retired
+	Note           string         `json:"note,omitempty"`             // limits on the verdict
 	WhatIf         *WhatIf        `json:"what_if,omitempty"`          // projection for a different holdout, if requested
 	Days           []Band         `json:"days,omitempty"`             // effect over time, if requested
-	Explanation    *Explanation   `json:"explain,omitempty"`          // derivation of the row, if requested
+	Explanation    *Explanation   `json:"explain,omitempty"`          // how the row is derived, if requested
 	Outcomes       []Outcome      `json:"outcomes,omitempty"`
-	ExplainedShare *float64       `json:"explained"`      // share of the variance of z that facts before the assignment explain; null with a null effect
-	PicksSaved     int64          `json:"picks_saved"`    // additional picks that the same interval would need without these facts
-	LateReporting  SRM            `json:"late_reporting"` // check whether the lesson changes which sessions get a reward after the closing
+	ExplainedShare *float64       `json:"explained"`      // share of z's variance explained by facts before the assignment; null with a null effect
+	PicksSaved     int64          `json:"picks_saved"`    // more picks that the same interval would need without these facts
+	LateReporting  SRM            `json:"late_reporting"` // check whether the lesson changes which sessions get a reward after close
 	AllSessions    *AllSessions   `json:"all_sessions,omitempty"`
 	Models         Models         `json:"models"`
-	Guardrail      string         `json:"guardrail,omitempty"` // a rise of an outcome in report.guardrails: dearer, more errors
-	Opinions       *Opinions      `json:"opinions,omitempty"`  // opinions of judges, not measured and in no other field; nil if none
+	Guardrail      string         `json:"guardrail,omitempty"` // outcomes in report.guardrails that rose: dearer, more errors
+	Opinions       *Opinions      `json:"opinions,omitempty"`  // judges' opinions, not measured and in no other field; nil if none
 }
 
-// Band is the effect at the end of a day.
+// Band is the effect as of one day.
 type Band struct {
 	Date   string  `json:"date"`
 	Effect float64 `json:"effect"`
@@ -259,7 +258,7 @@ type Band struct {
 	Hi     float64 `json:"hi"`
 }
 
-// WhatIf is the effect of a different holdout on a row.
+// WhatIf is what another holdout would change in a row.
 type WhatIf struct {
 	Epsilon      float64 `json:"epsilon"`
 	HalfWidth    float64 `json:"half_width"`     // after the current number of picks (at least 50)
@@ -267,40 +266,39 @@ type WhatIf struct {
 	Needs3Points int64   `json:"needs_3_points"` // further picks until the half-width is 3 points
 }
 
-// Explanation is the derivation of a row: each number that the verdict rests on, so that the
-// verdict can be computed by hand.
+// Explanation shows how a row is derived: each number behind the verdict, so that the verdict can be computed by hand.
 type Explanation struct {
 	Propensities     []Propensity `json:"propensities"`
-	N                float64      `json:"n"`               // rewarded picks that were assigned at random
+	N                float64      `json:"n"`               // randomly assigned rewarded picks
 	SumZ             float64      `json:"sum_z"`           // z = (y - c) (A/(1-eps) - (1-A)/eps)
-	SumZZ            float64      `json:"sum_zz"`          // sum of z squared
+	SumZZ            float64      `json:"sum_zz"`          // z squared, summed
 	Mean             *float64     `json:"mean_z"`          // sum_z / n: the effect
 	Variance         *float64     `json:"s2"`              // sum_zz / n - effect^2
 	Error            *float64     `json:"error"`           // standard error: sqrt(s2 / n)
 	Score            *float64     `json:"z_score"`         // effect / error
-	HalfWidth        *float64     `json:"half"`            // half-width of the interval that is valid at any time
-	PlannedHalfWidth *float64     `json:"one_look"`        // half-width of the interval of one evaluation that was planned before
+	HalfWidth        *float64     `json:"half"`            // half-width of the interval valid at any time
+	PlannedHalfWidth *float64     `json:"one_look"`        // half-width of an interval for one evaluation planned beforehand
 	P                *float64     `json:"p"`               // level at which this interval would exclude 0
 	Smallest         float64      `json:"p_smallest"`      // smallest such level so far, with enough rewarded picks in each arm for a claim; 1: none
 	ProofBar         float64      `json:"proof_bar"`       // p at which the row is certain to be proven
 	ClaimBar         float64      `json:"claim_bar"`       // p at which the row is certain to be called helps or harms
-	Difference       *float64     `json:"mean_difference"` // difference of the plain means: injected minus withheld
+	Difference       *float64     `json:"mean_difference"` // difference between the plain means: injected minus withheld
 }
 
-// Propensity holds the sessions in which the lesson had one probability of withholding.
+// Propensity holds the sessions in which the lesson had one withholding probability.
 type Propensity struct {
-	Epsilon          float64  `json:"epsilon"`  // the probability of withholding
+	Epsilon          float64  `json:"epsilon"`  // withholding probability
 	Injected         int64    `json:"injected"` // closed sessions
 	Withheld         int64    `json:"withheld"` // closed sessions
 	RewardedInjected int64    `json:"told_injected"`
 	RewardedWithheld int64    `json:"told_withheld"`
 	MeanInjected     *float64 `json:"mean_injected"`
 	MeanWithheld     *float64 `json:"mean_withheld"`
-	EValue           float64  `json:"e_value"` // e-value against the random assignment of these sessions alone
+	EValue           float64  `json:"e_value"` // e-value against random assignment in these sessions alone
 }
 
-// Opinions sums the judges' opinions about a lesson in the sessions with the lesson. Opinions are
-// not measurements: a report is built without them, and Annotate adds them to the finished rows.
+// Opinions counts the judges' opinions about a lesson in sessions with the lesson. Opinions are not measurements: a
+// report is built without them, and Annotate adds them to the finished rows.
 type Opinions struct {
 	Followed     int64 `json:"followed"`
 	Ignored      int64 `json:"ignored"`
@@ -309,33 +307,32 @@ type Opinions struct {
 }
 
 // PlannedTrials describes all planned trials, and the correction for their number. Each planned trial is a separate
-// test, so the level applies to the whole list: of the rows with a verdict "proven in trial" at most one in twenty may
-// be wrong.
+// test, so the level applies to the whole list: at most one in twenty rows with a verdict "proven in trial" may be
+// wrong.
 type PlannedTrials struct {
-	Planned   int     `json:"planned"` // trials with a number of picks that was set beforehand, including running and abandoned ones
+	Planned   int     `json:"planned"` // trials with a number of picks set beforehand, including running and abandoned ones
 	Evaluated int     `json:"taken"`   // evaluated trials
-	Proven    int     `json:"proven"`  // trials whose p is at most Bar
-	Level     float64 `json:"level"`   // false discovery rate of the list
+	Proven    int     `json:"proven"`  // trials with p at most Bar
+	Level     float64 `json:"level"`   // the list's false discovery rate
 	Bar       float64 `json:"bar"`     // largest p that passes (Benjamini and Hochberg over all planned trials); 0 if none
 }
 
-// PlannedTrial is a planned trial of a row. An evaluated trial uses the first Planned rewarded
-// picks in the order of the sessions' starts, and does not change. Before the evaluation the
-// numbers cover the picks so far and support no conclusion.
+// PlannedTrial is one of a row's planned trials. An evaluated trial uses the Planned rewarded picks in the earliest
+// sessions, and does not change. Before the evaluation the numbers cover the picks so far and support no conclusion.
 type PlannedTrial struct {
 	Began     time.Time `json:"began"`
-	Outcome   string    `json:"outcome,omitempty"` // outcome that the trial measures; empty: the reward
-	Planned   int64     `json:"planned"`           // rewarded picks; of a trial on an outcome: closed picks
-	Rewarded  int64     `json:"told"`              // rewarded picks of closed sessions so far
+	Outcome   string    `json:"outcome,omitempty"` // measured outcome; empty: the reward
+	Planned   int64     `json:"planned"`           // rewarded picks; in a trial on an outcome: closed picks
+	Rewarded  int64     `json:"told"`              // rewarded picks in closed sessions so far
 	Evaluated bool      `json:"taken"`             // the evaluation is final
 	Last      time.Time `json:"last,omitzero"`     // start of the last session in the sums
 	NInjected int64     `json:"n_injected"`        // picks in the sums
 	NWithheld int64     `json:"n_withheld"`
 	Effect    *float64  `json:"effect"`
-	Lo        *float64  `json:"lo"` // 95%, for one evaluation after a number of picks that was set beforehand
+	Lo        *float64  `json:"lo"` // 95%, for one evaluation after a number of picks set beforehand
 	Hi        *float64  `json:"hi"`
 	P         *float64  `json:"p"` // two-sided; null until the evaluation
 	Verdict   Verdict   `json:"verdict,omitempty"`
 	arm       trial.Arm
-	name      string // name of the trial
+	name      string // trial name
 }

@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Survey reads stored sessions for facts that the counters do not hold: the distribution of rewards in both arms of a
-// lesson, and the effects for one agent, model or length of task. It makes no verdict.
+// Survey reads stored sessions for facts that the counters do not hold: how rewards are distributed in a lesson's two
+// arms, and the effects for one agent, model or task length. It makes no verdict.
 type Survey struct {
 	Since    time.Time // no session in the survey started before
 	Sessions int64     // closed and rewarded sessions
@@ -19,17 +19,17 @@ type Survey struct {
 	Made     time.Time
 
 	rewards  map[string]*Rewards // by slug
-	cells    map[cellKey]*sums   // sums of z, whose mean is the effect
+	cells    map[cellKey]*sums   // sums of z; the mean z is the effect
 	examples map[trial.Arm]LessonSession
 }
 
-// LessonSession is a session that got one version of a lesson.
+// LessonSession is a session with one lesson version.
 type LessonSession struct {
 	Session string
 	Began   time.Time
 }
 
-// Rewards is the distribution of the rewards of the sessions with a pick of a lesson, in tenths.
+// Rewards is the reward distribution over the sessions with a lesson's pick, in tenths.
 type Rewards struct{ Injected, Withheld [10]int64 }
 
 // A survey groups the sessions by one of these dimensions.
@@ -41,13 +41,12 @@ const (
 
 type cellKey struct{ dimension, value, slug string }
 
-// Cell is the effect of a lesson in a part of the sessions. An empty Slug means all lessons
-// together, against control.
+// Cell is a lesson's effect in a part of the sessions. An empty Slug means all lessons together, against control.
 type Cell struct {
 	Value, Slug        string
 	Injected, Withheld int64
 	Effect, Lo, Hi     float64 // the interval is widened for the number of cells shown
-	Shrunken           float64 // shrunk towards the mean of the lesson's cells
+	Shrunken           float64 // shrunk towards the mean over the lesson's cells
 	HasEffect          bool    // enough data to show the cell
 }
 
@@ -59,7 +58,7 @@ func NewSurvey(now time.Time) *Survey {
 	}
 }
 
-// AddExample records the session as the example of each injected text, unless a newer session is recorded.
+// AddExample records the session as the example for each injected text, unless a newer session is recorded.
 func (s *Survey) AddExample(a *trial.Assignment, session string, began time.Time) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
@@ -69,7 +68,7 @@ func (s *Survey) AddExample(a *trial.Assignment, session string, began time.Time
 	}
 }
 
-// Example returns an example session for the text of an arm.
+// Example returns an example session for an arm's text.
 func (s *Survey) Example(arm string) (LessonSession, bool) {
 	example, ok := s.examples[trial.Arm(arm)]
 	return example, ok
@@ -127,11 +126,11 @@ func (s *Survey) addCentred(a *trial.Assignment, slug string, r float64, injecte
 	}
 }
 
-// Rewards returns the distribution of the rewards of a lesson, or nil for an unknown lesson.
+// Rewards returns a lesson's reward distribution, or nil for an unknown lesson.
 func (s *Survey) Rewards(slug string) *Rewards { return s.rewards[slug] }
 
-// Cells returns the effects by one of ByAgent, ByModel and ByLength, most sessions first, and the number of cells
-// shown. The intervals have level 1 - 0.05/m for m cells (Bonferroni).
+// Cells returns the effects by ByAgent, ByModel or ByLength, most sessions first, and the number of cells shown. The
+// intervals have level 1 - 0.05/m for m cells (Bonferroni).
 func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 	bySlug := map[string][]int{}
 	for k, c := range s.cells {
@@ -172,8 +171,8 @@ func (s *Survey) Cells(dimension string) (cells []Cell, shown int) {
 	return cells, shown
 }
 
-// shrink moves the effects of one lesson, whose cells have the indices in list, towards their mean. The prior of the
-// effects is normal, and its variance is the variance of the effects beyond chance.
+// shrink moves one lesson's effects towards their mean. list holds the indices of the lesson's cells. The effects have
+// a normal prior with the variance beyond chance.
 func shrink(cells []Cell, variances []float64, list []int) {
 	effects, ownVariances := make([]float64, len(list)), make([]float64, len(list))
 	for i, cell := range list {
@@ -186,7 +185,7 @@ func shrink(cells []Cell, variances []float64, list []int) {
 	}
 }
 
-// widenedHalfWidth returns the half-width of an interval in standard errors, corrected for the number of intervals
+// widenedHalfWidth returns an interval's half-width in standard errors, corrected for the number of intervals
 // (Bonferroni).
 func widenedHalfWidth(shown int) float64 {
 	return math.Sqrt2 * math.Erfinv(1-trial.Alpha/float64(max(shown, 1)))

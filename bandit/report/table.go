@@ -13,17 +13,18 @@ import (
 	"precept/bandit/trial"
 )
 
-// With their gaps, the columns fill NarrowWidth without the plot, and FullWidth with the plot.
+// With gaps, the columns fill NarrowWidth without the plot, and FullWidth with it.
 const (
 	verdictWidth = 22
 	effectWidth  = 21
 	countWidth   = 9
 
-	NarrowWidth = 80  // columns: the minimum width of a table
+	NarrowWidth = 80  // columns: a table's minimum width
 	FullWidth   = 100 // with room for the plot
 )
 
-// Table writes the report for a terminal of the given width. Rows with an effect come first, the largest effect on top.
+// Table writes the report for a terminal with the given width. Rows with an effect come first, the largest effect on
+// top.
 func (r Report) Table(w io.Writer, columns int) error {
 	b := bufio.NewWriter(w)
 	t := table{w: b, axis: r.plotAxis(), columns: NarrowWidth}
@@ -64,7 +65,7 @@ func (r Report) Table(w io.Writer, columns int) error {
 	return nil
 }
 
-// splitUnmatched separates the rows of lessons that no session has matched. Only their names are printed.
+// splitUnmatched separates the rows for lessons that no session has matched. Only their names are printed.
 func splitUnmatched(rows []Row) (shown, unmatched []Row) {
 	for i := range rows {
 		r := &rows[i]
@@ -194,7 +195,7 @@ func (t table) head(r Report) {
 	t.row("lesson", "verdict", "effect", axis, "sessions")
 }
 
-// objectives explains the objectives other than the default. The effects come from the random assignment under every
+// objectives explains the objectives other than the default. The effects come from random assignment under every
 // objective.
 func objectives() map[string]string {
 	return map[string]string{

@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// likelyDeviations is the distance of the mean effect from 0 for the verdicts "likely helps" and "likely harms", in
+// likelyDeviations is how far the mean effect lies from 0 for the verdicts "likely helps" and "likely harms", in
 // posterior standard deviations.
 const likelyDeviations = 2.5
 
@@ -43,7 +43,7 @@ func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 	all := sumsOfArm(s)
 	up, down := maxDistances(s)
 	switch bar := -math.Log(b.claimBar); {
-	case b.claimBar <= 0, up >= bar && down >= bar: // the sign of the effect has changed
+	case b.claimBar <= 0, up >= bar && down >= bar: // the effect's sign has changed
 	case up >= bar && all.effect() > 0:
 		return Helps
 	case down >= bar && all.effect() < 0:
@@ -58,8 +58,8 @@ func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 	return Unproven
 }
 
-// maxDistances returns the largest distances of the row's interval above and below 0 at any time, as logarithms of 1/p.
-// Earlier distances count, because the interval is valid at all times simultaneously.
+// maxDistances returns how far the row's interval ever was above and below 0, as ln(1/p). Earlier distances count,
+// because the interval is valid at all times simultaneously.
 func maxDistances(s trial.Stats) (up, down float64) {
 	up, down = s.Maxima.MaxAbove, s.Maxima.MaxBelow
 	if all := sumsOfArm(s); all.hasEnoughPicks() && trial.EnoughForVerdict(s.Rewards.M1, s.Rewards.M0) {
@@ -88,7 +88,7 @@ func (b *builder) proven(s trial.Stats) Verdict {
 // after 10,000 sessions, and one in ten after 40,000 (docs/decisions/0044).
 const claimRate = 0.50
 
-// claimError is the measured error rate of these rows, rounded up.
+// claimError is the measured error rate in these rows, rounded up.
 const claimError = 0.10
 
 // claimBars returns the largest p-value for the verdicts "helps" and "harms", and the p-value with which one more row
@@ -108,8 +108,8 @@ func (b *builder) claimBars(rows []Lesson) (bar, next float64) {
 		math.Min(trial.NextDiscovery(ps, len(ps), claimRate), trial.Alpha)
 }
 
-// Caution reports whether a lesson is presented as a caution. Raw counts of failures and successes would turn a third
-// of the helpful lessons into cautions, because good lessons fire in hard sessions.
+// Caution reports whether a lesson is presented as a caution. Raw failure and success counts would turn a third of the
+// helpful lessons into cautions, because good lessons fire in hard sessions.
 func Caution(outcome string, better, worse float64) bool {
 	return outcome == "failure" || worse > better
 }
@@ -171,15 +171,15 @@ func invalidReason(r *Row) string {
 	)
 }
 
-// The conditions of a proposal to retire a lesson.
+// Conditions for proposing to retire a lesson.
 const (
 	retireBenchedDays = 60   // days for which the chooser has expected harm
-	retirePicks       = 200  // rewarded picks of a benched lesson
+	retirePicks       = 200  // rewarded picks for a benched lesson
 	retireUseful      = 0.01 // smallest useful effect: one point
 	retireChance      = 0.05 // largest probability of a useful effect, by the chooser's model
 )
 
-// retireReason returns the reason to propose that a lesson is retired, or "". Low traffic alone is not a reason.
+// retireReason returns why retiring a lesson is proposed, or "". Low traffic alone is not a reason.
 func (b *builder) retireReason(r *Row, l Lesson, p Belief) string {
 	switch {
 	case isPast(l.State) || l.Arm == trial.LoopArm || l.Arm.IsRule() || r.Verdict == Invalid:

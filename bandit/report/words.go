@@ -49,17 +49,17 @@ func wrap(text string, columns int) (lines []string) {
 	return append(lines, line)
 }
 
-// assumedRate returns the picks per week with which Weeks, which must be known, was computed.
+// assumedRate returns the picks per week from which Weeks, which must be known, was computed.
 func (r *Row) assumedRate() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
 
-// Points returns an effect on the reward in points, from -100 to 100: an interval of few sessions may be wider.
+// Points returns an effect on the reward in points, from -100 to 100: an interval from few sessions may be wider.
 func Points(effect float64) float64 { return 100 * max(-1, min(1, effect)) }
 
-// SignedPoints formats an effect on the reward in points with its sign.
+// SignedPoints formats an effect on the reward in points, with the sign.
 func SignedPoints(effect float64) string { return signedNumber(Points(effect)) }
 
-// signedNumber formats a number with its sign and one decimal. A number that would round to 0 has two decimals, so that
-// the bound of an interval shows on which side of 0 it is.
+// signedNumber formats a number with the sign and one decimal. A number that would round to 0 has two decimals, to show
+// on which side of 0 it lies.
 func signedNumber(x float64) string {
 	switch size := math.Abs(x); {
 	case size < 0.005:
@@ -95,8 +95,7 @@ func (p *PlannedTrial) text() string {
 	return s + ", one look (p " + fmt.Sprintf("%.2g", *p.P) + ")"
 }
 
-// Interval returns the effect and its interval in points or in the unit of the outcome, or "" before there is an
-// effect.
+// Interval returns the effect and its interval in points or in the outcome's unit, or "" before there is an effect.
 func (p *PlannedTrial) Interval() string {
 	if p.Effect == nil {
 		return ""
