@@ -21,7 +21,7 @@ func TestDocsStateAdviceOfEachVerdict(t *testing.T) {
 	}
 }
 
-// A lesson that harmed in an older presentation keeps the advice of its verdict, because its text is still in use.
+// A lesson that harmed in an older presentation keeps that verdict's advice, because its text is still in use.
 func TestNextActionWaitsForTrialAndNamesHarm(t *testing.T) {
 	for _, tc := range []struct {
 		row  report.Row

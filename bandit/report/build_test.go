@@ -20,18 +20,18 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobal
 
 func today() int32 { return trial.Day(noon) }
 
-// armSessions describes sessions of one lesson. The suffix 1 means injected, 0 means withheld.
+// armSessions describes sessions with one lesson. The suffix 1 means injected, 0 means withheld.
 type armSessions struct {
 	eps                      float64
 	n1, n0                   int     // sessions with a reward
 	y1, y0                   float64 // success rates
 	unrewarded1, unrewarded0 int     // sessions closed without a reward
 	day                      int32   // 0 means today
-	tier1                    int     // tier of the injected sessions; 0 means 1
+	tier1                    int     // tier in injected sessions; 0 means 1
 	controlled               bool
 }
 
-// addArmSessions computes the deltas of each kind of session once, because equal sessions have equal deltas.
+// addArmSessions computes the deltas for each kind of session once, because equal sessions have equal deltas.
 func addArmSessions(c *bandit.Chooser, slug string, a armSessions) {
 	if a.day == 0 {
 		a.day = today()
@@ -39,7 +39,7 @@ func addArmSessions(c *bandit.Chooser, slug string, a armSessions) {
 	if a.tier1 == 0 {
 		a.tier1 = 1
 	}
-	var all []trial.Delta // in two steps, the chooser would detect a change of the effect
+	var all []trial.Delta // in two steps, the chooser would detect a change in the effect
 	add := func(ds []trial.Delta, times int) {
 		multiplied := slices.Clone(ds)
 		for i := range multiplied {
@@ -79,7 +79,7 @@ func newInput(c *bandit.Chooser, slugs ...string) report.Input {
 	return withChooser(report.Input{Now: noon, Lessons: newLessons(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
-// rowOfLessonA applies the edits to the input of the report first.
+// rowOfLessonA first applies the edits to the report input.
 func rowOfLessonA(t *testing.T, c *bandit.Chooser, edits ...func(*report.Input)) report.Row {
 	t.Helper()
 	in := newInput(c, "a")
@@ -91,7 +91,7 @@ func rowOfLessonA(t *testing.T, c *bandit.Chooser, edits ...func(*report.Input))
 			return r
 		}
 	}
-	t.Fatal("report has no row of lesson a")
+	t.Fatal("report has no row for lesson a")
 	return report.Row{}
 }
 
@@ -153,7 +153,7 @@ func TestNoEffectVerdictStaysIfIntervalWidens(t *testing.T) {
 	}
 }
 
-// The threshold of a proof grows with the number of tested lessons.
+// The threshold for a proof grows with the number of tested lessons.
 func TestProvenLessonOnlyHelpsAmongManyLessons(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
@@ -195,7 +195,7 @@ func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	few := bandit.New()
 	addArmSessions(few, "a", armSessions{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
 	if r := rowOfLessonA(t, few); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
-		t.Errorf(`40 withheld sessions: Verdict = %s, lower bound %v, Note = %q, want a verdict other than helps, a bound above 0, and "50 rewarded sessions" in the note of an unproven row`, r.Verdict, *r.Lo, r.Note)
+		t.Errorf(`40 withheld sessions: Verdict = %s, lower bound %v, Note = %q, want a verdict other than helps, a bound above 0, and "50 rewarded sessions" in an unproven row's note`, r.Verdict, *r.Lo, r.Note)
 	}
 	c := bandit.New()
 	for i := range 20 {
@@ -335,7 +335,7 @@ func TestEffectIsDifferenceOfMeans(t *testing.T) {
 		t.Errorf("Effect = %v, means = %v and %v, want 0.2, 0.8 and 0.6", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
 	}
 	if *r.Lo > *r.Effect || *r.Hi < *r.Effect || r.PHelps < 0.99 {
-		t.Errorf("interval [%v, %v], PHelps = %v, want the effect %v within the interval and PHelps of at least 0.99", *r.Lo, *r.Hi, r.PHelps, *r.Effect)
+		t.Errorf("interval [%v, %v], PHelps = %v, want effect %v within the interval and PHelps >= 0.99", *r.Lo, *r.Hi, r.PHelps, *r.Effect)
 	}
 }
 
@@ -357,7 +357,7 @@ func TestGlobalComparesTreatedAndControl(t *testing.T) {
 	addArmSessions(c, "a", armSessions{controlled: true, n0: 200, y0: 0.25})
 	g := report.Build(newInput(c, "a"))
 	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != report.Helps {
-		t.Errorf("Global = %+v, want NTreated = 3800, NControl = 200, an effect of 0.5 and verdict %q", g.Global, report.Helps)
+		t.Errorf("Global = %+v, want NTreated = 3800, NControl = 200, effect 0.5 and verdict %q", g.Global, report.Helps)
 	}
 	if len(g.Global.Days) != 1 || g.Global.Days[0].Date != "2026-03-01" || *g.Global.Days[0].MeanControl != 0.25 || *g.Global.MeanTreated != 0.75 {
 		t.Errorf("Global.Days = %+v, MeanTreated = %v, want the day 2026-03-01 with the control mean 0.25, and 0.75", g.Global.Days, *g.Global.MeanTreated)
@@ -367,7 +367,7 @@ func TestGlobalComparesTreatedAndControl(t *testing.T) {
 	}
 	addArmSessions(c, "a", armSessions{controlled: true, n0: 400, y0: 0.25})
 	if g = report.Build(newInput(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
-		t.Errorf("too many control sessions: SRM = %+v, global verdict = %s, verdict of the lesson = %s, want a failed check, %s and a different verdict", g.SRM, g.Global.Verdict, g.Lessons[0].Verdict, report.Invalid)
+		t.Errorf("too many control sessions: SRM = %+v, global verdict = %s, lesson verdict = %s, want a failed check, %s and a different verdict", g.SRM, g.Global.Verdict, g.Lessons[0].Verdict, report.Invalid)
 	}
 }
 
@@ -379,7 +379,7 @@ func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 	all := rowOfLessonA(t, c)
 	week := rowOfLessonA(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
-		t.Errorf("last week: row = %+v, want NInjected = 80, NWithheld = 20, an effect of 0 and an interval at least %v wide", week, *all.Hi-*all.Lo)
+		t.Errorf("last week: row = %+v, want NInjected = 80, NWithheld = 20, effect 0 and an interval at least %v wide", week, *all.Hi-*all.Lo)
 	}
 	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
 		t.Errorf("Verdict = %s for the last week and %s for all %d injected sessions, want %s for both and 1680 sessions", week.Verdict, all.Verdict, all.NInjected, report.ProvenHelps)
@@ -400,19 +400,19 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	}
 	for i, d := range r.Days[1:] {
 		if d.Hi-d.Lo >= r.Days[i].Hi-r.Days[i].Lo {
-			t.Errorf("%s: interval is %v wide, want less than the %v of the day before", d.Date, d.Hi-d.Lo, r.Days[i].Hi-r.Days[i].Lo)
+			t.Errorf("%s: interval is %v wide, want less than %v, the day before", d.Date, d.Hi-d.Lo, r.Days[i].Hi-r.Days[i].Lo)
 		}
 	}
 	if last := r.Days[29]; last.Effect != *r.Effect || last.Lo != *r.Lo {
-		t.Errorf("last day = %+v, want effect %v and lower bound %v of the row", last, *r.Effect, *r.Lo)
+		t.Errorf("last day = %+v, want the row's effect %v and lower bound %v", last, *r.Effect, *r.Lo)
 	}
 	if math.Abs(r.PerWeek-7*100*27/28.0) > 1 {
 		t.Errorf("PerWeek = %v, want %v", r.PerWeek, 7*100*27/28.0)
 	}
 }
 
-// An older text of a listed lesson, a removed lesson and the loop warning are examples of unlisted arms. An arm that
-// only matched has no row.
+// Unlisted arms include a listed lesson's older text, a removed lesson and the loop warning. An arm that only matched
+// has no row.
 func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	c := bandit.New()
 	for _, s := range []string{"a", "gone", "loop-warning"} {
@@ -434,7 +434,7 @@ func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 
 func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	if !report.Caution("failure", 5, 0) || report.Caution("success", 0, 0) || report.Caution("mixed", 3, 2) || !report.Caution("success", 2, 3) {
-		t.Error("Caution: wrong result for one of four inputs, want true only for outcome failure or worse > better")
+		t.Error("Caution: wrong result for an input, want true only for outcome failure or worse > better")
 	}
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
@@ -449,7 +449,7 @@ func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	c = bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
 	if r := rowOfLessonA(t, c); r.Caution || r.Failure <= r.Success {
-		t.Errorf("24 of 50 successes, expected reward 0.5: Caution = %v, Failure = %d, Success = %d, want false and more failures than successes", r.Caution, r.Failure, r.Success)
+		t.Errorf("24 successes in 50, expected reward 0.5: Caution = %v, Failure = %d, Success = %d, want false and more failures than successes", r.Caution, r.Failure, r.Success)
 	}
 }
 
@@ -477,7 +477,7 @@ func TestUselessExpiredAndHarmfulLessonsHaveRetireReason(t *testing.T) {
 		}
 	}
 	if got := rowOfLessonA(t, short).RetireReason; strings.Contains(got, "60 days") {
-		t.Errorf("benched for three days: Retire = %q, want no mention of 60 days", got)
+		t.Errorf("benched for three days: Retire = %q, want 60 days not mentioned", got)
 	}
 }
 
@@ -485,12 +485,12 @@ func TestNeededPicksDependOnDataAndWhatIf(t *testing.T) {
 	c := bandit.New()
 	newLesson := rowOfLessonA(t, c)
 	if newLesson.NeedsPicks != 50 || newLesson.Weeks != nil || newLesson.Needs3Points < 10_000 {
-		t.Errorf("new lesson: row = %+v, want NeedsPicks = 50, no Weeks and Needs3Points of at least 10,000", newLesson)
+		t.Errorf("new lesson: row = %+v, want NeedsPicks = 50, no Weeks and Needs3Points >= 10,000", newLesson)
 	}
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
 	r := rowOfLessonA(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
 	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
-		t.Errorf("row = %+v, want NeedsPicks of 500 to 3000, and Weeks = NeedsPicks / PerWeek", r)
+		t.Errorf("row = %+v, want NeedsPicks from 500 to 3000, and Weeks = NeedsPicks / PerWeek", r)
 	}
 	if r.WhatIf.Epsilon != 0.5 || r.WhatIf.NeedsPicks >= r.NeedsPicks || r.WhatIf.Needs3Points >= r.Needs3Points || r.WhatIf.HalfWidth >= (*r.Hi-*r.Lo)/2 {
 		t.Errorf("epsilon 0.5: WhatIf = %+v, want fewer needed picks and a narrower interval than in the row %+v", r.WhatIf, r)
@@ -527,7 +527,7 @@ func TestReportOfRandomCounters(t *testing.T) {
 		in.Bands, in.WhatIf = true, 0.3
 		r := report.Build(in)
 		if !reflect.DeepEqual(r, report.Build(in)) {
-			t.Fatal("two reports of the same input differ")
+			t.Fatal("two reports from the same input differ")
 		}
 		if _, err := json.Marshal(r); err != nil {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ func TestRowPredictsDateOfVerdict(t *testing.T) {
 	unrewarded := bandit.New()
 	addArmSessions(unrewarded, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, unrewarded1: 800, unrewarded0: 200})
 	if r := rowOfLessonA(t, unrewarded); !strings.Contains(strings.Join(r.Speedups, "; "), "more feedback: 33%") {
-		t.Errorf("a third of the sessions rewarded: Speedups = %q, want more feedback: 33%%", r.Speedups)
+		t.Errorf("a third rewarded: Speedups = %q, want more feedback: 33%%", r.Speedups)
 	}
 	helps := bandit.New()
 	addArmSessions(helps, "a", armSessions{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
@@ -42,19 +42,19 @@ func TestRowPredictsDateOfVerdict(t *testing.T) {
 	}
 }
 
-// The chooser expects a benched lesson to harm, and picks it in only 2% of the sessions.
+// The chooser expects a benched lesson to harm, and picks it in only 2% of sessions.
 func TestExpectedDateUsesPickRateOfBenchedLesson(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
 	r := rowOfLessonA(t, c)
 	if r.Verdict != report.Benched || r.Epsilon != 0.5 || r.Weeks == nil || *r.Weeks < 10*float64(r.NeedsPicks)/r.PerWeek {
-		t.Errorf("row = %+v, want verdict %s, epsilon 0.5 and Weeks of at least 10*NeedsPicks/PerWeek", r, report.Benched)
+		t.Errorf("row = %+v, want verdict %s, epsilon 0.5 and Weeks >= 10*NeedsPicks/PerWeek", r, report.Benched)
 	}
 	if len(r.Speedups) == 0 || !strings.HasPrefix(r.Speedups[0], "a trial") {
 		t.Errorf("Speedups = %q, want a trial first", r.Speedups)
 	}
 	if rate := float64(r.NeedsPicks) / *r.Weeks; float64(r.NeedsSessions) < float64(r.NeedsPicks)*r.PerWeek/rate {
-		t.Errorf("%d picks at %v a week: NeedsSessions = %d, want at least %v", r.NeedsPicks, rate, r.NeedsSessions, float64(r.NeedsPicks)*r.PerWeek/rate)
+		t.Errorf("%d picks at %v per week: NeedsSessions = %d, want at least %v", r.NeedsPicks, rate, r.NeedsSessions, float64(r.NeedsPicks)*r.PerWeek/rate)
 	}
 	// In a trial, a lesson is picked at each match.
 	r = rowOfLessonA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
@@ -72,6 +72,6 @@ func TestNeededPicksCountToPlannedEvaluation(t *testing.T) {
 		t.Errorf("300 planned picks: Trial = %q, NeedsPicks = %d, want running, 300", r.Trial, r.NeedsPicks)
 	}
 	if r := rowOfLessonA(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
-		t.Errorf("900,000 planned picks: NeedsPicks = %d, want the smaller number until the verdict of the row", r.NeedsPicks)
+		t.Errorf("900,000 planned picks: NeedsPicks = %d, want the smaller number until the row's verdict", r.NeedsPicks)
 	}
 }

@@ -83,7 +83,7 @@ func inputOfAllKinds() report.Input {
 	return in
 }
 
-// The explanation of each kind of row is 5 to 12 lines long, as in the golden file.
+// Each kind of row has a 5 to 12 line explanation, as in the golden file.
 func TestExplainDescribesEachKindOfRow(t *testing.T) {
 	var all strings.Builder
 	for _, l := range inputOfAllKinds().Lessons {
@@ -151,7 +151,7 @@ func TestExplanationCountsOpenSessions(t *testing.T) {
 	}
 }
 
-// The test recomputes the row from the numbers of the field Explanation.
+// The test recomputes the row from the numbers in Explanation.
 func TestExplanationNumbersMatchRow(t *testing.T) {
 	for _, l := range inputOfAllKinds().Lessons {
 		in := inputOfAllKinds()
@@ -170,7 +170,7 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 				}
 			}
 			if rewarded != row.Rewarded || assigned != row.Picked || float64(rewarded) != e.N {
-				t.Errorf("%s: propensities add up to %d rewarded of %d picks, N = %v, want %d of %d as in the row, and N equal to the rewarded", l.Slug, rewarded, assigned, e.N, row.Rewarded, row.Picked)
+				t.Errorf("%s: propensities add up to %d rewarded and %d picks, N = %v, want %d and %d as in the row, and N equal to the rewarded", l.Slug, rewarded, assigned, e.N, row.Rewarded, row.Picked)
 			}
 			if row.Effect == nil {
 				if e.Mean != nil || e.HalfWidth != nil || e.P != nil {
@@ -191,7 +191,7 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 				}
 			}
 			if e.Smallest > *e.P && row.NInjected >= 50 && row.NWithheld >= 50 || e.Smallest > 1 {
-				t.Errorf("%s: Smallest = %v, P = %v, want Smallest of at most 1 and, with 50 injected and 50 withheld picks, at most P", l.Slug, e.Smallest, *e.P)
+				t.Errorf("%s: Smallest = %v, P = %v, want Smallest <= 1 and, with 50 injected and 50 withheld picks, <= P", l.Slug, e.Smallest, *e.P)
 			}
 		}
 	}
@@ -226,7 +226,7 @@ func TestVerdictFollowsFromExplanationNumbers(t *testing.T) {
 			case *row.Lo >= -0.03 && *row.Hi <= 0.03:
 				want = report.NoEffect
 			}
-			if want == report.Unproven && row.Verdict == report.Benched { // depends on the belief of the chooser
+			if want == report.Unproven && row.Verdict == report.Benched { // depends on the chooser's belief
 				continue
 			}
 			if row.Verdict != want {

@@ -12,7 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// simulate runs sessions of hidden difficulty with the chooser, the counters and the report. The lessons with an even
+// simulate runs sessions that vary in difficulty with the chooser, the counters and the report. Lessons with an even
 // index match hard sessions more often. onReport gets a report after each reportInterval sessions.
 func simulate(seed string, effects []float64, sessions, reportInterval int, onReport func(report.Report)) {
 	r, c := seededRand(seed), bandit.New()
@@ -62,7 +62,7 @@ func simulate(seed string, effects []float64, sessions, reportInterval int, onRe
 	}
 }
 
-// At most 6% of the intervals may exclude 0 at any time.
+// At most 6% of intervals may exclude 0 at any time.
 func TestNoVerdictWithoutEffect(t *testing.T) {
 	claims, excludedZero, judged := map[string]report.Verdict{}, map[string]bool{}, map[string]bool{}
 	for run := range 15 {
@@ -93,12 +93,12 @@ func TestNoVerdictWithoutEffect(t *testing.T) {
 			falsePositives++
 		}
 	}
-	t.Logf("%d of %d intervals ever excluded 0", falsePositives, len(judged))
+	t.Logf("%d/%d intervals ever excluded 0", falsePositives, len(judged))
 	if len(judged) < 200 {
 		t.Errorf("got %d intervals, want at least 200", len(judged))
 	}
 	if float64(falsePositives) > 0.06*float64(len(judged)) {
-		t.Errorf("%d of %d intervals ever excluded 0, want at most 6%%", falsePositives, len(judged))
+		t.Errorf("%d/%d intervals ever excluded 0, want at most 6%%", falsePositives, len(judged))
 	}
 	if len(claims) > 0 {
 		t.Errorf("proven or invalid lessons: got %v, want none", claims)
@@ -112,13 +112,13 @@ func TestReportFindsRealEffects(t *testing.T) {
 	simulate("found", effects, 6000, 3000, func(r report.Report) { lastReport = r })
 	helps, harms := lastReport.Lessons[0], lastReport.Lessons[1]
 	if helps.Verdict != report.ProvenHelps || harms.Verdict == report.ProvenHelps || harms.Verdict == report.Helps {
-		t.Errorf("verdicts of the helpful and the harmful lesson = %q and %q, want %q for the first and no help for the second", helps.Verdict, harms.Verdict, report.ProvenHelps)
+		t.Errorf("helpful and harmful lesson verdicts = %q and %q, want %q for the first and no help for the second", helps.Verdict, harms.Verdict, report.ProvenHelps)
 	}
 	if math.Abs(*helps.Effect-0.25) > (*helps.Hi-*helps.Lo)/2 || *helps.LOODelta > *helps.Effect {
-		t.Errorf("helpful lesson: Effect = %v in [%v, %v], LOODelta = %v, want 0.25 within half a width of the effect, and LOODelta of at most the effect", *helps.Effect, *helps.Lo, *helps.Hi, *helps.LOODelta)
+		t.Errorf("helpful lesson: Effect = %v in [%v, %v], LOODelta = %v, want 0.25 within half a width from the effect, and LOODelta at most the effect", *helps.Effect, *helps.Lo, *helps.Hi, *helps.LOODelta)
 	}
 	if harms.Posterior > 0 || harms.Picked > helps.Picked/2 {
-		t.Errorf("harmful lesson: Posterior = %v, Picked = %d, want at most 0, and at most half of the %d picks of the helpful lesson", harms.Posterior, harms.Picked, helps.Picked)
+		t.Errorf("harmful lesson: Posterior = %v, Picked = %d, want at most 0, and at most half the helpful lesson's %d picks", harms.Posterior, harms.Picked, helps.Picked)
 	}
 	if g := lastReport.Global; g.Verdict != report.Helps || *g.Lo > 0.25 {
 		t.Errorf("global verdict = %q, lower bound = %v, want %q and at most 0.25", g.Verdict, *g.Lo, report.Helps)

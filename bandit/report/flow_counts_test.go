@@ -6,7 +6,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// The flow of a report says which sessions took part in the experiment. Counters of an earlier release may have more
+// The report's flow says which sessions took part in the experiment. Counters from an earlier release may have more
 // rewards than closed sessions.
 func TestFlowGroupsSessionsOfExperiment(t *testing.T) {
 	for name, tc := range map[string]struct {

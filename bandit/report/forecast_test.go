@@ -26,8 +26,8 @@ func reportWithCosts(effect float64) report.Report {
 	return report.Build(in)
 }
 
-// Half of the picks have a reward, so a trial of 400 rewarded picks needs 800 sessions. The lost reward follows from
-// the belief of the chooser.
+// Half the picks have a reward, so a trial with 400 rewarded picks needs 800 sessions. The lost reward follows from the
+// chooser's belief.
 func TestForecastComputesCostOfTrial(t *testing.T) {
 	r := reportWithCosts(0.1)
 	f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
@@ -43,10 +43,10 @@ func TestForecastComputesCostOfTrial(t *testing.T) {
 		"detects": {f.DetectableEffect, (1.959964 + 0.841621) * math.Sqrt(v/400)}, "believed": {f.BelievedEffect, 0.1},
 	} {
 		if math.Abs(x[0]-x[1]) > 1e-5*max(1, x[1]) {
-			t.Errorf("forecast of 400 picks: %s = %v, want %v", field, x[0], x[1])
+			t.Errorf("Forecast(400 picks): %s = %v, want %v", field, x[0], x[1])
 		}
 	}
-	// A lesson without rewards uses the share of rewarded sessions of the whole report.
+	// A lesson without rewards uses the whole report's share of rewarded sessions.
 	f, err = r.Forecast("new", report.Goal{Picks: 100})
 	if err != nil || f.Sessions != 200 || f.Days != nil || f.Epsilon != 0.5 || f.Power != 0.8 ||
 		math.Abs(f.Variance-0.25) > 1e-9 {
@@ -190,7 +190,7 @@ func TestNeededPicksSufficeForVerdict(t *testing.T) {
 			t.Errorf("%+v: after 1.06 times %d picks: Verdict = %q, interval [%v, %v], want a verdict other than unproven", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi)
 		}
 		if earlier := rowAfter(0.85); earlier.Verdict == report.Helps || earlier.Verdict == report.Harms || earlier.Verdict == report.NoEffect {
-			t.Errorf("%+v: after 85%% of %d picks: Verdict = %q, want none of helps, harms, no effect", a, r.NeedsPicks, earlier.Verdict)
+			t.Errorf("%+v: after 0.85 times %d picks: Verdict = %q, want neither helps, harms nor no effect", a, r.NeedsPicks, earlier.Verdict)
 		}
 	}
 	// The current rate is 400 picks in two weeks.
@@ -199,6 +199,6 @@ func TestNeededPicksSufficeForVerdict(t *testing.T) {
 	weeks := float64(r.NeedsPicks) / 200
 	date := noon.Add(time.Duration(weeks * 7 * 24 * float64(time.Hour))).Format(time.DateOnly)
 	if math.Abs(*r.Weeks-weeks) > 0.01 || r.Expected != date {
-		t.Errorf("%d picks at 200 a week: Weeks = %v, Expected = %s, want %v and %s", r.NeedsPicks, *r.Weeks, r.Expected, weeks, date)
+		t.Errorf("%d picks at 200 per week: Weeks = %v, Expected = %s, want %v and %s", r.NeedsPicks, *r.Weeks, r.Expected, weeks, date)
 	}
 }

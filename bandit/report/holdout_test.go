@@ -32,8 +32,8 @@ type demoWorld struct {
 	r       *rand.Rand
 	lessons []report.Lesson
 	effects []float64
-	hard    []float64        // change of a lesson's match rate per unit of difficulty
-	claimed []report.Verdict // latest verdict helps or harms of each lesson
+	hard    []float64        // change in a lesson's match rate per unit of difficulty
+	claimed []report.Verdict // each lesson's latest verdict helps or harms
 }
 
 // closedAfter is the number of later sessions after which a session closes.
@@ -56,7 +56,7 @@ func newDemoWorld(seed string) *demoWorld {
 	return w
 }
 
-// drawSession draws a session. best is the largest gain that maxPicks of the matching lessons can give.
+// drawSession draws a session. best is the largest gain from maxPicks matching lessons.
 func (w *demoWorld) drawSession(maxPicks int) (category string, success, best float64, matched []bandit.Action) {
 	kind := w.r.IntN(5)
 	difficulty := -1 + 0.5*float64(kind) + 0.5*w.r.NormFloat64()
@@ -105,7 +105,7 @@ func (w *demoWorld) countClaims(t *holdoutResult) {
 	}
 }
 
-// simulateHoldout rewards four of five sessions. The counters get the reward when the session closes, which is
+// simulateHoldout rewards four in five sessions. The counters get the reward when the session closes, which is
 // closedAfter sessions later. Until then, only the chooser uses the reward.
 func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t holdoutResult) {
 	w, c := newDemoWorld(seed), bandit.New()
@@ -196,7 +196,7 @@ func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
 		got[rule] = x
 		gained := standardError(all, func(x holdoutResult) float64 { return x.gained }, func(x holdoutResult) float64 { return x.possible })
 		found := standardError(all, func(x holdoutResult) float64 { return float64(x.found) }, func(x holdoutResult) float64 { return float64(x.helpful) })
-		t.Logf("%s: gained %.1f ± %.1f%%, found %.1f ± %.1f%% of %d, %d of %d claims wrong",
+		t.Logf("%s: gained %.1f ± %.1f%%, found %.1f ± %.1f%% of %d, %d/%d claims wrong",
 			rule, 100*x.gained/x.possible, 100*gained, 100*float64(x.found)/float64(x.helpful), 100*found, x.helpful, x.wrong, x.claims)
 		if others := 20*worlds - x.helpful; x.wrong > 2+others/100 {
 			t.Errorf("rule %s: %d wrong claims, want at most %d, given %d unhelpful lessons", rule, x.wrong, 2+others/100, others)

@@ -21,10 +21,10 @@ type Input struct {
 	Archived    func(slug string) bool
 	Window      time.Duration // effects in sessions that started in the window; 0: all sessions
 	Provisional bool
-	WhatIf      float64  // epsilon for which the report projects the picks; 0: no projection
+	WhatIf      float64  // epsilon to project the picks for; 0: no projection
 	Bands       bool     // include the effect over time
 	Explain     string   // slug of the lesson to explain; may be empty
-	Guardrails  []string // outcomes whose rise the report shows next to the verdict
+	Guardrails  []string // outcomes; a rise is shown next to the verdict
 }
 
 // Policy is how lessons are chosen at the time of the report.

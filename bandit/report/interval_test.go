@@ -15,8 +15,8 @@ func seededRand(text string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
 }
 
-// simulateNoEffect simulates a lesson without an effect. onSession gets the sums, and the summed rewards of the
-// injected (y1) and the withheld (y0) sessions.
+// simulateNoEffect simulates a lesson without an effect. onSession gets the sums, and the summed rewards in injected
+// (y1) and withheld (y0) sessions.
 func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s sums, y1, y0 float64)) {
 	var s sums
 	var y1, y0 float64
@@ -43,8 +43,8 @@ func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s 
 	}
 }
 
-// With an evaluation after every ten sessions, an interval may ever exclude the true effect for at most 6% of the
-// lessons. The Wald interval does so for at least 20%, which shows that this test can fail.
+// With an evaluation after every ten sessions, an interval may ever exclude the true effect for at most 6% of lessons.
+// The Wald interval does so for at least 20%, which shows that this test can fail.
 func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 	const lessons, sessions = 300, 3000
 	var missed, wald float64
@@ -68,12 +68,12 @@ func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 			wald++
 		}
 	}
-	t.Logf("%.1f%% of the intervals and %.1f%% of the Wald intervals ever excluded the true effect", 100*missed/lessons, 100*wald/lessons)
+	t.Logf("ever excluded the true effect: %.1f%% intervals, %.1f%% Wald intervals", 100*missed/lessons, 100*wald/lessons)
 	if missed/lessons > 0.06 {
-		t.Errorf("%.1f%% of the intervals ever excluded the true effect, want at most 6%%", 100*missed/lessons)
+		t.Errorf("intervals that ever excluded the true effect = %.1f%%, want at most 6%%", 100*missed/lessons)
 	}
 	if wald/lessons < 0.2 {
-		t.Errorf("%.1f%% of the Wald intervals ever excluded the true effect, want at least 20%%", 100*wald/lessons)
+		t.Errorf("Wald intervals that ever excluded the true effect = %.1f%%, want at least 20%%", 100*wald/lessons)
 	}
 }
 
@@ -85,12 +85,12 @@ func TestHalfWidthMatchesFormulaAndNarrows(t *testing.T) {
 	}
 	for n := 60.0; n < 1e6; n *= 1.3 {
 		if trial.HalfWidth(n, 1, 1000) <= trial.HalfWidth(n*1.3, 1, 1000) {
-			t.Fatalf("half-width of 1.3 times %v sessions = %v, want less than %v", n, trial.HalfWidth(n*1.3, 1, 1000), trial.HalfWidth(n, 1, 1000))
+			t.Fatalf("half-width after 1.3 times %v sessions = %v, want less than %v", n, trial.HalfWidth(n*1.3, 1, 1000), trial.HalfWidth(n, 1, 1000))
 		}
 	}
 }
 
-// The guide says that 10 points need about 1,100 picks at a holdout of 0.2. 5 points need about 4,500 at 0.2, and about
+// The guide says that 10 points need about 1,100 picks with holdout 0.2. 5 points need about 4,500 at 0.2, and about
 // 2,900 at 0.5.
 func TestNeededPicksMatchOperatorsGuide(t *testing.T) {
 	for _, tc := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
@@ -99,7 +99,7 @@ func TestNeededPicksMatchOperatorsGuide(t *testing.T) {
 			t.Errorf("%+v: picksForWidth = %v, want %v to %v", tc, n, tc.lo, tc.hi)
 		}
 		if trial.HalfWidth(n, 0.2*trial.VarianceFactor(tc.eps), trial.LessonTightestAt) > tc.target || trial.HalfWidth(n-1, 0.2*trial.VarianceFactor(tc.eps), trial.LessonTightestAt) <= tc.target {
-			t.Errorf("%+v: picksForWidth = %v, want the smallest number with a half-width of at most the target", tc, n)
+			t.Errorf("%+v: picksForWidth = %v, want the smallest number with a half-width up to the target", tc, n)
 		}
 	}
 	if n := picksForWidth(0, 1); n != 1e9 {

@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addLateRewardedSessions adds n sessions that close without a reward. chance holds the probability of a late reward
-// for withheld and for injected sessions.
+// addLateRewardedSessions adds n sessions that close without a reward. chance holds the late reward probability for
+// withheld and for injected sessions.
 func addLateRewardedSessions(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	r := seededRand(string(arm))
 	for range n {
@@ -47,7 +47,7 @@ func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 	}
 	s := fair.AllSessions
 	if s == nil || s.OffReason != "" || s.Lo == nil || s.Sessions != 1000 || s.Rewarded != fair.Rewarded || s.Gain < 0.1 || *s.Hi-*s.Lo >= *fair.Hi-*fair.Lo {
-		t.Errorf("lesson fair: AllSessions = %+v, want 1000 sessions, a gain of at least 0.1 and a narrower interval than [%v, %v]", s, *fair.Lo, *fair.Hi)
+		t.Errorf("lesson fair: AllSessions = %+v, want 1000 sessions, gain >= 0.1 and a narrower interval than [%v, %v]", s, *fair.Lo, *fair.Hi)
 	}
 	if !unfair.Reporting.OK || unfair.LateReporting.OK || unfair.Verdict != report.Invalid || unfair.AllSessions == nil || unfair.AllSessions.Effect != nil || !strings.Contains(unfair.AllSessions.OffReason, "which sessions have a reward") {
 		t.Errorf("lesson unfair: Verdict = %q, Reporting = %+v, LateReporting = %+v, AllSessions = %+v, want %q, a passed check, a failed check, and a reason instead of an estimate", unfair.Verdict, unfair.Reporting, unfair.LateReporting, unfair.AllSessions, report.Invalid)
@@ -63,7 +63,7 @@ func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 	}
 }
 
-// The errors of the sessions without a reward then do not predict a reward.
+// The errors in unrewarded sessions then do not predict a reward.
 func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 	r, c := seededRand("differ"), trial.NewCounters()
 	for i := range 2000 {
@@ -89,8 +89,8 @@ func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 	}
 }
 
-// The centre of a pick is the predicted reward of its session. The share is 0.64 if the centres are the true
-// expectations 0.9 and 0.1 of two kinds of sessions, and 0 if all centres are equal.
+// A pick's centre is its session's predicted reward. The share is 0.64 if the centres are the true expectations, 0.9
+// and 0.1, in two kinds of sessions, and 0 if all centres are equal.
 func TestExplainedShareIsVarianceShareOfCentres(t *testing.T) {
 	for _, tc := range []struct {
 		centres [2]float64

@@ -16,20 +16,20 @@ import (
 )
 
 type narrowWorld struct {
-	facts    float64 // share of the variance that facts before the randomization explain
-	rewarded float64 // share of the sessions with a reward
-	prevents float64 // share of the errors that a lesson prevents
-	learns   bool    // the chooser predicts rewards by a regression
+	facts    float64 // variance share explained by facts before the randomization
+	rewarded float64 // share of sessions with a reward
+	prevents float64 // share of errors prevented by a lesson
+	learns   bool    // the chooser predicts rewards by regression
 	lessons  int
 	sessions int
 }
 
-// intervalCounts counts intervals. Fields with All in their names are about the estimate from all sessions.
+// intervalCounts counts intervals. Fields with All in the name are about the estimate from all sessions.
 type intervalCounts struct {
 	lessons                     int
-	missed, missedInAllSessions int     // intervals that excluded 0, the true effect, at any evaluation
-	half, halfAll               float64 // sums of the final half-widths
-	explained                   float64 // sum of Explained
+	missed, missedInAllSessions int     // intervals that excluded the true effect, 0, at any evaluation
+	half, halfAll               float64 // final half-widths, summed
+	explained                   float64 // Explained, summed
 }
 
 const openSessions = 50
@@ -43,7 +43,7 @@ func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 		l := report.Lesson{Slug: fmt.Sprintf("l%02d", j), Arm: trial.Arm(fmt.Sprintf("l%02d@1", j)), State: "active", Confidence: 0.5}
 		all, actions = append(all, l), append(actions, bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: 0.5})
 	}
-	effects := func(n int) []float64 { // effects of n values of a fact, with mean 0 and variance 1
+	effects := func(n int) []float64 { // effects for n values of a fact, with mean 0 and variance 1
 		out := make([]float64, n)
 		for i := range out {
 			out[i] = math.Sqrt(12) * (float64(i) + 0.5 - float64(n)/2) / math.Sqrt(float64(n*n-1))
@@ -131,7 +131,7 @@ func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 	}
 }
 
-// drawErrors draws a number of errors, with a higher rate if the reward y is 0. The lessons prevent all but the given
+// drawErrors draws an error count, with a higher rate if the reward y is 0. The lessons prevent all but the given
 // share.
 func drawErrors(r *rand.Rand, y, share float64) (n int64) {
 	chance := share * 0.15
@@ -153,9 +153,9 @@ func numberOfWorlds(byDefault int) int {
 	return byDefault
 }
 
-// A regression on facts (agent, hour, tools) saves a share of the picks. The share is at least a quarter of the share
-// of the variance that the facts explain, minus two points. At most about one interval in twenty ever excludes the true
-// effect. WORLDS=60 gives the figures of docs/decisions.
+// A regression on facts (agent, hour, tools) saves a share of the picks. This share is at least a quarter of the
+// variance share explained by the facts, minus two points. At most about one interval in twenty ever excludes the true
+// effect. WORLDS=60 gives the figures in docs/decisions.
 func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 	worlds := numberOfWorlds(2)
 	for _, facts := range []float64{0, 0.1, 0.3} {
@@ -168,23 +168,23 @@ func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 		}
 		n := float64(with.lessons)
 		saved := 1 - math.Pow(with.half/without.half, 2)
-		t.Logf("facts explain %.0f%%: Explained %.1f%% (only category: %.1f%%); picks saved compared to only category %.1f%%; %d of %d intervals ever excluded 0 with the regression, %d without",
+		t.Logf("facts explain %.0f%%: Explained %.1f%% (only category: %.1f%%); picks saved compared to only category %.1f%%; %d/%d intervals ever excluded 0 with the regression, %d without",
 			100*facts, 100*with.explained/n, 100*without.explained/n, 100*saved, with.missed, with.lessons, without.missed)
 		if got := with.explained / n; got < facts/2-0.05 || got > facts+0.05 {
-			t.Errorf("facts that explain %g of the variance: ExplainedShare = %v, want %v to %v",
+			t.Errorf("facts explaining %g: ExplainedShare = %v, want %v to %v",
 				facts, got, facts/2-0.05, facts+0.05)
 		}
 		if saved < facts/4-0.02 {
-			t.Errorf("facts that explain %g of the variance: the regression saved %.3f of the picks, want at least %.3f", facts, saved, facts/4-0.02)
+			t.Errorf("facts explaining %g: share of picks saved by the regression = %.3f, want at least %.3f", facts, saved, facts/4-0.02)
 		}
 		if float64(with.missed) > 0.05*n+2*math.Sqrt(0.05*n) {
-			t.Errorf("facts that explain %g of the variance: %d of %d intervals ever excluded 0, want at most about one in twenty", facts, with.missed, with.lessons)
+			t.Errorf("facts explaining %g: %d/%d intervals ever excluded 0, want at most about one in twenty", facts, with.missed, with.lessons)
 		}
 	}
 }
 
-// At most about one interval in twenty ever excludes the true effect, even for a lesson that prevents errors but has no
-// effect on the reward.
+// At most about one interval in twenty ever excludes the true effect, even for a lesson that prevents errors but does
+// not change the reward.
 func TestSessionsWithoutRewardNarrowInterval(t *testing.T) {
 	worlds := numberOfWorlds(2)
 	for _, prevents := range []float64{0, 0.3} {
@@ -196,13 +196,13 @@ func TestSessionsWithoutRewardNarrowInterval(t *testing.T) {
 			}
 			n := float64(got.lessons)
 			gain := 1 - math.Pow(got.halfAll/got.half, 2)
-			t.Logf("prevents %.0f%% of the errors, %.0f%% rewarded: variance saved %.1f%%; %d of %d intervals from all sessions ever excluded 0, %d from rewarded ones",
+			t.Logf("prevents %.0f%% errors, %.0f%% rewarded: variance saved %.1f%%; %d/%d intervals from all sessions ever excluded 0, %d from rewarded ones",
 				100*prevents, 100*share, 100*gain, got.missedInAllSessions, got.lessons, got.missed)
 			if gain < 0.2*(1-share) {
-				t.Errorf("%g of the sessions rewarded: the other sessions saved %.3f of the variance, want at least %.3f", share, gain, 0.2*(1-share))
+				t.Errorf("rewarded share %g: the other sessions saved a variance share of %.3f, want at least %.3f", share, gain, 0.2*(1-share))
 			}
 			if float64(got.missedInAllSessions) > 0.05*n+2*math.Sqrt(0.05*n) {
-				t.Errorf("%g of the sessions rewarded: %d of %d intervals ever excluded 0, want at most about one in twenty", share, got.missedInAllSessions, got.lessons)
+				t.Errorf("rewarded share %g: %d/%d intervals ever excluded 0, want at most about one in twenty", share, got.missedInAllSessions, got.lessons)
 			}
 		}
 	}

@@ -68,7 +68,7 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 		t.Errorf("outcome recurrence = %+v, want unit share, 400 picks and -0.4 within the interval", x)
 	}
 	if x := mustOutcome(t, good, "tokens"); x.Unit != "percent" || *x.Effect < 30 || *x.Effect > 60 || *x.MeanInjected < 1500 || *x.MeanInjected > 2100 {
-		t.Errorf("outcome tokens = %+v, want unit percent, an effect of 30 to 60 and 1500 to 2100 tokens with the lesson", x)
+		t.Errorf("outcome tokens = %+v, want unit percent, an effect from 30 to 60 and 1500 to 2100 tokens with the lesson", x)
 	}
 	if good.Guardrail != "dearer" || good.Verdict != report.Unproven {
 		t.Errorf("lesson good: Guardrail = %q, Verdict = %q, want dearer, %q", good.Guardrail, good.Verdict, report.Unproven)
@@ -82,7 +82,7 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 		}
 	}
 	if x := mustOutcome(t, young, "recurrence"); x.Effect != nil || x.Verdict != report.NotProven || x.NeedsPicks < 30 {
-		t.Errorf("after 20 picks: outcome = %+v, want no effect, finding %q and NeedsPicks of at least 30", x, report.NotProven)
+		t.Errorf("after 20 picks: outcome = %+v, want no effect, finding %q and NeedsPicks >= 30", x, report.NotProven)
 	}
 	if data, err := json.Marshal(good.Outcomes); err != nil || strings.Contains(string(data), "helps") {
 		t.Errorf("err = %v, outcomes = %s, want no word helps", err, data)
@@ -109,7 +109,7 @@ func TestGuardrailListsEachRise(t *testing.T) {
 	}
 }
 
-// The share of withheld picks contradicts the stated probability of withholding.
+// The withheld share contradicts the stated probability.
 func TestWrongPropensityInvalidatesOutcomes(t *testing.T) {
 	c := trial.NewCounters()
 	for i := range 300 {
@@ -125,7 +125,7 @@ func TestWrongPropensityInvalidatesOutcomes(t *testing.T) {
 	}
 }
 
-// About 120 picks detect a change of 25 points. The verdict on the reward stays unproven.
+// About 120 picks detect a 25 point change. The reward verdict stays unproven.
 func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 	empty := report.Build(report.Input{Lessons: newLessons("good")})
 	plan, err := empty.Forecast("good", report.Goal{Outcome: "recurrence", DetectableEffect: 0.25})
@@ -154,7 +154,7 @@ func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 	row := &got.Lessons[0]
 	planned := row.PlannedTrials[0]
 	if !planned.Evaluated || planned.Verdict != report.Verdict(report.Prevents) || *planned.Effect > -0.5 {
-		t.Errorf("planned trial = %+v, want Evaluated, verdict %q and an effect of at most -0.5", planned, report.Prevents)
+		t.Errorf("planned trial = %+v, want Evaluated, verdict %q and effect <= -0.5", planned, report.Prevents)
 	}
 	if got.PlannedTrials.Proven != 1 || row.Trial != "ended" {
 		t.Errorf("PlannedTrials.Proven = %d, Trial = %q, want 1, ended", got.PlannedTrials.Proven, row.Trial)
@@ -164,20 +164,20 @@ func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 	}
 }
 
-// A fall of the recurrence has the largest part of the error budget: an e-value of 600 proves a fall of the recurrence,
-// but not of the errors.
+// Falling recurrence has the largest part of the error budget: an e-value of 600 proves that recurrence falls, but not
+// that errors fall.
 func TestOutcomesShareOneErrorBudget(t *testing.T) {
 	c := trial.NewCounters()
 	names := make([]string, 20)
 	for i := range names {
 		names[i] = fmt.Sprintf("l%02d", i)
 		for _, o := range []string{"recurrence", "errors"} {
-			logE := 0.0 // logarithm of the e-value for a fall
+			logE := 0.0 // log e-value for a fall
 			if i == 0 {
 				logE = math.Log(600)
 			}
 			sums := map[string]float64{"n1": 50, "n0": 50, "y1": 5, "y0": 10, "z": -10, "zz": 20}
-			for k := range 4 { // the e-value is the mean over bets (assumed effects) of several sizes
+			for k := range 4 { // the e-value is the mean over bets (assumed effects) in several sizes
 				sums[fmt.Sprintf("w-%d", k+1)] = logE
 			}
 			for field, v := range sums {
@@ -206,7 +206,7 @@ func TestForecastOnConstantOutcomeHasMinimumPicks(t *testing.T) {
 	}
 }
 
-// An effect between 0 and the material change needs a narrower interval than an effect of 0.
+// An effect between 0 and the material change needs a narrower interval than effect 0.
 func TestNeededPicksOfOutcomeSufficeForFinding(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	open := 0
@@ -227,7 +227,7 @@ func TestNeededPicksOfOutcomeSufficeForFinding(t *testing.T) {
 			// The half-width is about proportional to 1/sqrt(picks).
 			after := half * math.Sqrt(got/(got+float64(x.NeedsPicks)))
 			if distance := math.Max(math.Abs(*x.Effect), material-math.Abs(*x.Effect)); after > 1.15*distance {
-				t.Errorf("tokens %d and 1000, %s: effect %.3f with half-width %.3f, NeedsPicks = %d, which gives a half-width of about %.3f, want at most %.3f",
+				t.Errorf("tokens %d and 1000, %s: effect %.3f with half-width %.3f, NeedsPicks = %d, so half-width about %.3f, want at most %.3f",
 					with, x.Name, *x.Effect, half, x.NeedsPicks, after, distance)
 			}
 		}

@@ -19,8 +19,8 @@ type preventionWorld struct {
 	eps        float64
 	lessons    []report.Lesson
 	base       []float64           // probability that the error recurs without the lesson
-	reductions []float64           // reduction of this probability
-	gains      []float64           // increase of the success rate
+	reductions []float64           // reduction in this probability
+	gains      []float64           // increase in the success rate
 	waiting    []*trial.Assignment // open sessions, with one pick each
 	count      *trial.Counters
 	n          int
@@ -74,18 +74,18 @@ func (w *preventionWorld) pick(j int) {
 	}
 }
 
-// findingCounts counts the findings about lessons that lower the recurrence by the same amount.
+// findingCounts counts the findings about lessons that lower recurrence by the same amount.
 type findingCounts struct {
 	lessons int
-	proven  int // proven falls of the recurrence
-	fewer   int // falls of the recurrence that are not proven
-	wrong   int // findings of a rise, or of a fall for a lesson that does not prevent its error
-	tokens  int // findings about tokens, which are all wrong, because no lesson changes the tokens
+	proven  int // proven falls in recurrence
+	fewer   int // recurrence falls that are not proven
+	wrong   int // findings that recurrence rises, or falls for a lesson that does not prevent its error
+	tokens  int // findings about tokens, all wrong, because no lesson changes the tokens
 	reward  int // verdicts that the lesson helps
 }
 
-// run adds the findings after each number of picks. The key of findings is the lesson's reduction of the recurrence in
-// points and the number of picks per lesson.
+// run adds the findings after each number of picks. findings is keyed by the lesson's reduction in recurrence, in
+// points, and the number of picks per lesson.
 func (w *preventionWorld) run(picks []int, findings map[[2]int]*findingCounts) {
 	done := 0
 	for _, until := range picks {
@@ -124,8 +124,7 @@ func (w *preventionWorld) run(picks []int, findings map[[2]int]*findingCounts) {
 	}
 }
 
-// The lessons lower the recurrence by 40 points. Wrong findings are rare. WORLDS=60 gives the figures of
-// docs/decisions.
+// The lessons lower recurrence by 40 points. Wrong findings are rare. WORLDS=60 gives the figures in docs/decisions.
 func TestRecurrenceFindsPreventionWithin300Picks(t *testing.T) {
 	worlds := 3
 	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {
@@ -139,7 +138,7 @@ func TestRecurrenceFindsPreventionWithin300Picks(t *testing.T) {
 				newPreventionWorld(fmt.Sprintf("%s-%g-%d", name, eps, i), 20, falls, eps).run(picks, findings)
 			}
 			if s := findings[[2]int{40, 300}]; s != nil && 10*s.proven < 9*s.lessons {
-				t.Errorf("%s worlds, epsilon %g: %d of %d lessons with a fall of 40 points proven after 300 picks, want at least 90%%", name, eps, s.proven, s.lessons)
+				t.Errorf("%s worlds, epsilon %g: %d/%d lessons with a 40 point fall proven after 300 picks, want at least 90%%", name, eps, s.proven, s.lessons)
 			}
 			for _, n := range picks {
 				right, wrong := 0, 0

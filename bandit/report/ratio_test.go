@@ -30,14 +30,14 @@ func simulateCheck(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, ch
 	return false
 }
 
-// singleAlarm and alarmOf200 are logarithms of the alarm thresholds of reports with one and with 200 lessons. The
-// latter has 402 checks: two for each lesson and two for all sessions.
+// singleAlarm and alarmOf200 are log alarm thresholds for reports with one and with 200 lessons. The latter has 402
+// checks: two for each lesson and two for all sessions.
 var singleAlarm, alarmOf200 = math.Log(minAlarmLevel), math.Log(402 / alarmRate) //nolint:gochecknoglobals // constants of the tests
 
 // srmFails reports whether the withheld share deviates too far from the propensity.
 func srmFails(s trial.Stratum) bool { return assignmentLogE([]trial.Stratum{s}) >= singleAlarm }
 
-// reportingFails reports whether the shares of sessions with a reward differ too much.
+// reportingFails reports whether the shares of rewarded sessions differ too much.
 func reportingFails(s trial.Stratum) bool { return reportingLogE([]trial.Stratum{s}) >= singleAlarm }
 
 // assertShare fails the test unless at least the share atLeast of the calls returns true.
@@ -50,9 +50,9 @@ func assertShare(t *testing.T, subject string, runs int, atLeast float64, run fu
 		}
 	}
 	got := float64(hit) / float64(runs)
-	t.Logf("%s: found in %.1f%% of %d runs", subject, 100*got, runs)
+	t.Logf("%s: found in %.1f%% (%d runs)", subject, 100*got, runs)
 	if got < atLeast {
-		t.Errorf("%s: found in %.1f%% of %d runs, want at least %.0f%%", subject, 100*got, runs, 100*atLeast)
+		t.Errorf("%s: found in %.1f%% (%d runs), want at least %.0f%%", subject, 100*got, runs, 100*atLeast)
 	}
 }
 
@@ -60,16 +60,16 @@ func TestChecksDetectWrongRatios(t *testing.T) {
 	r := seededRand("broken")
 	assertShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
 	assertShare(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return simulateCheck(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
-	assertShare(t, "60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.6, 0.4, reportingFails) })
-	assertShare(t, "40% of injected sessions rewarded, 60% of withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.4, 0.6, reportingFails) })
-	assertShare(t, "60% of injected sessions rewarded, 40% of withheld, in a trial of 1,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 1000, 0.5, 0.5, 0.6, 0.4, reportingFails) })
-	assertShare(t, "60% of control sessions rewarded, 40% of treated, 6,000 sessions", 200, 0.9, func() bool { return simulateCheck(r, 6000, 0.05, 0.05, 0.4, 0.6, reportingFails) })
-	assertShare(t, "60% of control sessions rewarded, 40% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.4, 0.6, reportingFails) })
-	assertShare(t, "40% of control sessions rewarded, 60% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
+	assertShare(t, "60% injected rewarded, 40% withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.6, 0.4, reportingFails) })
+	assertShare(t, "40% injected rewarded, 60% withheld, 3,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.2, 0.2, 0.4, 0.6, reportingFails) })
+	assertShare(t, "60% injected rewarded, 40% withheld, trial with 1,000 picks", 200, 0.9, func() bool { return simulateCheck(r, 1000, 0.5, 0.5, 0.6, 0.4, reportingFails) })
+	assertShare(t, "60% control rewarded, 40% treated, 6,000 sessions", 200, 0.9, func() bool { return simulateCheck(r, 6000, 0.05, 0.05, 0.4, 0.6, reportingFails) })
+	assertShare(t, "60% control rewarded, 40% treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.4, 0.6, reportingFails) })
+	assertShare(t, "40% control rewarded, 60% treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
 }
 
-// reportingFailsAtAnyTime checks the reporting after every 20 sessions. Each session has one to three picks, and 5% of
-// the sessions are control sessions.
+// reportingFailsAtAnyTime checks the reporting after every 20 sessions. Each session has one to three picks, and 5% are
+// control sessions.
 func reportingFailsAtAnyTime(r *rand.Rand, n int, withLesson, withoutLesson float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
@@ -115,7 +115,7 @@ func TestLessonAssignmentsRevealUnevenReporting(t *testing.T) {
 	for run := range 400 {
 		rewarded := []float64{1, 0.8, 0.5, 0.1}[run%4]
 		if reportingFailsAtAnyTime(r, 3000, rewarded, rewarded) {
-			t.Errorf("run %d, a share of %v rewarded with and without a lesson: the reporting check failed, want passed", run, rewarded)
+			t.Errorf("run %d, rewarded share %v with and without a lesson: reporting check failed, want passed", run, rewarded)
 		}
 	}
 }
@@ -126,22 +126,22 @@ func TestValidAssignmentsRaiseNoAlarm(t *testing.T) {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
 		rewarded := []float64{1, 0.5, 0.1}[run/3%3]
 		if simulateCheck(r, 3000, eps, eps, rewarded, rewarded, func(s trial.Stratum) bool { return srmFails(s) || reportingFails(s) }) {
-			t.Errorf("run %d, epsilon %v, a share of %v rewarded: the SRM check or the reporting check failed, want both passed", run, eps, rewarded)
+			t.Errorf("run %d, epsilon %v, rewarded share %v: SRM or reporting check failed, want both passed", run, eps, rewarded)
 		}
 	}
 }
 
-// A lesson shifts rewards to a different tier. The number of rewards does not change.
+// A lesson shifts rewards to another tier. The number of rewards does not change.
 func TestUnevenTierSharesFailReportingCheck(t *testing.T) {
 	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
 	s.RewardedAtClose[1] = [4]int64{0, 300, 0, 200}
 	if reportingFails(s) {
-		t.Error("equal shares of the tiers: reportingFails = true, want false")
+		t.Error("equal tier shares: reportingFails = true, want false")
 	}
 	s.RewardedAtClose[0] = [4]int64{0, 400, 0, 100}
 	if !reportingFails(s) {
-		t.Error("unequal shares of the tiers: reportingFails = false, want true")
+		t.Error("unequal tier shares: reportingFails = false, want true")
 	}
 }
 
@@ -149,7 +149,7 @@ func TestUnevenTierSharesFailReportingCheck(t *testing.T) {
 func TestStrataAreNotPooled(t *testing.T) {
 	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
 	if got := newSRM(assignmentLogE(strata), minAlarmLevel); !got.OK || got.EValue > 1 {
-		t.Errorf("two strata: check = %+v, want it passed with an e-value of at most 1", got)
+		t.Errorf("two strata: check = %+v, want it passed with e-value <= 1", got)
 	}
 	if got := newSRM(assignmentLogE([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), minAlarmLevel); got.OK {
 		t.Errorf("pooled strata: check = %+v, want it failed (otherwise this test proves nothing)", got)
@@ -161,7 +161,7 @@ func TestStrataAreNotPooled(t *testing.T) {
 		t.Errorf("only withheld picks with epsilon 1: check = %+v, want it passed", got)
 	}
 	if got := newSRM(assignmentLogE(nil), minAlarmLevel); !got.OK || got.EValue != 1 {
-		t.Errorf("no stratum: check = %+v, want it passed with an e-value of 1", got)
+		t.Errorf("no stratum: check = %+v, want it passed with e-value 1", got)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestRatioIsAnEValue(t *testing.T) {
 		t.Errorf("impossible counts: ratio = %v, %v, %v, want 0, 0 and a number", shareLogE(5, 0, 0.2), shareLogE(-3, -1, 0.2), shareLogE(9, 3, 0.2))
 	}
 	if got := newSRM(1e9, minAlarmLevel); got.EValue != maxE || got.OK {
-		t.Errorf("huge e-value: check = %+v, want it failed with the e-value %v", got, float64(maxE))
+		t.Errorf("huge e-value: check = %+v, want it failed with e-value %v", got, float64(maxE))
 	}
 }
 
@@ -219,9 +219,9 @@ func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	}
 }
 
-// addSessions adds four in five sessions to the first stratum. The probability of withholding is the epsilon of the
-// stratum times epsFactor. rewarded holds the probability of a reward, first for withheld and then for injected
-// sessions. The tier of the reward is random, from 1 to tiers+1.
+// addSessions adds four in five sessions to the first stratum. The withholding probability is the stratum's epsilon
+// times epsFactor. rewarded holds the reward probability, first for withheld and then for injected sessions. The reward
+// tier is random, from 1 to tiers+1.
 func addSessions(r *rand.Rand, strata []trial.Stratum, n int, epsFactor float64, rewarded [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]

@@ -50,7 +50,7 @@ type Report struct {
 // OpenSessions describes the tenant's open sessions, which the report does not include.
 type OpenSessions struct {
 	Sessions     int    `json:"sessions"`
-	IsLowerBound bool   `json:"more,omitempty"` // sessions is a lower bound, which may be 0
+	IsLowerBound bool   `json:"more,omitempty"` // sessions is a lower bound, possibly 0
 	CloseAfter   string `json:"close_after"`    // age at which a session closes and counts
 	// FirstCloses is when the oldest session closes.
 	FirstCloses time.Time `json:"first_closes,omitzero"`

@@ -22,17 +22,17 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		a      armSessions
-		others int // rewarded sessions of other lessons
+		others int // rewarded sessions with other lessons
 		eps    float64
 		want   []string
 	}{
-		"all picks rewarded":           {usual, 0, 0.45, []string{"more traffic"}},
-		"74% of the picks rewarded":    {withoutRewards(134, 33), 0, 0.45, []string{"more feedback: 74% of its picks have a reward", "more traffic"}},
-		"75% of the picks rewarded":    {withoutRewards(132, 33), 0, 0.45, []string{"more traffic"}},
-		"picked in 5% of the sessions": {usual, 9500, 0.45, []string{"more traffic"}},
-		"picked in just below 5%":      {usual, 9600, 0.45, []string{"wider triggers: the lesson is picked in 5.0% of the sessions"}},
-		"picked in 1%":                 {usual, 49_500, 0.45, []string{"wider triggers: the lesson is picked in 1.0% of the sessions"}},
-		"small holdout":                {armSessions{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
+		"all picks rewarded":      {usual, 0, 0.45, []string{"more traffic"}},
+		"74% rewarded":            {withoutRewards(134, 33), 0, 0.45, []string{"more feedback: 74% of its picks have a reward", "more traffic"}},
+		"75% rewarded":            {withoutRewards(132, 33), 0, 0.45, []string{"more traffic"}},
+		"picked in 5%":            {usual, 9500, 0.45, []string{"more traffic"}},
+		"picked in just below 5%": {usual, 9600, 0.45, []string{"wider triggers: the lesson is picked in 5.0% of the sessions"}},
+		"picked in 1%":            {usual, 49_500, 0.45, []string{"wider triggers: the lesson is picked in 1.0% of the sessions"}},
+		"small holdout":           {armSessions{eps: 0.05, n1: 950, n0: 50, y1: 0.55, y0: 0.5, day: today() - 6}, 0, 0.05, []string{"a trial, in 3 weeks", "more traffic"}},
 	} {
 		counters := bandit.New()
 		addArmSessions(counters, "a", tc.a)
@@ -69,7 +69,7 @@ func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 	}
 }
 
-// Before the first injection, the size of the lesson counts.
+// Before the first injection, the lesson's size counts.
 func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
 	withTokenCost := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
 	c := bandit.New()
@@ -87,7 +87,7 @@ func TestCostOfInjectionUsesAverageTokens(t *testing.T) {
 	c.Add(weightless.ClosingDeltas())
 	for _, r := range report.Build(newInput(c, "a", "b")).Lessons {
 		if r.Slug == "b" && r.Tokens != 33 {
-			t.Errorf("injection without a token count: Tokens = %d, want the lesson's size of 33", r.Tokens)
+			t.Errorf("injection without a token count: Tokens = %d, want the lesson's size, 33", r.Tokens)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestLOODeltaNeedsOtherSessions(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0, n1: 10, y1: 0.5})
 	if r := rowOfLessonA(t, c); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 || r.MeanWithheld != nil {
-		t.Errorf("injected in every session: LOODelta = %v, LOOGap = %v, means = %v and %v, want only a mean of 0.5 with the lesson", r.LOODelta, r.LOOGap, *r.MeanInjected, r.MeanWithheld)
+		t.Errorf("injected in every session: LOODelta = %v, LOOGap = %v, means = %v and %v, want only the mean 0.5 with the lesson", r.LOODelta, r.LOOGap, *r.MeanInjected, r.MeanWithheld)
 	}
 	addArmSessions(c, "a", armSessions{eps: 0.2, n0: 1, y0: 1})
 	if r := rowOfLessonA(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
@@ -131,15 +131,15 @@ func TestWindowIncludesAllOfItsFirstDay(t *testing.T) {
 	}
 }
 
-// The check of a single lesson fails at an e-value of 1,000. 200 lessons have 402 checks, and a threshold of 8,040.
+// A single lesson's check fails at e-value 1,000. 200 lessons have 402 checks, and the threshold 8,040.
 func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
-	// 122 of 400 picks are withheld instead of 80, which gives an e-value of about 5,000.
+	// 122 in 400 picks are withheld instead of 80, which gives an e-value around 5,000.
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
 	addArmSessions(c, "a", armSessions{controlled: true, n0: 21, y0: 0.5}) // as many control sessions as expected
 	single := rowOfLessonA(t, c)
 	if single.SRM.Alarm != 1000 || single.SRM.EValue < 1000 || single.SRM.EValue > 8040 || single.SRM.OK || single.Verdict != report.Invalid {
-		t.Fatalf("single lesson: SRM = %+v, Verdict = %q, want a failed check with threshold 1000 and an e-value of 1000 to 8040, and %q", single.SRM, single.Verdict, report.Invalid)
+		t.Fatalf("single lesson: SRM = %+v, Verdict = %q, want a failed check with threshold 1000 and an e-value from 1000 to 8040, and %q", single.SRM, single.Verdict, report.Invalid)
 	}
 	var slugs []string
 	for i := range 199 {

@@ -10,7 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// newSurvey returns a survey of a lesson that helps the agent coder by 30 points and has no effect on the agent writer.
+// newSurvey surveys a lesson that helps the agent coder by 30 points and has no effect on the agent writer.
 func newSurvey(n int, seed uint64) *report.Survey {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := report.NewSurvey(time.Unix(1e9, 0))
@@ -38,15 +38,15 @@ func TestSurveyFindsEffectPerAgent(t *testing.T) {
 	for seed := range uint64(20) {
 		cells, shown := newSurvey(4000, seed).Cells(report.ByAgent)
 		if shown != 2 || len(cells) != 2 {
-			t.Fatalf("seed %d: %d cells, %d of them shown, want 2 and 2", seed, len(cells), shown)
+			t.Fatalf("seed %d: %d cells, %d shown, want 2 and 2", seed, len(cells), shown)
 		}
 		for _, c := range cells {
 			want := map[string]float64{"coder": 0.3, "writer": 0}[c.Value]
 			if c.Lo > want || c.Hi < want {
-				missed++ // 1 of 40 is expected at a level of 97.5%
+				missed++ // 1 in 40 is expected at a 97.5% level
 			}
 			if math.Abs(c.Effect-want) > 0.12 || want > 0 && c.Lo <= 0 {
-				t.Errorf("%s: cell = %+v, want an effect within 0.12 of %v, and an interval above 0 if the true effect is above 0", c.Value, c, want)
+				t.Errorf("%s: cell = %+v, want an effect at most 0.12 from %v, and an interval above 0 if the true effect is above 0", c.Value, c, want)
 			}
 			if other := 0.3 - want; math.Abs(c.Shrunken-other) > math.Abs(c.Effect-other) {
 				t.Errorf("%s: Effect = %v, Shrunken = %v, want Shrunken nearer to %v, the effect on the other agent", c.Value, c.Effect, c.Shrunken, other)
@@ -54,29 +54,29 @@ func TestSurveyFindsEffectPerAgent(t *testing.T) {
 		}
 	}
 	if missed > 5 {
-		t.Errorf("%d of 40 intervals exclude the true effect, want at most 5", missed)
+		t.Errorf("%d/40 intervals exclude the true effect, want at most 5", missed)
 	}
 	s := newSurvey(4000, 1)
 	if r := s.Rewards("l"); r == nil || r.Injected[0]+r.Injected[9]+r.Withheld[0]+r.Withheld[9] != 4000 || r.Injected[9] < 1000 {
-		t.Errorf("Rewards(l) = %+v, want 4000 sessions, at least 1000 of them injected with reward 1", r)
+		t.Errorf("Rewards(l) = %+v, want 4000 sessions, at least 1000 injected with reward 1", r)
 	}
 	if r := s.Rewards("unknown"); r != nil || s.Sessions != 4000 {
 		t.Errorf("Rewards(unknown) = %+v, Sessions = %d, want nil, 4000", r, s.Sessions)
 	}
 }
 
-// Excluded sessions and sessions without a reward do not count.
+// Excluded and unrewarded sessions do not count.
 func TestSurveyShowsNoCellWithLittleData(t *testing.T) {
 	s := newSurvey(40, 2)
 	s.Add(&trial.Assignment{Excluded: true, Decided: true}, 1)
 	s.Add(&trial.Assignment{Decided: true}, math.NaN())
 	cells, shown := s.Cells(report.ByAgent)
 	if shown != 0 || len(cells) != 2 || cells[0].HasEffect || s.Sessions != 40 {
-		t.Errorf("%d of the cells %+v are shown, Sessions = %d, want 0 of two cells without enough data, and 40", shown, cells, s.Sessions)
+		t.Errorf("%d cells shown in %+v, Sessions = %d, want 0 shown in two cells without enough data, and 40", shown, cells, s.Sessions)
 	}
 }
 
-// At most 22 of 200 surveys of 20 lessons without an effect have an interval that excludes 0.
+// At most 22 of 200 surveys with 20 lessons without an effect have an interval that excludes 0.
 func TestSurveyIsCorrectedForManyCells(t *testing.T) {
 	wrong := 0
 	for seed := range 200 {
@@ -96,6 +96,6 @@ func TestSurveyIsCorrectedForManyCells(t *testing.T) {
 		}
 	}
 	if wrong > 22 {
-		t.Errorf("%d of 200 surveys without an effect have an interval that excludes 0, want at most 22", wrong)
+		t.Errorf("%d/200 surveys without an effect have an interval that excludes 0, want at most 22", wrong)
 	}
 }

@@ -71,7 +71,7 @@ func TestTableGolden(t *testing.T) {
 	}
 }
 
-// The lesson first has two rows in the report. A lesson on trial keeps its row in the table.
+// Lesson first has two rows in the report. A lesson on trial keeps its row in the table.
 func TestTableNamesUnmatchedLessonsOnce(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
 	for _, slug := range []string{"first", "first~like", "second"} {
@@ -80,7 +80,7 @@ func TestTableNamesUnmatchedLessonsOnce(t *testing.T) {
 	r.Lessons = append(r.Lessons, report.Row{Slug: "on-trial", State: "trial", Verdict: report.Unproven, Trial: "running"})
 	got := fullTable(t, r)
 	if !strings.Contains(got, "no match yet (2): first, second\n") || strings.Contains(got, "~like") || !strings.Contains(got, "\non-trial ") {
-		t.Errorf("table =\n%s\nwant one sentence with first and second, and a row of on-trial", got)
+		t.Errorf("table =\n%s\nwant one sentence with first and second, and a row for on-trial", got)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestTableFits80Columns(t *testing.T) {
 	}
 }
 
-// Control characters of a slug become spaces.
+// Control characters in a slug become spaces.
 func TestTableShowsFullEscapedSlugs(t *testing.T) {
 	r := report.Build(inputOfAllRows())
 	r.Lessons[0].Slug = "evil\x1b[2J\u202egnp.exe"
@@ -213,7 +213,7 @@ func TestTableNamesNonDefaultHoldoutRule(t *testing.T) {
 		in := report.Input{Now: noon, Policy: report.Policy{Holdout: string(rule)}}
 		r := report.Build(in)
 		if name := string(rule); r.Holdout != name && (name != "" || r.Holdout != "prove") {
-			t.Errorf("holdout rule %q: Holdout = %q, want the name of the rule, and prove by default", rule, r.Holdout)
+			t.Errorf("holdout rule %q: Holdout = %q, want the rule name, and prove by default", rule, r.Holdout)
 		}
 		var b strings.Builder
 		if err := r.Table(&b, report.FullWidth); err != nil {

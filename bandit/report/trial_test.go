@@ -12,7 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// addTrialSessions adds n injected sessions, of which wins1 succeed, and n withheld sessions, of which wins0 succeed.
+// addTrialSessions adds n injected sessions with wins1 successes, and n withheld sessions with wins0 successes.
 func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, wins1, wins0 int) {
 	for i := range 2 * n {
 		a := trial.Assignment{At: int64(i), Decided: true, Graded: true, Picks: []trial.Pick{{
@@ -70,8 +70,8 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 		}
 	}
 	r := report.Build(withChooser(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
-	// 130 instead of 100 successes of 200 give p = 0.0024. Two such p-values among six trials are proofs, with a
-	// largest p-value of 0.05*2/6.
+	// 130 instead of 100 successes in 200 give p = 0.0024. Two such p-values among six trials are proofs, with the
+	// largest proving p-value 0.05*2/6.
 	if r.PlannedTrials.Planned != 6 || r.PlannedTrials.Evaluated != 3 || r.PlannedTrials.Proven != 2 || math.Abs(r.PlannedTrials.Bar-0.05*2/6) > 1e-9 {
 		t.Errorf("PlannedTrials = %+v, want Planned = 6, Evaluated = 3, Proven = 2 and Bar = 0.05*2/6", r.PlannedTrials)
 	}
@@ -99,7 +99,7 @@ func TestManyPlannedTrialsNeedStrongerEvidence(t *testing.T) {
 		}
 		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c.TrialCounters()})
 		if l := r.Lessons[0].PlannedTrials[0]; l.Verdict != want {
-			t.Errorf("one of %d trials: Verdict = %q with p = %v, want %q", trials, l.Verdict, *l.P, want)
+			t.Errorf("among %d trials: Verdict = %q with p = %v, want %q", trials, l.Verdict, *l.P, want)
 		}
 	}
 }
@@ -115,19 +115,19 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 	f, err := r.Forecast("a", report.Goal{DetectableEffect: 0.05})
 	if err != nil || f.Epsilon != 0.5 || f.Power != 0.8 || f.PlannedTrials != 1 || f.Level != 0.05 || f.Picks < 2900 || f.Picks > 3200 || f.Sessions != f.Picks ||
 		math.Abs(f.Withheld-float64(f.Picks)/2) > 1 || f.ExtraCost >= f.Reward || f.Width >= 0.7*f.AnytimeWidth || len(f.Text()) != 6 {
-		t.Errorf("err = %v, forecast = %+v, want Epsilon = 0.5, Power = 0.8, PlannedTrials = 1, Level = 0.05, 2900 to 3200 picks, Sessions = Picks, half withheld, Extra < Reward, Width < 0.7*Anytime and a text of 6 lines", err, f)
+		t.Errorf("err = %v, forecast = %+v, want Epsilon = 0.5, Power = 0.8, PlannedTrials = 1, Level = 0.05, 2900 to 3200 picks, Sessions = Picks, half withheld, Extra < Reward, Width < 0.7*Anytime and 6 lines of text", err, f)
 	}
 	if second, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(second.DetectableEffect-0.05) > 1e-3 {
-		t.Errorf("forecast of %d picks: err = %v, DetectableEffect = %v, want 0.05",
+		t.Errorf("Forecast(%d picks): err = %v, DetectableEffect = %v, want 0.05",
 			f.Picks, err, second.DetectableEffect)
 	}
 	for _, bad := range []report.Goal{{}, {Picks: 100, DetectableEffect: 0.1}, {Picks: -1}, {DetectableEffect: 2}, {Picks: 100, Power: 1}, {Picks: 100, Epsilon: 1}} {
 		if _, err := r.Forecast("a", bad); err == nil {
-			t.Errorf("Forecast of the goal %+v: got no error, want an error", bad)
+			t.Errorf("Forecast(%+v): got no error, want an error", bad)
 		}
 	}
 	if _, err := r.Forecast("unknown", report.Goal{Picks: 100}); err == nil {
-		t.Error("Forecast of an unknown lesson: got no error, want an error")
+		t.Error("Forecast(unknown lesson): got no error, want an error")
 	}
 }
 
@@ -140,7 +140,7 @@ func TestExplanationShowsNumbersOfRow(t *testing.T) {
 	e := row.Explanation
 	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.HalfWidth-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||
 		len(e.Propensities) != 1 || e.Propensities[0].Injected != 200 || math.Abs(*e.Propensities[0].MeanInjected-0.65) > 1e-9 || math.Abs(*e.Difference-0.15) > 1e-9 {
-		t.Fatalf("Explanation = %+v of row %+v, want the numbers of the row, a score of 3.03 and 200 injected sessions with the mean 0.65", e, row)
+		t.Fatalf("Explanation = %+v in row %+v, want the row's numbers, score 3.03 and 200 injected sessions with mean 0.65", e, row)
 	}
 	if e.ProofBar != 0.025 { // one arm is tested in two directions
 		t.Errorf("ProofBar = %v, want 0.025", e.ProofBar)
@@ -161,7 +161,7 @@ func TestExplanationShowsNumbersOfRow(t *testing.T) {
 		}
 	}
 	if err := r.Explain(&text, "unknown", 1000); err == nil {
-		t.Error("Explain of an unknown lesson: got no error, want an error")
+		t.Error("Explain(unknown lesson): got no error, want an error")
 	}
 	young := report.Build(report.Input{Now: time.Unix(1000, 0), Explain: "b", Lessons: []report.Lesson{{Slug: "b", Arm: "b@1", State: "active"}}})
 	if text.Reset(); young.Explain(&text, "b", 1000) != nil || !strings.Contains(text.String(), "hidden below 50") || strings.Contains(text.String(), "NaN") {
