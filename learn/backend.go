@@ -11,13 +11,13 @@ import (
 	"precept/internal/session"
 )
 
-// Memory reads sessions whose newest state may not be in the backend yet.
+// Memory reads sessions with a newest state that may not be in the backend yet.
 type Memory interface {
 	// NewestRecord returns the newest record of a closing session, from memory or else from row.
 	NewestRecord(row *session.Row) *session.Record
 	// Snapshot returns a copy of a record in memory, without the texts, or nil.
 	Snapshot(ref session.Ref) *session.Record
-	// Member returns the name and the unit of a session; ok is false if the tenant has no such session.
+	// Member returns a session's name and unit; ok is false if the tenant has no such session.
 	Member(ctx context.Context, tenant string, id session.ID) (member session.Member, ok bool, err error)
 }
 
@@ -31,18 +31,18 @@ type Deliverer interface {
 	UndeliveredSessions() (sessions map[session.Ref]bool, ok bool)
 }
 
-// Exchanges reads the exchanges of closing sessions.
+// Exchanges reads the exchanges in closing sessions.
 type Exchanges interface {
-	// ExchangesAtClose returns the exchanges of a session; stored is their number in the backend, 0 if unknown. It is
-	// called inside WithDeliveryPaused.
+	// ExchangesAtClose returns a session's exchanges; stored is how many the backend has, 0 if unknown. It is called
+	// inside WithDeliveryPaused.
 	ExchangesAtClose(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error)
 }
 
-// Touches holds the sessions that wait for a correction because of new feedback or an earlier failure.
+// Touches holds the sessions waiting for a correction, because of new feedback or an earlier failure.
 type Touches interface {
 	Touch(tenant string, id session.ID)
 	TakeTouched() map[session.Ref]bool
-	// PostFeedback adds feedback to sessions, and touches the sessions for which it is new.
+	// PostFeedback adds feedback to sessions, and touches the sessions where it is new.
 	PostFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error
 }
 
@@ -99,19 +99,19 @@ type Backend interface {
 	guard.Marks
 }
 
-// Fleet is a backend that several replicas share.
+// Fleet is a backend shared by several replicas.
 type Fleet interface {
-	// Positions returns, for each followed tenant, the position of its newest counter change and of its newest feedback
-	// on an open session. Positions also returns every other tenant that has changed since the last call, without a
-	// position. The first call returns all positions.
+	// Positions returns, for each followed tenant, the positions of the newest counter change and of the newest
+	// feedback on an open session. Positions also returns every other tenant that has changed since the last call,
+	// without a position. The first call returns all positions.
 	Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
-	// Changes returns the deltas (counter changes) missing in memory: settlements of other replicas between the
-	// previous call of Counters or Changes and the last call of Positions, and own settlements whose response was lost.
-	// ok is false if they are incomplete. The caller never calls Changes during Settle.
+	// Changes returns the deltas (counter changes) missing in memory: other replicas' settlements between the previous
+	// Counters or Changes call and the last Positions call, and own settlements with a lost response. ok is false if
+	// they are incomplete. The caller never calls Changes during Settle.
 	Changes(tenant string) (deltas []trial.Delta, ok bool)
-	// RatedOpenSessions returns at most limit open sessions with all their feedback, ordered by newest feedback,
-	// starting after a position. last is the position for the next call.
+	// RatedOpenSessions returns at most limit open sessions with all feedback, ordered by newest feedback, starting
+	// after a position. last is the position for the next call.
 	RatedOpenSessions(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error)
-	// AreSettled reports which of the sessions a replica has settled.
+	// AreSettled reports which sessions a replica has settled.
 	AreSettled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
 }

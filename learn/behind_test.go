@@ -11,7 +11,7 @@ import (
 	"precept/learn"
 )
 
-// countCalls returns the number of backend calls of op since the last takeCalls.
+// countCalls returns how often op was called on the backend since the last takeCalls.
 func (f *fixture) countCalls(op string) (n int) {
 	for _, call := range f.backend.takeCalls() {
 		if call == op {
@@ -37,7 +37,7 @@ func TestSessionAfterFailingBatchCloses(t *testing.T) {
 	f.clock.add(time.Second)
 	f.beginSession(tenantA, "last", newAssignment(true))
 	f.advancePastClose()
-	assertEqual(t, "version of the last session", f.applied(last).Version, 1)
+	assertEqual(t, "last session's version", f.applied(last).Version, 1)
 	assertEqual(t, "closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 1)
 	assertEqual(t, "sessions set aside", f.Store.Metrics.SetAside.Load(), learn.CloseBatch)
 }
@@ -64,13 +64,12 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	f.addSession("s", newAssignment(true))
 	for _, want := range []int{1, 0, 1, 0} {
 		f.closeDue(f.ctx())
-		assertEqual(t, "calls of Unsampled", f.countCalls("unsampled"), want)
+		assertEqual(t, "Unsampled calls", f.countCalls("unsampled"), want)
 		f.clock.add(learn.CountInterval / 2)
 	}
 }
 
-// A reward that the learner first reads when a session closes counts toward the rewards after which the learner fits
-// the priors again.
+// A reward that the learner first reads when a session closes counts toward the next priors fit.
 func TestRewardReadAtCloseCountsTowardRefit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -14,8 +14,8 @@ import (
 	"precept/internal/session"
 )
 
-// beliefs holds the chooser of each tenant and the provisional rewards of open sessions (provisional.go). A chooser
-// consists of counters and of priors, which one replica fits and publishes for all.
+// beliefs holds each tenant's chooser and the provisional rewards for open sessions (provisional.go). A chooser
+// consists of counters and priors. One replica fits the priors and publishes them for all.
 type beliefs struct {
 	tools      tools
 	rewardName string // selects the counters
@@ -31,7 +31,7 @@ type beliefs struct {
 	tenantsMu sync.RWMutex // guards the fields below
 	tenants   map[string]*tenant
 	order     *list.List // tenants in memory, newest or most recently checked first
-	unread    []string   // tenants in use whose counters must still be read
+	unread    []string   // tenants in use with counters still to be read
 	known     knownTenants
 }
 
@@ -78,8 +78,8 @@ func (b *beliefs) adoptPriors(ctx context.Context, name string, t *tenant) error
 	return nil
 }
 
-// updateCounters runs a step that changes counters in the backend, and makes the same change in memory. updateCounters
-// removes the provisional rewards of the returned sessions.
+// updateCounters runs a step that changes counters in the backend, and makes the same change in memory. It removes the
+// returned sessions' provisional rewards.
 func (b *beliefs) updateCounters(ctx context.Context, step func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,8 +120,8 @@ func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.De
 	b.publish(ctx, name)
 }
 
-// publish stores the risen maxima of a tenant, the strongest evidence of each arm so far, and new priors after enough
-// rewards. The caller holds b.mu.
+// publish stores a tenant's risen maxima (each arm's strongest evidence so far), and new priors after enough rewards.
+// The caller holds b.mu.
 func (b *beliefs) publish(ctx context.Context, name string) {
 	t, read := b.get(name)
 	if !read {
@@ -144,7 +144,7 @@ func (b *beliefs) refitDue(ctx context.Context, touched map[session.Ref]bool) {
 	}
 }
 
-// refit fits and publishes the priors of a tenant after enough new rewards. The caller holds b.mu.
+// refit fits and publishes a tenant's priors after enough new rewards. The caller holds b.mu.
 func (b *beliefs) refit(ctx context.Context, name string) {
 	t, read := b.get(name)
 	if !read || t.newRewards < bandit.RefitEvery {
@@ -197,8 +197,8 @@ func (b *beliefs) loadFirstTenants(ctx context.Context) error {
 	return nil
 }
 
-// follow adds the changes of other replicas to a tenant in memory, or reads its counters again if the changes are
-// incomplete. follow removes the provisional rewards of sessions that a replica has settled.
+// follow adds other replicas' changes to a tenant in memory, or reads the counters again if the changes are incomplete.
+// It removes the provisional rewards for sessions that a replica has settled.
 func (b *beliefs) follow(ctx context.Context, name, position string, changes func(tenant string) ([]trial.Delta, bool), settled func(ids []session.ID) ([]bool, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -231,8 +231,8 @@ func (b *beliefs) follow(ctx context.Context, name, position string, changes fun
 	return nil
 }
 
-// addChanges adds the changes of other replicas, and reads maxima and priors. added is false if the counters must be
-// read again. The caller holds b.mu.
+// addChanges adds other replicas' changes, and reads maxima and priors. added is false if the counters must be read
+// again. The caller holds b.mu.
 func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tenant string) ([]trial.Delta, bool)) (added bool, err error) {
 	_, followed := b.positions[name]
 	t, read := b.get(name)

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// countInterval is the minimum time between two counts of unsampled exchanges, which read all tenants.
+	// countInterval is the minimum time between two counts of unsampled exchanges. A count reads all tenants.
 	countInterval = 5 * time.Second
 	// unitGracePeriod is the maximum time that a due unit waits for its members' data. Otherwise, an active member
 	// could delay the closing forever.
@@ -55,12 +55,12 @@ func (c *closer) closeInterval() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 10*time.Second)
 }
 
-// closeDue closes every session that has reached the closing age. If a session closed when its feedback arrived, arms
-// with shorter sessions would be counted first.
+// closeDue closes every session that has reached the closing age. If a session closed when feedback arrived, arms with
+// shorter sessions would be counted first.
 func (c *closer) closeDue(ctx context.Context) {
 	c.deliverer.WithDeliveryPaused(func() {
 		if _, ok := c.deliverer.UndeliveredSessions(); !ok {
-			return // a session may have data that waits in the outbox or for a failed backend
+			return // a session may have data waiting in the outbox or for a failed backend
 		}
 		if c.closeAll(ctx) {
 			c.provisional.expire(c.closeInterval())
@@ -85,7 +85,7 @@ func (c *closer) countUnsampled(ctx context.Context) {
 	c.metrics.Unsampled.Store(n)
 }
 
-// closeAll closes the due sessions in batches, and reports whether the backend listed all of them.
+// closeAll closes the due sessions in batches, and reports whether the backend listed all.
 func (c *closer) closeAll(ctx context.Context) bool {
 	var after session.Row
 	for ctx.Err() == nil {
@@ -118,7 +118,7 @@ func (c *closer) closeAll(ctx context.Context) bool {
 	return false
 }
 
-// unitsOf returns the units of sessions whose data has not reached the backend.
+// unitsOf returns the units for sessions with data that has not reached the backend.
 func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
 	units := map[session.Ref]bool{}
 	for ref := range waiting {
@@ -136,8 +136,8 @@ func (c *closer) isInGracePeriod(row *session.Row) bool {
 }
 
 // isLeftToOthers reports whether this replica leaves a due session to others for now. A replica with the session in
-// memory closes it at once. The others wait a random number of closing intervals, so few replicas prepare the same
-// session.
+// memory closes it without waiting. The others wait a random number of closing intervals, so few replicas prepare the
+// same session.
 func (c *closer) isLeftToOthers(ref session.Ref, started time.Time) bool {
 	if !c.isFleet || c.memory.Snapshot(ref) != nil {
 		return false
@@ -146,8 +146,8 @@ func (c *closer) isLeftToOthers(ref session.Ref, started time.Time) bool {
 	return c.tools.now().Sub(started) < c.reward.CloseAfter+time.Duration(intervals)*c.closeInterval()
 }
 
-// prepareSettlement returns the settlement of a closing session, or nil after an error. A session without a stored
-// record moves no counter, but its samples are built.
+// prepareSettlement returns a closing session's settlement, or nil after an error. A session without a stored record
+// moves no counter, but its samples are built.
 func (c *closer) prepareSettlement(ctx context.Context, row *session.Row) *pendingSettlement {
 	rec := c.memory.NewestRecord(row)
 	if rec.Unit.ID != "" {
@@ -188,7 +188,7 @@ func (c *closer) prepareSettlement(ctx context.Context, row *session.Row) *pendi
 	return st
 }
 
-// closingDeltas stores the reward in the session's assignment, and returns the deltas of the session.
+// closingDeltas stores the reward in the session's assignment, and returns the session's deltas.
 func closingDeltas(c *bandit.Chooser, rec *session.Record, out feedback.SessionReward) []trial.Delta {
 	a := &rec.Assignment
 	c.BoundNames(a)

@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// toolTurn returns turn n of a session: the result of the previous call, and a new call or, at the end, text.
+// toolTurn returns turn n in a session: the previous call's result, and a new call or, at the end, text.
 func toolTurn(name string, n, last int, at time.Time, withVerdicts bool) *sample.Exchange {
 	x := newExchange(tenantA, name, n, at)
 	text := strings.Repeat("The build of the shed prints a line such as this one. ", 18) // about 1 KB
@@ -41,8 +41,8 @@ func toolTurn(name string, n, last int, at time.Time, withVerdicts bool) *sample
 	return x
 }
 
-// BenchmarkClose closes sessions of about 1 KB per exchange on SQLite, every second one with a reward. cpu-us/exchange
-// is the CPU time of the whole process.
+// BenchmarkClose closes sessions with about 1 KB per exchange on SQLite, every second one with a reward.
+// cpu-us/exchange is the whole process's CPU time.
 func BenchmarkClose(b *testing.B) {
 	for _, turns := range []int{1, 10} {
 		for _, withVerdicts := range []bool{false, true} {

@@ -30,18 +30,18 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 		f.deliverAndCorrect()
 		f.closeDue(f.ctx())
 		assertEqual(t, "version before the closing age", f.applied(rewarded).Version, 0)
-		assertEqual(t, "counters of an open session", f.counters(tenantA), noCounters)
+		assertEqual(t, "counters while the session is open", f.counters(tenantA), noCounters)
 	}
 	f.clock.add(time.Second + time.Microsecond)
 	f.closeDue(f.ctx())
-	assertEqual(t, "version of the rewarded session", f.applied(rewarded).Version, 1)
-	assertEqual(t, "version of the unrewarded session", f.applied(unrewarded).Version, 1)
+	assertEqual(t, "rewarded session's version", f.applied(rewarded).Version, 1)
+	assertEqual(t, "unrewarded session's version", f.applied(unrewarded).Version, 1)
 	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 2)
 	assertEqual(t, "rewarded sessions in the counters", f.counter("", "told"), 1)
 	assertEqual(t, "closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 2)
 	assertEqual(t, "rewarded sessions in the metrics", f.Learner.Metrics.Rewarded.Load(), 1)
 	if a := f.applied(unrewarded); a.Rewarded || a.Reward != 0 {
-		t.Errorf("applied state of the unrewarded session = %+v, want no reward", a)
+		t.Errorf("unrewarded session: applied state = %+v, want no reward", a)
 	}
 	f.closeDue(f.ctx())
 	assertEqual(t, "closed sessions in the metrics after a second pass", f.Learner.Metrics.Closed.Load(), 2)
@@ -69,9 +69,9 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	f.backend.failNext("samples", 1, errDown)
 	f.advancePastClose()
 	if calls := f.backend.takeCalls(); slices.Contains(calls, "settle") {
-		t.Errorf("calls after a failed write of samples = %v, want no settle", calls)
+		t.Errorf("calls after a failed sample write = %v, want no settle", calls)
 	}
-	assertEqual(t, "counters after a failed write of samples", f.counters(tenantA), noCounters)
+	assertEqual(t, "counters after a failed sample write", f.counters(tenantA), noCounters)
 	assertEqualList(t, "failures", f.takeFailures(), []string{"samples"})
 	f.backend.failNext("settle", 1, errDown)
 	f.closeDue(f.ctx())
@@ -82,19 +82,19 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	assertEqual(t, "counters after a failed settlement", f.counters(tenantA), noCounters)
 	f.closeDue(f.ctx())
 	assertEqual(t, "rewarded sessions", f.counter("", "told"), 1)
-	// The id of a sample is derived from the session, so the repeated write added nothing.
+	// A sample's id is derived from the session, so the repeated write added nothing.
 	var families []string
 	samplesReader := f.backend.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	})
 	if err := samplesReader.EachSample(f.ctx(), tenantA, time.Time{}, time.Time{}, func(s session.StoredSample) error {
 		families = append(families, s.Sample.Family)
-		assertEqual(t, "label of the sample", s.Sample.Meta["human_feedback_label"].(string), sample.Approved)
+		assertEqual(t, "sample label", s.Sample.Meta["human_feedback_label"].(string), sample.Approved)
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	assertEqualList(t, "families of the samples", families, []string{sample.DialogResponse})
+	assertEqualList(t, "sample families", families, []string{sample.DialogResponse})
 }
 
 func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
@@ -118,12 +118,12 @@ func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
 			f.closeDue(f.ctx())
 			assertEqual(t, step+" failed: version after the retry", f.applied(id).Version, 1)
 			assertEqual(t, step+" failed: closed sessions in the counters", f.counter("", "closed"), 1)
-			assertEqual(t, step+" failed: number of samples", len(f.storedSamples(id)), 1)
+			assertEqual(t, step+" failed: samples", len(f.storedSamples(id)), 1)
 		}
 	}
 }
 
-// Only the counts of rewards at close and of late rewards differ.
+// Only the rewards at close and the late rewards are counted differently.
 func TestLateFeedbackCorrectsCounters(t *testing.T) {
 	t.Parallel()
 	user := func(id string, minute int, y float64) feedback.Entry { return userScore(id, minute, y) }
@@ -186,7 +186,7 @@ func TestRewardIgnoresFeedbackOfOtherTiers(t *testing.T) {
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f.advancePastClose()
 	if a := f.applied(id); a.Rewarded || a.Version != 1 {
-		t.Errorf("applied state after feedback of a tier that does not count = %+v, want no reward and version 1", a)
+		t.Errorf("applied state after feedback in an uncounted tier = %+v, want no reward and version 1", a)
 	}
 	assertEqual(t, "definition", f.RewardDefinition(), "verifier@1h0m0s")
 }
@@ -317,7 +317,7 @@ func TestCloseIntervalIsBounded(t *testing.T) {
 	}
 }
 
-// The later correction uses the assignment that the other replica stored.
+// The later correction uses the assignment stored by the other replica.
 func TestCloseKeepsSettlementOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -335,7 +335,7 @@ func TestCloseKeepsSettlementOfAnotherReplica(t *testing.T) {
 			Tenant: tenantA, ID: id, To: session.SettledState{Version: 1, Frozen: frozen}, Deltas: learn.AddDefinitionPrefix(a.Reward, a.ClosingDeltas()),
 		}})
 		if err != nil || !done[0] {
-			t.Errorf("Settle of the other replica = %v, %v, want true and no error", done, err)
+			t.Errorf("other replica: Settle = %v, %v, want true and no error", done, err)
 		}
 	}
 	f.advancePastClose()
@@ -343,8 +343,8 @@ func TestCloseKeepsSettlementOfAnotherReplica(t *testing.T) {
 	f.deliverAndCorrect()
 	assertEqual(t, "version", f.applied(id).Version, 2)
 	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 1)
-	assertEqual(t, "sessions with the lesson withheld (assignment of the other replica)", f.counter("look-twice@0123456789ab", "m0"), 1)
-	assertEqual(t, "sessions with the lesson injected (assignment of this replica)", f.counter("look-twice@0123456789ab", "m1"), 0)
+	assertEqual(t, "sessions with the lesson withheld (other replica's assignment)", f.counter("look-twice@0123456789ab", "m0"), 1)
+	assertEqual(t, "sessions with the lesson injected (this replica's assignment)", f.counter("look-twice@0123456789ab", "m1"), 0)
 }
 
 func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
@@ -420,7 +420,7 @@ func TestMetricsCountMembersButNotTheRun(t *testing.T) {
 		f := newFixture(t, nil)
 		id := session.RunID(tenantA, "nightly")
 		nightly := session.NewRun(tenantA, session.Claim{Agent: "coder"}, "nightly", id, f.clock.now())
-		nightly.OptOut.HasStorableSession = true // as after the first turn of a session
+		nightly.OptOut.HasStorableSession = true // as after a session's first turn
 		run := f.Add(nightly)
 		for i, member := range []string{"one", "two"} {
 			rec := &session.Record{
@@ -446,7 +446,7 @@ func TestMetricsCountMembersButNotTheRun(t *testing.T) {
 				f.deliverAndCorrect()
 			}
 		}
-		assertEqual(t, name+": version of the run is above 0", f.applied(id).Version > 0, true)
+		assertEqual(t, name+": run version is above 0", f.applied(id).Version > 0, true)
 		assertEqual(t, name+": run is rewarded", f.applied(id).Rewarded, true)
 		assertEqual(t, name+": closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 2)
 		assertEqual(t, name+": rewarded sessions in the metrics", f.Learner.Metrics.Rewarded.Load(), 2)

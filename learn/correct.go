@@ -50,13 +50,13 @@ func (c *closer) correctRemaining(ctx context.Context) {
 	c.correctTouched(ctx)
 }
 
-// rebuildInterval is how often samples of sessions that continue after closing are built: a tenth of the closing age,
-// from 100 ms to 5 minutes. Each build reads the whole session, and agents may continue for days.
+// rebuildInterval is how often samples are rebuilt for sessions that continue after closing: a tenth of the closing
+// age, from 100 ms to 5 minutes. Each build reads the whole session, and agents may continue for days.
 func (c *closer) rebuildInterval() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 5*time.Minute)
 }
 
-// touchUnsettled touches closed sessions with unsettled data: exchanges of agents that continued, feedback stored
+// touchUnsettled touches closed sessions with unsettled data: exchanges from agents that continued, feedback stored
 // before the program ended, and feedback that other replicas stored but did not settle.
 func (c *closer) touchUnsettled(ctx context.Context) {
 	now := c.tools.now()
@@ -77,8 +77,8 @@ func (c *closer) touchUnsettled(ctx context.Context) {
 	}
 }
 
-// prepareCorrection returns the settlement that replaces the reward of a closed session by the reward from all stored
-// feedback. prepareCorrection returns nil for an open session and after an error, which is retried.
+// prepareCorrection returns the settlement that replaces a closed session's reward by the reward from all stored
+// feedback. It returns nil for an open session and after an error, which is retried.
 func (c *closer) prepareCorrection(ctx context.Context, ref session.Ref) *pendingSettlement {
 	retry := func(err error) *pendingSettlement {
 		c.tools.reportFailure(label.StepCorrect, err)
@@ -135,8 +135,8 @@ func (c *closer) prepareCorrection(ctx context.Context, ref session.Ref) *pendin
 	return st
 }
 
-// prepareImport returns the first settlement of a session that an earlier release imported and closed without settling,
-// or nil.
+// prepareImport returns the first settlement for a session that an earlier release imported and closed without
+// settling, or nil.
 func (c *closer) prepareImport(ctx context.Context, ref session.Ref) (*pendingSettlement, error) {
 	row, ok, err := c.backend.Session(ctx, ref.Tenant, ref.ID)
 	if err != nil || !ok || !row.Closed {
@@ -144,7 +144,7 @@ func (c *closer) prepareImport(ctx context.Context, ref session.Ref) (*pendingSe
 	}
 	rec, err := session.Decode(ref.ID, row.Data)
 	if err != nil || rec.Identity.Method != session.ByImport {
-		return nil, nil //nolint:nilerr // the closing of the session reports an unreadable row
+		return nil, nil //nolint:nilerr // closing the session reports an unreadable row
 	}
 	entries, state, err := c.backend.SessionFeedback(ctx, ref.Tenant, ref.ID)
 	if err != nil {
@@ -154,8 +154,8 @@ func (c *closer) prepareImport(ctx context.Context, ref session.Ref) (*pendingSe
 	return &pendingSettlement{settlement: step, rewardName: defaultReward, entries: entries, isImport: true}, err
 }
 
-// decodeFrozen decodes the assignment of a closed session and its reward definition, which a correction uses instead of
-// the configured definition.
+// decodeFrozen decodes a closed session's assignment and reward definition. A correction uses that definition instead
+// of the configured one.
 func decodeFrozen(frozen []byte, a *trial.Assignment) (feedback.Definition, error) {
 	if err := json.Unmarshal(frozen, a); err != nil {
 		return feedback.Definition{}, err
@@ -163,8 +163,7 @@ func decodeFrozen(frozen []byte, a *trial.Assignment) (feedback.Definition, erro
 	return feedback.ParseDefinition(cmp.Or(a.Reward, defaultReward))
 }
 
-// dropLateFeedback calls dropLateImplicit with the start of the session, which it reads only if there is implicit
-// feedback.
+// dropLateFeedback calls dropLateImplicit with the session start, which is read only if there is implicit feedback.
 func (c *closer) dropLateFeedback(ctx context.Context, ref session.Ref, entries []feedback.Entry, age time.Duration) ([]feedback.Entry, error) {
 	if !slices.ContainsFunc(entries, func(e feedback.Entry) bool { return e.Rule != "" }) {
 		return entries, nil

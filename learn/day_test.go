@@ -29,9 +29,9 @@ import (
 )
 
 var (
-	daySessions = flag.Int("day.sessions", 300, "sessions of TestADayOfAFleet")                          //nolint:gochecknoglobals // a flag of the tests
-	dayRequests = flag.Int("day.requests", 20, "requests of each session in TestADayOfAFleet")           //nolint:gochecknoglobals // a flag of the tests
-	daySettings = flag.String("day.redis", "", "settings of Redis in TestADayOfAFleet, as --name value") //nolint:gochecknoglobals // a flag of the tests
+	daySessions = flag.Int("day.sessions", 300, "sessions in TestADayOfAFleet")                       //nolint:gochecknoglobals // a flag of the tests
+	dayRequests = flag.Int("day.requests", 20, "requests per session in TestADayOfAFleet")            //nolint:gochecknoglobals // a flag of the tests
+	daySettings = flag.String("day.redis", "", "Redis settings in TestADayOfAFleet, as --name value") //nolint:gochecknoglobals // a flag of the tests
 )
 
 const (
@@ -46,10 +46,9 @@ const (
 	cutUntil           = cutFrom + int(time.Hour/dayStep) // first step with Redis again
 )
 
-// The same sessions of one day run on ten replicas with Redis and on one process with SQLite. At the end, their
-// counters agree. Sessions continue at other replicas, rewards arrive late or change, replicas restart, and one replica
-// loses Redis for an hour. Of the requests of a session, only the first request and the request at another replica are
-// stored as exchanges.
+// One day's sessions run on ten replicas with Redis and on one process with SQLite. At the end, the counters agree.
+// Sessions continue at other replicas, rewards arrive late or change, replicas restart, and one replica loses Redis for
+// an hour. Only a session's first request and the request at another replica are stored as exchanges.
 func TestADayOfAFleet(t *testing.T) {
 	server := storetest.StartRedis(t, strings.Fields(*daySettings)...)
 	d := &daySimulation{
@@ -87,7 +86,7 @@ func TestADayOfAFleet(t *testing.T) {
 		tenant := fmt.Sprint("tenant-", i)
 		got, want := d.fleet[0].counters(tenant), d.single.counters(tenant)
 		if got != want {
-			t.Errorf("counters of %s: the fleet (%d bytes) and the single process (%d bytes) differ", tenant, len(got), len(want))
+			t.Errorf("counters for %s: fleet (%d bytes) and single process (%d bytes) differ", tenant, len(got), len(want))
 		}
 		counters += strings.Count(got, `"Key"`)
 	}
@@ -105,11 +104,11 @@ type daySimulation struct {
 	rng     *rand.Rand
 	single  *fixture
 	fleet   []*fixture
-	link    *link    // of the partitioned replica
+	link    *link    // to the partitioned replica
 	addrs   []string // Redis as each replica reaches it
 	dirs    []string
 	events  map[int][]dayEvent
-	actions [dayReplicas + 1][]func(f *fixture) // of the current step, by replica; the last entry is the single process
+	actions [dayReplicas + 1][]func(f *fixture) // in the current step, by replica; the last entry is the single process
 
 	lake     *redis.Store
 	cooler   *redis.ExchangeDeleter
@@ -120,7 +119,7 @@ type daySimulation struct {
 	sessions, moved, rewards, lateRewards, restarts, deleted, samples int
 }
 
-// dayEvent is a request of a session if y < 0, otherwise a reward of y.
+// dayEvent is a request in a session if y < 0, otherwise the reward y.
 type dayEvent struct {
 	session      int32
 	tenant, home int8
@@ -183,7 +182,7 @@ func (d *daySimulation) startSession(step int) {
 	switch n := d.rng.IntN(10); {
 	case n < 5 && !isCutOff:
 		reward(step+2+d.rng.IntN(closed-5), float64(i%5)/4)
-	case n < 7: // after close, when Redis has the rows of the partitioned replica
+	case n < 7: // after close, when Redis has the partitioned replica's rows
 		d.lateRewards++
 		reward(min(step+closed+int(closeAge/dayStep)+d.rng.IntN(daySteps/3), daySteps+10), float64(i%2))
 	}
@@ -196,7 +195,7 @@ func (e *dayEvent) names() (tenant, name string) {
 	return fmt.Sprint("tenant-", e.tenant), fmt.Sprint("s", e.session)
 }
 
-// assignment returns the assignment of session i, which depends only on i.
+// assignment returns the assignment for session i, which depends only on i.
 func (d *daySimulation) assignment(i int) trial.Assignment {
 	arm := trial.Arm(fmt.Sprintf("lesson-%04d@0123456789ab", i*7919%dayLessons))
 	a := trial.Assignment{
@@ -242,7 +241,7 @@ func (d *daySimulation) runEvent(step int, e dayEvent) {
 func (d *daySimulation) continueSession(f *fixture, tenant, name string) {
 	ses, late := f.Acquire(d.t.Context(), tenant, session.IDOf(tenant, session.NamespaceSession, name))
 	if ses == nil || late {
-		d.t.Errorf("Acquire of session %s at another replica: found = %v, timed out = %v, want true and false", name, ses != nil, late)
+		d.t.Errorf("Acquire(%s) at another replica: found = %v, timed out = %v, want true and false", name, ses != nil, late)
 		return
 	}
 	ses.Record.Lock()
@@ -252,7 +251,7 @@ func (d *daySimulation) continueSession(f *fixture, tenant, name string) {
 	d.offerTurn(f, tenant, name, 2)
 }
 
-// runStep runs the events of one step in all processes concurrently.
+// runStep runs one step's events in all processes concurrently.
 func (d *daySimulation) runStep(step int) {
 	d.link.setOpen(step < cutFrom || step >= cutUntil)
 	if step == cutUntil {
@@ -291,7 +290,7 @@ func (d *daySimulation) runStep(step int) {
 	d.clock.add(dayStep)
 }
 
-// export reads and acknowledges new samples, and deletes the exchanges of old sessions.
+// export reads and acknowledges new samples, and deletes exchanges in old sessions.
 func (d *daySimulation) export() {
 	streams, err := d.lake.SampleStreams(d.t.Context())
 	if err != nil {
@@ -362,7 +361,7 @@ func (d *daySimulation) report(server *storetest.Redis) {
 	figures := map[string]any{
 		"time": d.clock.now().Format("15:04"), "sessions": d.sessions, "requests": d.sessions * *dayRequests, "moved": d.moved, "rewards": d.rewards, "late rewards": d.lateRewards,
 		"restarts": d.restarts, "samples exported": d.samples, "exchanges out of redis": d.deleted, "redis keys": server.MustDo(d.t, "DBSIZE"), "redis bytes": field("used_memory"),
-		"redis cpu": field("used_cpu_user"), "outboxes": fileBytes(d.t, d.dirs...), "sqlite": fileBytes(d.t, d.single.dir), "heap of eleven processes": m.HeapAlloc, "seconds": int(time.Since(d.startedAt).Seconds()),
+		"redis cpu": field("used_cpu_user"), "outboxes": fileBytes(d.t, d.dirs...), "sqlite": fileBytes(d.t, d.single.dir), "heap for eleven processes": m.HeapAlloc, "seconds": int(time.Since(d.startedAt).Seconds()),
 	}
 	text, err := json.Marshal(figures)
 	if err != nil {
@@ -389,7 +388,7 @@ func fileBytes(t *testing.T, dirs ...string) (n int64) {
 	return n
 }
 
-// reportKinds logs the number and the estimated size of the Redis keys of each kind.
+// reportKinds logs, for each kind of Redis key, the key count and the estimated size.
 func (d *daySimulation) reportKinds(server *storetest.Redis) {
 	count, sampled, bytes := map[string]int{}, map[string]int{}, map[string]int64{}
 	for cursor := "0"; ; {
@@ -409,7 +408,7 @@ func (d *daySimulation) reportKinds(server *storetest.Redis) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(count)) {
 		mean := bytes[kind] / int64(sampled[kind])
-		d.t.Logf("%9d keys of kind %-9s of %5d bytes: %6d KB", count[kind], kind, mean, int64(count[kind])*mean/1000)
+		d.t.Logf("%9d %-9s keys, %5d bytes each: %6d KB", count[kind], kind, mean, int64(count[kind])*mean/1000)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Counters belong to a reward definition: a new definition starts from zero, and an old one continues with its
-// counters. The scope of a counter in the backend begins with the name of the definition, unless it is the default.
+// counters. A counter's scope in the backend begins with the definition name, unless it is the default.
 const (
 	defaultReward    = feedback.DefaultDefinition
 	definitionPrefix = "r:" // no other scope begins with this
@@ -29,8 +29,8 @@ func addDefinitionPrefix(rewardName string, ds []trial.Delta) []trial.Delta {
 	return out
 }
 
-// selectDefinition returns the deltas of one reward definition, without the prefix. closed counts the closed sessions
-// of each other definition.
+// selectDefinition returns the deltas for one reward definition, without the prefix. closed counts the closed sessions
+// under each other definition.
 func selectDefinition(rewardName string, ds []trial.Delta) (selected []trial.Delta, closed map[string]int64) {
 	others := map[string][]trial.Delta{}
 	closed = map[string]int64{}

@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// Late feedback corrects the counters of the definition under which the session closed.
+// Late feedback corrects the counters under the definition with which the session closed.
 func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -52,7 +52,7 @@ func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 			userFixture.postFeedback(tenantA, a, verified)
 			userFixture.advancePastClose()
 			assertEqual(t, "user definition: rewarded sessions", rewardedSessions(userFixture), 1)
-			assertEqual(t, "user definition: sum of rewards", userFixture.counter("", "sumy"), 1)
+			assertEqual(t, "user definition: summed rewards", userFixture.counter("", "sumy"), 1)
 			checkOtherDefinitions(userFixture)
 			before := userFixture.Beliefs(tenantA).Posterior(lookTwice)
 			userFixture.stop()
@@ -67,20 +67,20 @@ func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 			verifierFixture.advancePastClose()
 			assertEqual(t, "verifier definition: rewarded sessions after close", rewardedSessions(verifierFixture), 1)
 			belief := verifierFixture.Beliefs(tenantA).Posterior(lookTwice)
-			verifierFixture.postFeedback(tenantA, a, userScore("f", 2, 0)) // changes the score of the first session
+			verifierFixture.postFeedback(tenantA, a, userScore("f", 2, 0)) // changes the first session's score
 			verifierFixture.recomputeRewards(verifierFixture.ctx())
 			assertEqual(t, "verifier definition: belief after a correction under the user definition", verifierFixture.Beliefs(tenantA).Posterior(lookTwice), belief)
 			assertEqual(t, "verifier definition: rewarded sessions after that correction", rewardedSessions(verifierFixture), 1)
-			assertEqual(t, "verifier definition: sum of rewards", verifierFixture.counter("", "sumy"), 1)
+			assertEqual(t, "verifier definition: summed rewards", verifierFixture.counter("", "sumy"), 1)
 			assertEqualList(t, "failures", verifierFixture.takeFailures(), nil)
 			verifierFixture.stop()
 
 			userFixture = open(feedback.TierUser)
 			assertEqual(t, "user definition again: rewarded sessions", rewardedSessions(userFixture), 1)
-			assertEqual(t, "user definition again: sum of rewards after the correction", userFixture.counter("", "sumy"), 0)
+			assertEqual(t, "user definition again: summed rewards after the correction", userFixture.counter("", "sumy"), 0)
 			checkOtherDefinitions(userFixture, report.DefinitionCount{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
 			if after := userFixture.Beliefs(tenantA).Posterior(lookTwice); after.Mean >= before.Mean {
-				t.Errorf("user definition again: belief = %v, want a mean below that of %v", after, before)
+				t.Errorf("user definition again: belief = %v, want a mean below %v", after, before)
 			}
 		})
 	}
@@ -88,7 +88,7 @@ func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 
 func TestDefaultDefinitionIsNotStoredInCounterScope(t *testing.T) {
 	t.Parallel()
-	assertEqual(t, "text of the default definition", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
+	assertEqual(t, "default definition as text", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
 	f := newFixture(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })
 	id := f.addSession("s", newAssignment(true))
 	f.postFeedback(tenantA, id, userScore("f", 1, 1))
@@ -101,7 +101,7 @@ func TestDefaultDefinitionIsNotStoredInCounterScope(t *testing.T) {
 	}
 	for _, d := range list {
 		if d.Key.Scope != "" && d.Key.Scope != string(lookTwice.Arm) && d.Key.Scope != "x:coder" {
-			t.Errorf("counter with scope %q, want the scope of the tenant, the arm or the category", d.Key.Scope)
+			t.Errorf("counter with scope %q, want the tenant, arm or category scope", d.Key.Scope)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func withCache(t testing.TB, size int64) func(o *options) {
 	return func(o *options) { o.Exchanges = cache }
 }
 
-// offerTurns writes the turns between from and to, both included, of three sessions to the backend.
+// offerTurns writes turns from to to, both included, in three sessions to the backend.
 func (f *fixture) offerTurns(from, to int) {
 	f.t.Helper()
 	const last = 6
@@ -61,7 +61,7 @@ func TestCloseReadsExchangesFromCache(t *testing.T) {
 	f.backend.takeCalls()
 	f.advancePastClose()
 	if calls := f.backend.takeCalls(); slices.Contains(calls, "read exchanges") || !slices.Contains(calls, "samples") {
-		t.Errorf("calls during close = %q, want samples and no read of exchanges", calls)
+		t.Errorf("calls during close = %q, want samples and no exchanges read", calls)
 	}
 	assertEqual(t, "sessions closed from the cache", f.opts.Exchanges.Hits(), 3)
 	f.postFeedback(tenantA, sessionID("a"), userScore("late", 1, 1)) // rebuilds the samples, because the session left the cache
@@ -77,7 +77,7 @@ func TestSamplesDoNotDependOnTheCache(t *testing.T) {
 	want := plain.samplesText()
 	for name, tc := range map[string]struct {
 		size       int64
-		disturb    func(f *fixture) *fixture // after half of the turns
+		disturb    func(f *fixture) *fixture // after half the turns
 		fromMemory int64
 	}{
 		"all sessions in the cache": {1 << 20, func(f *fixture) *fixture { return f }, 3},
@@ -115,7 +115,7 @@ func TestSamplesDoNotDependOnTheCache(t *testing.T) {
 	}
 }
 
-// copyAfterKill returns a fixture on a copy of the files, as after a kill.
+// copyAfterKill returns a fixture on copied files, as after a kill.
 func copyAfterKill(f *fixture) *fixture {
 	dir := f.t.TempDir()
 	files, err := filepath.Glob(filepath.Join(f.dir, "*"))

@@ -11,10 +11,10 @@ import (
 	"precept/internal/session"
 )
 
-// feedbackBatch is the maximum number of open sessions per call of RatedOpenSessions.
+// feedbackBatch is the maximum number of open sessions per RatedOpenSessions call.
 const feedbackBatch = 500
 
-// follower updates the beliefs with the data of other replicas.
+// follower updates the beliefs with data from other replicas.
 type follower struct {
 	tools       tools
 	beliefs     *beliefs
@@ -49,7 +49,7 @@ func (f *follower) start(ctx context.Context) {
 	}
 }
 
-// refresh updates the tenants in memory whose counters have changed. The first call also reads tenants that are not in
+// refresh updates the tenants in memory with changed counters. The first call also reads tenants that are not in
 // memory.
 func (f *follower) refresh(ctx context.Context) error {
 	if f.fleet == nil {
@@ -87,7 +87,7 @@ func (f *follower) refresh(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// followFeedback adds the feedback on open sessions that other replicas received.
+// followFeedback adds feedback on open sessions received by other replicas.
 func (f *follower) followFeedback(ctx context.Context, name string, latest string) error {
 	for ctx.Err() == nil {
 		from := f.beliefs.feedbackPosition(name)

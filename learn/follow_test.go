@@ -17,7 +17,7 @@ import (
 	"precept/store/storetest"
 )
 
-// remoteBackend is a Redis backend whose common operations can fail.
+// remoteBackend is a Redis backend with common operations that can fail.
 type remoteBackend struct {
 	*faultyBackend
 	redis *redis.Store
@@ -139,7 +139,7 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 
 	addRewarded(tenantA, "bad", 1)
 	addRewarded(tenantA, "good", 1)
-	waitForRise("the reward of the good session", tenantA, prior)
+	waitForRise("the good session's reward", tenantA, prior)
 	assertEqual(t, "panics", sessionPanic.panics.Load(), 1)
 	assertEqual(t, "sessions set aside", follower.Store.Metrics.SetAside.Load(), 1)
 	follower.Guard().StorePending(follower.ctx(), follower.backend)
@@ -153,7 +153,7 @@ func TestPanicWhileFollowingIsIsolated(t *testing.T) {
 	writer.advancePastClose() // the follower panics when it reads the changed counters
 	waitFor(t, "the panic at the counters", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })
 	addRewarded(otherTenant, "other", 1)
-	waitForRise("the reward of another tenant", otherTenant, otherPrior)
+	waitForRise("another tenant's reward", otherTenant, otherPrior)
 
 	backendPanic.moved.Store(true)
 	waitFor(t, "the panic at a poll", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })

@@ -105,8 +105,8 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 	badExchange := newExchange(tenantA, "bad", 1, time.Time{}).ID
 	for _, tc := range []struct {
 		step     label.Step
-		exchange string // id of the exchange whose step panics; "": a step of the session
-		stored   int    // stored exchanges of the bad session
+		exchange string // id of the exchange with a panicking step; "": a step for the session
+		stored   int    // stored exchanges in the bad session
 		closed   bool   // the bad session closes; not checked for the step encode
 	}{
 		{step: "record", exchange: badExchange, stored: 1, closed: true},
@@ -130,7 +130,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 						time.Sleep(2 * learn.CorrectInterval) // the recorder writes while the exchange is in flight
 						f.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 					}
-					waitFor(t, "a stored exchange of session "+name, func() bool { return f.exchangeCount(id) >= 1 })
+					waitFor(t, "a stored exchange in session "+name, func() bool { return f.exchangeCount(id) >= 1 })
 					f.postFeedback(tenantA, id, userScore("f"+name, 1, 1))
 				}
 				f.clock.add(2 * time.Second)
@@ -138,7 +138,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 				waitFor(t, "a panic and a dead letter", func() bool { return p.panics.Load() > 0 && len(f.deadLetters()) > 0 })
 				time.Sleep(3 * learn.CorrectInterval)
 				stop()
-				assertEqual(t, "stored exchanges of the bad session", f.exchangeCount(bad), tc.stored)
+				assertEqual(t, "stored exchanges in the bad session", f.exchangeCount(bad), tc.stored)
 				assertEqual(t, "panics", p.panics.Load(), 1)
 				m := f.deadLetters()
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != tc.exchange || m[0].Step != string(tc.step) || m[0].Why != "poison [REDACTED:email:1]" {
@@ -149,7 +149,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 					t.Errorf("bad session is closed: got %v, want %v", f.applied(bad).Version > 0, tc.closed)
 				}
 				if failed := f.takeFailures(); !slices.Contains(failed, "panic "+string(tc.step)) {
-					t.Errorf("failures = %v, want the panic of step %s among them", failed, tc.step)
+					t.Errorf("failures = %v, want the step %s panic among them", failed, tc.step)
 				}
 			})
 		})
@@ -257,7 +257,7 @@ func (p *panickingBackend) EachSample(ctx context.Context, tenant string, since,
 	}).EachSample(ctx, tenant, since, until, fn)
 }
 
-// Each start of the program readmits the session for one attempt, until three have failed.
+// Each program start readmits the session for one attempt, until three have failed.
 func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	bad := sessionID("bad")
@@ -286,11 +286,11 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	p.step = "none"
 	f.closeDue(f.ctx())
 	assertEqual(t, "applied version", f.applied(bad).Version, 1)
-	assertEqual(t, "number of dead letters", len(f.deadLetters()), 0)
+	assertEqual(t, "dead letters", len(f.deadLetters()), 0)
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
-// Otherwise the close would write samples of a deleted session.
+// Otherwise the close would write samples for a deleted session.
 func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -324,6 +324,6 @@ func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 	if err = errors.Join(err, <-recorded); err != nil {
 		t.Error(err)
 	}
-	assertEqual(t, "number of samples", len(f.storedSamples(id)), 0)
-	assertEqual(t, "number of exchanges", f.exchangeCount(id), 0)
+	assertEqual(t, "samples", len(f.storedSamples(id)), 0)
+	assertEqual(t, "exchanges", f.exchangeCount(id), 0)
 }

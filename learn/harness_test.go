@@ -29,12 +29,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	tenantA    = "default"
 	closeAge   = time.Hour
-	noCounters = "null" // JSON of an empty list of counters
+	noCounters = "null" // an empty list of counters as JSON
 )
 
 var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
 
-// clock is the time of a fixture; only tests move it.
+// clock is a fixture's time; only tests move it.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -202,7 +202,7 @@ func (f *faultyBackend) PutPriors(ctx context.Context, tenant string, from int64
 	return f.backend.PutPriors(ctx, tenant, from, data)
 }
 
-// fixture is a learner and a store whose steps a test calls one by one.
+// fixture is a learner and a store. A test calls each step.
 type fixture struct {
 	*store.Store
 	*learn.Learner
@@ -272,7 +272,7 @@ func (f *fixture) recordFailure(step label.Step) {
 	f.failures = append(f.failures, string(step))
 }
 
-// takeFailures returns the steps of failures since the previous takeFailures.
+// takeFailures returns the failed steps since the previous takeFailures.
 func (f *fixture) takeFailures() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -396,7 +396,7 @@ func (f *fixture) countersWithoutTiming(tenant string) string {
 	return string(text)
 }
 
-// counter returns the sum of a counter over all days.
+// counter returns a counter's sum over all days.
 func (f *fixture) counter(scope, field string) float64 {
 	f.t.Helper()
 	list, err := f.backend.Counters(f.ctx(), tenantA)
@@ -412,7 +412,7 @@ func (f *fixture) counter(scope, field string) float64 {
 	return sum
 }
 
-// applied returns the settled state of a session.
+// applied returns a session's settled state.
 func (f *fixture) applied(id session.ID) session.SettledState {
 	f.t.Helper()
 	a, err := f.backend.SettledState(f.ctx(), tenantA, id)
@@ -443,7 +443,7 @@ func newAssignment(injected bool) trial.Assignment {
 	}
 }
 
-// newExchange returns an exchange whose id is derived from session and turn.
+// newExchange returns an exchange with an id derived from session and turn.
 func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.IDOf(tenant, session.NamespaceSession, name)
 	return &sample.Exchange{
@@ -476,5 +476,5 @@ func assertEqualList[T comparable](t testing.TB, name string, got, want []T) {
 	}
 }
 
-// sessionID returns the id of a session of tenantA.
+// sessionID returns the id for a session in tenantA.
 func sessionID(name string) session.ID { return session.IDOf(tenantA, session.NamespaceSession, name) }

@@ -29,8 +29,8 @@ type ImportCounts struct {
 	Exchanges  int `json:"exchanges"`
 	Samples    int `json:"samples"`
 	NewSamples int `json:"fresh"`     // new samples
-	OptedOut   int `json:"opted_out"` // exchanges that an opt-out excludes
-	Recorded   int `json:"recorded"`  // transcripts that are skipped, because precept recorded the conversation live
+	OptedOut   int `json:"opted_out"` // exchanges excluded by an opt-out
+	Recorded   int `json:"recorded"`  // transcripts skipped because precept recorded the conversation live
 }
 
 // Importer stores past conversations. Every field is required.
@@ -53,12 +53,12 @@ type Importer struct {
 	RedactImported func(list []sample.Exchange, answered [][]string) []sample.Exchange
 }
 
-// Import redacts a conversation and stores it as a session outside of every experiment. at is the time of the
-// conversation. Conversations recorded live are skipped.
+// Import redacts a conversation and stores it as a session outside every experiment. at is when the conversation took
+// place. Conversations recorded live are skipped.
 //
 // IDs are derived from content: the session ID from tenant, source, id and first item, or from all items without source
-// and id. A second import therefore changes nothing, and a longer transcript with an id extends its session and
-// replaces its outcome.
+// and id. A second import therefore changes nothing, and a longer transcript with an id extends the session and
+// replaces the outcome.
 func (i *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (ImportCounts, error) {
 	var out ImportCounts
 	if !i.LearningEnabled {
@@ -108,7 +108,7 @@ func (i *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 	return out, i.settle(ctx, session.Ref{Tenant: tenant, ID: id}, &out)
 }
 
-// isLonger reports whether a transcript has at least as many turns as earlier transcripts of its session. Only then
+// isLonger reports whether a transcript has at least as many turns as earlier transcripts for this session. Only then
 // does it replace the record and the outcome.
 func (i *Importer) isLonger(ctx context.Context, tenant string, id session.ID, turns int) (bool, error) {
 	row, ok, err := i.Sessions.Session(ctx, tenant, id)
@@ -132,7 +132,7 @@ func (i *Importer) importRow(tenant, agent string, id session.ID, at time.Time, 
 	return rec.Row(func(text string) (string, bool) { return text, true })
 }
 
-// nameEchoes returns the keys that identify a session by its names, as the proxy adds them for a live session.
+// nameEchoes returns the keys that identify a session by name, as the proxy adds them for a live session.
 func nameEchoes(tenant string, id session.ID, at time.Time, names ...string) (list []session.Echo) {
 	for _, name := range slices.Compact(names) {
 		if name != "" {
@@ -144,7 +144,7 @@ func nameEchoes(tenant string, id session.ID, at time.Time, names ...string) (li
 
 const outcomeID = "import"
 
-// storeOutcome stores the outcome of a transcript as feedback. A different outcome replaces the stored one.
+// storeOutcome stores a transcript's outcome as feedback. A different outcome replaces the stored one.
 func (i *Importer) storeOutcome(ctx context.Context, tenant string, id session.ID, reward float64, at time.Time) error {
 	e := feedback.Entry{ID: outcomeID, At: at.UTC(), Source: feedback.SourceSystem, Type: feedback.TypeScore, Score: reward, Tier: feedback.TierVerifier}
 	stored, ok, err := i.Sessions.FeedbackEntry(ctx, tenant, id, outcomeID)
@@ -153,7 +153,7 @@ func (i *Importer) storeOutcome(ctx context.Context, tenant string, id session.I
 		return err
 	case ok && stored.Score == reward:
 		return nil
-	case ok && !e.At.After(stored.At): // the store keeps the later of two versions
+	case ok && !e.At.After(stored.At): // the store keeps the later version
 		e.At = stored.At.Add(time.Microsecond)
 	}
 	e.Hash = e.ContentHash()
@@ -164,9 +164,8 @@ func (i *Importer) storeOutcome(ctx context.Context, tenant string, id session.I
 	return err
 }
 
-// settle builds the samples of an imported session from all stored exchanges and feedback, and settles the session, so
-// later data rebuilds the samples as for a live session. settle does nothing without new data. counts gets the numbers
-// of samples.
+// settle builds an imported session's samples from all stored exchanges and feedback, and settles the session, so later
+// data rebuilds the samples as for a live session. settle does nothing without new data. counts gets the sample counts.
 func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCounts) error {
 	old, err := i.Sessions.SettledState(ctx, ref.Tenant, ref.ID)
 	if err != nil {
@@ -207,7 +206,7 @@ func (i *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCo
 	return err
 }
 
-// importSettlement returns a settlement that moves no counter. state is the feedback state of entries.
+// importSettlement returns a settlement that moves no counter. state is the feedback state for entries.
 func importSettlement(ref session.Ref, old session.SettledState, entries []feedback.Entry, state int64) (session.Settlement, error) {
 	var a trial.Assignment
 	a.Exclude(trial.ExcludedImport)
@@ -226,8 +225,8 @@ func importSettlement(ref session.Ref, old session.SettledState, entries []feedb
 	}, nil
 }
 
-// withoutUnfinished drops exchanges that a longer transcript repeats with a reply. Both are stored, because the id of
-// an imported exchange depends on the reply.
+// withoutUnfinished drops exchanges that a longer transcript repeats with a reply. Both are stored, because an imported
+// exchange's id depends on the reply.
 func withoutUnfinished(list []sample.Exchange) []sample.Exchange {
 	finished := map[int]bool{}
 	for i := range list {
@@ -238,15 +237,15 @@ func withoutUnfinished(list []sample.Exchange) []sample.Exchange {
 	return slices.DeleteFunc(slices.Clone(list), func(x sample.Exchange) bool { return x.Outcome == sample.Incomplete && finished[x.Turn] })
 }
 
-// ImportResult is the result of ImportAll.
+// ImportResult is what ImportAll returns.
 type ImportResult struct {
 	Transcripts int `json:"transcripts"`
 	ImportCounts
 	Errors []string `json:"faults"` // messages about lines and transcripts that cannot be read; all others are imported
 }
 
-// ImportAll imports the transcripts in r, in a format of detect.ReadTranscripts, and calls done after each. If agent is
-// "", a transcript's agent is its source or else "import". at is the time of the transcripts.
+// ImportAll imports the transcripts in r, in a detect.ReadTranscripts format, and calls done after each. If agent is
+// "", a transcript's agent is its source or else "import". at is when the transcripts were recorded.
 func (i *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportResult, error) {
 	sum := ImportResult{Errors: []string{}}
 	var fatal error
@@ -269,7 +268,7 @@ func (i *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Rea
 	return sum, nil
 }
 
-// Add adds the counts and faults of another import.
+// Add adds the counts and faults from another import.
 func (s *ImportResult) Add(other ImportResult) {
 	s.Transcripts += other.Transcripts
 	s.ImportCounts.add(other.ImportCounts)
@@ -302,7 +301,7 @@ func importID(tenant, name string, req *wire.Request) (id session.ID) {
 	return id
 }
 
-// exchangeID returns an ID in the form of a UUID v4, derived from the content.
+// exchangeID returns an ID formatted as a UUID v4, derived from the content.
 func exchangeID(sessionID session.ID, x *sample.Exchange) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s/%d", sessionID, x.Turn)

@@ -83,16 +83,16 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	assertEqual(t, "repeated import", importText(tenantA, unterminatedTranscript+`]}`), learn.ImportCounts{Exchanges: 1, Samples: 1})
 	for id, s := range f.allSamples() {
 		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) || !s.Sample.CreatedAt.Equal(at) {
-			t.Errorf("sample %s: CreatedAt = %v after the second import and %v before, want the time %v of the transcript", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
+			t.Errorf("sample %s: CreatedAt = %v after the second import and %v before, want the transcript's time %v", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
 		}
 	}
-	assertEqual(t, "import of a longer transcript", importText(tenantA, unterminatedTranscript+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.ImportCounts{Exchanges: 2, Samples: 2, NewSamples: 1})
+	assertEqual(t, "longer transcript", importText(tenantA, unterminatedTranscript+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.ImportCounts{Exchanges: 2, Samples: 2, NewSamples: 1})
 	assertEqual(t, "import for another tenant", importText("acme", unterminatedTranscript+`]}`), learn.ImportCounts{Exchanges: 1, Samples: 1, NewSamples: 1})
-	assertEqual(t, "new samples of a transcript without an id", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).NewSamples, 1)
-	assertEqual(t, "new samples of a transcript without an id and with the same first message", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).NewSamples, 1)
-	assertEqual(t, "number of stored samples", len(f.allSamples()), 5)
+	assertEqual(t, "transcript without an id: new samples", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).NewSamples, 1)
+	assertEqual(t, "transcript without an id, same first message: new samples", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).NewSamples, 1)
+	assertEqual(t, "stored samples", len(f.allSamples()), 5)
 	if strings.Contains(string(readAllFiles(t, f.dir)), "amy@example.com") {
-		t.Error("the files contain the email address of the transcript")
+		t.Error("the files contain the transcript's email address")
 	}
 	f.advancePastClose()
 	assertEqual(t, "counters after imports, which have no random assignment", f.counters(tenantA), noCounters)
@@ -120,7 +120,7 @@ func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
 			t.Errorf("Import for tenant %s, agent %s = %+v, %v, want %+v", tc.tenant, tc.agent, got, err, learn.ImportCounts{OptedOut: 1})
 		}
 	}
-	assertEqual(t, "number of samples", len(f.allSamples()), 0)
+	assertEqual(t, "samples", len(f.allSamples()), 0)
 }
 
 // importRated imports a conversation for tenantA. messages (more messages) and outcome (the field success) are JSON
@@ -165,14 +165,14 @@ func TestImportStoresOutcomeAsFeedback(t *testing.T) {
 	id := f.importedSession()
 	entries, err := f.backend.Feedback(f.ctx(), tenantA, id)
 	if err != nil || len(entries) != 1 || entries[0].Score != 1 || entries[0].Tier != feedback.TierVerifier {
-		t.Fatalf("feedback after the import = %+v, %v, want one score of 1 from a verifier", entries, err)
+		t.Fatalf("feedback after the import = %+v, %v, want one verifier score 1", entries, err)
 	}
-	assertEqual(t, "reward of the session", f.applied(id).Reward, 1.0)
-	assertEqual(t, "labels of the samples", f.sampleLabels(), sample.Good)
+	assertEqual(t, "session reward", f.applied(id).Reward, 1.0)
+	assertEqual(t, "sample labels", f.sampleLabels(), sample.Good)
 
 	settled := f.applied(id).Version
 	f.importRated("", `,"success":true`, at.Add(time.Hour))
-	assertEqual(t, "version of the settlement after a second import", f.applied(id).Version, settled)
+	assertEqual(t, "settlement version after a second import", f.applied(id).Version, settled)
 	again, err := f.backend.Feedback(f.ctx(), tenantA, id)
 	if err != nil || len(again) != 1 || !again[0].At.Equal(entries[0].At) {
 		t.Errorf("feedback after a second import = %+v, %v, want %+v", again, err, entries)
@@ -187,12 +187,12 @@ func TestLongerImportReplacesTheOutcome(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
 	f.importRated(`,{"role":"user","content":"The tests fail."}`, `,"success":true`, at)
 	const longer = `,{"role":"user","content":"The tests fail."},{"role":"assistant","content":"I give up."}`
-	assertEqual(t, "counts of the longer transcript", f.importRated(longer, `,"success":false`, at), learn.ImportCounts{Exchanges: 2, Samples: 2})
+	assertEqual(t, "longer transcript", f.importRated(longer, `,"success":false`, at), learn.ImportCounts{Exchanges: 2, Samples: 2})
 	assertEqual(t, "reward after the longer transcript", f.applied(f.importedSession()).Reward, 0.0)
 	before := f.allSamples()
 	f.importRated("", `,"success":true`, at.Add(time.Hour))
 	assertEqual(t, "reward after the shorter transcript", f.applied(f.importedSession()).Reward, 0.0)
-	assertEqual(t, "number of samples after the shorter transcript", len(f.allSamples()), len(before))
+	assertEqual(t, "samples after the shorter transcript", len(f.allSamples()), len(before))
 }
 
 func TestLaterFeedbackRatesImportedSamples(t *testing.T) {
@@ -202,11 +202,11 @@ func TestLaterFeedbackRatesImportedSamples(t *testing.T) {
 	id := f.importedSession()
 	p, err := f.Rate(f.ctx(), tenantA, feedback.Post{SessionID: "claude-code/abc", Entry: userScore("by-name", 1, 0)})
 	if err != nil || p.Status != store.Joined {
-		t.Fatalf("feedback by name = %+v, %v, want the status %s", p, err, store.Joined)
+		t.Fatalf("feedback by name = %+v, %v, want status %s", p, err, store.Joined)
 	}
 	f.deliverAndCorrect()
-	assertEqual(t, "reward after the feedback of a person", f.applied(id).Reward, 0.0)
-	assertEqual(t, "labels of the samples", f.sampleLabels(), sample.Poor)
+	assertEqual(t, "reward after a person's feedback", f.applied(id).Reward, 0.0)
+	assertEqual(t, "sample labels", f.sampleLabels(), sample.Poor)
 	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 
@@ -220,10 +220,10 @@ func TestLaterFeedbackRatesSamplesOfAnOlderImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := f.importedSession()
-	assertEqual(t, "version of the settlement", f.applied(id).Version, int64(0))
+	assertEqual(t, "settlement version", f.applied(id).Version, int64(0))
 	f.postFeedback(tenantA, id, userScore("late", 1, 1))
 	f.deliverAndCorrect()
-	assertEqual(t, "labels of the samples", f.sampleLabels(), sample.Good)
+	assertEqual(t, "sample labels", f.sampleLabels(), sample.Good)
 	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 

@@ -30,7 +30,7 @@ func TestLateTurnsGetSamples(t *testing.T) {
 	f.postFeedback(tenantA, id, userScore("f1", 1, 1))
 	f.advancePastClose()
 	first := f.storedSamples(id)
-	assertEqual(t, "number of samples on day 1", len(first), 1)
+	assertEqual(t, "samples on day 1", len(first), 1)
 	before := f.counters(tenantA)
 	for day := 2; day <= 4; day++ {
 		f.clock.add(24 * time.Hour)
@@ -42,9 +42,9 @@ func TestLateTurnsGetSamples(t *testing.T) {
 		f.recomputeRewards(f.ctx())
 		assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 		list := f.storedSamples(id)
-		assertEqual(t, "number of exchanges in samples", len(exchangeIDs(list)), day)
+		assertEqual(t, "exchanges in samples", len(exchangeIDs(list)), day)
 		if !slices.ContainsFunc(list, func(m sample.Sample) bool { return m.ID == first[0].ID }) {
-			t.Errorf("day %d: sample %s of day 1 is missing", day, first[0].ID)
+			t.Errorf("day %d: sample %s from day 1 is missing", day, first[0].ID)
 		}
 	}
 	assertEqual(t, "reward", f.applied(id).Reward, 1)
@@ -84,12 +84,12 @@ func TestSessionWithUnwrittenExchangeDoesNotClose(t *testing.T) {
 	f.backend.failNext("write", 1, errDown)
 	f.deliverAndCorrect()
 	f.closeDue(f.ctx())
-	assertEqual(t, "version after a failed write of the exchange", f.applied(id).Version, 0)
+	assertEqual(t, "version after a failed exchange write", f.applied(id).Version, 0)
 	f.clock.add(2 * time.Second)
 	f.deliverAndCorrect()
 	f.closeDue(f.ctx())
 	assertEqual(t, "version after the exchange is stored", f.applied(id).Version, 1)
-	assertEqual(t, "number of exchanges in samples", len(exchangeIDs(f.storedSamples(id))), 2)
+	assertEqual(t, "exchanges in samples", len(exchangeIDs(f.storedSamples(id))), 2)
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
@@ -101,7 +101,7 @@ func TestExchangeWithoutSessionRowGetsSample(t *testing.T) {
 	f.deliverAndCorrect()
 	f = f.reopen(nil)
 	f.advancePastClose()
-	assertEqual(t, "number of samples", len(f.storedSamples(sessionID("lost"))), 1)
+	assertEqual(t, "samples", len(f.storedSamples(sessionID("lost"))), 1)
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
@@ -121,7 +121,7 @@ func TestSampleOfWholeSessionReplacesFirstSample(t *testing.T) {
 	f.recomputeRewards(f.ctx())
 	list := f.storedSamples(id)
 	if len(list) != 1 || list[0].Family != sample.IntentResolution {
-		t.Errorf("samples = %+v, want one of family %s", list, sample.IntentResolution)
+		t.Errorf("samples = %+v, want one in family %s", list, sample.IntentResolution)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestShutdownBuildsMissingSamples(t *testing.T) {
 	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
-	assertEqual(t, "number of exchanges in samples", len(exchangeIDs(f.storedSamples(id))), 2)
+	assertEqual(t, "exchanges in samples", len(exchangeIDs(f.storedSamples(id))), 2)
 }
 
 func TestLateWebhookEventsCorrectReward(t *testing.T) {
@@ -157,5 +157,5 @@ func TestLateWebhookEventsCorrectReward(t *testing.T) {
 	postEvent("merged", 2, 1)
 	assertEqual(t, "reward after a repeated event", f.applied(id).Reward, 0)
 	row := f.Beliefs(tenantA).TrialCounters().Stats("look-twice@0123456789ab").Strata[0]
-	assertEqual(t, "number of rewards after close", row.RewardedOn(1)-row.RewardedAtCloseOn(1), 1)
+	assertEqual(t, "rewards after close", row.RewardedOn(1)-row.RewardedAtCloseOn(1), 1)
 }

@@ -16,11 +16,11 @@ import (
 
 const (
 	correctInterval = 50 * time.Millisecond
-	finishTimeout   = 10 * time.Second // from the start of a stop to the last correction
-	closeBatchSize  = 100              // maximum number of sessions in a settlement; their samples are all in memory
+	finishTimeout   = 10 * time.Second // from stopping until the last correction
+	closeBatchSize  = 100              // maximum sessions per settlement; their samples are all in memory
 )
 
-// FollowInterval is the interval at which a learner reads the counts of other replicas.
+// FollowInterval is how often a learner reads other replicas' counts.
 const FollowInterval = 2 * time.Second
 
 // Options configure a Learner. Fields are required unless their comment says otherwise.
@@ -31,7 +31,7 @@ type Options struct {
 	Memory    Memory    // nil: all sessions are in the backend
 	Deliverer Deliverer // may be nil without Run
 	Touches   Touches   // may be nil without Run
-	// Exchanges reads the exchanges of closing sessions; nil: from Backend.
+	// Exchanges reads the exchanges in closing sessions; nil: from Backend.
 	Exchanges   Exchanges
 	Guard       *guard.Guard
 	Reward      feedback.Definition
@@ -44,10 +44,10 @@ type Metrics struct {
 	Samples   atomic.Int64
 	Closed    atomic.Int64
 	Rewarded  atomic.Int64
-	Unsampled atomic.Int64 // exchanges without a sample, of sessions that were settled or, after a failure, set aside
+	Unsampled atomic.Int64 // exchanges without a sample, in sessions settled or, after a failure, set aside
 }
 
-// Learner closes sessions and holds the beliefs of the chooser. Run and Follow each need a goroutine.
+// Learner closes sessions and holds the chooser's beliefs. Run and Follow each need a goroutine.
 type Learner struct {
 	Metrics Metrics
 
@@ -67,8 +67,8 @@ type tools struct {
 	reportFailure func(step label.Step, err error)
 }
 
-// Open loads the counters of the first tenants and starts no goroutine. If a shared backend cannot be read, Open
-// succeeds, and lessons are chosen from the priors until Follow has read it.
+// Open loads the first tenants' counters and starts no goroutine. If a shared backend cannot be read, Open succeeds,
+// and lessons are chosen from the priors until Follow has read it.
 func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Memory == nil {
 		o.Memory = noMemory{}
@@ -100,18 +100,18 @@ func (l *Learner) OnlyTenant() string { return l.beliefs.onlyTenant() }
 // ChangedTenants returns the tenants with sessions settled since the last call. ok is false if some are missing.
 func (l *Learner) ChangedTenants() (names []string, ok bool) { return l.closer.changed.take() }
 
-// Beliefs returns the chooser of a tenant without reading the backend. A tenant that is not in memory starts from the
-// priors until Run has loaded it.
+// Beliefs returns a tenant's chooser without reading the backend. A tenant that is not in memory starts from the priors
+// until Run has loaded it.
 func (l *Learner) Beliefs(tenant string) *bandit.Chooser { return l.beliefs.chooser(tenant) }
 
-// Follow adds the settlements of other replicas to the beliefs until ctx is done. Without other replicas, Follow
-// returns at once.
+// Follow adds other replicas' settlements to the beliefs until ctx is done. Without other replicas, Follow returns
+// immediately.
 func (l *Learner) Follow(ctx context.Context, every time.Duration) error {
 	return l.follower.run(ctx, every)
 }
 
-// Run closes and corrects sessions until ctx is done. Then Run waits until drained is closed, after which no data
-// arrives, and makes the last corrections.
+// Run closes and corrects sessions until ctx is done. Then Run waits until drained is closed and no more data arrives,
+// and makes the last corrections.
 func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	l.tools.guard.Readmit(ctx, l.marks)
 	tick := time.NewTicker(correctInterval)

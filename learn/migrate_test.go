@@ -17,7 +17,7 @@ import (
 
 const migrateURL = "PRECEPT_TEST_MIGRATE_URL"
 
-// TestMigrationChild migrates a store in a child process of TestReportDuringAMigration.
+// TestMigrationChild migrates a store in a child process for TestReportDuringAMigration.
 func TestMigrationChild(t *testing.T) {
 	url := os.Getenv(migrateURL)
 	if url == "" {
@@ -30,7 +30,7 @@ func TestMigrationChild(t *testing.T) {
 	t.Logf("Migrate: err = %v", err)
 }
 
-// runKilledMigration kills a migrating child process after some lines of progress, when ready returns true, or after 20
+// runKilledMigration kills a migrating child process after some progress lines, when ready returns true, or after 20
 // seconds.
 func runKilledMigration(t *testing.T, url string, lines int, ready func() bool) {
 	t.Helper()
@@ -86,12 +86,12 @@ func TestReportDuringAMigration(t *testing.T) {
 	wantReport, wantCounts := readReportAndCounts(t, openStore(t, reference.URL()))
 
 	server := storetest.StartRedis(t)
-	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // layout of a release without shards
+	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // as in a release without shards
 	checkReport := func(when, wantReport, wantCounts string) {
 		t.Helper()
 		report, counts := readReportAndCounts(t, openStore(t, server.URL()))
 		if counts != wantCounts {
-			t.Errorf("%s: counts of stored values: got %s, want %s", when, counts, wantCounts)
+			t.Errorf("%s: stored value counts: got %s, want %s", when, counts, wantCounts)
 		}
 		if report != wantReport {
 			t.Errorf("%s: report:\n%s\nwant\n%s", when, report, wantReport)
@@ -122,11 +122,11 @@ func TestReportDuringAMigration(t *testing.T) {
 		}
 		t.Logf("migration: %+v; %d batches sent before the freeze", done, frozen)
 		if n := batches.Load(); n >= sessions/2/trafficBatch {
-			t.Errorf("%d batches were sent before the end of the migration, want fewer than %d (all)", n, sessions/2/trafficBatch)
+			t.Errorf("%d batches were sent before the migration ended, want fewer than %d (all)", n, sessions/2/trafficBatch)
 		}
 	})
 	if n := fmt.Sprint(server.MustDo(t, "GET", "precept:{precept}:shards")); n != "256" {
-		t.Errorf("number of shards = %s, want 256", n)
+		t.Errorf("shards = %s, want 256", n)
 	}
 	checkReport("after the migration", wantReport, wantCounts)
 }

@@ -9,7 +9,7 @@ import (
 	"precept/learn"
 )
 
-// openSessions is a store of open sessions, oldest first.
+// openSessions is a store with open sessions, oldest first.
 type openSessions []session.Row
 
 func (o openSessions) DueSessions(_ context.Context, _ time.Time, after session.Row, limit int) ([]session.Row, error) {
@@ -20,7 +20,7 @@ func (o openSessions) DueSessions(_ context.Context, _ time.Time, after session.
 	return o[min(from, len(o)):min(len(o), from+limit)], nil
 }
 
-// newOpenSessions returns 400 sessions of the tenant "small" and some older ones of "big".
+// newOpenSessions returns 400 sessions in tenant "small" and some older ones in "big".
 func newOpenSessions(older int) (list openSessions) {
 	for i := range older + 400 {
 		tenant := "big"
@@ -32,7 +32,7 @@ func newOpenSessions(older int) (list openSessions) {
 	return list
 }
 
-// Behind too many older sessions of another tenant, the number is unknown instead of 0.
+// Behind too many older sessions in another tenant, the number is unknown instead of 0.
 func TestOpenSessionsOfASmallTenantAreCounted(t *testing.T) {
 	for older, want := range map[int]int{0: 400, 2_100: 400, 19_900: 0} {
 		open, err := learn.CountOpen(t.Context(), newOpenSessions(older), "small", 24*time.Hour, time.Unix(1e9, 0))
@@ -41,12 +41,12 @@ func TestOpenSessionsOfASmallTenantAreCounted(t *testing.T) {
 		}
 		wantLowerBound := older > 10_000
 		if open == nil || open.IsLowerBound != wantLowerBound || !wantLowerBound && open.Sessions != want {
-			t.Errorf("400 open sessions after %d older sessions of another tenant: got %+v, want %d sessions and IsLowerBound = %v", older, open, want, wantLowerBound)
+			t.Errorf("400 open sessions after another tenant's %d older sessions: got %+v, want %d sessions and IsLowerBound = %v", older, open, want, wantLowerBound)
 		}
 	}
 	open, err := learn.CountOpen(t.Context(), newOpenSessions(30_000), "small", 24*time.Hour, time.Unix(1e9, 0))
 	if err != nil || open == nil || !open.IsLowerBound || open.Sessions != 0 {
-		t.Fatalf("400 open sessions after 30,000 older sessions of another tenant: got %+v, error %v, want at least 0 sessions", open, err)
+		t.Fatalf("400 open sessions after another tenant's 30,000 older sessions: got %+v, error %v, want at least 0 sessions", open, err)
 	}
 	const text = "It is not known how many sessions are open, because other tenants have too many open sessions. A session counts at the age of reward.close_after (24h)."
 	if got := open.String(); got != text {

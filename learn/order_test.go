@@ -47,7 +47,7 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 	})
 }
 
-// The running maxima and the numbers of rewards at and after close do depend on the order, and are ignored.
+// The running maxima and the reward counts at and after close do depend on the order, and are ignored.
 func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
@@ -71,10 +71,10 @@ func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 		replayLog(f, shuffled, sessions, shuffledLog, rapid.IntRange(0, len(shuffledLog)).Draw(rt, "closing"))
 
 		if want, got := f.countersWithoutTiming(ordered), f.countersWithoutTiming(shuffled); got != want {
-			rt.Fatalf("stored counters of the shuffled log:\n%s\nwant, as in order:\n%s", got, want)
+			rt.Fatalf("shuffled log: stored counters =\n%s\nwant, as in order:\n%s", got, want)
 		}
 		if want, got := memoryState(f, ordered), memoryState(f, shuffled); got != want {
-			rt.Fatalf("counters in memory of the shuffled log:\n%s\nwant, as in order:\n%s", got, want)
+			rt.Fatalf("shuffled log: counters in memory =\n%s\nwant, as in order:\n%s", got, want)
 		}
 		if f := f.takeFailures(); len(f) > 0 {
 			rt.Fatalf("failures = %v, want none", f)

@@ -13,7 +13,7 @@ import (
 // closingGracePeriod is how late a replica may close a session; expire keeps provisional rewards until then.
 const closingGracePeriod = 5 * time.Second
 
-// provisionalTracker adds the rewards of open sessions to the beliefs. Without them, the chooser would ignore new
+// provisionalTracker adds the rewards in open sessions to the beliefs. Without them, the chooser would ignore new
 // feedback until the closing age, a day by default.
 type provisionalTracker struct {
 	tools   tools
@@ -40,8 +40,8 @@ func (p *provisionalTracker) addSession(ctx context.Context, ref session.Ref) {
 	p.addRecord(ctx, rec)
 }
 
-// newestRecord returns the newer of two records: the record in memory and the record in the row. The result is nil if
-// the row is damaged, which the closing reports.
+// newestRecord returns the newer record: the one in memory or the one in the row. The result is nil if the row is
+// damaged; closing the session reports the damage.
 func (p *provisionalTracker) newestRecord(row *session.Row) *session.Record {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
@@ -67,20 +67,20 @@ func (p *provisionalTracker) addRecord(ctx context.Context, rec *session.Record)
 }
 
 func (p *provisionalTracker) addReward(rec *session.Record, entries []feedback.Entry) {
-	if rec == nil || rec.Unit.ID != "" { // the unit of a member counts the feedback
+	if rec == nil || rec.Unit.ID != "" { // a member's unit counts the feedback
 		return
 	}
 	out := feedback.Reward(dropLateImplicit(entries, rec.Identity.Started, p.reward.CloseAfter), p.reward.Tiers)
 	p.beliefs.setProvisional(rec, out, rec.Identity.Started.Add(p.reward.CloseAfter))
 }
 
-// expire removes the rewards of sessions so old that another replica has closed them. interval is the pause between two
-// rounds of closing.
+// expire removes the rewards for sessions so old that another replica has closed them. interval is the pause between
+// two closing rounds.
 func (p *provisionalTracker) expire(interval time.Duration) {
 	p.beliefs.expire(p.tools.now().Add(-closingGracePeriod - (2+maxIntervals)*interval))
 }
 
-// restore adds the rewards of sessions that an earlier process left open, one batch per call.
+// restore adds the rewards for sessions that an earlier process left open, one batch per call.
 func (p *provisionalTracker) restore(ctx context.Context) {
 	if p.isRestored {
 		return

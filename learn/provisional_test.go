@@ -11,9 +11,9 @@ import (
 	"precept/store/storetest"
 )
 
-var lookTwice = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of newAssignment
+var lookTwice = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson in newAssignment
 
-// The counters, on which the report is based, count a session only when it closes.
+// The report's counters count a session only when it closes.
 func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -26,7 +26,7 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	if up <= prior {
 		t.Fatalf("mean after a success = %v, want above %v", up, prior)
 	}
-	assertEqual(t, "counters of an open session", f.counters(tenantA), noCounters)
+	assertEqual(t, "counters while the session is open", f.counters(tenantA), noCounters)
 	f.postFeedback(tenantA, id, userScore("f2", 2, 0))
 	f.recomputeRewards(f.ctx())
 	if down := mean(); down >= prior {
@@ -37,7 +37,7 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	closed := mean()
 	reopened := openFixture(t, f.dir, f.clock, nil)
 	if restarted := reopened.Beliefs(tenantA).Posterior(lookTwice).Mean; restarted != closed {
-		t.Errorf("mean after a restart = %v, want %v as before", restarted, closed)
+		t.Errorf("mean after a restart = %v, want %v, unchanged", restarted, closed)
 	}
 }
 
@@ -81,12 +81,12 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	checkEqualBeliefs := func(when string) {
 		t.Helper()
 		if x, y := belief(replica), belief(otherReplica); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.MatchEffect-y.MatchEffect) > 1e-6 || x.Var != y.Var {
-			t.Errorf("%s: beliefs of the replicas differ: %+v and %+v", when, x, y)
+			t.Errorf("%s: the replicas' beliefs differ: %+v and %+v", when, x, y)
 		}
 	}
 	id := replica.addSession("s", newAssignment(true))
 	prior := belief(otherReplica)
-	belief(replica)                                               // a replica follows only tenants of its requests
+	belief(replica)                                               // a replica follows only tenants in its requests
 	otherReplica.postFeedback(tenantA, id, userScore("f1", 1, 1)) // feedback reaches a replica that does not serve the session
 	otherReplica.recomputeRewards(otherReplica.ctx())
 	rewarded := belief(otherReplica)
@@ -94,7 +94,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 		t.Fatalf("mean after a success = %v, want above %v", rewarded.Mean, prior.Mean)
 	}
 	follow(replica)
-	checkEqualBeliefs("after a refresh of the other replica")
+	checkEqualBeliefs("after the other replica's refresh")
 	replica.postFeedback(tenantA, id, userScore("f2", 2, 0))
 	replica.recomputeRewards(replica.ctx())
 	var both sync.WaitGroup

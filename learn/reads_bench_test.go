@@ -20,11 +20,11 @@ import (
 	"precept/store/storetest"
 )
 
-var readSessions = flag.Int("reads.sessions", 5000, "number of sessions in the counters before BenchmarkReads") //nolint:gochecknoglobals // a flag of the tests
+var readSessions = flag.Int("reads.sessions", 5000, "sessions in the counters before BenchmarkReads") //nolint:gochecknoglobals // a flag of the tests
 
 const readLessons = 2000
 
-// BenchmarkReads measures the reads of a replica from Redis, for a tenant with 2,000 lessons in 256 shards.
+// BenchmarkReads measures a replica's reads from Redis, for a tenant with 2,000 lessons in 256 shards.
 func BenchmarkReads(b *testing.B) {
 	server := storetest.StartRedis(b)
 	open := func() *redis.Store {
@@ -123,7 +123,7 @@ func measureReads(b *testing.B, server *storetest.Redis, prepare func(), read fu
 	b.ReportMetric(sent/n/1000, "KB/op")
 }
 
-// redisInfo returns the sum of some numeric fields of INFO.
+// redisInfo returns the sum of some numeric INFO fields.
 func redisInfo(b *testing.B, server *storetest.Redis, fields ...string) (sum float64) {
 	b.Helper()
 	info := fmt.Sprint(server.MustDo(b, "INFO"))

@@ -24,8 +24,8 @@ type pastSessions interface {
 	ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
 }
 
-// isRecorded reports whether precept recorded a conversation live. A live session then has the name, a random id, or
-// the opening and the replies of the conversation. isRecorded checks in this order.
+// isRecorded reports whether precept recorded a conversation live. A live session then has the conversation's name, a
+// random id, or the opening and the replies. isRecorded checks in this order.
 func (i *Importer) isRecorded(ctx context.Context, tenant string, t detect.Transcript, cleansed []sample.Exchange) (bool, error) {
 	opening := session.OpeningHash(t.Request)
 	if found, err := i.matchesName(ctx, tenant, t.ID, opening); found || err != nil {
@@ -40,7 +40,7 @@ func (i *Importer) isRecorded(ctx context.Context, tenant string, t detect.Trans
 	return i.matchesReplies(ctx, tenant, opening, cleansed)
 }
 
-// matchesName reports whether a live session has the name of a transcript. If the name may be shared, the openings must
+// matchesName reports whether a live session has the transcript's name. If the name may be shared, the openings must
 // also be equal.
 func (i *Importer) matchesName(ctx context.Context, tenant, transcript string, opening uint64) (bool, error) {
 	for _, name := range sessionNames(transcript) {
@@ -99,7 +99,7 @@ func (i *Importer) matchesReplies(ctx context.Context, tenant string, opening ui
 	return false, nil
 }
 
-// liveRecord returns the record of a session, or nil if it is missing or imported.
+// liveRecord returns a session's record, or nil if it is missing or imported.
 func (i *Importer) liveRecord(ctx context.Context, tenant string, id session.ID) (*session.Record, error) {
 	row, ok, err := i.Sessions.Session(ctx, tenant, id)
 	if err != nil || !ok {
@@ -112,7 +112,7 @@ func (i *Importer) liveRecord(ctx context.Context, tenant string, id session.ID)
 	return rec, nil
 }
 
-// uuidEnd matches a UUID at the end of a name. Codex names a session UUID, and its history file rollout-TIME-UUID.
+// uuidEnd matches a UUID at a name's end. Codex names a session UUID, and the history file rollout-TIME-UUID.
 var uuidEnd = regexp.MustCompile(`-([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
 
 // sessionNames returns the session names that a client may have sent for a transcript id.
@@ -126,7 +126,7 @@ func sessionNames(id string) (names []string) {
 	return names
 }
 
-// haveSameReplies reports whether the longer conversation has the replies of the shorter one, in order. White space is
+// haveSameReplies reports whether the longer conversation has the shorter one's replies, in order. White space is
 // ignored, because histories divide replies in different ways.
 func haveSameReplies(live, past []sample.Exchange) bool {
 	shorter, longer := normalizedReplies(live), normalizedReplies(past)
@@ -166,11 +166,11 @@ func normalizedReplies(list []sample.Exchange) (all []string) {
 	return all
 }
 
-// OpeningIndex finds live sessions by the hash of their first words. The first call of find reads all sessions of a
-// tenant, later calls only newer sessions, so an import of many files stays fast. OpeningIndex is safe for concurrent
+// OpeningIndex finds live sessions by the hash of their first words. The first find call reads all of a tenant's
+// sessions, later calls only newer sessions, so importing many files stays fast. OpeningIndex is safe for concurrent
 // use.
 type OpeningIndex struct {
-	mu        sync.Mutex // held during reads of the backend
+	mu        sync.Mutex // held while reading the backend
 	tenant    string
 	newest    time.Time // start of the newest session read
 	byOpening map[uint64][]session.ID
@@ -179,7 +179,7 @@ type OpeningIndex struct {
 
 const (
 	maxOpenings     = 1 << 20          // sessions in an OpeningIndex
-	openingsOverlap = 10 * time.Minute // between the start of a session and its storing
+	openingsOverlap = 10 * time.Minute // between a session's start and its storing
 	openingsPage    = 500              // sessions per read
 )
 
@@ -213,7 +213,7 @@ func (o *OpeningIndex) find(ctx context.Context, from pastSessions, tenant strin
 	return slices.Clone(o.byOpening[opening]), nil
 }
 
-// firstWordsField is a JSON key in rows of sessions, but not of imported sessions and runs.
+// firstWordsField is a JSON key in session rows, but not in imported sessions and runs.
 const firstWordsField = `"first_words":`
 
 // add reads a row without decoding it. No string in the row contains firstWordsField, because JSON escapes quotation

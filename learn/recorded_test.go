@@ -51,12 +51,12 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 		namespace session.Namespace
 		name      string
 		method    session.Method
-		live      string // transcript of the recorded session
+		live      string // recorded session's transcript
 		past      string // imported transcript
 		want      learn.ImportCounts
 	}{
-		"same session id of the agent":                {session.NamespaceClaude, uuid, session.ByAgent, `{` + calls, `{"source":"claude-code","id":"` + uuid + `",` + shed + `]}`, skipped},
-		"same session id in the file name of Codex":   {session.NamespaceCodexSession, uuid, session.ByAgent, `{` + calls, `{"source":"codex","id":"rollout-2026-05-07T17-24-21-` + uuid + `",` + shed + `]}`, skipped},
+		"same agent session id":                       {session.NamespaceClaude, uuid, session.ByAgent, `{` + calls, `{"source":"claude-code","id":"` + uuid + `",` + shed + `]}`, skipped},
+		"same id in Codex file name":                  {session.NamespaceCodexSession, uuid, session.ByAgent, `{` + calls, `{"source":"codex","id":"rollout-2026-05-07T17-24-21-` + uuid + `",` + shed + `]}`, skipped},
 		"same short name and opening":                 {session.NamespaceSession, "7", session.ByHeader, `{` + shed + `]}`, `{"source":"app","id":"7","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, skipped},
 		"same short name, different opening":          {session.NamespaceSession, "7", session.ByHeader, `{` + calls, `{"source":"app","id":"7",` + shed + `]}`, added},
 		"same random call id":                         {session.NamespaceSession, "x", session.ByEcho, `{` + calls, `{` + calls, skipped},

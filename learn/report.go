@@ -21,21 +21,21 @@ import (
 type ReportQuery struct {
 	Tenant        string
 	Window        time.Duration // 0: all
-	Provisional   bool          // count the rewards of open sessions, too
-	SkipOpenCount bool          // leave out Report.Open, which needs a search
-	WhatIf        float64       // share of withheld picks for a projected duration; 0: none
+	Provisional   bool          // also count the rewards in open sessions
+	SkipOpenCount bool          // leave out Report.Open; counting needs a search
+	WhatIf        float64       // withheld share for a projected duration; 0: none
 	EffectHistory bool
-	Explain       string   // slug of a lesson whose rows are explained; "": none
-	Guardrails    []string // outcomes whose increase is shown next to the verdict
+	Explain       string   // slug of the lesson to explain; "": none
+	Guardrails    []string // outcomes; an increase is shown next to the verdict
 	Book          *lesson.Book
-	Rules         *rules.Registry // sections of rules files, or nil
+	Rules         *rules.Registry // rules file sections, or nil
 	Config        bandit.Config
 	Inject        inject.Config
 }
 
 const maxProvisionalSessions = 100_000
 
-// Report builds the report of a tenant from the counters in memory, and first reads those of other replicas.
+// Report builds a tenant's report from the counters in memory, after reading other replicas' counters.
 func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, error) {
 	if err := l.follower.refresh(ctx); err != nil { // on error, use the last counters
 		l.tools.reportFailure(label.StepFollow, err)
@@ -75,16 +75,16 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	return r, nil
 }
 
-// CountOpen stops after maxOpenCounted sessions of the tenant or maxOpenRead sessions of all tenants, because the store
-// lists the open sessions of all tenants by age.
+// CountOpen stops after maxOpenCounted tenant sessions or maxOpenRead sessions in total, because the store lists all
+// tenants' open sessions by age.
 const (
 	maxOpenCounted = 2000
 	maxOpenRead    = 20_000
 )
 
-// CountOpen counts the open sessions of a tenant, or of all tenants if tenant is "", those with an inserted lesson, and
-// those with a match of each arm (treatment). CountOpen returns nil if no session is open. The count is a lower bound
-// if CountOpen stopped early.
+// CountOpen counts a tenant's open sessions, or all tenants' if tenant is "", those with an inserted lesson, and those
+// with a match for each arm (treatment). It returns nil if no session is open. The count is a lower bound if CountOpen
+// stopped early.
 func CountOpen(ctx context.Context, backend interface {
 	DueSessions(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }, tenant string, closeAfter time.Duration, now time.Time,
@@ -117,7 +117,7 @@ func CountOpen(ctx context.Context, backend interface {
 	return &open, nil
 }
 
-// countOpenSession adds a session to open. A run is not a session, but its record has the matches and picks of its
+// countOpenSession adds a session to open. A run is not a session, but its record has the matches and picks in its
 // sessions.
 func countOpenSession(open *report.OpenSessions, row *session.Row, closeAfter time.Duration) {
 	if open.FirstCloses.IsZero() { // oldest first
@@ -141,7 +141,7 @@ func countOpenSession(open *report.OpenSessions, row *session.Row, closeAfter ti
 	}
 }
 
-// addOpenSessions returns a copy of the counters with the rewards of open sessions.
+// addOpenSessions returns a copy of the counters with the rewards in open sessions.
 func (l *Learner) addOpenSessions(ctx context.Context, tenant string, closed *bandit.Chooser) (*bandit.Chooser, error) {
 	c := closed.Clone()
 	var after session.Row
@@ -170,7 +170,7 @@ func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *se
 	if err != nil {
 		return nil
 	}
-	if rec.Unit.ID != "" { // the unit of a member counts the reward
+	if rec.Unit.ID != "" { // a member's unit counts the reward
 		member := trial.MemberAssignment()
 		return member.ClosingDeltas()
 	}
@@ -213,7 +213,7 @@ func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson
 	return out
 }
 
-// sectionsOf returns the newest version of each section. The report adds older versions that were measured.
+// sectionsOf returns each section's newest version. The report adds older versions that were measured.
 func sectionsOf(registry *rules.Registry) []report.Lesson {
 	if registry == nil {
 		return nil
@@ -235,13 +235,13 @@ func sectionsOf(registry *rules.Registry) []report.Lesson {
 	return out
 }
 
-// ReportChooser returns the beliefs of a chooser under a configuration. They depend only on the counters, so every
-// replica has the same.
+// ReportChooser returns a chooser's beliefs under a configuration. They depend only on the counters, so every replica
+// has the same.
 func ReportChooser(c *bandit.Chooser, cfg bandit.Config) report.Chooser {
 	return configuredChooser{c, cfg}
 }
 
-// ReportPolicy converts bandit settings to the type of the report.
+// ReportPolicy converts bandit settings to the report's type.
 func ReportPolicy(cfg bandit.Config) report.Policy {
 	return report.Policy{
 		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost,

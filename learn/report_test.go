@@ -74,11 +74,11 @@ func TestRestartKeepsTheReport(t *testing.T) {
 		assertEqual(t, "report", toJSON(t, f.mustReport(learn.ReportQuery{EffectHistory: true})), before)
 		assertEqual(t, "priors", f.Beliefs(tenantA).Priors(), priors)
 		assertEqual(t, "posterior", f.Beliefs(tenantA).PosteriorFromCounters(lookTwice), counted)
-		assertEqual(t, "belief of the chooser", f.Beliefs(tenantA).Posterior(lookTwice), counted)
+		assertEqual(t, "chooser belief", f.Beliefs(tenantA).Posterior(lookTwice), counted)
 	}
 	assertEqual(t, "definition", f.mustReport(learn.ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
 	f.refit(1000, 30) // the next fit starts from the stored state
-	assertEqual(t, "version of the next priors", f.Beliefs(tenantA).Priors().Version, priors.Version+1)
+	assertEqual(t, "next priors version", f.Beliefs(tenantA).Priors().Version, priors.Version+1)
 	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
 
@@ -115,10 +115,10 @@ func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 	f.refit(0, 30)
 	assertEqual(t, "priors in use", f.Beliefs(tenantA).Priors(), published)
 	f.refit(1000, 30)
-	assertEqual(t, "version of the next priors", f.Beliefs(tenantA).Priors().Version, published.Version+1)
+	assertEqual(t, "next priors version", f.Beliefs(tenantA).Priors().Version, published.Version+1)
 	version, _, err := f.backend.Priors(f.ctx(), tenantA)
-	assertEqual(t, "stored version of the priors", version, 2)
-	assertEqual(t, "error of Priors", err, nil)
+	assertEqual(t, "stored priors version", version, 2)
+	assertEqual(t, "Priors error", err, nil)
 }
 
 func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
@@ -129,7 +129,7 @@ func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 	assertEqualList(t, "failures", f.takeFailures(), []string{"refit"})
 	f.refit(1000, 30)
 	if v := f.Beliefs(tenantA).Priors().Version; v == 0 {
-		t.Error("version of the priors after the second fit = 0, want above 0")
+		t.Error("priors version after the second fit = 0, want above 0")
 	}
 }
 
@@ -168,11 +168,11 @@ func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 	assertEqual(t, "Matched in a second provisional report", row(f.mustReport(learn.ReportQuery{Provisional: true})).Matched, 2)
 	assertEqual(t, "Matched in a second final report", row(f.mustReport(learn.ReportQuery{})).Matched, 0)
 	f.advancePastClose()
-	assertEqual(t, "counts of the final report after close", counts(row(f.mustReport(learn.ReportQuery{}))), provisional)
-	assertEqual(t, "counts of a provisional report after close", counts(row(f.mustReport(learn.ReportQuery{Provisional: true}))), provisional)
+	assertEqual(t, "final report counts after close", counts(row(f.mustReport(learn.ReportQuery{}))), provisional)
+	assertEqual(t, "provisional report counts after close", counts(row(f.mustReport(learn.ReportQuery{Provisional: true}))), provisional)
 	f.backend.failNext("due", 1, errDown)
 	if _, err := f.Report(f.ctx(), learn.ReportQuery{Tenant: tenantA, Provisional: true}); err == nil {
-		t.Error("Report after a failed read of the open sessions = nil error, want an error")
+		t.Error("Report error after a failed open session read = nil, want an error")
 	}
 }
 
@@ -194,7 +194,7 @@ func TestReportListsLessons(t *testing.T) {
 		assertEqual(t, l.Slug+" has a parent", l.Parent != "", l.Slug == "new-way" || l.Slug == "candidate")
 	}
 	assertEqualList(t, "lessons", slugs, []string{"candidate", "new-way", "old-way", "too-late"})
-	assertEqual(t, "number of lessons without a book", len(learn.LessonsOf(&learn.ReportQuery{}, bandit.New(), f.clock.now())), 0)
+	assertEqual(t, "lessons without a book", len(learn.LessonsOf(&learn.ReportQuery{}, bandit.New(), f.clock.now())), 0)
 	var rows []string
 	for _, l := range f.mustReport(learn.ReportQuery{Book: book}).Lessons {
 		rows = append(rows, l.Slug)
@@ -207,6 +207,6 @@ func TestNewTenantHasEmptyBeliefs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	c := f.Beliefs("new")
-	assertEqual(t, "second call of Beliefs", f.Beliefs("new"), c)
+	assertEqual(t, "second Beliefs call", f.Beliefs("new"), c)
 	assertEqual(t, "rewarded sessions", c.TrialCounters().Global().All.Rewarded, 0)
 }

@@ -12,14 +12,14 @@ import (
 // maxProvisional bounds the provisional rewards. The chooser learns from further sessions only when they close.
 const maxProvisional = 50_000
 
-// provisionalReward is the reward of an open session (bandit.Chooser.AddProvisional).
+// provisionalReward is an open session's reward (bandit.Chooser.AddProvisional).
 type provisionalReward struct {
 	provisional bandit.Provisional
-	due         time.Time // closing time of the session
-	addedTo     *tenant   // tenant whose counters contain the reward, possibly evicted; nil if none
+	due         time.Time // when the session closes
+	addedTo     *tenant   // tenant with the reward in its counters, possibly evicted; nil if none
 }
 
-// provisionalSet holds the rewards of all tenants, including evicted tenants.
+// provisionalSet holds the rewards for all tenants, including evicted tenants.
 type provisionalSet struct {
 	byTenant map[string]map[session.ID]provisionalReward
 	count    int
@@ -45,7 +45,7 @@ func (o *provisionalSet) remove(ref session.Ref) (r provisionalReward, ok bool) 
 		delete(o.byTenant, ref.Tenant)
 	}
 	o.count--
-	if len(o.closings) > 2*o.count+maxProvisional/100 { // most entries are of removed rewards
+	if len(o.closings) > 2*o.count+maxProvisional/100 { // most entries are for removed rewards
 		o.reschedule()
 	}
 	return r, true
@@ -79,7 +79,7 @@ func (d *dueTimes) Pop() any {
 	return last
 }
 
-// reassign moves the rewards from the old copy of a tenant to the fresh copy, whose counters include the rewards.
+// reassign moves the rewards from a tenant's old copy to the fresh copy. The fresh counters include the rewards.
 func (o *provisionalSet) reassign(name string, old, fresh *tenant) {
 	for id, r := range o.byTenant[name] {
 		if r.addedTo == old {
@@ -89,7 +89,7 @@ func (o *provisionalSet) reassign(name string, old, fresh *tenant) {
 	}
 }
 
-// detach drops references to the beliefs of an evicted tenant, so their memory is freed.
+// detach drops references to an evicted tenant's beliefs, so their memory is freed.
 func (o *provisionalSet) detach(name string) {
 	for id, r := range o.byTenant[name] {
 		r.addedTo = nil
@@ -138,7 +138,7 @@ func (b *beliefs) setProvisional(rec *session.Record, out feedback.SessionReward
 	b.provisional.add(ref, r)
 }
 
-// dropProvisional removes the reward of a session. The caller holds b.mu.
+// dropProvisional removes a session's reward. The caller holds b.mu.
 func (b *beliefs) dropProvisional(ref session.Ref) {
 	r, ok := b.provisional.remove(ref)
 	if !ok || r.addedTo == nil || r.addedTo != b.tenant(ref.Tenant) {
@@ -160,7 +160,7 @@ func (b *beliefs) dueSessions(name string, deadline time.Time) (ids []session.ID
 	return ids
 }
 
-// expire removes the rewards of sessions that should have closed before limit.
+// expire removes the rewards for sessions that should have closed before limit.
 func (b *beliefs) expire(limit time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -21,7 +21,7 @@ type sampleBuilder struct {
 	writtenCount *atomic.Int64
 }
 
-// write builds and writes the samples of sessions. ok is false if a read or write failed. finished omits sessions that
+// write builds and writes the samples for sessions. ok is false if a read or write failed. finished omits sessions that
 // the guard set aside after a panic or an invalid sample.
 func (s *sampleBuilder) write(ctx context.Context, work []*pendingSettlement) (finished []*pendingSettlement, ok bool) {
 	if !s.isEnabled {

@@ -10,7 +10,7 @@ import (
 	"precept/store/storetest"
 )
 
-// closeAfterOther lets otherReplica close the sessions between the read and the settlement of f.
+// closeAfterOther lets otherReplica close the sessions after f reads them and before f settles them.
 func (f *fixture) closeAfterOther(otherReplica *fixture) {
 	f.t.Helper()
 	first := true
@@ -47,7 +47,7 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 			t.Errorf("the second replica called %q after the close, want no write", op)
 		}
 	}
-	assertEqual(t, "version after a pass of corrections", replica.applied(id).Version, version)
+	assertEqual(t, "version after a correction pass", replica.applied(id).Version, version)
 	otherReplica.postFeedback(tenantA, id, score("late", 0)) // replica finds the feedback by its search for unsettled sessions
 	replica.clock.add(time.Hour)
 	replica.closeDue(t.Context())
@@ -55,7 +55,7 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 	assertEqual(t, "version after late feedback", replica.applied(id).Version, version+1)
 }
 
-// If the replica with the session has stopped, a different replica closes the session a few intervals later.
+// If the replica with the session has stopped, another replica closes the session a few intervals later.
 func TestOnlyReplicaWithSessionInMemoryClosesSession(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -67,15 +67,15 @@ func TestOnlyReplicaWithSessionInMemoryClosesSession(t *testing.T) {
 	otherReplica.closeDue(t.Context())
 	for _, op := range otherReplica.backend.takeCalls() {
 		if op == "samples" || op == "settle" {
-			t.Errorf("the other replica called %q, want no write of samples and no settlement", op)
+			t.Errorf("the other replica called %q, want no sample write and no settlement", op)
 		}
 	}
 	replica.closeDue(t.Context())
-	assertEqual(t, "version of the first session", replica.applied(first).Version, 1)
+	assertEqual(t, "first session's version", replica.applied(first).Version, 1)
 
 	second := replica.addSession("second", trial.Assignment{Decided: true, Day: 22740})
 	replica.stop()
 	replica.clock.add(closeAge + time.Minute)
 	otherReplica.closeDue(t.Context())
-	assertEqual(t, "version of the second session", otherReplica.applied(second).Version, 1)
+	assertEqual(t, "second session's version", otherReplica.applied(second).Version, 1)
 }

@@ -24,10 +24,10 @@ import (
 	"precept/store/storetest"
 )
 
-// shardedTraffic sends numbered sessions to a store. The content of a session depends only on its number.
+// shardedTraffic sends numbered sessions to a store. A session's content depends only on its number.
 type shardedTraffic struct {
 	t           *testing.T
-	first       int // number of the first session
+	first       int // first session's number
 	end         int // number after the last session
 	text        string
 	between     func(done int) // called before each batch
@@ -100,8 +100,8 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// readReportAndCounts returns the report, and the counts of the stored values as text. The test fails if a sample is
-// stored twice.
+// readReportAndCounts returns the report, and the stored value counts as text. The test fails if a sample is stored
+// twice.
 func readReportAndCounts(t *testing.T, s *redis.Store) (report, counts string) {
 	t.Helper()
 	now := func() time.Time { return trafficStart().Add(time.Hour) }
@@ -137,7 +137,7 @@ func readReportAndCounts(t *testing.T, s *redis.Store) (report, counts string) {
 	return string(data), fmt.Sprint(stats, len(seen))
 }
 
-// During the traffic, a node is killed and slots move. Before that, keys and memory of each node are within 15% of the
+// During the traffic, a node is killed and slots move. Before that, each node's keys and memory are within 15% of the
 // mean.
 func TestClusterReportEqualsReportOfOneServer(t *testing.T) {
 	sessions := 600
@@ -149,7 +149,7 @@ func TestClusterReportEqualsReportOfOneServer(t *testing.T) {
 	shardedTraffic{t: t, end: sessions, text: text}.send(single)
 	wantReport, wantCounts := readReportAndCounts(t, single)
 	if len(wantReport) < 5000 {
-		t.Fatalf("report of the server has %d bytes, want at least 5000: %s", len(wantReport), wantReport)
+		t.Fatalf("server report has %d bytes, want at least 5000: %s", len(wantReport), wantReport)
 	}
 	for _, nodes := range []int{3, 6} {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
@@ -183,16 +183,16 @@ func TestClusterReportEqualsReportOfOneServer(t *testing.T) {
 			faults.Wait()
 			gotReport, gotCounts := readReportAndCounts(t, s)
 			if gotCounts != wantCounts {
-				t.Errorf("counts of stored values: got %s, want %s", gotCounts, wantCounts)
+				t.Errorf("stored value counts: got %s, want %s", gotCounts, wantCounts)
 			}
 			if gotReport != wantReport {
-				t.Errorf("report of the cluster:\n%s\nwant\n%s", gotReport, wantReport)
+				t.Errorf("cluster report:\n%s\nwant\n%s", gotReport, wantReport)
 			}
 		})
 	}
 }
 
-// moveShards moves half of the shards (one slot each) to another node. Each shard has one key that ends in :all:t.
+// moveShards moves half the shards (one slot each) to another node. Each shard has one key that ends in :all:t.
 func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
 	list, err := from.Do("KEYS", "*:all:t")
 	if err != nil {
@@ -211,8 +211,8 @@ func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
 	return nil
 }
 
-// assertBalance checks that the keys and the added memory of each node are within 15% of the mean. emptyBytes is the
-// memory before the test.
+// assertBalance checks that each node's keys and added memory are within 15% of the mean. emptyBytes is the memory
+// before the test.
 func assertBalance(t *testing.T, c *storetest.Cluster, emptyBytes []float64) {
 	t.Helper()
 	keys, bytes := make([]float64, len(c.Nodes)), make([]float64, len(c.Nodes))
@@ -231,7 +231,7 @@ func assertBalance(t *testing.T, c *storetest.Cluster, emptyBytes []float64) {
 				t.Errorf("node %d has %.0f %s, want within 15%% of the mean %.0f; all nodes: %.0f", i, v, unit, mean, list)
 			}
 		}
-		t.Logf("%s of the nodes: %.0f", unit, list)
+		t.Logf("%s by node: %.0f", unit, list)
 	}
 }
 

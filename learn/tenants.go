@@ -26,8 +26,8 @@ const (
 type tenant struct {
 	counters         *bandit.Chooser
 	otherDefinitions map[string]int64 // sessions counted under other reward definitions
-	newRewards       int              // since the last fit of the priors
-	version          int64            // of the priors in the backend
+	newRewards       int              // since the last priors fit
+	version          int64            // backend version of the priors
 	usedAt           atomic.Int64     // unix nanoseconds
 
 	// The following fields are guarded by tenantsMu.
@@ -37,8 +37,8 @@ type tenant struct {
 	element   *list.Element // in beliefs.order
 }
 
-// chooser returns the chooser of a tenant. For a tenant that is not in memory, chooser starts from the priors, and the
-// next loadAndEvict reads the counters.
+// chooser returns a tenant's chooser. For a tenant that is not in memory, it starts from the priors, and the next
+// loadAndEvict reads the counters.
 func (b *beliefs) chooser(name string) *bandit.Chooser {
 	b.tenantsMu.RLock()
 	t := b.tenants[name]
@@ -133,7 +133,7 @@ func (b *beliefs) load(ctx context.Context, name string) error {
 	return b.loadLocked(ctx, name)
 }
 
-// loadLocked reads the counters of a tenant that is in memory without them. The caller holds b.mu.
+// loadLocked reads the counters for a tenant that is in memory without them. The caller holds b.mu.
 func (b *beliefs) loadLocked(ctx context.Context, name string) error {
 	if t, read := b.get(name); t == nil || read {
 		return nil
@@ -146,7 +146,7 @@ func (b *beliefs) loadLocked(ctx context.Context, name string) error {
 	return nil
 }
 
-// isCrowded reports whether settlements must not read further tenants. Otherwise closings of thousands of tenants would
+// isCrowded reports whether settlements must not read further tenants. Otherwise closing thousands of tenants would
 // read and evict counters again and again.
 func (b *beliefs) isCrowded() bool {
 	b.tenantsMu.RLock()
@@ -154,7 +154,7 @@ func (b *beliefs) isCrowded() bool {
 	return len(b.tenants) > maxTenants/2
 }
 
-// loadAndEvict reads the counters of tenants in use, and evicts idle tenants.
+// loadAndEvict reads the counters for tenants in use, and evicts idle tenants.
 func (b *beliefs) loadAndEvict(ctx context.Context) {
 	b.tenantsMu.Lock()
 	n := min(len(b.unread), loadBatchSize)

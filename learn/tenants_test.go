@@ -49,7 +49,7 @@ func TestIdleTenantIsEvicted(t *testing.T) {
 	f.clock.add(learn.TenantIdle / 2)
 	f.LoadAndEvict(f.ctx())
 	if held, _ := f.TenantState(tenantA); !held {
-		t.Fatal("the tenant was evicted after half of the idle time")
+		t.Fatal("the tenant was evicted after half the idle time")
 	}
 	passIdleTime := func() {
 		for range 2 {

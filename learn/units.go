@@ -8,18 +8,18 @@ import (
 	"precept/internal/session"
 )
 
-// maxLastCopied bounds units.lastCopied. After a full map is emptied, members get the same feedback again, which has no
+// maxLastCopied bounds units.lastCopied. After a full map is emptied, members get the same feedback again, without
 // effect.
 const maxLastCopied = 4096
 
-// units copies feedback between units and their members (feedback/unit.go), only in the goroutine of Learner.Run.
+// units copies feedback between units and members (feedback/unit.go), only in the goroutine of Learner.Run.
 type units struct {
 	memory  Memory
 	backend memberReader
 	touches Touches
 
-	feedback   map[session.Ref][]feedback.Entry // of units with closing members
-	lastCopied map[session.Ref]string           // by unit: hashes of the feedback that its members got last
+	feedback   map[session.Ref][]feedback.Entry // for units with closing members
+	lastCopied map[session.Ref]string           // by unit: hashes of the feedback that the members got last
 }
 
 func (u *units) reset() { u.feedback = map[session.Ref][]feedback.Entry{} }

@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Definition defines the reward of a session. Rewards under different definitions are not comparable, so each
-// definition has its own counters.
+// Definition defines a session's reward. Rewards under different definitions are not comparable, so each definition has
+// its own counters.
 type Definition struct {
 	Tiers      []int // nil means all
 	Sentiment  bool
 	CloseAfter time.Duration
 }
 
-// DefaultDefinition is the default, and the definition of counters that name none.
+// DefaultDefinition is the default, and the definition for counters that name none.
 const DefaultDefinition = "user>verifier>implicit@24h0m0s"
 
 func tierNames() []string { return []string{"user", "verifier", "implicit"} }
 
 const sentimentSuffix = "+sentiment"
 
-// String returns the text of the definition, such as "user>verifier>implicit@24h0m0s".
+// String returns the definition as text, such as "user>verifier>implicit@24h0m0s".
 func (d Definition) String() string {
 	var words []string
 	for i, name := range tierNames() {
@@ -37,7 +37,7 @@ func (d Definition) String() string {
 	return text + "@" + d.CloseAfter.String()
 }
 
-// ParseDefinition parses the result of String.
+// ParseDefinition parses what String returns.
 func ParseDefinition(text string) (d Definition, err error) {
 	tiers, age, _ := strings.Cut(text, "@")
 	if d.CloseAfter, err = time.ParseDuration(age); err != nil {

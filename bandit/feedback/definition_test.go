@@ -19,7 +19,7 @@ func TestDefinitionStringRoundTrip(t *testing.T) {
 		{feedback.Definition{Tiers: []int{3}, Sentiment: true, CloseAfter: 90 * time.Minute}, "implicit+sentiment@1h30m0s"},
 	} {
 		if got := tc.d.String(); got != tc.want {
-			t.Errorf("String of %+v = %q, want %q", tc.d, got, tc.want)
+			t.Errorf("(%+v).String() = %q, want %q", tc.d, got, tc.want)
 		}
 		if parsed, err := feedback.ParseDefinition(tc.want); err != nil || parsed.String() != tc.want {
 			t.Errorf("ParseDefinition(%q) = %q, %v, want the same text and no error", tc.want, parsed, err)

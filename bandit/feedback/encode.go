@@ -13,19 +13,18 @@ import (
 // RankSize is the length of a rank in bytes: seconds, nanoseconds and a hash.
 const RankSize = 8 + 4 + sha256.Size
 
-// Encode returns the stored form of the entry, in which a repeated entry has identical bytes.
+// Encode returns the entry's stored form. Equal entries have identical bytes.
 func (e *Entry) Encode() ([]byte, error) {
 	stored := *e
 	stored.At = e.At.UTC().Round(0)
 	return json.Marshal(&stored)
 }
 
-// Repeats reports whether e has the id and the content of a stored entry: all fields except the time and
-// the hash.
+// Repeats reports whether e has the id and the content of a stored entry: all fields except the time and the hash.
 func (e *Entry) Repeats(stored *Entry) bool {
 	again := *e
 	again.At, again.Hash = stored.At, stored.Hash
-	text, err := again.Encode() // the encoding escapes the JSON of a correction
+	text, err := again.Encode() // the encoding escapes a correction's JSON
 	if err != nil {
 		return false
 	}
@@ -33,7 +32,7 @@ func (e *Entry) Repeats(stored *Entry) bool {
 	return err == nil && bytes.Equal(text, storedText)
 }
 
-// Rank orders two versions of an entry independent of their arrival: the greater rank, byte by byte, is kept.
+// Rank orders two versions of an entry, whichever arrived first: the greater rank, byte by byte, is kept.
 func Rank(at time.Time, encoded []byte) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(at.Unix())^1<<63)
 	b = binary.BigEndian.AppendUint32(b, uint32(at.Nanosecond())) //nolint:gosec // below 10^9

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// The tiers. The highest tier with an entry decides the reward of a session.
+// The tiers. The highest tier with an entry decides a session's reward.
 const (
 	TierUser     = 1 // the user: POST /v1/feedback with source user
 	TierVerifier = 2 // a verifier: source system, precept run --verify, the last test, lint or build in the traffic
-	TierImplicit = 3 // the traffic: refusals, interrupts, and with Definition.Sentiment the words of the user
+	TierImplicit = 3 // the traffic: refusals, interrupts, and with Definition.Sentiment the user's words
 )
 
 // The sources.
@@ -32,24 +32,24 @@ const (
 	TypeScore      = "score"
 )
 
-// The quality labels of a LearningSample of MPLP (docs/SAMPLES.md).
+// The quality labels in an MPLP LearningSample (docs/SAMPLES.md).
 const (
 	labelGood       = "good"
 	labelAcceptable = "acceptable"
 	labelPoor       = "poor"
 )
 
-// The stages of work that webhooks report. The end of a pull request replaces all checks. Until then the checks count
-// as one rater with the lowest score.
+// The work stages reported by webhooks. When a pull request ends, its end replaces all checks. Until then the checks
+// count as one rater with the lowest score.
 const (
 	StageCheck = "check"
 	StageEnd   = "end"
 )
 
-// Entry is one stored feedback of a session.
+// Entry is one stored feedback on a session.
 type Entry struct {
 	ID         string          `json:"id"`     // idempotency key, generated if the sender gave none
-	At         time.Time       `json:"at"`     // time of receipt
+	At         time.Time       `json:"at"`     // received at
 	Source     string          `json:"source"` // user | system | implicit
 	Type       string          `json:"type"`   // approval | rejection | correction | score
 	Score      float64         `json:"score"`  // reward, 0..1
@@ -61,7 +61,7 @@ type Entry struct {
 	Details    json.RawMessage `json:"details,omitempty"`
 	Rule       string          `json:"rule,omitempty"` // implicit: the detection rule
 	Turn       int             `json:"turn,omitempty"`
-	Stage      string          `json:"stage,omitempty"` // of a webhook: StageCheck or StageEnd
+	Stage      string          `json:"stage,omitempty"` // in a webhook: StageCheck or StageEnd
 	CopiedFrom string          `json:"via,omitempty"`   // session or run that the entry was copied from; empty: not a copy
 	Hash       string          `json:"hash,omitempty"`  // ContentHash; breaks ties between entries with equal id and time
 }
@@ -78,7 +78,7 @@ func (e *Entry) ContentHash() string {
 		h.Write([]byte(s))
 	}
 	h.Write([]byte(e.CopiedFrom))
-	if e.Stage != "" { // entries of earlier releases keep their hash
+	if e.Stage != "" { // entries from earlier releases keep their hash
 		h.Write([]byte("\x00" + e.Stage))
 	}
 	h.Write(fmt.Appendf(nil, "%d/%d/%d/%d", e.At.UnixNano(), math.Float64bits(e.Score), e.Tier, e.Turn))
@@ -88,13 +88,13 @@ func (e *Entry) ContentHash() string {
 // Post is one validated body of POST /v1/feedback.
 type Post struct {
 	Entry                                             Entry
-	SessionID, RequestID, ResponseID, SampleID, RunID string // of these five fields and the next three, exactly one is set
+	SessionID, RequestID, ResponseID, SampleID, RunID string // exactly one of these five fields and the next three is set
 	Commit, Branch, PullRequest                       string // name every session in which the commit, branch or pull request occurred
 	IfAnswered                                        bool   // a known session or run without a successful reply gets no rating
 	HasSenderID                                       bool   // the sender gave the id, and may repeat the post; set by WithReceipt
 }
 
-// WithReceipt completes a validated post with the time of receipt, a missing id, and the hash.
+// WithReceipt completes a validated post with the receipt time, a missing id, and the hash.
 func (p Post) WithReceipt(at time.Time, newID func() string) Post {
 	p.Entry.At, p.HasSenderID = at, p.Entry.ID != ""
 	if !p.HasSenderID {
@@ -104,8 +104,8 @@ func (p Post) WithReceipt(at time.Time, newID func() string) Post {
 	return p
 }
 
-// NewImplicit returns an entry for a finding in the traffic. The id follows from session, turn and
-// rule, so that a repeated turn adds no entry.
+// NewImplicit returns an entry for a finding in the traffic. The id follows from session, turn and rule, so a repeated
+// turn adds no entry.
 func NewImplicit(session string, turn int, tier int, kind, rule string, at time.Time) Entry {
 	source := SourceImplicit
 	if tier == TierVerifier {
@@ -131,7 +131,7 @@ func (e *Entry) CopyForUnit(member string) Entry {
 	return out
 }
 
-// CopyForMember returns a copy of a unit's entry for a member of the unit.
+// CopyForMember returns a copy of a unit's entry for one of the unit's members.
 func (e *Entry) CopyForMember(unit string) Entry {
 	out := *e
 	out.Turn, out.CopiedFrom, out.ID = 0, unit, "ru-"+shortHash("run", unit, e.ID)
@@ -147,7 +147,7 @@ func shortHash(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// ScoreOf returns the reward of a type: approval 1, correction 0.5, others 0.
+// ScoreOf returns the reward for a type: approval 1, correction 0.5, others 0.
 func ScoreOf(kind string) float64 {
 	return map[string]float64{TypeApproval: 1, TypeCorrection: 0.5}[kind]
 }

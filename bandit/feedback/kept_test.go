@@ -32,9 +32,9 @@ func TestRankOrdersVersionsByTime(t *testing.T) {
 		}
 		switch order := bytes.Compare(p, q); {
 		case !a.Equal(b) && order != a.Compare(b):
-			t.Fatalf("%s and %s: Compare of the ranks = %d, want %d", a, b, order, a.Compare(b))
+			t.Fatalf("%s and %s: rank order = %d, want %d", a, b, order, a.Compare(b))
 		case a.Equal(b) && (order == 0) != (x == y):
-			t.Fatalf("%q and %q at the same time: Compare of the ranks = %d, want 0 only for equal versions", x, y, order)
+			t.Fatalf("%q and %q at the same time: rank order = %d, want 0 only for equal versions", x, y, order)
 		}
 	})
 }
@@ -54,7 +54,7 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 		again.At = e.At.In(time.FixedZone("", 5400))
 		second, err := again.Encode()
 		if err != nil || !bytes.Equal(first, second) {
-			t.Fatalf("encodings of equal entries = %s and %s, err = %v, want equal bytes", first, second, err)
+			t.Fatalf("equal entries: encodings = %s and %s, err = %v, want equal bytes", first, second, err)
 		}
 		var decoded feedback.Entry
 		if err := json.Unmarshal(first, &decoded); err != nil || !decoded.At.Equal(e.At) {
@@ -72,7 +72,7 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	}
 }
 
-// The stored form escapes the JSON of a correction.
+// The stored form escapes a correction's JSON.
 func TestRepeatsIgnoresTimeAndHash(t *testing.T) {
 	t.Parallel()
 	e := feedback.Entry{
@@ -105,7 +105,7 @@ func TestRepeatsIgnoresTimeAndHash(t *testing.T) {
 		change(&later)
 		later.Hash = later.ContentHash()
 		if got, want := later.Repeats(&stored), name == ""; got != want {
-			t.Errorf("Repeats of a later entry with a different %q = %t, want %t", name, got, want)
+			t.Errorf("Repeats(later entry with another %q) = %t, want %t", name, got, want)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestSortIgnoresArrivalOrder(t *testing.T) {
 		feedback.Sort(other)
 		for i := range set {
 			if !set[i].At.Equal(other[i].At) || set[i].ID != other[i].ID {
-				t.Fatalf("position %d: %+v and %+v for two orders of arrival, want the same entry", i, set[i], other[i])
+				t.Fatalf("position %d: %+v and %+v for two arrival orders, want the same entry", i, set[i], other[i])
 			}
 			if i > 0 && (set[i].At.Before(set[i-1].At) || set[i].At.Equal(set[i-1].At) && set[i].ID < set[i-1].ID) {
 				t.Fatalf("%+v comes after %+v, want them ordered by time, then id", set[i], set[i-1])

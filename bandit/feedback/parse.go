@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of a post, in bytes. A bulk post has at most MaxBulk entries.
+// Limits for a post, in bytes. A bulk post has at most MaxBulk entries.
 const (
 	MaxID      = 256
 	MaxComment = 16 << 10
@@ -20,7 +20,7 @@ const (
 	MaxBulk    = 1000
 )
 
-// keys lists the keys in the order of the documentation.
+// keys lists the keys as ordered in the documentation.
 const keys = "id session_id run_id request_id response_id sample_id commit branch pull_request source type score quality_label comment correction rater details if_answered"
 
 // Parse parses one object or an array (bulk). In bulk, posts[i] and errs[i] belong to the i-th entry, and a bad entry
@@ -42,7 +42,7 @@ func Parse(body []byte) (posts []Post, errs []error, bulk bool, err error) {
 	return []Post{post}, []error{nil}, false, nil
 }
 
-// parseBulk returns a post and an error for each object; the last result is the error of the whole array.
+// parseBulk returns a post and an error for each object; the last result is the error for the whole array.
 func parseBulk(body []byte) ([]Post, []error, bool, error) {
 	var raws []json.RawMessage
 	if err := json.Unmarshal(body, &raws); err != nil {
@@ -79,7 +79,7 @@ func parseOne(raw []byte) (Post, error) {
 	var p Post
 	p.Entry.ID = f.text("id", MaxID)
 	p.SessionID, p.RequestID = f.text("session_id", MaxID), f.text("request_id", MaxID)
-	p.RunID = f.text("run_id", MaxJSON) // as long as the client's name of the run
+	p.RunID = f.text("run_id", MaxJSON) // as long as the client's run name
 	p.ResponseID, p.SampleID = f.text("response_id", MaxID), f.text("sample_id", MaxID)
 	p.Commit, p.Branch, p.PullRequest = f.text("commit", MaxID), f.text("branch", MaxID), f.text("pull_request", 2*MaxID)
 	p.Entry.Source, p.Entry.Type = cmp.Or(f.oneOf("source", SourceUser, SourceSystem), SourceUser), f.oneOf("type", TypeApproval, TypeRejection, TypeCorrection, TypeScore)
@@ -180,8 +180,8 @@ func (r *fieldReader) fail(format string, args ...any) {
 	}
 }
 
-// text returns "" for an absent key. A value that is not a string, longer than limit bytes, or empty (except of comment
-// and rater) is an error.
+// text returns "" for an absent key. A value is an error if it is not a string, longer than limit bytes, or empty
+// (except comment and rater).
 func (r *fieldReader) text(key string, limit int) string {
 	raw := r.raw(key)
 	if raw == nil {

@@ -22,7 +22,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 		{"approval", `{"session_id":"s","source":"user","type":"approval"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"rejection", `{"request_id":"r","type":"rejection"}`, feedback.Post{RequestID: "r", Entry: feedback.Entry{Source: "user", Type: "rejection", Score: 0, Tier: 1}}, ""},
 		{"correction", `{"response_id":"resp_1","source":"user","type":"correction","correction":{"x":[1]}}`, feedback.Post{ResponseID: "resp_1", Entry: feedback.Entry{Source: "user", Type: "correction", Score: .5, Tier: 1}}, ""},
-		{"score of a verifier", `{"sample_id":"x","source":"system","type":"score","score":0.25}`, feedback.Post{SampleID: "x", Entry: feedback.Entry{Source: "system", Type: "score", Score: .25, Tier: 2}}, ""},
+		{"verifier score", `{"sample_id":"x","source":"system","type":"score","score":0.25}`, feedback.Post{SampleID: "x", Entry: feedback.Entry{Source: "system", Type: "score", Score: .25, Tier: 2}}, ""},
 		{"score 0", `{"session_id":"s","type":"score","score":0}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: 0, Tier: 1}}, ""},
 		{"score without type", `{"session_id":"s","score":1}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: 1, Tier: 1}}, ""},
 		{"label without type or score", `{"session_id":"s","quality_label":"acceptable"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: .5, Tier: 1, Label: "acceptable"}}, ""},
@@ -30,7 +30,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 		{"label beside a type", `{"session_id":"s","type":"approval","quality_label":"good"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1, Label: "good"}}, ""},
 		{"null values", `{"session_id":"s","request_id":null,"type":"approval","score":null,"comment":null}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 
-		{"score equal to the score of the type", `{"session_id":"s","type":"approval","score":1}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"score equal to type score", `{"session_id":"s","type":"approval","score":1}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"run", `{"run_id":"ci-1","type":"approval"}`, feedback.Post{RunID: "ci-1", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"empty comment and rater", `{"session_id":"s","type":"approval","comment":"","rater":""}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"empty label", `{"session_id":"s","type":"approval","quality_label":""}`, feedback.Post{}, "quality_label is empty"},
@@ -38,8 +38,8 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 		{"two invalid values", `{"id":7,"session_id":"s","type":"approval","comment":8}`, feedback.Post{}, "id must be"},
 		{"several unknown keys", `{"session_id":"s","zeal":1,"zest":1,"awe":1,"type":"approval"}`, feedback.Post{}, `unknown key "awe"`},
 		{"long unknown key", `{"` + long + `":1}`, feedback.Post{}, `"` + strings.Repeat("x", 64) + `..."`},
-		{"unknown key of 64 bytes", `{"` + long[:64] + `":1}`, feedback.Post{}, `"` + long[:64] + `"; known`},
-		{"long type with a multibyte character at the limit", `{"session_id":"s","type":"` + strings.Repeat("x", 63) + `é"}`, feedback.Post{}, `"` + strings.Repeat("x", 63) + `..."`},
+		{"64-byte unknown key", `{"` + long[:64] + `":1}`, feedback.Post{}, `"` + long[:64] + `"; known`},
+		{"multibyte character at limit", `{"session_id":"s","type":"` + strings.Repeat("x", 63) + `é"}`, feedback.Post{}, `"` + strings.Repeat("x", 63) + `..."`},
 
 		{"unknown key", `{"session_id":"s","type":"approval","raiting":5}`, feedback.Post{}, `"raiting"`},
 		{"key in another letter case", `{"Session_ID":"s","type":"approval"}`, feedback.Post{}, `"Session_ID"`},
@@ -113,7 +113,7 @@ func TestParseBulkReportsEachInvalidEntry(t *testing.T) {
 	}
 }
 
-// The name of a run may be longer than an id. White space in a JSON value is removed.
+// A run name may be longer than an id. White space in a JSON value is removed.
 func TestParseAcceptsFieldsOfMaximumSize(t *testing.T) {
 	id, comment, run := strings.Repeat("i", feedback.MaxID), strings.Repeat("c", feedback.MaxComment), strings.Repeat("r", feedback.MaxID+1)
 	value := `"` + strings.Repeat("v", feedback.MaxJSON-2) + `"`
@@ -122,7 +122,7 @@ func TestParseAcceptsFieldsOfMaximumSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := posts[0]; p.Entry.ID != id || p.RunID != run || p.Entry.Comment != comment || string(p.Entry.Details) != value || string(p.Entry.Correction) != `{"a":[1,2]}` {
-		t.Errorf("got id of %d, run_id of %d, comment of %d, details of %d bytes and correction %s, want %d, %d, %d and %d bytes, and {\"a\":[1,2]}",
+		t.Errorf("got id %d, run_id %d, comment %d, details %d bytes and correction %s, want %d, %d, %d and %d bytes, and {\"a\":[1,2]}",
 			len(p.Entry.ID), len(p.RunID), len(p.Entry.Comment), len(p.Entry.Details), p.Entry.Correction, len(id), len(run), len(comment), len(value))
 	}
 }
@@ -140,7 +140,7 @@ func TestReceiptSetsIDTimeAndHash(t *testing.T) {
 		t.Errorf(`entries = %+v and %+v, want ids made-1 and mine, the time of the post, and different content hashes; generated %d ids, want 1`, a.Entry, b.Entry, n)
 	}
 	if a.HasSenderID || !b.HasSenderID {
-		t.Errorf("HasSenderID = %t for a generated id and %t for an id of the sender, want false and true", a.HasSenderID, b.HasSenderID)
+		t.Errorf("HasSenderID = %t for a generated id and %t for a sender's id, want false and true", a.HasSenderID, b.HasSenderID)
 	}
 }
 

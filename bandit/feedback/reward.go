@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// SessionReward is the reward of a session: a pure function of the set of its entries.
+// SessionReward is a session's reward: a pure function of its entries as a set.
 type SessionReward struct {
 	Reward float64
 	Tier   int
 	OK     bool // false: no feedback
 }
 
-// Reward computes the reward of a set of entries. The highest of the given tiers that has an entry decides; empty tiers
-// mean all tiers. Within a tier the reward is the mean over raters. Only the latest entry of each rater counts, for
-// each member of a unit.
+// Reward computes the reward from entries. The highest of the given tiers that has an entry decides; empty tiers mean
+// all tiers. Within a tier the reward is the mean over raters. Only each rater's latest entry counts, for each member
+// of a unit.
 func Reward(entries []Entry, tiers []int) SessionReward {
 	top, byRater := decisiveEntries(entries, tiers)
 	if top == 0 {
@@ -35,8 +35,7 @@ func DecisiveIDs(entries []Entry, tiers []int) map[string]bool {
 	return out
 }
 
-// decisiveEntries returns the highest tier that has an entry, 0 for none, and the latest entry of each rater in this
-// tier.
+// decisiveEntries returns the highest tier with an entry, 0 for none, and each rater's latest entry in this tier.
 func decisiveEntries(entries []Entry, tiers []int) (top int, byRater map[string]Entry) {
 	byID := latest(slices.Values(entries), func(e *Entry) string { return e.ID })
 	for _, e := range byID {
@@ -50,7 +49,7 @@ func decisiveEntries(entries []Entry, tiers []int) (top int, byRater map[string]
 	return top, byRater
 }
 
-// joinChecks removes the checks of ended work (StageEnd), and otherwise keeps the check with the lowest score.
+// joinChecks removes the checks on ended work (StageEnd), and otherwise keeps the check with the lowest score.
 func joinChecks(byRater map[string]Entry) {
 	ends, lowest := map[string]bool{}, map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(byRater)) {
@@ -87,7 +86,7 @@ func isLater(a, b Entry) bool {
 	return a.tieBreaker() > b.tieBreaker()
 }
 
-// tieBreaker returns the hash and the id, so that two entries of one rater with the same time and hash have a fixed
+// tieBreaker returns the hash and the id, so that two entries from one rater with the same time and hash have a fixed
 // order.
 func (e *Entry) tieBreaker() string {
 	if e.Hash != "" {
@@ -96,8 +95,8 @@ func (e *Entry) tieBreaker() string {
 	return e.ContentHash() + e.ID
 }
 
-// mean returns the mean score. It adds in ascending order, because a floating-point sum depends on the order, and the
-// order of a map is random.
+// mean returns the mean score. It adds in ascending order, because a floating-point sum depends on the order, and map
+// iteration is random.
 func mean(byRater map[string]Entry) float64 {
 	scores := make([]float64, 0, len(byRater))
 	for _, e := range byRater {

@@ -31,10 +31,10 @@ func TestRewardIsMeanOfHighestTier(t *testing.T) {
 		{"three tiers", []feedback.Entry{e("a", 9, 3, "", 0), e("b", 8, 2, "", .25), e("c", 1, 1, "", 1)}, nil, feedback.SessionReward{1, 1, true}},
 		{"highest tier is not counted", []feedback.Entry{e("a", 9, 3, "", 0), e("c", 1, 1, "", 1)}, []int{2, 3}, feedback.SessionReward{0, 3, true}},
 		{"only uncounted tiers", []feedback.Entry{e("a", 9, 3, "", 0)}, []int{1, 2}, feedback.SessionReward{}},
-		{"two entries of one rater", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "ann", 1)}, nil, feedback.SessionReward{1, 1, true}},
+		{"one rater twice", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "ann", 1)}, nil, feedback.SessionReward{1, 1, true}},
 		{"two raters", []feedback.Entry{e("a", 1, 1, "ann", 0), e("b", 2, 1, "bob", 1), e("c", 3, 1, "ann", .5)}, nil, feedback.SessionReward{.75, 1, true}},
-		{"two versions of one id", []feedback.Entry{e("a", 5, 1, "", 1), e("a", 4, 1, "", 0)}, nil, feedback.SessionReward{1, 1, true}},
-		{"new version of an id in a different tier", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 2, 3, "", 0)}, nil, feedback.SessionReward{0, 3, true}},
+		{"one id, two versions", []feedback.Entry{e("a", 5, 1, "", 1), e("a", 4, 1, "", 0)}, nil, feedback.SessionReward{1, 1, true}},
+		{"new version in another tier", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 2, 3, "", 0)}, nil, feedback.SessionReward{0, 3, true}},
 		{"repeated entry", []feedback.Entry{e("a", 1, 1, "", 1), e("a", 1, 1, "", 1)}, nil, feedback.SessionReward{1, 1, true}},
 		{"entry without a tier", []feedback.Entry{{ID: "a", Score: 1}}, nil, feedback.SessionReward{}},
 		{"same time, greater hash first", []feedback.Entry{{ID: "a", Tier: 1, Hash: "2"}, {ID: "b", Tier: 1, Hash: "1", Score: 1}}, nil, feedback.SessionReward{0, 1, true}},
@@ -79,7 +79,7 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 	})
 }
 
-// A score of 1 by a new rater of the highest tier does not lower a reward of that tier.
+// A score of 1 by a new rater in the highest tier does not lower a reward in that tier.
 func TestRewardIncludesNewRater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		es := drawEntries(t)
@@ -103,7 +103,7 @@ func TestRewardIsDeterministic(t *testing.T) {
 	want := feedback.Reward(es, nil)
 	for range 100 {
 		if got := feedback.Reward(es, nil); got != want || got.Tier != 2 {
-			t.Fatalf("repeated call = %+v, want %+v of tier 2", got, want)
+			t.Fatalf("repeated call = %+v, want %+v in tier 2", got, want)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestImplicitFeedbackHasOneIDPerSubject(t *testing.T) {
 		t.Error(`feedback on turn 1 of session "s/3" and on turn 3 of session "s" has the same id`)
 	}
 	if got := feedback.Reward([]feedback.Entry{a, c}, nil); got.Reward != 1 || got.Tier != feedback.TierVerifier {
-		t.Errorf("Reward of a verifier's approval and an implicit rejection = %+v, want 1 of tier %d", got, feedback.TierVerifier)
+		t.Errorf("Reward(verifier's approval, implicit rejection) = %+v, want 1 in tier %d", got, feedback.TierVerifier)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestContentHashCoversEveryField(t *testing.T) {
 		e := base
 		change(&e)
 		if h := e.ContentHash(); seen[h] {
-			t.Errorf("change %d: entry has the hash of another entry", i)
+			t.Errorf("change %d: entry has another entry's hash", i)
 		} else {
 			seen[h] = true
 		}
@@ -168,7 +168,7 @@ func TestContentHashCoversEveryField(t *testing.T) {
 	}
 }
 
-// Until the work ends, all checks of a webhook count as one rater with the lowest score. A person has priority.
+// Until the work ends, all of a webhook's checks count as one rater with the lowest score. A person has priority.
 func TestEndOfWorkReplacesChecks(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	entry := func(rater, stage string, minute int, score float64) feedback.Entry {

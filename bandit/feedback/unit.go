@@ -2,17 +2,17 @@ package feedback
 
 import "slices"
 
-// A unit is the subject of randomisation where several sessions belong together: a run, or a named session with its
+// A unit is randomised as a whole where several sessions belong together: a run, or a named session with its
 // sub-agents. It has the assignment and one reward.
 //
-// An entry of a member is copied to the unit without its text. An entry of the unit is copied to each member when the
-// unit is closed, and to closed members when the entry is corrected. Copies may be repeated, because the ids follow
-// from the source.
+// A member's entry is copied to the unit without the text. The unit's entry is copied to each member when the unit is
+// closed, and to closed members when the entry is corrected. Copies may be repeated, because the ids follow from the
+// source.
 
-// Limits of the copies, because a unit may have thousands of members.
+// Limits for the copies, because a unit may have thousands of members.
 const (
-	maxSignalMembers = 1024 // members whose implicit feedback is copied to the unit; feedback of people is always copied
-	maxSharedEntries = 32   // entries of the unit that are copied to each member
+	maxSignalMembers = 1024 // members with implicit feedback copied to the unit; people's feedback is always copied
+	maxSharedEntries = 32   // unit entries copied to each member
 )
 
 // ForUnit returns copies of a member's entries for the unit.
@@ -35,7 +35,7 @@ func ForMembers(unit string, entries []Entry) (list []Entry) {
 	return list
 }
 
-// Missing returns the entries of list that are missing or different in set. The elements of list are overwritten.
+// Missing returns the entries in list that are missing or different in set. The elements of list are overwritten.
 func Missing(list, set []Entry) []Entry {
 	has := make(map[string]string, len(set))
 	for i := range set {

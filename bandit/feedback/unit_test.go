@@ -7,7 +7,7 @@ import (
 	"precept/bandit/feedback"
 )
 
-// A run may have thousands of entries and of sessions.
+// A run may have thousands of entries and sessions.
 func TestCopiesForMembersHaveAtMost32Entries(t *testing.T) {
 	t.Parallel()
 	entries := []feedback.Entry{{ID: "signal", Rule: "tests"}, {ID: "a member's", CopiedFrom: "m"}}
@@ -29,8 +29,8 @@ func TestCopiesForMembersHaveAtMost32Entries(t *testing.T) {
 	}
 }
 
-// The first 1,024 members' implicit feedback is copied, and the feedback of people on all members. Feedback that came
-// from the unit is not copied back.
+// The first 1,024 members' implicit feedback is copied, and people's feedback on all members. Feedback that came from
+// the unit is not copied back.
 func TestCopiesForUnitHaveMemberFeedbackWithoutText(t *testing.T) {
 	t.Parallel()
 	own := []feedback.Entry{
@@ -50,13 +50,13 @@ func TestCopiesForUnitHaveMemberFeedbackWithoutText(t *testing.T) {
 	}
 	signed.ID, signed.Hash, signed.Rater = "", "", ""
 	if want := (feedback.Entry{At: atSecond(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", CopiedFrom: "m1"}); fmt.Sprint(signed) != fmt.Sprint(want) {
-		t.Errorf("entry of the unit = %+v, want %+v", signed, want)
+		t.Errorf("unit entry = %+v, want %+v", signed, want)
 	}
 	if other := feedback.ForUnit("m2", 1, own); other[0].ID == list[0].ID || other[0].Rater != list[0].Rater {
 		t.Errorf("same entry from two members = %+v and %+v, want different ids and the same rater", other[0], list[0])
 	}
 	if got := feedback.Reward(append(list, feedback.ForUnit("m2", 2, own[1:2])...), nil); got.Reward != .5 || got.Tier != feedback.TierUser {
-		t.Errorf("Reward of the unit = %+v, want .5 of tier %d", got, feedback.TierUser)
+		t.Errorf("unit reward = %+v, want .5 in tier %d", got, feedback.TierUser)
 	}
 }
 
