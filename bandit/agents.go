@@ -9,7 +9,7 @@ const maxAgents = 32
 const otherAgents = "other"
 
 // BoundNames bounds the agents and models with counters: beyond the bound, it replaces names by otherAgents and
-// trial.OtherModels. A request names its agent and model, so without a bound requests could add counters without end.
+// trial.OtherModels. A request names agent and model, so without a bound requests could add counters without end.
 func (c *Chooser) BoundNames(a *trial.Assignment) {
 	a.Model = c.measured.CountedModelName(a.Model)
 	if a.Category == "" {

@@ -45,7 +45,7 @@ func (c *Chooser) posterior(k Action, evidenceOfArm evidenceFunc, withOpen bool)
 	}
 }
 
-// Baseline returns a category's number of rewarded sessions, and their summed rewards minus the predicted lesson
+// Baseline returns a category's number of rewarded sessions, and the summed rewards minus the predicted lesson
 // effects.
 func (c *Chooser) Baseline(category string) (n, sum float64) {
 	c.mu.RLock()

@@ -47,7 +47,7 @@ func (b belief) isTrusted() bool {
 }
 
 // choose returns the best fresh actions for the remaining slots. In the fraction ProbeShare of sessions (the probe
-// budget), the last slot goes to a benched action: the one with the best draw from its full posterior. The draw favours
+// budget), the last slot goes to a benched action: the one with the best draw from the full posterior. The draw favours
 // actions with little expected harm.
 func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int) []candidate {
 	if slots <= 0 || len(fresh) == 0 {
@@ -150,6 +150,6 @@ type Posterior struct {
 	Trusted     bool    // more than 1.7 standard deviations after 200 picks; Earn sets the holdout to 0.05
 	Proven      bool    // E+ reached 20; Earn sets the holdout to 0.05 for any objective but All
 	Concluded   bool    // trial.Progress.Concluded; Prove sets the holdout to 0.05
-	TrialEnded  bool    // the trial has ended, by its width or its planned picks
+	TrialEnded  bool    // the trial has ended, by width or planned picks
 	Benched     bool    // expected to harm, picked from the probe budget only
 }

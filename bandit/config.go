@@ -35,7 +35,7 @@ type Config struct {
 	TokenCost float64   // price per token in reward units (0)
 }
 
-// NoRoom is the Config.Room for a session that has reached its limit.
+// NoRoom is the Config.Room for a session at the limit.
 const NoRoom = -1
 
 // ProbeShare is the share of sessions in which one benched lesson may be tried.

@@ -26,7 +26,7 @@ func TestPosteriorWithoutDataIsPrior(t *testing.T) {
 	}
 }
 
-// A benched lesson is expected to harm: its mean is below -0.25 standard deviations.
+// A benched lesson is expected to harm: the mean is below -0.25 standard deviations.
 func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	c := bandit.New()
 	before := bandit.Posterior{}

@@ -23,7 +23,7 @@ type Priors struct {
 	Rewards int `json:"rewards,omitempty"` // rewarded sessions at the fit, open sessions included; 0 means not known
 }
 
-// A refit also takes its pseudo-counts from the starting values.
+// Starting values, used also for the pseudo-counts in a refit.
 const (
 	startMu0    = 0.01
 	startT02    = 0.04 * 0.04

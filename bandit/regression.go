@@ -103,7 +103,7 @@ func (r *Regression) relative(facts [factCount]string) float64 {
 	return y
 }
 
-// isUsable reports whether the regression exists and all its numbers lie between -1 and 1.
+// isUsable reports whether the regression exists and all numbers lie between -1 and 1.
 func (r *Regression) isUsable() bool {
 	if r == nil {
 		return false

@@ -25,7 +25,7 @@ type runWorld struct {
 	spills       bool    // the effect is on all agents in the run
 }
 
-// estimate returns the measured effect and its standard error. If coinsByRun is true, the run is randomized, otherwise
+// estimate returns the measured effect and the standard error. If coinsByRun is true, the run is randomized, otherwise
 // the session. If countedByRun is true, the run is one observation, otherwise each session is.
 func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation

@@ -77,7 +77,7 @@ func (w *world) index() map[string]int {
 	return out
 }
 
-// simulateLater simulates n sessions on day 40 and returns their mean gain over sessions without lessons.
+// simulateLater simulates n sessions on day 40 and returns the mean gain over sessions without lessons.
 func (w *world) simulateLater(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
 	index := w.index()
 	for i := range n {

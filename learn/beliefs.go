@@ -164,7 +164,7 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 		b.tools.reportFailure(label.StepRefit, err)
 		return
 	}
-	if !ok { // another replica published first; use its priors
+	if !ok { // another replica published first; use those priors
 		if err := b.adoptPriors(ctx, name, t); err != nil {
 			b.tools.reportFailure(label.StepRefit, err)
 		}
@@ -174,7 +174,7 @@ func (b *beliefs) refit(ctx context.Context, name string) {
 	c.SetPriors(p)
 }
 
-// loadFirstTenants reads the counters of the first tenantsAtStart tenants; others are read at their first use.
+// loadFirstTenants reads the counters of the first tenantsAtStart tenants; others are read at first use.
 func (b *beliefs) loadFirstTenants(ctx context.Context) error {
 	names, err := b.backend.Tenants(ctx)
 	if err != nil {

@@ -44,7 +44,7 @@ type closer struct {
 	changed     *changedTenants // for Learner.ChangedTenants
 
 	isFleet bool         // other replicas close sessions, too
-	seed    maphash.Seed // differs between replicas, so isLeftToOthers spreads their waits
+	seed    maphash.Seed // differs between replicas, so isLeftToOthers spreads the waits
 
 	nextTouchAt time.Time // next run of touchUnsettled
 	nextCountAt time.Time // next run of countUnsampled
@@ -147,7 +147,7 @@ func (c *closer) isLeftToOthers(ref session.Ref, started time.Time) bool {
 }
 
 // prepareSettlement returns a closing session's settlement, or nil after an error. A session without a stored record
-// moves no counter, but its samples are built.
+// moves no counter, but samples are built.
 func (c *closer) prepareSettlement(ctx context.Context, row *session.Row) *pendingSettlement {
 	rec := c.memory.NewestRecord(row)
 	if rec.Unit.ID != "" {

@@ -154,7 +154,7 @@ func (d *daySimulation) addAction(replica int, action func(f *fixture)) {
 	}
 }
 
-// startSession starts a session, and schedules its later requests and rewards.
+// startSession starts a session, and schedules the later requests and rewards.
 func (d *daySimulation) startSession(step int) {
 	i, home := d.sessions, d.rng.IntN(dayReplicas)
 	e := dayEvent{session: int32(i), tenant: int8(min(d.rng.IntN(dayTenants), d.rng.IntN(dayTenants))), home: int8(home), y: -1}

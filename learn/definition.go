@@ -10,7 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// Counters belong to a reward definition: a new definition starts from zero, and an old one continues with its
+// Counters belong to a reward definition: a new definition starts from zero, and an old one continues with the old
 // counters. A counter's scope in the backend begins with the definition name, unless it is the default.
 const (
 	defaultReward    = feedback.DefaultDefinition

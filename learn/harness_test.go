@@ -57,7 +57,7 @@ type backend interface {
 	learn.Backend
 }
 
-// faultyBackend records its calls and lets tests make them fail.
+// faultyBackend records calls and lets tests make them fail.
 type faultyBackend struct {
 	backend
 	mu           sync.Mutex
@@ -348,7 +348,7 @@ func (f *fixture) offer(name string, turns ...int) {
 	}
 }
 
-// drain stops the recorder and the learner after their last writes and corrections.
+// drain stops the recorder and the learner after the last writes and corrections.
 func (f *fixture) drain() error {
 	ctx, cancel := context.WithCancel(f.ctx())
 	cancel()

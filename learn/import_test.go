@@ -18,7 +18,7 @@ import (
 	"precept/store"
 )
 
-// unterminatedTranscript lacks its closing brackets.
+// unterminatedTranscript lacks the closing brackets.
 const unterminatedTranscript = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}`
 
 func mustTranscript(t *testing.T, text string) detect.Transcript {

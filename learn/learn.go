@@ -17,13 +17,13 @@ import (
 const (
 	correctInterval = 50 * time.Millisecond
 	finishTimeout   = 10 * time.Second // from stopping until the last correction
-	closeBatchSize  = 100              // maximum sessions per settlement; their samples are all in memory
+	closeBatchSize  = 100              // maximum sessions per settlement; all their samples are in memory
 )
 
 // FollowInterval is how often a learner reads other replicas' counts.
 const FollowInterval = 2 * time.Second
 
-// Options configure a Learner. Fields are required unless their comment says otherwise.
+// Options configure a Learner. Fields are required unless marked otherwise.
 type Options struct {
 	Now       func() time.Time
 	Backend   Backend

@@ -86,7 +86,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	}
 	id := replica.addSession("s", newAssignment(true))
 	prior := belief(otherReplica)
-	belief(replica)                                               // a replica follows only tenants in its requests
+	belief(replica)                                               // a replica follows only tenants that it serves
 	otherReplica.postFeedback(tenantA, id, userScore("f1", 1, 1)) // feedback reaches a replica that does not serve the session
 	otherReplica.recomputeRewards(otherReplica.ctx())
 	rewarded := belief(otherReplica)

@@ -166,7 +166,7 @@ func normalizedReplies(list []sample.Exchange) (all []string) {
 	return all
 }
 
-// OpeningIndex finds live sessions by the hash of their first words. The first find call reads all of a tenant's
+// OpeningIndex finds live sessions by a hash over the first words. The first find call reads all of a tenant's
 // sessions, later calls only newer sessions, so importing many files stays fast. OpeningIndex is safe for concurrent
 // use.
 type OpeningIndex struct {
@@ -179,7 +179,7 @@ type OpeningIndex struct {
 
 const (
 	maxOpenings     = 1 << 20          // sessions in an OpeningIndex
-	openingsOverlap = 10 * time.Minute // between a session's start and its storing
+	openingsOverlap = 10 * time.Minute // between starting and storing a session
 	openingsPage    = 500              // sessions per read
 )
 

@@ -117,7 +117,7 @@ func CountOpen(ctx context.Context, backend interface {
 	return &open, nil
 }
 
-// countOpenSession adds a session to open. A run is not a session, but its record has the matches and picks in its
+// countOpenSession adds a session to open. A run is not a session, but its record has the matches and picks in the
 // sessions.
 func countOpenSession(open *report.OpenSessions, row *session.Row, closeAfter time.Duration) {
 	if open.FirstCloses.IsZero() { // oldest first

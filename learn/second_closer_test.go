@@ -48,7 +48,7 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 		}
 	}
 	assertEqual(t, "version after a correction pass", replica.applied(id).Version, version)
-	otherReplica.postFeedback(tenantA, id, score("late", 0)) // replica finds the feedback by its search for unsettled sessions
+	otherReplica.postFeedback(tenantA, id, score("late", 0)) // replica finds the feedback when it searches unsettled sessions
 	replica.clock.add(time.Hour)
 	replica.closeDue(t.Context())
 	replica.recomputeRewards(t.Context())

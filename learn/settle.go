@@ -76,7 +76,7 @@ func (c *closer) applySettlements(ctx context.Context, work []*pendingSettlement
 	})
 }
 
-// countApplied counts an applied settlement, and adds its deltas to byTenant.
+// countApplied counts an applied settlement, and adds the deltas to byTenant.
 func (c *closer) countApplied(st *pendingSettlement, byTenant map[string][]trial.Delta) {
 	c.changed.add(st.settlement.Tenant)
 	if st.rewardName == c.rewardName {

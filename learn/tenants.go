@@ -87,7 +87,7 @@ func (b *beliefs) tenant(name string) *tenant {
 	return t
 }
 
-// get returns a tenant in memory, or nil, and whether its counters were read.
+// get returns a tenant in memory, or nil, and whether the counters were read.
 func (b *beliefs) get(name string) (t *tenant, read bool) {
 	b.tenantsMu.RLock()
 	defer b.tenantsMu.RUnlock()

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// SessionReward is a session's reward: a pure function of its entries as a set.
+// SessionReward is a session's reward: a pure function of the entries as a set.
 type SessionReward struct {
 	Reward float64
 	Tier   int

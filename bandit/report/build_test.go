@@ -509,7 +509,7 @@ func TestNeededPicksDependOnDataAndWhatIf(t *testing.T) {
 	}
 }
 
-// The report is reproducible and can be printed, and each effect is within its interval.
+// The report is reproducible and can be printed, and each effect is within the interval.
 func TestReportOfRandomCounters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()

@@ -10,7 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// addModelPicks adds picks for a lesson that raises the success rate from 0.2 to 0.9. Its error recurs in each session
+// addModelPicks adds picks for a lesson that raises the success rate from 0.2 to 0.9. The error recurs in each session
 // without success.
 func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, rewarded bool) {
 	for range picks {

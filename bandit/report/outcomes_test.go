@@ -46,7 +46,7 @@ func mustOutcome(t *testing.T, row *report.Row, name string) report.Outcome {
 	return report.Outcome{}
 }
 
-// Lesson good prevents its error and costs tokens. No session has a reward.
+// Lesson good prevents the error and costs tokens. No session has a reward.
 func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()

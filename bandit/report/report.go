@@ -217,7 +217,7 @@ type Row struct {
 	CachedChange   *float64       `json:"cached_change"`   // difference between the arms' shares; causal, because the assignment is random
 	Trial          string         `json:"trial,omitempty"` // the lesson's trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
 	PlannedTrials  []PlannedTrial `json:"looks,omitempty"` // planned trials, the latest last
-	AfterTrial     string         `json:"next,omitempty"`  // what follows for a lesson after its planned trial
+	AfterTrial     string         `json:"next,omitempty"`  // what follows for a lesson after the planned trial
 	Variance       float64        `json:"variance"`        // reward variance around the session's expected reward: measured, once there is enough data
 	Epsilon        float64        `json:"epsilon"`         // holdout for the next picks
 	Verdict        Verdict        `json:"verdict"`
@@ -306,7 +306,7 @@ type Opinions struct {
 	Contradicted int64 `json:"contradicted"`
 }
 
-// PlannedTrials describes all planned trials, and the correction for their number. Each planned trial is a separate
+// PlannedTrials describes all planned trials, and the correction for multiple tests. Each planned trial is a separate
 // test, so the level applies to the whole list: at most one in twenty rows with a verdict "proven in trial" may be
 // wrong.
 type PlannedTrials struct {

@@ -65,7 +65,7 @@ func (r Report) Table(w io.Writer, columns int) error {
 	return nil
 }
 
-// splitUnmatched separates the rows for lessons that no session has matched. Only their names are printed.
+// splitUnmatched separates the rows for lessons that no session has matched. Only the names are printed.
 func splitUnmatched(rows []Row) (shown, unmatched []Row) {
 	for i := range rows {
 		r := &rows[i]

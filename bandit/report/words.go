@@ -95,7 +95,7 @@ func (p *PlannedTrial) text() string {
 	return s + ", one look (p " + fmt.Sprintf("%.2g", *p.P) + ")"
 }
 
-// Interval returns the effect and its interval in points or in the outcome's unit, or "" before there is an effect.
+// Interval returns the effect and the interval in points or in the outcome's unit, or "" before there is an effect.
 func (p *PlannedTrial) Interval() string {
 	if p.Effect == nil {
 		return ""

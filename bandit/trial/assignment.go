@@ -42,7 +42,7 @@ func (a Arm) LikenessArm() Arm {
 	return Arm(LikenessSlug(slug)) + a[len(slug):]
 }
 
-// Match is a lesson that matched in a session. A match is never changed after its turn.
+// Match is a lesson that matched in a session. A match is never changed in a later turn.
 type Match struct {
 	Arm         Arm        `json:"arm"`
 	MatchEffect float64    `json:"del"`           // change in expected reward given the match

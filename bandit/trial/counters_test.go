@@ -166,7 +166,7 @@ func BenchmarkContribution(b *testing.B) {
 	}
 }
 
-// A younger arm counts the days since its first day.
+// A younger arm counts the days since the first day.
 func TestRatesCoverLastFourWeeks(t *testing.T) {
 	for _, tc := range []struct {
 		days           []int32 // days with a rewarded pick

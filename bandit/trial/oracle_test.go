@@ -350,7 +350,7 @@ func TestCorrectionRestoresSums(t *testing.T) {
 	})
 }
 
-// A coin below epsilon withholds the lesson. A session is a control session if its coin is below the control
+// A coin below epsilon withholds the lesson. A session is a control session if the coin is below the control
 // probability.
 func TestCoinEqualToEpsilonInjectsLesson(t *testing.T) {
 	for i := range 50 {

@@ -117,7 +117,7 @@ func (c *Counters) Surrogate(k Arm) (out SurrogateStats) {
 	}
 }
 
-// Effect returns the estimate over all sessions, and its variance times the number of rewarded picks. The variance is
+// Effect returns the estimate over all sessions, and the variance times the number of rewarded picks. The variance is
 // that of the influence function, so the rewarded share need not be known in advance.
 func (s *SurrogateStats) Effect() (effect, variance float64) {
 	n, m := s.N1+s.N0, s.M1+s.M0

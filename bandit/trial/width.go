@@ -34,7 +34,7 @@ func EnoughForVerdict(injected, withheld float64) bool {
 // minVariance keeps an interval's width positive.
 const minVariance = 1e-9
 
-// Moments returns the mean and variance of n numbers from their sum and sum of squares.
+// Moments returns the mean and variance of n numbers from the sum and the sum of squares.
 func Moments(n, sum, squares float64) (mean, variance float64) {
 	mean = sum / n
 	return mean, math.Max(squares/n-mean*mean, minVariance)
