@@ -271,7 +271,7 @@ type Explanation struct {
 	Propensities     []Propensity `json:"propensities"`
 	N                float64      `json:"n"`               // randomly assigned rewarded picks
 	SumZ             float64      `json:"sum_z"`           // z = (y - c) (A/(1-eps) - (1-A)/eps)
-	SumZZ            float64      `json:"sum_zz"`          // z squared, summed
+	SumZZ            float64      `json:"sum_zz"`          // sum of z squared
 	Mean             *float64     `json:"mean_z"`          // sum_z / n: the effect
 	Variance         *float64     `json:"s2"`              // sum_zz / n - effect^2
 	Error            *float64     `json:"error"`           // standard error: sqrt(s2 / n)
