@@ -31,7 +31,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// turnItems returns the items of turn n: a call, and its result of the given size in bytes.
+// turnItems returns the items in turn n: a call, and a result with the given size in bytes.
 func turnItems(path string, n, size int) string {
 	out := strings.Repeat("x", size)
 	switch path {
@@ -80,10 +80,10 @@ func TestConversationAboveLimitKeepsItsBlock(t *testing.T) {
 						f.send(t, "POST", path, header, sent)
 						got := string(up.lastRequest(t).body)
 						if strings.Count(got, "- [one]") != 1 {
-							t.Fatalf("turn %d of %d bytes: got %d blocks, want 1", n, len(sent), strings.Count(got, "- [one]"))
+							t.Fatalf("turn %d (%d bytes): got %d blocks, want 1", n, len(sent), strings.Count(got, "- [one]"))
 						}
 						if unclosed := strings.TrimSuffix(got, "]}"); !strings.HasPrefix(unclosed, before) {
-							t.Fatalf("turn %d: the upstream got\n%.600s\nwant it to begin with the body of the previous turn:\n%.600s", n, unclosed, before)
+							t.Fatalf("turn %d: the upstream got\n%.600s\nwant it to begin with the previous turn's body:\n%.600s", n, unclosed, before)
 						} else {
 							before = unclosed
 						}
@@ -97,7 +97,7 @@ func TestConversationAboveLimitKeepsItsBlock(t *testing.T) {
 						t.Errorf("the log reports the limit %d times, want once: %s", n, log.String())
 					}
 					if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues(limit)); n < 2 {
-						t.Errorf("metric of uninspected requests with reason %s = %v, want at least 2", limit, n)
+						t.Errorf("uninspected_total{reason=%s} = %v, want at least 2", limit, n)
 					}
 				})
 			}
@@ -117,10 +117,10 @@ func TestFirstRequestAboveLimitIsForwardedUnchanged(t *testing.T) {
 		t.Errorf("request above the limit: session = %q, body changed: %t, want no session and an unchanged body", res.Header.Get("Precept-Session"), got != sent)
 	}
 	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
-		t.Errorf("metric of uninspected requests with reason size = %v, want 1", n)
+		t.Errorf("uninspected_total{reason=size} = %v, want 1", n)
 	}
 	if n := f.bodyBytes(); n != 0 {
-		t.Errorf("bytes of request bodies in memory after the request = %d, want 0", n)
+		t.Errorf("request body bytes in memory after the request = %d, want 0", n)
 	}
 }
 

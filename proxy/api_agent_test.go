@@ -8,19 +8,19 @@ import (
 	"testing"
 )
 
-// historyItem is an item of a conversation, in no API's format.
+// historyItem is a conversation item, in no API's format.
 type historyItem struct {
 	kind     string // system, user, text, call, result
 	text, id string
 	failed   bool
 }
 
-// apiAgent is a scripted agent that keeps its own history, without precept's inserted text.
+// apiAgent is a scripted agent with a separate history, without precept's inserted text.
 type apiAgent struct {
 	api     string // chat, responses, messages
 	claude  bool   // the body is formatted by formatAsClaudeCode
 	stream  bool
-	extra   obj // additional members of the body
+	extra   obj // additional body members
 	history []historyItem
 }
 
@@ -99,8 +99,8 @@ func (a *apiAgent) body() string {
 	return string(out)
 }
 
-// formatAsClaudeCode formats messages as Claude Code does: the newest part has cache_control, and the content of an
-// older user message with one text part is a string.
+// formatAsClaudeCode formats messages as Claude Code does: the newest part has cache_control, and an older user message
+// with one text part has string content.
 func formatAsClaudeCode(list []obj) {
 	for i, m := range list {
 		parts, _ := m["content"].([]obj)
@@ -115,7 +115,7 @@ func formatAsClaudeCode(list []obj) {
 	}
 }
 
-// sendNext returns the response, the id of the call in the response, and the list of messages at the upstream (see
+// sendNext returns the response, the id of the call in the response, and the message list at the upstream (see
 // normalizedList).
 func (a *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
@@ -127,7 +127,7 @@ func (a *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.
 }
 
 // normalizedList returns the messages in a normal form: a string becomes a text part, adjacent text parts are joined,
-// and cache_control, refusal, members with the prefix __ and the closing bracket of the list are removed.
+// and cache_control, refusal, members with the prefix __ and the list's closing bracket are removed.
 func normalizedList(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct{ Messages, Input []any }

@@ -19,11 +19,11 @@ func TestSessionContinuesIfToolsOrAgentChange(t *testing.T) {
 	type step struct {
 		system string
 		tools  []obj
-		text   string // user message; "" for a step that sends the result of a call
+		text   string // user message; "" for a step that sends a tool result
 	}
 	for name, tc := range map[string]struct {
 		steps []step
-		last  string // marker of the lesson in the last step; "" for none
+		last  string // lesson marker in the last step; "" for none
 	}{
 		"different tools in each step": {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("c"), ""}, {"S", tool("a"), ""}, {"S", tool("b", "c"), ""}, {"S", tool("a", "b"), ""}}},
 		"plan once, then act":          {steps: []step{{"S", tool("plan"), ""}, {"S", tool("bash", "edit"), "Act."}, {"S", tool("bash", "edit"), ""}, {"S", tool("bash", "edit"), ""}}},

@@ -13,23 +13,23 @@ import (
 	"precept/internal/wire"
 )
 
-// lingerTimeout is the time between precept's answer and the close of a connection on which the client still sends. A
-// close with unread bytes resets the connection, and the client may lose the answer.
+// lingerTimeout is the time between precept's answer and closing a connection on which the client still sends. Closing
+// with unread bytes resets the connection, and the client may lose the answer.
 const lingerTimeout = 500 * time.Millisecond
 
-// clientWriter writes the response and records the status. It limits the time of one write, not of the response.
+// clientWriter writes the response and records the status. It limits the time for one write, not for the response.
 type clientWriter struct {
 	http.ResponseWriter
 	ctl         *http.ResponseController
-	limit       time.Duration // maximum time of one write, or of one read of the request body
+	limit       time.Duration // maximum time for one write, or for one request body read
 	now         func() time.Time
-	deadlineSet time.Time // time at which the write deadline was last set
+	deadlineSet time.Time // when the write deadline was last set
 	body        *clientBody
-	dialect     wire.Dialect // dialect of an inspected path; wire.NoDialect for other paths
+	dialect     wire.Dialect // dialect on an inspected path; wire.NoDialect for other paths
 	code        int          // 0 means no answer yet
 	id          string       // Precept-Request-Id; empty before the first use
-	unknownKey  string       // unknown key of the path form, which is logged at the end; see PathForm.Unknown
-	atEndpoint  bool         // the request is for an endpoint of precept
+	unknownKey  string       // unknown path form key, logged at the end; see PathForm.Unknown
+	atEndpoint  bool         // the request is for a precept endpoint
 	http10      bool         // HTTP/1.0 has no interim responses
 }
 
@@ -46,8 +46,8 @@ func (w *clientWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// WriteHeader implements http.ResponseWriter. Without a Content-Type of the upstream, net/http must not guess one. A
-// response before the end of the request body closes the connection, because the rest stays unread.
+// WriteHeader implements http.ResponseWriter. Without a Content-Type from the upstream, net/http must not guess one. A
+// response before the request body has ended closes the connection, because the rest stays unread.
 func (w *clientWriter) WriteHeader(code int) {
 	if code < 200 && code != http.StatusSwitchingProtocols {
 		if !w.http10 {
@@ -73,8 +73,8 @@ func (w *clientWriter) WriteHeader(code int) {
 func (w *clientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // end ends a response. If the request body is incomplete, net/http reads the rest of a short body before it closes the
-// connection, and a read deadline in the past ends this read after lingerTimeout. The deadline cannot be set at once,
-// because net/http removes it while the transport still reads the body.
+// connection. A read deadline in the past ends this read, but only after lingerTimeout: net/http removes a deadline set
+// while the transport still reads the body.
 func (w *clientWriter) end() {
 	_ = w.ctl.SetWriteDeadline(time.Time{})
 	if w.body != nil && !w.body.complete() {
@@ -82,12 +82,12 @@ func (w *clientWriter) end() {
 	}
 }
 
-// clientBody is a request body with limits on its size and on the time of one read.
+// clientBody is a request body with limits on the size and on the time for one read.
 type clientBody struct {
 	io.ReadCloser
 	w           *clientWriter
-	deadlineSet time.Time             // time at which the read deadline was last set
-	ended       atomic.Pointer[error] // first error of Read, io.EOF after the whole body
+	deadlineSet time.Time             // when the read deadline was last set
+	ended       atomic.Pointer[error] // first error from Read, io.EOF after the whole body
 }
 
 // boundBody returns a copy of a request with a bounded body. The server reads the original body to decide whether the
@@ -106,7 +106,7 @@ func (w *clientWriter) boundBody(r *http.Request, maxBytes int64) *http.Request 
 	return bounded
 }
 
-// bodyOf reads the body of a request. For a body above maxBytes, bodyOf returns the error tooLong.
+// bodyOf reads a request body. For a body above maxBytes, bodyOf returns the error tooLong.
 func bodyOf(c echo.Context, maxBytes int64, tooLong string) ([]byte, error) {
 	w := clientOf(c.Response())
 	body, err := io.ReadAll(w.boundBody(c.Request(), maxBytes).Body)
@@ -141,7 +141,7 @@ func (b *clientBody) complete() bool {
 	return err != nil && errors.Is(*err, io.EOF)
 }
 
-// readError returns precept's answer to a failed read of the body.
+// readError returns precept's answer to a failed body read.
 func (b *clientBody) readError(d wire.Dialect) *apiError {
 	if b == nil {
 		return nil

@@ -13,11 +13,11 @@ import (
 	"precept/internal/session"
 )
 
-// maxAnswerBytes is the maximum size of the lessons in one answer.
+// maxAnswerBytes limits the lessons in one answer.
 const maxAnswerBytes = 16 << 10
 
-// execute runs a /lesson command of an agent with the permissions of /v1/lessons. result is the label of the metric.
-// The answer to a failed command does not repeat the command, because its text may have failed the checks on lessons.
+// execute runs an agent's /lesson command with the /v1/lessons permissions. result is the metric label. The answer to a
+// failed command does not repeat the command, because the text may have failed the lesson checks.
 func (req lessonsRequest) execute(ctx context.Context, c writ.Command, conversation session.ID) (answer, result string) {
 	if c.Problem != "" {
 		return writ.Answer(string(c.Verb), false, c.Problem+"."), "refused"
@@ -51,7 +51,7 @@ func (req lessonsRequest) dispatch(ctx context.Context, c writ.Command, conversa
 	return command, text, lines, err
 }
 
-// record replaces the text of an existing lesson with the same signature.
+// record replaces an existing lesson's text if the signature is the same.
 func (req lessonsRequest) record(ctx context.Context, c writ.Command, conversation session.ID) (*lesson.Lesson, string, error) {
 	l, err := (&lessonBody{Signature: &c.Signature, LessonText: &c.Text}).applyTo(newLesson(conversation.String()))
 	if err != nil {
@@ -73,7 +73,7 @@ func (req lessonsRequest) record(ctx context.Context, c writ.Command, conversati
 	return l, text + " — " + lessonLine(l), nil
 }
 
-// idOf returns the number of the lesson, or the slug for a lesson of an old release.
+// idOf returns the lesson's number, or the slug for a lesson from an old release.
 func idOf(l *lesson.Lesson) string {
 	if l.Number > 0 {
 		return "#" + strconv.Itoa(l.Number)
@@ -81,8 +81,8 @@ func idOf(l *lesson.Lesson) string {
 	return "#" + l.Slug
 }
 
-// lessonLine returns a lesson in one line. If the lesson contains a delimiter of inserted blocks, the line omits its
-// title and text.
+// lessonLine returns a lesson in one line. If the lesson contains a delimiter for inserted blocks, the line omits title
+// and text.
 func lessonLine(l *lesson.Lesson) string {
 	if line := lesson.SanitizeLine(idOf(l) + " [" + l.Title + "] " + lessonText(l)); line != "" {
 		return line
@@ -140,7 +140,7 @@ func (req lessonsRequest) listLines(ctx context.Context, words string) (text str
 	return text + ":", append(lines, quarantineNotice(listed...)...), nil
 }
 
-// explain returns the reason of a failed command for the agent, and the label of the metric.
+// explain returns the reason for a failed command, for the agent, and the metric label.
 func (req lessonsRequest) explain(err error) (text, result string) {
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
 		return lesson.SanitizeLine(r.Error()) + ".", "refused"

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	maxQueuedReplies  = 1024             // up to this length of the queue, commands are executed
+	maxQueuedReplies  = 1024             // up to this queue length, commands are executed
 	maxRefusedReplies = 64 << 10         // up to this length, commands are refused with an answer
-	commandTimeout    = 10 * time.Second // maximum time of one command
+	commandTimeout    = 10 * time.Second // maximum time for one command
 )
 
 type commandJob struct {
 	settings *settings
 	scope    lesson.Scope
 	session  session.ID
-	request  string // id of the request whose reply has the commands
+	request  string // id of the request with the commands in the reply
 	commands []writ.Command
 }
 
@@ -74,7 +74,7 @@ func (q *commandQueue) enqueue(job *commandJob) bool {
 	return true
 }
 
-// refuse replaces the commands of a job by commands that only get the answer tooManyWait.
+// refuse replaces a job's commands with commands that only get the answer tooManyWait.
 func (j *commandJob) refuse() {
 	refused := make([]writ.Command, len(j.commands))
 	for i, c := range j.commands {
@@ -83,21 +83,21 @@ func (j *commandJob) refuse() {
 	j.commands = refused
 }
 
-// run executes commands until ctx is done, and then the commands that are still queued.
+// run executes commands until ctx is done, and then the queued commands.
 func (q *commandQueue) run(ctx context.Context) error {
 	for {
 		select {
 		case <-q.wake:
-			q.executeAll() //nolint:contextcheck // a stop does not cancel a command; commandTimeout bounds its time
+			q.executeAll() //nolint:contextcheck // a stop does not cancel a command; commandTimeout bounds the time
 		case <-ctx.Done():
-			q.executeAll() //nolint:contextcheck // a stop does not cancel a command; commandTimeout bounds its time
+			q.executeAll() //nolint:contextcheck // a stop does not cancel a command; commandTimeout bounds the time
 			return nil
 		}
 	}
 }
 
-// executeAll executes the commands of one session in order. Sessions are concurrent, because the bank commits
-// concurrent writes in one step.
+// executeAll executes one session's commands in order. Sessions are concurrent, because the bank commits concurrent
+// writes in one step.
 func (q *commandQueue) executeAll() {
 	for {
 		q.mu.Lock()

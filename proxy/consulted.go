@@ -17,27 +17,27 @@ import (
 
 const (
 	maxConsulted = 50_000          // lessons with a count
-	saveInterval = 2 * time.Second // interval between two calls of save
-	tallyTimeout = 2 * time.Second // maximum time of one call of the tally
+	saveInterval = 2 * time.Second // interval between two save calls
+	tallyTimeout = 2 * time.Second // maximum time for one tally call
 )
 
-// ConsultationTally sums the counts of all replicas.
+// ConsultationTally sums all replicas' counts.
 type ConsultationTally interface {
 	// AddConsultations adds counts, by slug. A second call with the same batch adds nothing.
 	AddConsultations(ctx context.Context, batch string, counts map[string]bank.Consultation) error
-	// Consultations returns the counts of lessons.
+	// Consultations returns counts by slug.
 	Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error)
 }
 
-// ConsultationCounter counts the matches of each lesson, which the API calls consultations, and records the newest
-// match. With a tally, the counts cover all replicas. A nil ConsultationCounter counts nothing.
+// ConsultationCounter counts each lesson's matches, called consultations in the API, and records the newest match. With
+// a tally, the counts cover all replicas. A nil ConsultationCounter counts nothing.
 type ConsultationCounter struct {
 	file    string
 	tally   ConsultationTally
 	now     func() time.Time
-	started int64 // start in nanoseconds; part of the names of batches
+	started int64 // start in nanoseconds; part of each batch name
 
-	syncMu sync.Mutex // locked before mu; one call of the tally at a time
+	syncMu sync.Mutex // locked before mu; one tally call at a time
 
 	mu          sync.Mutex
 	counts      map[string]bank.Consultation
@@ -97,7 +97,7 @@ func (c *ConsultationCounter) lookup(slug string) (count int64, last time.Time) 
 	return x.Count, x.Last
 }
 
-// refresh reads the counts of lessons from the tally. While the tally is unreachable, the known counts stay.
+// refresh reads lesson counts from the tally. While the tally is unreachable, the known counts stay.
 func (c *ConsultationCounter) refresh(ctx context.Context, slugs []string) {
 	if c == nil || c.tally == nil || len(slugs) == 0 {
 		return
@@ -136,8 +136,8 @@ func (c *ConsultationCounter) Run(ctx context.Context) error {
 	}
 }
 
-// save writes the counts to the file, or sends those that the tally has not confirmed. After an error, the next call
-// tries again.
+// save writes the counts to the file, or sends the unconfirmed counts to the tally. After an error, the next call tries
+// again.
 func (c *ConsultationCounter) save(ctx context.Context) error {
 	c.syncMu.Lock()
 	defer c.syncMu.Unlock()

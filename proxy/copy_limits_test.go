@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// sendTurns sends four requests without a session name. Each request contains the call of the previous reply. sendTurns
+// sendTurns sends four requests without a session name. Each request contains the call in the previous reply. sendTurns
 // returns the number of sessions and the last request at the upstream.
 func sendTurns(t *testing.T, f *fixture, up *upstream, callID func(reply []byte) string) (sessions int, last string) {
 	t.Helper()
@@ -23,8 +23,8 @@ func sendTurns(t *testing.T, f *fixture, up *upstream, callID func(reply []byte)
 	return len(names), string(up.lastRequest(t).body)
 }
 
-// The copy of the reply ends at limits.capture_bytes, but precept still reads the ids of later calls. So the next
-// request, which has no session name, gets the same session and the lesson.
+// The reply copy ends at limits.capture_bytes, but precept still reads the ids of later calls. So the next request,
+// without a session name, gets the same session and the lesson.
 func TestCaptureLimitDoesNotSplitASession(t *testing.T) {
 	for _, limit := range []string{"1MiB", "1000", "100", "0"} {
 		up := newUpstream(t, callingModel())
@@ -38,7 +38,7 @@ func TestCaptureLimitDoesNotSplitASession(t *testing.T) {
 	}
 }
 
-// precept drops the copy of the reply, because it exceeds limits.capture_total_bytes.
+// precept drops the reply copy, because it exceeds limits.capture_total_bytes.
 func TestDroppedCopyDoesNotSplitASession(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprint("stream=", stream), func(t *testing.T) {

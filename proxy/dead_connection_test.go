@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// silentRelay can drop the data of its first connections without closing them, like a firewall that has lost the state
-// of the connections.
+// silentRelay can drop the data on the first connections without closing them, like a firewall that has lost the
+// connection state.
 type silentRelay struct {
 	net.Listener
 	target      string
-	silentUntil atomic.Int64 // last connection whose data is dropped, counted from 1
+	silentUntil atomic.Int64 // last connection with dropped data, counted from 1
 	accepted    atomic.Int64
 	open        atomic.Int64
 	conns       sync.WaitGroup

@@ -10,7 +10,7 @@ import (
 type plan struct {
 	insert       inject.Plan    // matches, picks, loops and edits
 	results      detect.Results // caches judgements
-	number       int            // number of the turn in its session
+	number       int            // the turn's number in the session
 	earlierItems int            // items that an earlier turn sent
 }
 
@@ -55,14 +55,13 @@ func (t *turn) decide() {
 	t.p.opts.Metrics.countDecision(&t.plan.insert)
 }
 
-// repeatsConversation reports whether a side request may repeat the messages of its session, and so gets the blocks
-// again.
+// repeatsConversation reports whether a side request may repeat the session's messages, and so gets the blocks again.
 func repeatsConversation(why label.Reason) bool {
 	return why == label.SideNoTools || why == label.SideTools
 }
 
-// replayBlocks inserts the blocks of the session again into a request beyond limits.inspect_bytes or limits.items.
-// Without the blocks, the turn would miss the provider's prompt cache, and the agent would lose its lessons.
+// replayBlocks inserts the session's blocks again into a request beyond limits.inspect_bytes or limits.items. Without
+// the blocks, the turn would miss the provider's prompt cache, and the agent would lose the lessons.
 func (t *turn) replayBlocks() {
 	rec := t.session.Session.Record
 	rec.Lock()
@@ -80,7 +79,7 @@ func (t *turn) replayBlocks() {
 		t.log().Warn("a conversation exceeds a limit of inspection and gets no new lessons; raise the named limit", "limit", limit, "session", rec.Identity.ID.String())
 	}
 	input := inject.Input{Request: t.in.req, Claim: t.query.Claim, Now: t.p.opts.Now(), Unit: t.session.UnitRecord()}
-	if !side { // a side request keeps all sections of rules files
+	if !side { // a side request keeps all rules file sections
 		input.Rules = t.p.opts.rules()
 	}
 	t.plan.insert = t.settings.injector.Replay(rec, input)

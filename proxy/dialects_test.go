@@ -13,7 +13,7 @@ import (
 // block is the inserted block with the lesson one, escaped for a JSON string.
 const block = `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\n`
 
-// In the expected bodies, ^ is the position of the block. All other bytes are the client's.
+// In the expected bodies, ^ is the block's position. All other bytes are the client's.
 func TestBlockIsBeforeUserTextOrInResultOnEachAPI(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
@@ -88,7 +88,7 @@ func checkTwelveTurns(t *testing.T, s *apiAgent, named bool) {
 			t.Fatalf("turn %d: session = %s, want %s", turn, got, session)
 		}
 		if !strings.HasPrefix(list, previous) {
-			t.Fatalf("turn %d: list at the upstream:\n%s\nwant it to begin with the list of the previous turn:\n%s", turn, list, previous)
+			t.Fatalf("turn %d: list at the upstream:\n%s\nwant it to begin with the previous turn's list:\n%s", turn, list, previous)
 		}
 		if previous = list; turn >= 4 != strings.Contains(list, "[LOOP DETECTED]") {
 			t.Fatalf("turn %d: list = %s, want a loop warning only from turn 4 on", turn, list)
@@ -106,7 +106,7 @@ func checkTwelveTurns(t *testing.T, s *apiAgent, named bool) {
 	}
 }
 
-// defaultTenantExchanges stops the fixture and returns the stored exchanges of a session.
+// defaultTenantExchanges stops the fixture and returns a session's stored exchanges.
 func defaultTenantExchanges(t *testing.T, f *fixture, name string) []sample.Exchange {
 	t.Helper()
 	return storedExchanges(t, f, name)["default"]
@@ -167,7 +167,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 			t.Errorf("turn %d: session = %s, want %s", turn, got, session)
 		}
 		if strings.Contains(list, "[one]") {
-			t.Errorf("turn %d: list = %s, want no [one], which the first request had", turn, list)
+			t.Errorf("turn %d: list = %s, want no [one] (in the first request)", turn, list)
 		}
 		if strings.Contains(list, "[LOOP DETECTED] The call bash") {
 			warned++
@@ -228,12 +228,12 @@ func TestWarningOfParallelCallsIsInFailedResult(t *testing.T) {
 	for _, m := range got.Messages {
 		warned, advised := strings.HasPrefix(m.Content, "[LOOP DETECTED] The call bash "), strings.Contains(m.Content, "[one]")
 		if warned != (m.ToolCallID == "call_1_aaaaaaaaaaaaaaaaaaaa") || advised != (m.ToolCallID == "call_0_aaaaaaaaaaaaaaaaaaaa") {
-			t.Errorf("result of %q = %s, want a loop warning only in call_1_a... and lesson one only in call_0_a...", m.ToolCallID, m.Content)
+			t.Errorf("result(%q) = %s, want a loop warning only in call_1_a... and lesson one only in call_0_a...", m.ToolCallID, m.Content)
 		}
 	}
 }
 
-// Codex sends the tools for newer models in an item of the input list.
+// For newer models, Codex sends the tools in an item of the input list.
 func TestRequestWithToolsInInputListIsNotSideRequest(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// checkNotOnDisk checks that no file of a stopped fixture contains one of the texts.
+// checkNotOnDisk checks that no file in a stopped fixture contains one of the texts.
 func checkNotOnDisk(t *testing.T, f *fixture, texts ...string) {
 	t.Helper()
 	files := 0

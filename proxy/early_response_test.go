@@ -100,7 +100,7 @@ func TestStreamStartsBeforeBodyEnds(t *testing.T) {
 		}
 		body := bufio.NewReader(res.Body)
 		if line, err := body.ReadString('\n'); err != nil || line != "data: first\n" {
-			t.Fatalf("first line of the stream = %q, %v, want \"data: first\\n\"", line, err)
+			t.Fatalf("first stream line = %q, %v, want \"data: first\\n\"", line, err)
 		}
 		_, _ = io.WriteString(c, strings.Repeat("x", 299000))
 		if rest, err := io.ReadAll(body); err != nil || string(rest) != "\ndata: 300000\n\n" {
@@ -134,15 +134,15 @@ func TestExpectIsForwardedToUpstream(t *testing.T) {
 			_, _ = c.ReadString('\n')
 			_, _ = io.WriteString(c, "hello")
 		}
-		// net/http may wait for the body of a refused request, to keep the connection open.
+		// net/http may wait for a refused request's body, to keep the connection open.
 		if s := readReply(c.Reader, "POST"); s.status != status || status == 200 && s.body != "hello" {
 			t.Errorf("got %+v, want status %d and, for status 200, body \"hello\"", s, status)
 		}
 	}
 }
 
-// The client sends no byte of its body for limits.client_write_timeout. A slow body continues, and a connection may be
-// idle between two requests.
+// The client sends no body byte for limits.client_write_timeout. A slow body continues, and a connection may be idle
+// between two requests.
 func TestStalledBodyEndsRequest(t *testing.T) {
 	for path, status := range map[string]int{"/v1/feedback": http.StatusBadRequest, "/v1/chat/completions": http.StatusBadGateway} {
 		synctest.Test(t, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestStalledBodyEndsRequest(t *testing.T) {
 	c := dial(t, startProxy(t, up.URL, "limits.client_write_timeout=300ms"))
 	_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nx")
 	if s := readReply(c.Reader, "POST"); s.status != http.StatusRequestTimeout {
-		t.Errorf("stalled body of a forwarded request: got %+v, want status 408", s)
+		t.Errorf("stalled body, forwarded request: got %+v, want status 408", s)
 	}
 }
 
@@ -203,7 +203,7 @@ func (p *pipeListener) Accept() (net.Conn, error) {
 func (p *pipeListener) Close() error   { close(p.dialled); return nil }
 func (p *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Only one goroutine may access the headers of the response; otherwise the race detector fails the test.
+// Only one goroutine may access the response headers; otherwise the race detector fails the test.
 func TestBodyAboveLimitDuringEarlyResponseCausesNoRace(t *testing.T) {
 	part := fmt.Sprintf("%x\r\n%s\r\n", 65_000, strings.Repeat("x", 65_000))
 	u := newRawUpstream(t, false, func(_ int, c net.Conn, _ *http.Request) bool {

@@ -26,8 +26,8 @@ data: [DONE]
 
 `
 
-// encodedReplies returns a reply in each encoding. A name after a colon distinguishes two formats of one encoding. The
-// replies in br and zstd are constants, because only package wire imports their libraries.
+// encodedReplies returns a reply in each encoding. A name after a colon distinguishes two formats in one encoding. The
+// br and zstd replies are constants, because only package wire imports these libraries.
 func encodedReplies(t *testing.T) map[string][]byte {
 	t.Helper()
 	constant := func(text string) []byte {
@@ -54,8 +54,8 @@ func encodedReplies(t *testing.T) map[string][]byte {
 	}
 }
 
-// The upstream compresses although precept asked for no compression. precept reads the id of the call, which identifies
-// the session of the next request, and the number of tokens.
+// The upstream compresses although precept asked for no compression. precept reads the call id, which identifies the
+// next request's session, and the token count.
 func TestCompressedRepliesAreRead(t *testing.T) {
 	for name, reply := range encodedReplies(t) {
 		encoding, _, _ := strings.Cut(name, ":")
@@ -77,10 +77,10 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 		first := res.Header.Get("Precept-Session")
 		res, _ = f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_7","type":"function","function":{"name":"bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_7","content":"done"}]}`)
 		if second := res.Header.Get("Precept-Session"); first == "" || second != first {
-			t.Errorf("%s: second request: session = %q, want %q of the first request, not empty", name, second, first)
+			t.Errorf("%s: second request: session = %q, want %q as in the first request, not empty", name, second, first)
 		}
 		if n := testutil.ToFloat64(f.Options().Metrics.Series("tokens").WithLabelValues("input")); n != 6000 {
-			t.Errorf("%s: metric of input tokens = %v, want 6000", name, n)
+			t.Errorf("%s: input token metric = %v, want 6000", name, n)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestUndecodableReplyIsForwardedAndCounted(t *testing.T) {
 				t.Errorf("the client got %.100q, want %.100q", got, tc.body)
 			}
 			if n := testutil.ToFloat64(f.Options().Metrics.Series("unread").WithLabelValues(tc.reason)); n != 1 {
-				t.Errorf("metric of unread replies with reason %q = %v, want 1", tc.reason, n)
+				t.Errorf("unread_replies_total{reason=%q} = %v, want 1", tc.reason, n)
 			}
 			eventually(t, func() bool { return f.Options().Tally.Exchanges.Load() == 1 })
 			if x := storedExchanges(t, f, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {
@@ -125,8 +125,8 @@ func gzipped(text string) string {
 	return b.String()
 }
 
-// The content of the result is null, absent or empty. The warning becomes the content of the second failed result, also
-// in later turns.
+// The result content is null, absent or empty. The warning becomes the second failed result's content, also in later
+// turns.
 func TestResultsWithoutContentGetLoopWarnings(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, injectAll())

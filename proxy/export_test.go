@@ -24,12 +24,12 @@ func (p *Proxy) WithMiddleware(next http.Handler) http.Handler { return p.front(
 
 func (p *Proxy) Routes() []*echo.Route { return p.router().Routes() }
 
-// InFlight returns the number of requests, and the sizes of their bodies and of the copies of their replies.
+// InFlight returns the request count, and the bytes in request bodies and in reply copies.
 func (p *Proxy) InFlight() (requests, bodies, copies int64) {
 	return p.inFlight.requests.Load(), p.inFlight.bodies.Load(), p.inFlight.copies.Load()
 }
 
-// Transport returns the transport of the upstream whose host begins with host.
+// Transport returns the transport for an upstream with a host that begins with host.
 func (p *Proxy) Transport(host string) *http.Transport {
 	for key, transport := range p.settings.Load().transports {
 		if strings.HasPrefix(key.host, host) {

@@ -20,7 +20,7 @@ import (
 
 const alphaRequest = `{"messages":[{"role":"user","content":"alpha"}]}`
 
-// blockedBackend blocks writes until its gate opens.
+// blockedBackend blocks writes until the gate opens.
 type blockedBackend struct {
 	backend
 	gate chan struct{}
@@ -109,7 +109,7 @@ func TestPanickingStepForwardsClientBytes(t *testing.T) {
 		t.Errorf("the upstream got %s, want %s", got, alphaRequest)
 	}
 	if n := testutil.ToFloat64(f.Options().Metrics.Series("fail_open").WithLabelValues("decide")); n != 1 {
-		t.Errorf("metric of failures with step decide = %v, want 1", n)
+		t.Errorf("fail_open_total{step=decide} = %v, want 1", n)
 	}
 	f.chat(t, http.Header{"Precept-Session": {"a"}}, alphaRequest) // blocks forever if the session is still locked
 }

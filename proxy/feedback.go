@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// maxFeedbackBytes is the maximum size of a body of POST /v1/feedback, which may have many entries.
+// maxFeedbackBytes is the maximum body size for POST /v1/feedback; a body may have many entries.
 const maxFeedbackBytes = 8 << 20
 
 type entryAnswer struct {
@@ -74,7 +74,7 @@ func (p *Proxy) storeEntry(c echo.Context, client identity, f feedback.Post) ent
 	}
 	m.feedback.WithLabelValues(f.Entry.Source, f.Entry.Type, string(done.Status)).Inc()
 	a := answerOf(f.Entry.ID, &done)
-	if done.Status != store.Joined { // the store knows no session, so the answer has the names that the client sent
+	if done.Status != store.Joined { // the store knows no session, so the answer has the names sent by the client
 		a.Session, a.Run = cmp.Or(a.Session, f.SessionID), cmp.Or(a.Run, f.RunID)
 	}
 	return a

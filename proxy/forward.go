@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// flushInterval is the maximum time that a part of a reply of known length waits. Most such replies are complete at
-// once, and are sent in one write with their headers. ReverseProxy flushes other replies at once.
+// flushInterval is the maximum time that a part waits in a reply of known length. Most such replies arrive complete,
+// and are sent with the headers in one write. ReverseProxy flushes other replies without waiting.
 const flushInterval = 2 * time.Millisecond
 
-// eventPieceBytes and maxPieceBytes are sizes of one read of a reply. A slow stream keeps its buffer for minutes, so
-// its buffer is small. net/http reads 4 KiB of a connection at once.
+// eventPieceBytes and maxPieceBytes are sizes for one read from a reply. A slow stream keeps a buffer for minutes, so
+// the buffer is small. net/http reads 4 KiB at a time from a connection.
 const eventPieceBytes, maxPieceBytes = 4 << 10, 32 << 10
 
 // observer receives the reply before the client does.
@@ -25,7 +25,7 @@ type observer interface {
 	// onResponse runs before the headers are sent, and may add headers. original is true if the upstream rejected the
 	// changed request and accepted the original bytes.
 	onResponse(res *http.Response, original bool)
-	// onBody receives each part of the body, and the error of the read.
+	// onBody receives each part of the body, and the read error.
 	onBody(b []byte, err error)
 	// onFailure receives precept's answer if the upstream sent no reply.
 	onFailure(h http.Header, status int)
@@ -37,7 +37,7 @@ func (noObserver) onResponse(*http.Response, bool) {}
 func (noObserver) onBody([]byte, error)            {}
 func (noObserver) onFailure(http.Header, int)      {}
 
-// forwarder forwards one request to the upstream. It is the RoundTripper and the BufferPool of its own ReverseProxy.
+// forwarder forwards one request to the upstream. It is the RoundTripper and the BufferPool in a separate ReverseProxy.
 type forwarder struct {
 	p        *Proxy
 	w        *clientWriter
@@ -47,11 +47,11 @@ type forwarder struct {
 
 	reply      limitedBody
 	attempts   attempts
-	pieceBytes int  // size of one read of the reply
+	pieceBytes int  // size of one reply read
 	original   bool // the upstream accepted only the original bytes
 }
 
-// serve forwards the request. When the upstream cuts its stream, serve panics with http.ErrAbortHandler, so that the
+// serve forwards the request. When the upstream cuts the stream, serve panics with http.ErrAbortHandler, so that the
 // client sees a cut as well.
 func (f *forwarder) serve() {
 	finished := false
@@ -73,9 +73,9 @@ func (f *forwarder) serve() {
 	finished = true
 }
 
-// rewrite implements ReverseProxy.Rewrite. It restores the forwarding headers, unparseable parts of the query and
-// unannounced trailers that ReverseProxy has dropped, and sets the URL, the key and the body for the upstream. It
-// removes the headers of precept, and upgrades other than websocket.
+// rewrite implements ReverseProxy.Rewrite. It restores the forwarding headers, unparseable query parts and unannounced
+// trailers that ReverseProxy has dropped, and sets the URL, the key and the body for the upstream. It removes precept's
+// headers, and upgrades other than websocket.
 func (f *forwarder) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
 	for _, h := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
@@ -115,7 +115,7 @@ func (f *forwarder) rewrite(pr *httputil.ProxyRequest) {
 	setBody(out, f.out.body, f.out.length)
 }
 
-// dropTrailer deletes trailers about the length of the body, which net/http refuses, and trailers of precept.
+// dropTrailer deletes trailers about the body length, which net/http refuses, and precept's trailers.
 func dropTrailer(name string, _ []string) bool {
 	switch name {
 	case "Transfer-Encoding", "Trailer", "Content-Length":
@@ -124,8 +124,8 @@ func dropTrailer(name string, _ []string) bool {
 	return strings.HasPrefix(name, "Precept-")
 }
 
-// setBody sets GetBody for a body in memory. The transport needs it to repeat the request if an idle connection was
-// closed before the first byte.
+// setBody sets GetBody for a body in memory. The transport needs GetBody to repeat the request if an idle connection
+// was closed before the first byte.
 func setBody(out *http.Request, b *payload, length int64) {
 	out.ContentLength = length
 	if length == 0 {
@@ -178,7 +178,7 @@ func (f *forwarder) resend(r *http.Request, first *http.Response) *http.Response
 	if err != nil {
 		return first
 	}
-	_ = first.Body.Close() // the end of the first response may never come
+	_ = first.Body.Close() // the first response may never end
 	f.original = second.StatusCode < 300
 	return second
 }

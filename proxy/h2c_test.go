@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Java's HttpClient offers h2c to a plain address. HTTP/2 forbids the headers of this offer, and a plain upstream could
+// Java's HttpClient offers h2c to a plain address. HTTP/2 forbids the headers in this offer, and a plain upstream could
 // accept the offer and answer in HTTP/2.
 func TestH2CUpgradeOfferIsNotForwarded(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestH2CUpgradeOfferIsNotForwarded(t *testing.T) {
 			}
 			r := <-got
 			if (r.ProtoMajor == 2) != overHTTP2 || r.Header.Get("Upgrade") != "" || r.Header.Get("Connection") != "" || r.Header.Get("Http2-Settings") != "" {
-				t.Errorf("%s: the upstream got %s and headers %v, want no offer of an upgrade", path, r.Proto, r.Header)
+				t.Errorf("%s: the upstream got %s and headers %v, want no upgrade offer", path, r.Proto, r.Header)
 			}
 		}
 	}

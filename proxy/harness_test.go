@@ -33,7 +33,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// TestMain makes the system trust the certificate of httptest servers, as SSL_CERT_FILE does.
+// TestMain makes the system trust the certificate on httptest servers, as SSL_CERT_FILE does.
 func TestMain(m *testing.M) {
 	srv := httptest.NewTLSServer(nil)
 	pool := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})

@@ -29,7 +29,7 @@ type hookAnswer struct {
 }
 
 // serveHook serves POST /v1/hooks/github and /v1/hooks/gitlab. The secret that signed the delivery decides the tenant,
-// whatever the payload says. The owner of the webhook sees the answer.
+// whatever the payload says. The webhook's owner sees the answer.
 func (p *Proxy) serveHook(c echo.Context) error {
 	service, set := hooks.Service(c.Param("id")), p.settings.Load()
 	secrets, known := map[hooks.Service][]configs.Hook{hooks.GitHub: set.cfg.Hooks.GitHub, hooks.GitLab: set.cfg.Hooks.GitLab}[service]
@@ -111,8 +111,8 @@ func (p *Proxy) serveHook(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, a)
 }
 
-// rateEvent stores feedback on the sessions that worked on the commit, branch or pull request. The entry has the time
-// of the event, so that repeated or reordered events result in the same reward.
+// rateEvent stores feedback on the sessions that worked on the commit, branch or pull request. The entry has the
+// event's time, so that repeated or reordered events result in the same reward.
 func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, e *hooks.Event, now time.Time) entryAnswer {
 	details, _ := json.Marshal(map[string]string{"event": string(e.Outcome), "repository": e.Repository, "check": e.Check}) // texts always encode
 	entry := feedback.Entry{
@@ -158,14 +158,14 @@ func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Ti
 	r.lastWarning, r.count = now, 0
 }
 
-// maxDeliveries bounds the stored marks of webhook deliveries. A delivery that is repeated after its mark was dropped
-// changes nothing either, because both entries have the same id and time.
+// maxDeliveries bounds the stored marks on webhook deliveries. Repeating a delivery with a dropped mark changes nothing
+// either, because both entries have the same id and time.
 const maxDeliveries = 4096
 
-// deliveryMark is a hash of a delivery's id or body.
+// deliveryMark is a hash over a delivery's id or body.
 type deliveryMark [sha256.Size]byte
 
-// deliveryMarks returns a mark of the body as well as of the id, because no signature of GitHub covers the id.
+// deliveryMarks returns a mark for the body as well as for the id, because GitHub's signature does not cover the id.
 func deliveryMarks(service hooks.Service, tenant, id string, body []byte) []deliveryMark {
 	from := string(service) + "\x00" + tenant + "\x00"
 	marks := []deliveryMark{sha256.Sum256(append([]byte(from+"body\x00"), body...))}
@@ -179,7 +179,7 @@ func deliveryMarks(service hooks.Service, tenant, id string, body []byte) []deli
 type deliveries struct {
 	mu    sync.Mutex
 	marks map[deliveryMark]bool
-	order []deliveryMark // the oldest first
+	order []deliveryMark // oldest first
 }
 
 // seen reports whether a delivery has one of the marks.

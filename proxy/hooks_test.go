@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// postWebhook posts a payload that is signed as GitHub signs it.
+// postWebhook posts a payload signed as by GitHub.
 func (f *fixture) postWebhook(t *testing.T, secret, event, id, payload string) (code int, got hookResponse) {
 	t.Helper()
 	m := hmac.New(sha256.New, []byte(secret))
@@ -36,7 +36,7 @@ type hookResponse struct {
 	Error struct{ Message string }
 }
 
-// hookPayload reads a payload, and replaces the first text of each pair by the second.
+// hookPayload reads a payload, and replaces the first text in each pair with the second.
 func hookPayload(t *testing.T, name string, pairs ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("hooks/testdata/" + name)
@@ -71,7 +71,7 @@ func TestWebhookRatesSessionOfPullRequest(t *testing.T) {
 			t.Errorf("%s: got status code %d, body %+v, want status code %d and status %q, with a reason if ignored or a message if failed", tc.name, code, got, tc.code, tc.status)
 		}
 		if tc.status == "joined" && (len(got.Events) != 1 || got.Events[0].Session != "a") {
-			t.Errorf("%s: events = %+v, want one of session a", tc.name, got.Events)
+			t.Errorf("%s: events = %+v, want one for session a", tc.name, got.Events)
 		}
 	}
 }
@@ -111,6 +111,6 @@ func TestWebhookRatesOnlyTenantOfItsSecret(t *testing.T) {
 	})
 	f.sendCommandTurns(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if code, got := f.postWebhook(t, "s3cret", "pull_request", "1", hookPayload(t, "github_pull_request_merged.json")); code != 200 || got.Status != "ignored" {
-		t.Errorf("merge of a commit of a different tenant: got status code %d, body %+v, want 200 and status ignored", code, got)
+		t.Errorf("merge of a different tenant's commit: got status code %d, body %+v, want 200 and status ignored", code, got)
 	}
 }

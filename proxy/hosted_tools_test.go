@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// The provider runs the tool, and the text of the same reply may quote the result.
+// The provider runs the tool, and text in the same reply may quote the result.
 func TestCallOfHostedToolOptsOut(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

@@ -11,8 +11,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// The block has one end line, and precept's prefix on each line. It contains no token of a chat template, no role at
-// the start of a line and no hidden character.
+// The block has one end line, and precept's prefix on each line. It contains no chat template token, no role at the
+// start of a line and no hidden character.
 func TestHostileLessonStaysInsideItsBlock(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		t.Run(style, func(t *testing.T) {
@@ -62,14 +62,14 @@ func insertedBlock(t *testing.T, body []byte, text string) string {
 	return block
 }
 
-// These patterns must not occur in a block.
+// Patterns that must not occur in a block.
 var (
 	templateTokens = regexp.MustCompile(`(?i)<\s*\||\|>|\[\s*/?\s*inst\s*\]|<<\s*/?\s*sys|<\s*/?\s*(?:s|system|assistant|user|human|developer|system-reminder|tool_call|tool_result|function_calls|function_results|invoke|thinking|instructions|start_of_turn|end_of_turn)\b[^>]*>|\x1b|<!--`)
 	roleLines      = regexp.MustCompile(`(?im)^[\s>*_#|+-]*(?:\[[a-z0-9-]*\]\s*)?[\s>*_#|+-]*(?:system|assistant|human|developer|user)[*_]*\s*[:：]|^[\s|]*#{2,}`)
 	hiddenRunes    = regexp.MustCompile(`[\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{2069}\x{FEFF}\x{00AD}\x{E0000}-\x{E007F}\x{2028}\x{2029}\x{0085}\r\v\f]`)
 )
 
-// checkContained checks that a block has one end line at its end, a prefix on each line, and no forbidden pattern.
+// checkContained checks that a block has one end line, at the end, a prefix on each line, and no forbidden pattern.
 func checkContained(t *testing.T, style string, a banktest.Attack, block string) {
 	t.Helper()
 	end := "End of lessons."
@@ -82,10 +82,10 @@ func checkContained(t *testing.T, style string, a banktest.Attack, block string)
 	}
 	for _, line := range lines[2 : len(lines)-1] {
 		if !strings.HasPrefix(line, "  | ") && !strings.HasPrefix(line, "- [") && !strings.HasPrefix(line, "Cautions (") && !strings.HasPrefix(line, "(Advice") {
-			t.Errorf("%s: line %q of the block does not have the prefix that precept adds", a.Name, line)
+			t.Errorf("%s: block line %q lacks precept's prefix", a.Name, line)
 		}
 	}
-	for kind, p := range map[string]*regexp.Regexp{"template token": templateTokens, "role at the start of a line": roleLines, "hidden character": hiddenRunes} {
+	for kind, p := range map[string]*regexp.Regexp{"template token": templateTokens, "role at the line start": roleLines, "hidden character": hiddenRunes} {
 		if found := p.FindString(block); found != "" {
 			t.Errorf("%s: block contains the %s %q:\n%s", a.Name, kind, found, block)
 		}

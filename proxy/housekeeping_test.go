@@ -16,8 +16,8 @@ const (
 	chatAnswer   = "Run the build script in a developer prompt, then copy the file to the target folder."
 )
 
-// housekeepingRequests returns requests of chat front ends, which ask for titles, tags and the like in one message with
-// the whole conversation.
+// housekeepingRequests returns requests from chat front ends, which ask for titles, tags and the like in one message
+// with the whole conversation.
 func housekeepingRequests() map[string]string {
 	tagged := "<chat_history>\nUSER: " + chatQuestion + "\nASSISTANT: " + chatAnswer + "\n</chat_history>"
 	lines := "User: " + chatQuestion + "\nAssistant: " + chatAnswer
@@ -96,7 +96,7 @@ func TestHousekeepingRequestsAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// These requests are turns of a conversation: a user asks for tags, or an agent sends its history in one message.
+// These requests are turns in a conversation: a user asks for tags, or an agent sends the history in one message.
 func TestRequestsSimilarToHousekeepingAreTurns(t *testing.T) {
 	lines := "Human: " + chatQuestion + "\nAI: " + chatAnswer
 	for name, text := range map[string]string{
@@ -104,8 +104,8 @@ func TestRequestsSimilarToHousekeepingAreTurns(t *testing.T) {
 		"tags for a build":      "Generate tags for the docker build of the parser.",
 		"name for a script":     "Give the build script a better name.",
 		"pasted chat":           "My colleague and I talked about the build:\n\n" + lines + "\n\nIs the advice of the assistant right?",
-		"chat with its history": "The following is a friendly conversation between a human and an AI. The AI is talkative and gives a title to each answer.\n\nCurrent conversation:\n" + lines + "\nHuman: Suggest tags for the build.\nAI:",
-		"history of an agent":   "Answer the following questions as best you can. Suggest follow-up questions at the end.\n\n" + lines + "\n\nQuestion: how do I build on Linux?\nThought:",
+		"chat with history":     "The following is a friendly conversation between a human and an AI. The AI is talkative and gives a title to each answer.\n\nCurrent conversation:\n" + lines + "\nHuman: Suggest tags for the build.\nAI:",
+		"agent history":         "Answer the following questions as best you can. Suggest follow-up questions at the end.\n\n" + lines + "\n\nQuestion: how do I build on Linux?\nThought:",
 		"code with role labels": "Fix the build of this prompt:\n\n```\nuser: hi\nassistant: hello\n```\n",
 		"code that summarizes":  "Write a function for the build that summarizes test results and adds tags.",
 	} {

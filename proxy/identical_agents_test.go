@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// identicalAgentsModel replies as soon as all n first requests have arrived. The function id returns the id of a call.
+// identicalAgentsModel replies as soon as all n first requests have arrived. The function id returns a call id.
 func identicalAgentsModel(n int, id func(turn int, client string) string) http.HandlerFunc {
 	var waiting atomic.Int64
 	all := make(chan struct{})
@@ -33,7 +33,7 @@ func identicalAgentsModel(n int, id func(turn int, client string) string) http.H
 	}
 }
 
-// runIdenticalAgents returns the session names of each agent, in the order of its turns.
+// runIdenticalAgents returns each agent's session names, in turn order.
 func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)
@@ -57,8 +57,8 @@ func (f *fixture) runIdenticalAgents(t *testing.T, n int, result func(client int
 	return names
 }
 
-// With random call ids, each conversation keeps its session. With sequential ids ("functions.bash:0"), the session of a
-// conversation may change until the histories differ, and the sessions leave the experiment.
+// With random call ids, each conversation keeps one session. With sequential ids ("functions.bash:0"), a conversation's
+// session may change until the histories differ, and the sessions leave the experiment.
 func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 	const n = 50
 	for _, tc := range []struct {
@@ -66,7 +66,7 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 		id       func(turn int, client string) string
 		result   func(client int) string
 		excluded float64
-		stable   int // first turn from which each conversation keeps its session
+		stable   int // first turn from which each conversation keeps one session
 	}{
 		{"random ids", func(turn int, client string) string { return fmt.Sprintf("call_A09q90qw90lq9178%s%d", client, turn) }, func(int) string { return "failed\nExit code 1" }, 0, 0},
 		{"sequential ids, different results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(client int) string { return fmt.Sprintf("failed at %d\nExit code 1", client) }, n, 1},
@@ -98,13 +98,13 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 			}
 			m := f.Options().Metrics
 			if got := testutil.ToFloat64(m.Series("sessions").WithLabelValues("new")); got != n {
-				t.Errorf("metric of new sessions = %v, want %v", got, n)
+				t.Errorf("sessions_total = %v, want %v", got, n)
 			}
 			if got := testutil.ToFloat64(m.Injected()); got != 2*n {
-				t.Errorf("metric of injections = %v, want %v", got, 2*n)
+				t.Errorf("lessons_injected_total = %v, want %v", got, 2*n)
 			}
 			if got := testutil.ToFloat64(m.Series("excluded").WithLabelValues("twin")); got != tc.excluded {
-				t.Errorf("metric of excluded sessions with reason twin = %v, want %v", got, tc.excluded)
+				t.Errorf("sessions_excluded_total{reason=twin} = %v, want %v", got, tc.excluded)
 			}
 		})
 	}
@@ -143,6 +143,6 @@ func TestBranchesOfConversationShareSession(t *testing.T) {
 		}
 	}
 	if got := testutil.ToFloat64(f.Options().Metrics.Series("sessions").WithLabelValues("new")); got != 1 {
-		t.Errorf("metric of new sessions = %v, want 1", got)
+		t.Errorf("sessions_total = %v, want 1", got)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"precept/internal/wire"
 )
 
-// identity is the tenant and the key of a request, derived only from the credential, never from a name in the request.
+// identity is a request's tenant and key, derived only from the credential, never from a name in the request.
 type identity struct {
 	tenant     string
 	credential [sha256.Size]byte // see ownerOf; zero without a credential
@@ -45,12 +45,12 @@ func requestCredential(r *http.Request) string {
 	return ""
 }
 
-// maxTokenBytes is the maximum size of a signed token that is decoded.
+// maxTokenBytes is the maximum size at which a signed token is decoded.
 const maxTokenBytes = 16 << 10
 
-// ownerOf returns a string that identifies the owner of a credential. For a signed token (JWT), it has the issuer and
-// the subject, because an agent refreshes the token in the middle of a session. Only the upstream checks the signature.
-// A zero byte, which no header contains, keeps such a string apart from other credentials.
+// ownerOf returns a string that identifies a credential's owner. For a signed token (JWT), it has the issuer and the
+// subject, because an agent refreshes the token in the middle of a session. Only the upstream checks the signature. A
+// zero byte, which no header contains, keeps such a string apart from other credentials.
 func ownerOf(credential string) string {
 	token := credential[strings.LastIndexByte(credential, ' ')+1:] // requestCredential removes only the scheme Bearer, not DPoP
 	head, rest, _ := strings.Cut(token, ".")
@@ -114,8 +114,8 @@ func (id *identity) scope() session.Scope {
 	return session.Scope{Tenant: id.tenant, Credential: binary.LittleEndian.Uint64(id.credential[:8])}
 }
 
-// caller returns a digest of the owner of the credential, or "" without a credential. All replicas return the same
-// digest, because the distiller counts different callers.
+// caller returns a digest of the credential's owner, or "" without a credential. All replicas return the same digest,
+// because the distiller counts different callers.
 func (id *identity) caller() string {
 	if id.credential == ([sha256.Size]byte{}) {
 		return ""
@@ -124,8 +124,8 @@ func (id *identity) caller() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// restrict applies the configured key to the client's names: its agent replaces the agent of the claim, and a forbidden
-// role is removed.
+// restrict applies the configured key to the client's names: the key's agent replaces the claimed agent, and a
+// forbidden role is removed.
 func (id *identity) restrict(c *session.Claim) {
 	if id.key == nil {
 		return
@@ -139,7 +139,7 @@ func (id *identity) restrict(c *session.Claim) {
 	}
 }
 
-// setUpstreamKey replaces precept's key by the upstream's key, in the same header or query parameter.
+// setUpstreamKey replaces precept's key with the upstream's key, in the same header or query parameter.
 func (id *identity) setUpstreamKey(h http.Header, u *url.URL) {
 	if id.key == nil || id.key.UpstreamKey == "" {
 		return
@@ -157,7 +157,7 @@ func (id *identity) setUpstreamKey(h http.Header, u *url.URL) {
 	}
 }
 
-// setQueryKey replaces the value of the parameter key, and changes no other byte of the query.
+// setQueryKey replaces the value of the parameter key, and changes no other byte in the query.
 func setQueryKey(u *url.URL, key string) (set bool) {
 	if !strings.Contains(u.RawQuery, "key=") {
 		return false

@@ -8,18 +8,18 @@ import (
 	"precept/internal/wire"
 )
 
-// inFlight counts the resources of requests in progress. The limits are counts, not times, so that a short slowdown
-// reaches no limit (decision 11). Beyond limits.inspect_total_bytes, a body is forwarded unread. Beyond
+// inFlight counts the resources used by requests in progress. The limits are counts, not times, so that a short
+// slowdown reaches no limit (decision 11). Beyond limits.inspect_total_bytes, a body is forwarded unread. Beyond
 // limits.requests, a request is refused.
 type inFlight struct {
 	requests atomic.Int64
-	bodies   atomic.Int64 // bytes of request bodies
-	copies   atomic.Int64 // bytes of copies of replies
+	bodies   atomic.Int64 // request body bytes
+	copies   atomic.Int64 // reply copy bytes
 }
 
 const tooMany = "precept has limits.requests requests in flight; try again in a moment"
 
-// maxDiscarded is the maximum size of a refused request's body that precept reads, so that the client can read the
+// maxDiscarded is the maximum size at which precept reads a refused request's body, so that the client can read the
 // answer and use the connection again.
 const maxDiscarded = 256 << 10
 
@@ -43,11 +43,11 @@ func (f *inFlight) enter(limit int) bool {
 
 func (f *inFlight) leave() { f.requests.Add(-1) }
 
-// charge is the memory of one request under a common limit.
+// charge is one request's memory under a common limit.
 type charge struct {
-	all   *atomic.Int64 // bytes of all requests
+	all   *atomic.Int64 // bytes in all requests
 	limit int64
-	bytes int64 // bytes of this request
+	bytes int64 // bytes in this request
 }
 
 // tryAdd charges n bytes. Beyond the common limit, tryAdd charges nothing and returns false.

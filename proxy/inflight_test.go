@@ -12,8 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// newBlockedUpstream returns an upstream that sends the bodies of its requests to arrived, and responds after a call of
-// answer.
+// newBlockedUpstream returns an upstream that sends request bodies to arrived, and responds after answer is called.
 func newBlockedUpstream(t *testing.T) (up *upstream, arrived chan string, answer func()) {
 	t.Helper()
 	arrived, next := make(chan string, 64), make(chan struct{})
@@ -60,19 +59,19 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 	}
 	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // with a known, then an unknown length
 		if got := sendBody(body); got != long {
-			t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the %d bytes of the client", len(got), len(long))
+			t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the client's %d bytes", len(got), len(long))
 		}
 	}
 	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("busy")); n != 2 {
-		t.Errorf("metric of uninspected requests with reason busy = %v, want 2", n)
+		t.Errorf("uninspected_total{reason=busy} = %v, want 2", n)
 	}
 	answer()
 	all.Wait()
 	if n := f.bodyBytes(); n != 0 {
-		t.Errorf("bytes of request bodies in memory after all requests = %d, want 0", n)
+		t.Errorf("request body bytes in memory after all requests = %d, want 0", n)
 	}
 	if got := sendBody(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
-		t.Error("request after the release of all bodies has no lesson")
+		t.Error("request after all bodies were released has no lesson")
 	}
 	all.Wait()
 }
@@ -106,32 +105,31 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 		}
 	}
 	if got := sendBody(above); got != above {
-		t.Errorf("body above limits.inspect_bytes: the upstream got %d bytes, want the %d bytes of the client", len(got), len(above))
+		t.Errorf("body above limits.inspect_bytes: the upstream got %d bytes, want the client's %d bytes", len(got), len(above))
 	}
 	if got := sendBody(below); got != below {
-		t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the %d bytes of the client", len(got), len(below))
+		t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the client's %d bytes", len(got), len(below))
 	}
 	for reason, want := range map[string]float64{"size": 0, "busy": 2} {
 		if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues(reason)); n != want {
-			t.Errorf("metric of uninspected requests with reason %s = %v, want %v", reason, n, want)
+			t.Errorf("uninspected_total{reason=%s} = %v, want %v", reason, n, want)
 		}
 	}
 	answer()
 	all.Wait()
 	if n := f.bodyBytes(); n != 0 {
-		t.Errorf("bytes of request bodies in memory after all requests = %d, want 0", n)
+		t.Errorf("request body bytes in memory after all requests = %d, want 0", n)
 	}
 	if got := sendBody(above); got != above {
-		t.Errorf("body above limits.inspect_bytes: the upstream got %d bytes, want the %d bytes of the client", len(got), len(above))
+		t.Errorf("body above limits.inspect_bytes: the upstream got %d bytes, want the client's %d bytes", len(got), len(above))
 	}
 	all.Wait()
 	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
-		t.Errorf("metric of uninspected requests with reason size = %v, want 1", n)
+		t.Errorf("uninspected_total{reason=size} = %v, want 1", n)
 	}
 }
 
-// The limit is limits.requests. The refusal has Retry-After and the format of the API. Health checks still get an
-// answer.
+// The limit is limits.requests. The refusal has Retry-After and the API's format. Health checks still get an answer.
 func TestRequestsAboveLimitAreRefused(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	f := newFixture(t, up, "", nil, map[string]string{"limits.requests": "3"})

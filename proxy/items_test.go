@@ -35,7 +35,7 @@ func TestBodyWithTooManyItemsIsForwardedUnchanged(t *testing.T) {
 		"keys":               {chatPath, `{` + keys + `"messages":[` + text + `]}`, true},
 		"tools and messages": {chatPath, `{"tools":[` + repeat(30, `{"name":"t"}`) + `],"messages":[` + repeat(30, text) + `]}`, true},
 		"blocks":             {"/v1/messages", `{"messages":[{"role":"user","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]}]}`, true},
-		"parts of a result":  {"/v1/messages", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]},{"type":"text","text":"alpha"}]}]}`, true},
+		"parts in a result":  {"/v1/messages", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]},{"type":"text","text":"alpha"}]}]}`, true},
 		"input":              {"/v1/responses", `{"input":[` + repeat(60, text) + `]}`, true},
 	} {
 		res, _ := f.send(t, "POST", tc.path, nil, tc.body)
@@ -45,6 +45,6 @@ func TestBodyWithTooManyItemsIsForwardedUnchanged(t *testing.T) {
 		}
 	}
 	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("items")); n != 9 {
-		t.Errorf("metric of uninspected requests with reason items = %v, want 9", n)
+		t.Errorf("uninspected_total{reason=items} = %v, want 9", n)
 	}
 }

@@ -51,15 +51,15 @@ func checkErrorFormat(t *testing.T, path string, body []byte) {
 		Error *struct{ Type, Message, Code string }
 	}
 	if err := json.Unmarshal(body, &e); err != nil || e.Error == nil || e.Error.Type != "precept_error" || e.Error.Message == "" {
-		t.Errorf("%s: body = %s, want an error of type precept_error with a message", path, body)
+		t.Errorf("%s: body = %s, want a precept_error with a message", path, body)
 		return
 	}
 	if anthropic := strings.Contains(path, "/messages"); anthropic != (e.Type == "error") || anthropic == (e.Error.Code != "") {
-		t.Errorf("%s: error = %s, want the format of this API", path, body)
+		t.Errorf("%s: error = %s, want this API's format", path, body)
 	}
 }
 
-// In place of the client's key, the upstream gets the upstream_key.
+// The upstream gets the upstream_key instead of the client's key.
 func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, keySettings(t))
@@ -94,13 +94,13 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	got := storedExchanges(t, f, "s")
 	for tenant, agent := range map[string]string{"team-a": "coder", "team-b": "mine"} {
 		if xs := got[tenant]; len(xs) != 1 || xs[0].Agent != agent || xs[0].Tenant != tenant {
-			t.Errorf("tenant %s: stored exchanges = %v, want one of agent %s", tenant, xs, agent)
+			t.Errorf("tenant %s: stored exchanges = %v, want one from agent %s", tenant, xs, agent)
 		}
 	}
 	checkNotOnDisk(t, f, "pk-a", "pk-b", "sk-up-a", "sk-up-b")
 }
 
-// With learn: off, precept stores nothing of the request.
+// With learn: off, precept stores nothing from the request.
 func TestKeyWithLearningOffGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), keySettings(t))
@@ -116,7 +116,7 @@ func TestKeyWithLearningOffGetsLessons(t *testing.T) {
 	checkNotOnDisk(t, f, "zanzibar", "quiet-name", "team-q")
 }
 
-// A tenant's name in a header, the path, the query or the body has no effect.
+// A tenant name in a header, the path, the query or the body has no effect.
 func TestOnlyKeyDeterminesTenant(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, keySettings(t))
@@ -133,7 +133,7 @@ func TestOnlyKeyDeterminesTenant(t *testing.T) {
 	}
 	got := storedExchanges(t, f, "s")
 	if len(got) != 1 || len(got["team-a"]) != 3 {
-		t.Errorf("stored exchanges = %v, want 3 of tenant team-a only", got)
+		t.Errorf("stored exchanges = %v, want 3, only for tenant team-a", got)
 	}
 }
 

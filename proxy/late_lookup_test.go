@@ -15,7 +15,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// failingLookupBackend is a backend whose FindEcho fails while unreachable is set.
+// failingLookupBackend is a backend with a FindEcho that fails while unreachable is set.
 type failingLookupBackend struct {
 	backend
 	unreachable atomic.Bool
@@ -29,7 +29,7 @@ func (l *failingLookupBackend) FindEcho(ctx context.Context, tenant string, keys
 }
 
 // While the store is unreachable, a replica cannot find the session. The new session has no lessons and is excluded.
-// When the store responds again, the first session and its block continue.
+// When the store responds again, the first session and block continue.
 func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	book, dir := newBook(t, "one: build"), t.TempDir()
@@ -57,7 +57,7 @@ func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 	}
 	excluded := f.Options().Metrics.Series("excluded").WithLabelValues("late")
 	if n := testutil.ToFloat64(excluded); n != 1 {
-		t.Errorf("metric of excluded sessions with reason late = %v, want 1", n)
+		t.Errorf("sessions_excluded_total{reason=late} = %v, want 1", n)
 	}
 	a.addCall(firstCallID(t, reply), "ls", "x")
 	late.unreachable.Store(false)
@@ -69,6 +69,6 @@ func TestFailedSessionLookupExcludesRequest(t *testing.T) {
 		a.addCall(firstCallID(t, reply), "ls", "x")
 	}
 	if n := testutil.ToFloat64(excluded); n != 1 {
-		t.Errorf("metric of excluded sessions with reason late = %v, want 1", n)
+		t.Errorf("sessions_excluded_total{reason=late} = %v, want 1", n)
 	}
 }

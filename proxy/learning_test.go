@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// agent is a scripted agent that keeps its own history, without precept's inserted text.
+// agent is a scripted agent with a separate history, without precept's inserted text.
 type agent struct {
 	list []any
 }
@@ -44,7 +44,7 @@ func (a *agent) addUserMessage(text string) {
 
 func jsonString(s string) string { b, _ := json.Marshal(s); return string(b) }
 
-// callingModel returns a model whose replies have one tool call with a new id each.
+// callingModel returns a model that replies with one tool call, with a new id each time.
 func callingModel() http.HandlerFunc {
 	var n atomic.Int64
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -80,8 +80,7 @@ func findCall(reply []byte) (string, error) {
 	return r.Choices[0].Message.ToolCalls[0].ID, nil
 }
 
-// messagesJSON returns the list of messages without its closing bracket, so that a longer list can begin with the
-// result.
+// messagesJSON returns the message list without the closing bracket, so that a longer list can begin with the result.
 func messagesJSON(t *testing.T, body []byte) string {
 	t.Helper()
 	var r struct{ Messages json.RawMessage }
@@ -141,7 +140,7 @@ func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 	}
 }
 
-// A retry continues the session of the failed first request.
+// A retry continues the failed first request's session.
 func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 	var fail atomic.Bool
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -165,12 +164,12 @@ func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 		a := sendMessage(text)
 		fail.Store(false)
 		if b := sendMessage(text); a != b {
-			t.Fatalf("attempt %d: session of the retry = %s, want %s of the failed first request", i, b, a)
+			t.Fatalf("attempt %d: retry session = %s, want %s as in the failed first request", i, b, a)
 		}
 	}
 	res, _ := f.send(t, "POST", "/p/session=%00%0d%0a..%2f..%2fetc/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if s := res.Header.Get("Precept-Session"); strings.ContainsAny(s, "\r\n\x00") || len(s) > 256 {
-		t.Errorf("session of a hostile path = %q, want at most 256 bytes without control characters", s)
+		t.Errorf("hostile path: session = %q, want at most 256 bytes without control characters", s)
 	}
 }
 
@@ -218,8 +217,8 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	}
 }
 
-// The feedback names the id of a session, a request or a response, and may arrive before the session. No secret or
-// email address is on disk.
+// The feedback names a session, request or response id, and may arrive before the session. No secret or email address
+// is on disk.
 func TestFeedbackIsJoinedByEachKindOfID(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()

@@ -28,7 +28,7 @@ const (
 	maxPageSize     = 200       // lessons
 )
 
-// apiLesson is the JSON form of a lesson in /v1/lessons.
+// apiLesson is a lesson's JSON form in /v1/lessons.
 type apiLesson struct {
 	ID         string       `json:"id"`
 	Signature  string       `json:"signature"`
@@ -42,14 +42,14 @@ type apiLesson struct {
 	Targets    []apiTarget  `json:"targets,omitempty"`
 }
 
-// apiTarget is the JSON form of a target of a lesson.
+// apiTarget is a lesson target's JSON form.
 type apiTarget struct {
 	Operator string `json:"operator,omitempty"`
 	Role     string `json:"role,omitempty"`
 	Skill    string `json:"skill,omitempty"`
 }
 
-// agentLessons serves the lessons that agents write.
+// agentLessons serves the lessons written by agents.
 type agentLessons struct {
 	opts  *Options
 	cache bookCache
@@ -62,12 +62,12 @@ type lessonsRequest struct {
 	log      *slog.Logger
 }
 
-// owns reports whether the agent wrote the lesson. Lessons of other agents are answered like unknown lessons.
+// owns reports whether the agent wrote the lesson. Other agents' lessons are answered like unknown lessons.
 func (req lessonsRequest) owns(l *lesson.Lesson) bool {
 	return l.Scope == req.scope && l.Approval.Source != ""
 }
 
-// find returns the agent's lesson with a slug, or with the number that an answer to a /lesson command shows.
+// find returns the agent's lesson with a slug, or with the number shown in an answer to a /lesson command.
 func (req lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *lesson.Lesson, error) {
 	book, err := req.book(ctx)
 	if err != nil {
@@ -88,12 +88,12 @@ func (req lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *l
 
 var errNoLesson = newAPIError(wire.NoDialect, http.StatusNotFound, "the lesson does not exist for this agent; GET /v1/lessons lists the lessons of the agent")
 
-// bookCache caches the lessons of the bank, because agents may ask often. Writes of this server are visible at once,
-// and writes of other servers within maxBookAge.
+// bookCache caches the bank's lessons, because agents may ask often. A write on this server is visible to the next
+// read, a write on another server within maxBookAge.
 type bookCache struct {
 	mu     sync.Mutex
-	book   *lesson.Book // nil means the next call of book reads the bank
-	readAt time.Time    // time at which book was read
+	book   *lesson.Book // nil means the next book call reads the bank
+	readAt time.Time    // when book was read
 }
 
 const maxBookAge = time.Second
@@ -148,7 +148,7 @@ func (req lessonsRequest) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 	return v
 }
 
-// list answers with one page of lessons, the most recently matched first.
+// list answers with a page of lessons, the most recently matched first.
 func (req lessonsRequest) list(c echo.Context) error {
 	for key := range c.QueryParams() {
 		if !slices.Contains([]string{"q", "limit", "after", "key"}, key) { // key is Gemini's credential
@@ -210,7 +210,7 @@ func (req lessonsRequest) search(ctx context.Context, q string) ([]apiLesson, er
 	return all, nil
 }
 
-// matchesText reports whether a lesson contains q. The case of letters does not matter.
+// matchesText reports whether a lesson contains q. Case does not matter.
 func matchesText(l *lesson.Lesson, q string) bool {
 	q = strings.ToLower(strings.TrimSpace(q))
 	return q == "" || strings.Contains(strings.ToLower(l.Title+"\n"+l.Body), q)
@@ -268,8 +268,8 @@ func (req lessonsRequest) remove(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// proposal returns the proposal that writes a lesson to the bank. With writ.trust own, the lesson takes effect at once
-// for the agent that wrote it.
+// proposal returns the proposal that writes a lesson to the bank. With writ.trust own, the lesson takes effect
+// immediately for the agent that wrote it.
 func (req lessonsRequest) proposal(l *lesson.Lesson) bank.Proposal {
 	return bank.Proposal{Lesson: l, Source: "api", By: req.scope.Agent, Scope: req.scope, ActivateNow: req.settings.cfg.Writ.Trust == "own"}
 }

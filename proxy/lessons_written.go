@@ -40,11 +40,11 @@ func readLessonBody(c echo.Context) (lessonBody, error) {
 	return posted, refuseMisspeltKeys(fields)
 }
 
-// refuseMisspeltKeys returns an error for a key that resembles the name of a field of lessonBody.
+// refuseMisspeltKeys returns an error for a key that resembles a lessonBody field name.
 func refuseMisspeltKeys(fields map[string]json.RawMessage) error {
 	names := []string{"signature", "lesson_text", "keywords", "targets"}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		lower := strings.ToLower(key) // encoding/json ignores the case of keys
+		lower := strings.ToLower(key) // encoding/json ignores key case
 		if near := spell.Suggest(lower, names); near != "" && near != lower {
 			return newAPIError(wire.NoDialect, http.StatusBadRequest, strconv.QuoteToASCII(key)+" is not a key of a lesson; did you mean "+near+"?")
 		}
@@ -60,8 +60,8 @@ func lessonText(l *lesson.Lesson) string {
 	return l.Advice
 }
 
-// applyTo writes the fields of the body, whose LessonText is not nil, into l. applyTo also clears the text of the
-// lesson's file, so that the bank formats the file again.
+// applyTo writes the body's fields into l. LessonText must not be nil. applyTo also clears the lesson file's text, so
+// that the bank formats the file again.
 func (b *lessonBody) applyTo(l *lesson.Lesson) (*lesson.Lesson, error) {
 	checkLength := func(field string, text *string, limit int) error {
 		if text == nil {

@@ -20,8 +20,8 @@ const minIdleTime = time.Second
 
 const slotRetry = 50 * time.Millisecond
 
-// LimitListener limits the connections of clients, so that enough files are left for upstreams. At the limit, it closes
-// the connection with the longest idle time. If all connections have a request, a new connection waits.
+// LimitListener limits client connections, so that enough files are left for upstreams. At the limit, it closes the
+// connection with the longest idle time. If all connections have a request, a new connection waits.
 type LimitListener struct {
 	net.Listener
 	now     func() time.Time
@@ -32,7 +32,7 @@ type LimitListener struct {
 
 	mu       sync.Mutex
 	idle     list.List                  // idleConn values, the connection with the longest idle time first
-	elements map[net.Conn]*list.Element // elements of idle, by connection
+	elements map[net.Conn]*list.Element // idle's elements, by connection
 }
 
 type idleConn struct {
@@ -101,7 +101,7 @@ func (l *LimitListener) TrackState(c net.Conn, state http.ConnState) {
 }
 
 // CloseWhenFull wraps next in a middleware. While at most an eighth of the slots is free, each connection closes after
-// its response, with the header Connection: close. No request is lost.
+// the response, with the header Connection: close. No request is lost.
 func (l *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if maxConns := cap(l.slots); len(l.slots) >= maxConns-maxConns/8 {
@@ -128,7 +128,7 @@ func (l *LimitListener) closeLongestIdle() {
 	_ = c.Close()
 }
 
-// limitedConn is a client's connection, which holds a slot until it is closed.
+// limitedConn is a client connection that holds a slot until it is closed.
 type limitedConn struct {
 	net.Conn
 	listener *LimitListener

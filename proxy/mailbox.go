@@ -15,8 +15,8 @@ import (
 
 const (
 	maxAnswerWait = 40 * time.Millisecond // maximum time that a turn waits for the answers to the previous reply's commands
-	maxAnswers    = 8                     // maximum number of answers that the next turn of a session inserts
-	maxPending    = 4                     // replies of a session whose answers may come from a different replica
+	maxAnswers    = 8                     // maximum number of answers inserted by a session's next turn
+	maxPending    = 4                     // replies per session with answers that may come from a different replica
 	answerRetry   = 8 * time.Millisecond  // pause before a missing answer is looked up again
 )
 
@@ -122,7 +122,7 @@ func (m mailbox) readAnswers(ctx context.Context, request string) (text, late st
 	}
 }
 
-// pendingReplies counts the replies whose commands are not executed yet, by session.
+// pendingReplies counts the replies with unexecuted commands, by session.
 type pendingReplies struct {
 	mu        sync.Mutex
 	bySession map[session.ID]*pendingCommands

@@ -27,7 +27,7 @@ func TestTotalSizeOfCapturedRepliesIsBounded(t *testing.T) {
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	})
 	f := newFixture(t, up, "", nil, map[string]string{"limits.capture_total_bytes": "1MiB"})
-	ends := make(chan string, streams) // each value is the end of a stream and its read error
+	ends := make(chan string, streams) // each value is a stream's end and the read error
 	began := make(chan struct{}, streams)
 	for i := range streams {
 		go func() {

@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// Metrics are the metrics of the data listener. Their labels contain no session, no tenant and no text of a client.
+// Metrics are the data listener's metrics. Labels contain no session, no tenant and no client text.
 type Metrics struct {
 	requests    *prometheus.CounterVec
 	phases      *prometheus.HistogramVec
@@ -43,7 +43,7 @@ type upstreamMetrics struct {
 	usage    *prometheus.HistogramVec
 }
 
-// NewMetrics registers the metrics of the data listener.
+// NewMetrics registers the data listener's metrics.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	auto := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {
@@ -83,7 +83,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// createSeries creates the series that alerts use, because increase() of Prometheus misses the first event of a new
+// createSeries creates the series that alerts use, because Prometheus's increase() misses the first event in a new
 // series.
 func (m *Metrics) createSeries() {
 	for _, reason := range label.UninspectedReasons() {
@@ -135,7 +135,7 @@ func (m *Metrics) createSeries() {
 	}
 }
 
-// observeOperation observes the duration and the tokens of a request. rep is nil if precept did not read the reply.
+// observeOperation observes a request's duration and tokens. rep is nil if precept did not read the reply.
 func (m *Metrics) observeOperation(d wire.Dialect, duration time.Duration, rep *wire.Reply) {
 	m.upstream.duration.WithLabelValues("chat", vendor(d)).Observe(duration.Seconds())
 	if rep == nil {

@@ -12,7 +12,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// The function increase() of Prometheus misses the first event of a series that starts at 1.
+// Prometheus's increase() misses the first event in a series that starts at 1.
 func TestAlertSeriesStartAtZero(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	proxy.NewMetrics(reg)
@@ -20,19 +20,19 @@ func TestAlertSeriesStartAtZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	series := map[string]int{} // number of series of a metric
+	series := map[string]int{} // series count by metric
 	for _, f := range families {
 		series[f.GetName()] = len(f.GetMetric())
 		for _, m := range f.GetMetric() {
 			if m.GetCounter().GetValue() != 0 {
-				t.Errorf("initial value of %s = %v, want 0", f.GetName(), m.GetCounter().GetValue())
+				t.Errorf("%s starts at %v, want 0", f.GetName(), m.GetCounter().GetValue())
 			}
 		}
 	}
 	for name := range strings.FieldsSeq(`precept_requests_total precept_feedback_total precept_sessions_total
 		precept_fail_open_total precept_uninspected_total precept_injection_rejected_total`) {
 		if series[name] == 0 {
-			t.Errorf("metric %s has no series before its first event", name)
+			t.Errorf("metric %s has no series before the first event", name)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func TestEachStepHasSeriesAtStart(t *testing.T) {
 		m.FailedOpen(step)
 	}
 	if n := testutil.CollectAndCount(m.Series("fail_open")); n != series || n != len(label.Steps()) {
-		t.Errorf("got %d series at the start, %d after a failure of each step, want %d both times", series, n, len(label.Steps()))
+		t.Errorf("got %d series at the start, %d after each step failed, want %d both times", series, n, len(label.Steps()))
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// newModel returns a model that replies with a tool call, whose id is in X-Call. As in a real API, the result of a call
-// must directly follow the call.
+// newModel returns a model that replies with a tool call, with the id in X-Call. As in a real API, a call's result must
+// directly follow the call.
 func newModel(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	var n atomic.Int64
@@ -179,7 +179,7 @@ func orderProblem(body []byte) string {
 			delete(open, p.ToolUseID)
 		}
 		if len(open) > 0 {
-			return fmt.Sprintf("message %d is between a call and its result", i)
+			return fmt.Sprintf("message %d is between a call and the result", i)
 		}
 		for _, c := range m.ToolCalls {
 			open[c.ID] = true

@@ -9,7 +9,7 @@ import (
 	"precept/proxy/trace"
 )
 
-// observe records the metrics of the turn, and ends its span.
+// observe records the turn's metrics, and ends the span.
 func (t *turn) observe() {
 	now := t.p.opts.Now()
 	if t.reply.status != 0 {
@@ -24,8 +24,8 @@ func (t *turn) observe() {
 	})
 }
 
-// spanFacts returns the facts of the turn for its span. Without a session, or after an opt-out, spanFacts omits the
-// conversation and the id of the reply.
+// spanFacts returns the turn's facts for the span. Without a session, or after an opt-out, spanFacts omits the
+// conversation and the reply id.
 func (t *turn) spanFacts() trace.Facts {
 	r, rep := &t.reply, t.reply.parsed
 	facts := trace.Facts{
@@ -56,7 +56,7 @@ func (t *turn) spanFacts() trace.Facts {
 	return facts
 }
 
-// failure returns error.type of the OpenTelemetry conventions, or "" for a success.
+// failure returns error.type as in the OpenTelemetry conventions, or "" for a success.
 func (t *turn) failure() string {
 	status, outcome := t.reply.status, t.outcome()
 	switch {

@@ -25,7 +25,7 @@ import (
 type spans struct {
 	mu  sync.Mutex
 	all []*otlp.Span
-	raw string // bodies of the requests to the collector
+	raw string // request bodies at the collector
 }
 
 // addTracer adds a tracer, and returns a function that stops the fixture and returns the spans.
@@ -64,16 +64,16 @@ func addTracer(t *testing.T, f *fixture, sample float64) func() []*otlp.Span {
 		return tr.Dropped() == dropped
 	})
 	return func() []*otlp.Span {
-		f.stop() // a handler ends its span when it returns
+		f.stop() // a handler ends the span when it returns
 		stop()
 		if strings.Contains(got.raw, "canary") {
-			t.Errorf("spans contain content of the conversation: %q", got.raw)
+			t.Errorf("spans contain conversation content: %q", got.raw)
 		}
 		return got.all[min(1, len(got.all)):] // without the span that started before Run
 	}
 }
 
-// spanAttributes returns the attributes of a span as texts. In a list, each value ends with a semicolon.
+// spanAttributes returns a span's attributes as texts. In a list, each value ends with a semicolon.
 func spanAttributes(s *otlp.Span) map[string]string {
 	out := map[string]string{}
 	for _, kv := range s.GetAttributes() {
@@ -129,7 +129,7 @@ func TestSpanOfTurnHasNoContent(t *testing.T) {
 		}
 	}
 	if len(got["gen_ai.conversation.id"]) != 32 || !strings.HasPrefix(got["precept.request_id"], "req_") || got["error.type"] != "" {
-		t.Errorf("attributes = %q, want a conversation id of 32 characters, a request id with prefix req_, and no error", got)
+		t.Errorf("attributes = %q, want a conversation id with 32 characters, a request id with prefix req_, and no error", got)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestSpanOfFailedTurnHasErrorType(t *testing.T) {
 	}
 }
 
-// The exemplars of precept_overhead_seconds are the ids of sampled traces.
+// The exemplars in precept_overhead_seconds are sampled traces' ids.
 func TestMetricsHaveTokenUsageAndExemplars(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	reg := prometheus.NewRegistry()
@@ -218,7 +218,7 @@ func TestMetricsHaveTokenUsageAndExemplars(t *testing.T) {
 			n += m.GetHistogram().GetSampleCount()
 		}
 		if n != want {
-			t.Errorf("observations of %s = %d, want %d", name, n, want)
+			t.Errorf("%s observations = %d, want %d", name, n, want)
 		}
 	}
 }

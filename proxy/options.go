@@ -28,56 +28,56 @@ import (
 type Options struct {
 	Config  *configs.Config
 	Store   Store
-	Tally   *store.Metrics                      // turns that opted out and copies that were cut
-	Chooser func(tenant string) *bandit.Chooser // the chooser of a tenant, from memory
+	Tally   *store.Metrics                      // opted-out turns and cut copies
+	Chooser func(tenant string) *bandit.Chooser // a tenant's chooser, from memory
 	Book    func() *lesson.Book
 	Now     func() time.Time
-	Rand    io.Reader // source of random ids; safe for concurrent use
+	Rand    io.Reader // source for random ids; safe for concurrent use
 	Fleet   FleetKeys
 	Log     *slog.Logger
 	Metrics *Metrics
 	Tracer  *trace.Tracer // nil means no traces
 
 	Bank          Bank                                     // lessons that agents write for themselves; nil means /v1/lessons belongs to the upstream
-	Consultations *ConsultationCounter                     // matches of each lesson
+	Consultations *ConsultationCounter                     // matches by lesson
 	Meaning       func(id session.ID) []lesson.Resemblance // lessons that match earlier words by meaning; may be nil
-	Rules         func() *rules.Registry                   // sections of rules files under measurement; may be nil
+	Rules         func() *rules.Registry                   // rules file sections under measurement; may be nil
 	Pending       PendingTexts                             // answers to /lesson commands; nil means one replica
 }
 
 // FleetKeys are keys that all replicas share.
 type FleetKeys struct {
-	Salt        string // salt of the random choices if the configuration has none
+	Salt        string // salt for the random choices if the configuration has none
 	Secret      []byte // hash key for tenants under tenancy by-credential
 	Unconfirmed bool   // the store was unreachable, so the keys may differ from Redis until Rekey
 }
 
-// Store holds the methods of the store that the data listener uses.
+// Store holds the store methods that the data listener uses.
 type Store interface {
 	Sessions
 	Recorder
 	Feedback
 }
 
-// Sessions is the memory of sessions.
+// Sessions is the session memory.
 type Sessions interface {
 	resolve.Store
-	// HoldKeys holds keys, by which feedback finds a session, until ReleaseKeys.
+	// HoldKeys holds keys for finding a session by feedback, until ReleaseKeys.
 	HoldKeys(request string, keys ...session.Echo)
 	// ReleaseKeys keeps or drops the keys that a request held.
 	ReleaseKeys(request string, keep bool)
-	// Publish writes a session for the other replicas. waited is the time for which the request has already waited for
-	// the store.
+	// Publish writes a session for the other replicas. waited is the time that the request has already waited for the
+	// store.
 	Publish(ses, unit *store.Session, x *sample.Exchange, answered []string, waited time.Duration)
 	// PublishCounts writes a session after a turn without decisions, in the background.
 	PublishCounts(ses *store.Session, x *sample.Exchange, answered []string)
-	// PublishOptOut publishes the opt-out of the newest turn.
+	// PublishOptOut publishes the newest turn's opt-out.
 	PublishOptOut(ses *store.Session, waited time.Duration)
 }
 
 // Recorder stores exchanges. No method blocks.
 type Recorder interface {
-	// BeginTurn admits an exchange before its request is sent, until Offer or Abandon.
+	// BeginTurn admits an exchange before the request is sent, until Offer or Abandon.
 	BeginTurn(x *sample.Exchange) *store.TurnStart
 	// Abandon ends an admission without an exchange. After Offer, it has no effect.
 	Abandon(b *store.TurnStart)
@@ -85,18 +85,18 @@ type Recorder interface {
 	Offer(t store.Turn) bool
 	// OptedOut reports whether the exchange names a path that opted out.
 	OptedOut(x *sample.Exchange, answered []string) bool
-	// Problem names a failing part of the store; "" means none.
+	// Problem names a failing store part; "" means none.
 	Problem() string
 }
 
-// Feedback stores the feedback of clients about sessions.
+// Feedback stores client feedback on sessions.
 type Feedback interface {
 	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
-	// RateWork stores feedback on the sessions of the first known group of commits, branches and pull requests.
+	// RateWork stores feedback on the sessions in the first known group of commits, branches and pull requests.
 	RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (store.Posted, error)
 }
 
-// Bank stores the lessons of agents.
+// Bank stores agents' lessons.
 type Bank interface {
 	List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 	Propose(ctx context.Context, p bank.Proposal) (bank.Result, error)
@@ -145,7 +145,7 @@ func (o *Options) log(w *clientWriter) *slog.Logger {
 
 func (o *Options) logOf(request string) *slog.Logger { return o.Log.With("request", request) }
 
-// runStep runs one step of learning. A panic is counted and logged, and the request continues without the step.
+// runStep runs one learning step. A panic is counted and logged, and the request continues without the step.
 func (o *Options) runStep(step label.Step, log func() *slog.Logger, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {

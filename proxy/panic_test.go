@@ -41,7 +41,7 @@ func TestPanicCausesErrorOrCutsResponse(t *testing.T) {
 		}
 	}
 	if n := testutil.ToFloat64(f.Options().Metrics.Series("fail_open").WithLabelValues("handler")); n != 2 {
-		t.Errorf("metric of failures with step handler = %v, want 2", n)
+		t.Errorf("fail_open_total{step=handler} = %v, want 2", n)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestEachRequestIsCountedOnce(t *testing.T) {
 			}
 		}
 		if sum != float64(i+1) {
-			t.Errorf("after %s %s: total of the request metric = %v, want %d", tc.method, tc.path, sum, i+1)
+			t.Errorf("after %s %s: requests_total = %v, want %d", tc.method, tc.path, sum, i+1)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestRetryAfterRefusalSendsClientBytes(t *testing.T) {
 		res, _ := f.send(t, "POST", chatPath, h, body)
 		got := up.lastRequest(t)
 		if res.StatusCode != http.StatusOK || string(got.body) != body || got.header.Get("Content-Encoding") != enc || got.length != int64(len(body)) {
-			t.Errorf("encoding %q: got status %d, want 200; the upstream got %q with length %d and headers %v, want %q with its length and encoding", enc, res.StatusCode, got.body, got.length, got.header, body)
+			t.Errorf("encoding %q: got status %d, want 200; the upstream got %q with length %d and headers %v, want %q with the same length and encoding", enc, res.StatusCode, got.body, got.length, got.header, body)
 		}
 	}
 	if up.requestCount() != 4 {
@@ -135,12 +135,12 @@ func TestPanicLogContainsRequestID(t *testing.T) {
 			t.Fatal(err)
 		}
 		if file != "options.go" && !strings.HasSuffix(file, "_test.go") && strings.Contains(string(text), "opts.Log") {
-			t.Errorf("%s uses opts.Log, want Options.log, which adds the id of the request", file)
+			t.Errorf("%s uses opts.Log, want Options.log, which adds the request id", file)
 		}
 	}
 }
 
-// Logged keys are redacted, and the log has a limited number of them.
+// Logged keys are redacted, and their number in the log is limited.
 func TestUnknownKeyOfPathFormIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
 	f := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())

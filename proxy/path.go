@@ -13,12 +13,12 @@ import (
 )
 
 type paths struct {
-	bases   []string // escaped paths of the upstreams, which the base URL of a client may contain
+	bases   []string // the upstreams' escaped paths; a client's base URL may contain one
 	lessons bool     // precept answers /v1/lessons
 }
 
-// normalise gives a request its normal path, which all later steps read. The path of a known API has no doubled or
-// trailing slashes, and each endpoint of precept has one path. Other paths keep their bytes after the base URL.
+// normalise gives a request the normal path read by all later steps. A known API's path has no doubled or trailing
+// slashes, and each precept endpoint has one path. Other paths keep the bytes after the base URL.
 func (p paths) normalise(r *http.Request) {
 	escaped := r.URL.EscapedPath()
 	path := p.normal(escaped)
@@ -60,7 +60,7 @@ func (p paths) normal(escaped string) string {
 
 func oneLeadingSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
-// withoutEmptySegments removes the empty segments of a path, except the one after the scheme of a URL in the path.
+// withoutEmptySegments removes a path's empty segments, except the one after a URL scheme in the path.
 func withoutEmptySegments(path string) string {
 	if !strings.Contains(path, "//") {
 		return strings.TrimRight(path, "/")
@@ -75,7 +75,7 @@ func withoutEmptySegments(path string) string {
 	return strings.TrimRight(b.String(), "/")
 }
 
-// endpoint returns the canonical path of an endpoint of precept, such as /v1/feedback, /v1/lessons/ID or /healthz.
+// endpoint returns a precept endpoint's canonical path, such as /v1/feedback, /v1/lessons/ID or /healthz.
 func (p paths) endpoint(path string) (canonical string, ok bool) {
 	if !mayBeEndpoint(path) {
 		return "", false
@@ -101,8 +101,8 @@ func (p paths) endpoint(path string) (canonical string, ok bool) {
 	return "", false
 }
 
-// mayBeEndpoint reports whether a path may be an endpoint of precept. This cheap check saves most paths from the split
-// into segments.
+// mayBeEndpoint reports whether a path may be a precept endpoint. This cheap check saves splitting most paths into
+// segments.
 func mayBeEndpoint(path string) bool {
 	for _, part := range [...]string{"feedback", "lessons", "hooks", "healthz", "readyz", "%"} {
 		if strings.Contains(path, part) {
@@ -112,17 +112,17 @@ func mayBeEndpoint(path string) bool {
 	return false
 }
 
-// isBase reports whether a path can be a base URL: an empty path, a version at the end, or the path of an upstream, of
-// a deployment, or of an endpoint that was copied with its base URL.
+// isBase reports whether a path can be a base URL: an empty path, a version at the end, or the path of an upstream, a
+// deployment, or an endpoint copied with the base URL.
 func (p paths) isBase(path string) bool {
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	return last == "" || isVersion(last) || wire.DialectOf(path) != wire.NoDialect || slices.Contains(p.bases, path) ||
 		isDeployment(path) && strings.Count(path, "/") == 3
 }
 
-// apiOf returns the API of a request, even if the request is not inspected. Token counts and batches belong to the
-// Messages API, and stored responses to the Responses API. Other paths, such as models and files, belong to the
-// Messages API if they have its mandatory header Anthropic-Version. Messages of a thread belong to no inspected API.
+// apiOf returns a request's API, even if the request is not inspected. Token counts and batches belong to the Messages
+// API, and stored responses to the Responses API. Other paths, such as models and files, belong to the Messages API if
+// they have the mandatory header Anthropic-Version. Messages in a thread belong to no inspected API.
 func apiOf(path string, h http.Header) wire.Dialect {
 	switch d := wire.DialectOf(path); {
 	case strings.Contains(path, "/threads/"):
@@ -149,7 +149,7 @@ func withoutEndpoint(path string) string {
 }
 
 // withoutRepetition removes a repeated version (/v1/v1/models) or endpoint (/v1/chat/completions/chat/completions). A
-// client appends this part although its base URL contains it. No API has such paths.
+// client appends this part although the base URL contains it. No API has such paths.
 func withoutRepetition(p string) string {
 	for rest, ok := cutVersion(p); ok && strings.HasPrefix(rest, p[:len(p)-len(rest)]+"/"); rest, ok = cutVersion(p) {
 		p = rest
@@ -187,8 +187,8 @@ func redactForLog(text string) string {
 	return redact.New(true).Text(text)
 }
 
-// unknownTexts are unknown texts of clients, such as keys of the path form. Each is logged once, up to maxUnknown
-// texts, because any client can send many.
+// unknownTexts are unknown texts from clients, such as path form keys. Each is logged once, up to maxUnknown texts,
+// because any client can send many.
 type unknownTexts struct {
 	mu     sync.Mutex
 	logged []string
@@ -208,7 +208,7 @@ func (u *unknownTexts) add(text string) (cleaned string, isNew bool) {
 	return text, true
 }
 
-// warnUnknown logs unknown keys of the path form and unknown values of Precept-Learn.
+// warnUnknown logs unknown path form keys and unknown Precept-Learn values.
 func (p *Proxy) warnUnknown(w *clientWriter, r *http.Request) {
 	if w.unknownKey != "" {
 		if key, isNew := p.unknownKeys.add(w.unknownKey); isNew {

@@ -45,7 +45,7 @@ func endpoints() []endpoint {
 	}
 }
 
-// baseForms returns a path under the base URLs that agents use.
+// baseForms returns a path under the base URLs used by agents.
 func baseForms(path string) map[string]string {
 	bare := strings.TrimPrefix(path, "/v1")
 	slashed, query, _ := strings.Cut(path, "?")
@@ -62,7 +62,7 @@ func baseForms(path string) map[string]string {
 		"doubled inner slash":   "/v1/" + bare,
 		"tripled slashes":       strings.ReplaceAll("/v1"+bare, "/", "///"),
 		"after other endpoint":  "/v1/chat/completions" + path,
-		"path of the upstream":  "/gateway/openai" + bare,
+		"upstream path":         "/gateway/openai" + bare,
 		"upstream and version":  "/gateway/openai" + path,
 		"escaped letter":        strings.NewReplacer("feedback", "%66eedback", "lessons", "l%65ssons", "healthz", "healt%68z").Replace(path),
 	}
@@ -101,7 +101,7 @@ func TestPreceptEndpointsAreServedUnderEveryBaseURL(t *testing.T) {
 	}
 }
 
-// oneLessonBank has one lesson of the agent coder, and drops all writes.
+// oneLessonBank has one lesson by the agent coder, and drops all writes.
 type oneLessonBank struct{ lesson *lesson.Lesson }
 
 func newOneLessonBank() oneLessonBank {
@@ -139,7 +139,7 @@ func TestFeedbackOfOptedOutAgentIsIgnored(t *testing.T) {
 	}
 }
 
-// precept removes repeated slashes in the paths of known APIs and next to the version.
+// precept removes repeated slashes in known APIs' paths and next to the version.
 func TestOtherPathsAreForwarded(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, nil)

@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// Exponents of 2 of the pooled buffers, from 4 KiB to 16 MiB. The garbage collector frees larger buffers.
+// Powers of 2 in the pooled buffer sizes, from 4 KiB to 16 MiB. The garbage collector frees larger buffers.
 const (
 	minClass = 12
 	maxClass = 24
 )
 
-// pool holds buffers by size class, so that a request of 1 KB does not use a buffer of 1 MB.
+// pool holds buffers by size class, so that a 1 KB request does not use a 1 MB buffer.
 type pool struct {
 	classes [maxClass - minClass + 1]sync.Pool
 }
@@ -39,7 +39,7 @@ func (p *pool) put(b []byte) {
 	p.classes[c-minClass].Put(&b)
 }
 
-// grow moves a full buffer to a buffer of the next class.
+// grow moves a full buffer to a buffer in the next class.
 func (p *pool) grow(b []byte) []byte {
 	if len(b) < cap(b) {
 		return b
@@ -74,7 +74,7 @@ func (p *pool) readBody(b []byte, r io.Reader, limit int64, tryCharge func(n int
 	}
 }
 
-// firstBufferSize returns the size of the first buffer for a body of the announced size, which is -1 if unknown.
+// firstBufferSize returns the first buffer's size for a body with the announced size (-1 if unknown).
 func firstBufferSize(size, limit int64) int {
 	hint := size + 1 // one more byte, for the read at the end
 	if hint <= 0 || hint > limit+1 {
@@ -83,14 +83,14 @@ func firstBufferSize(size, limit int64) int {
 	return int(hint)
 }
 
-// payload is a request body: the bytes in memory and, for a long body, a reader of the rest.
+// payload is a request body: the bytes in memory and, for a long body, a reader for the rest.
 type payload struct {
 	data    []byte          // inspected part, in a pooled buffer
 	tail    io.Reader       // rest of the client's stream; nil means data is the whole body
-	readers []*bytes.Reader // readers of data that the method reader has returned
+	readers []*bytes.Reader // readers over data returned by the method reader
 }
 
-// reader returns a reader of the payload. A bytes.Reader never blocks, so that net/http sends the headers and a short
+// reader returns a reader over the payload. A bytes.Reader never blocks, so that net/http sends the headers and a short
 // body in one write.
 func (p *payload) reader() io.ReadCloser {
 	r := bytes.NewReader(p.data)

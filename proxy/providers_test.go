@@ -10,10 +10,10 @@ import (
 	"precept/proxy"
 )
 
-// provider has the path of the upstream URL, and the paths of requests.
+// provider has the upstream URL's path, and the request paths.
 type provider struct {
 	name, upstream string
-	requests       map[string]string // path at the provider, by path that the agent requests
+	requests       map[string]string // path at the provider, by requested path
 }
 
 func providers() []provider {
@@ -27,7 +27,7 @@ func providers() []provider {
 	return []provider{
 		{"OpenAI", "/v1", openai},
 		{"Anthropic", "", map[string]string{"/v1/messages": "/v1/messages", "/v1/messages/count_tokens": "/v1/messages/count_tokens", "/v1/models": "/v1/models"}},
-		{"Anthropic with its version", "/v1", map[string]string{"/v1/messages": "/v1/messages", "/v1/models": "/v1/models"}},
+		{"Anthropic with version", "/v1", map[string]string{"/v1/messages": "/v1/messages", "/v1/models": "/v1/models"}},
 		{"Azure OpenAI, deployments", "", map[string]string{"/openai/deployments/gpt/chat/completions?api-version=2024-10-21": "/openai/deployments/gpt/chat/completions?api-version=2024-10-21"}},
 		{"Azure OpenAI, v1", "/openai/v1", map[string]string{
 			"/v1/chat/completions": "/openai/v1/chat/completions", "/openai/v1/responses?api-version=preview": "/openai/v1/responses?api-version=preview",

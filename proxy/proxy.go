@@ -4,15 +4,14 @@
 // Requests to the Chat, Responses and Messages APIs have an inspected path, and their bodies may change. Requests on
 // other paths are only forwarded.
 //
-// Contract: a request changes only by a splice of text, and response bytes never change. No fault of precept changes
-// the status, the body or the time of a request. Therefore each step of learning runs in runStep, which survives a
-// panic.
+// Contract: a request changes only by a text splice, and response bytes never change. No fault in precept changes a
+// request's status, body or time. Therefore each learning step runs in runStep, which survives a panic.
 //
-// serveTurn in turn.go has all steps of a request in order, each in the file of its name: read.go, the package resolve,
-// decide.go, forward.go with tap.go (the reply), record.go and observe.go.
+// serveTurn in turn.go has all steps of a request in order, each in the file with the same name: read.go, the package
+// resolve, decide.go, forward.go with tap.go (the reply), record.go and observe.go.
 //
-// Hazard: the transport of net/http may read a request body after RoundTrip has returned. Only payload.release returns
-// its pooled buffer, and every later read gets no bytes.
+// Hazard: net/http's transport may read a request body after RoundTrip has returned. Only payload.release returns the
+// pooled buffer, and every later read gets no bytes.
 package proxy
 
 import (
@@ -29,14 +28,14 @@ import (
 	"precept/proxy/resolve"
 )
 
-// Proxy is the handler of the data listener, with the state that all requests share.
+// Proxy is the data listener's handler, with the state shared by all requests.
 type Proxy struct {
 	opts       Options
-	settingsMu sync.Mutex // guards fleet, and changes of settings
+	settingsMu sync.Mutex // guards fleet, and changes to settings
 	fleet      FleetKeys
 	settings   atomic.Pointer[settings]
 	draining   atomic.Bool
-	unlogged   *log.Logger // discards the log of ReverseProxy; forward.go reports its errors
+	unlogged   *log.Logger // discards ReverseProxy's log; forward.go reports these errors
 
 	pool     pool
 	inFlight inFlight
@@ -45,14 +44,14 @@ type Proxy struct {
 	lessons  agentLessons
 	commands *commandQueue
 
-	deliveries    deliveries   // newest deliveries of webhooks
-	unknownKeys   unknownTexts // keys of the path form that were logged
-	unknownLearns unknownTexts // values of Precept-Learn that were logged
+	deliveries    deliveries   // newest webhook deliveries
+	unknownKeys   unknownTexts // logged path form keys
+	unknownLearns unknownTexts // logged Precept-Learn values
 	unsupported   unsupportedRequests
 	refusedHooks  refusedHooks // webhooks that no configured secret signed
 }
 
-// New returns the handler of a data listener. New starts no goroutine.
+// New returns a data listener's handler. New starts no goroutine.
 func New(o Options) (*Proxy, error) {
 	p := &Proxy{opts: o, fleet: o.Fleet, unlogged: log.New(io.Discard, "", 0), parses: wire.NewParseCache()}
 	p.resolver = resolve.New(o.Store, o.Now, p.opts.entropy)
@@ -76,8 +75,8 @@ func (p *Proxy) Rekey(salt string, secret []byte) error {
 	return p.configure(p.settings.Load().cfg)
 }
 
-// configure applies a configuration, and closes the idle connections of unused transports. After an error, the old
-// settings stay in effect.
+// configure applies a configuration, and closes idle connections in unused transports. After an error, the old settings
+// stay in effect.
 func (p *Proxy) configure(c *configs.Config) error {
 	old := p.settings.Load()
 	s, err := newSettings(c, p.fleet, old)
@@ -93,7 +92,7 @@ func (p *Proxy) configure(c *configs.Config) error {
 	return nil
 }
 
-// ExecuteCommands executes the /lesson commands of agents until ctx is done, and then those that are still queued.
+// ExecuteCommands executes agents' /lesson commands until ctx is done, and then the queued commands.
 func (p *Proxy) ExecuteCommands(ctx context.Context) error { return p.commands.run(ctx) }
 
 // ChooserConfig returns the chooser's configuration for the report.

@@ -214,7 +214,7 @@ func readReply(br *bufio.Reader, method string) (s clientReply) {
 	}
 }
 
-// headerLines returns the sorted lines of a header, without Date and the headers of precept.
+// headerLines returns sorted header lines, without Date and precept's headers.
 func headerLines(h http.Header) string {
 	var out []string
 	for k, vv := range h {
@@ -229,8 +229,8 @@ func headerLines(h http.Header) string {
 	return strings.Join(out, "\n")
 }
 
-// serveReply reads the whole request and then writes wire. Without keepOpen, the upstream closes its side and waits
-// until the proxy closes its side.
+// serveReply reads the whole request and then writes wire. Without keepOpen, the upstream closes the connection on one
+// side and waits until the proxy closes the other.
 func serveReply(wire string, keepOpen bool) func(int, net.Conn, *http.Request) bool {
 	return func(_ int, c net.Conn, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -32,11 +32,11 @@ type incoming struct {
 type inspectedBody struct {
 	received *payload // the bytes as the client sent them
 	plain    []byte   // received, decoded if compressed
-	unpacked *payload // buffer of plain if received is compressed
+	unpacked *payload // plain's buffer if received is compressed
 	charge   charge   // counts for limits.inspect_total_bytes
 
 	// exceededLimit names limits.inspect_bytes or limits.items, "" for neither. Set by read and parse. Beyond a limit,
-	// only the blocks of a known session are inserted again.
+	// only a known session's blocks are inserted again.
 	exceededLimit label.Reason
 }
 
@@ -44,7 +44,7 @@ type outgoing struct {
 	// Set by accept, except span.
 	url          *url.URL      // URL at the upstream
 	target       *target       // the configured upstream
-	client       identity      // identity of the client, whose configured key is replaced by the upstream's key
+	client       identity      // the client's identity; the upstream's key replaces the configured key
 	inbound      *http.Request // made by net/http; only this request gets unannounced trailers
 	uncompressed bool          // ask for a reply without Content-Encoding
 	idle         time.Duration // limits.stream_idle_timeout
@@ -61,13 +61,13 @@ func (o *outgoing) undoSplice(sent *payload) {
 	o.body, o.length, o.decoded, o.original = sent, int64(len(sent.data)), false, nil
 }
 
-// accept finds the API, the tenant and the upstream of a request, or returns the refusal. The caller calls endAccepted
-// at the end of an accepted request.
+// accept finds a request's API, tenant and upstream, or returns the refusal. The caller calls endAccepted when an
+// accepted request ends.
 func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in incoming, out outgoing, err error) {
 	form, path, _ := session.ParsePath(r.URL.EscapedPath())
 	w.unknownKey = form.Unknown
 	api := apiOf(path, r.Header)
-	if d := wire.DialectOf(path); r.Method == http.MethodPost && d == api { // messages of a thread are a different API
+	if d := wire.DialectOf(path); r.Method == http.MethodPost && d == api { // messages in a thread are a different API
 		in.dialect = d
 		w.dialect = d
 	}
@@ -103,8 +103,8 @@ func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in inco
 	}, nil
 }
 
-// endAccepted removes a request from those in progress, and closes the idle connections of an upstream that a reload
-// has removed.
+// endAccepted removes a request from those in progress, and closes an upstream's idle connections after a reload has
+// removed the upstream.
 func (p *Proxy) endAccepted(upstream *target) {
 	p.settings.Load().closeIdle(upstream.transport)
 	p.inFlight.leave()
@@ -138,7 +138,7 @@ func (t *turn) read() error {
 	return nil
 }
 
-// readInspected reads the inspected part of a body, and charges its memory against limits.inspect_total_bytes. size is
+// readInspected reads the inspected part of a body, and charges the memory against limits.inspect_total_bytes. size is
 // the announced length, or -1. The reason why is "" for a complete body.
 func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Reason, err error) {
 	body, limits := &t.in.body, &t.settings.cfg.Limits
@@ -165,9 +165,8 @@ func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Rea
 	return b, label.UninspectedSize, err
 }
 
-// hasEarlierTurns reports whether the start of a body contains earlier turns. The session of such a conversation may
-// have inserted blocks, so the whole body must be read. Other long bodies are streamed, and the upstream may answer
-// early.
+// hasEarlierTurns reports whether a body's start contains earlier turns. Such a conversation's session may have
+// inserted blocks, so the whole body must be read. Other long bodies are streamed, and the upstream may answer early.
 func hasEarlierTurns(head []byte) bool {
 	return bytes.Contains(head, []byte(`"assistant"`)) || bytes.Contains(head, []byte(`"function_call`))
 }

@@ -15,18 +15,18 @@ import (
 	"precept/store"
 )
 
-// draft holds the exchange of a turn until the recorder gets it.
+// draft holds a turn's exchange until the recorder gets it.
 type draft struct {
 	exchange     *sample.Exchange
-	start        *store.TurnStart // admission of the turn by the store
-	size         int64            // bytes in the exchange
-	signals      []detect.Signal  // signals in the request, such as the outcome of a test run
+	start        *store.TurnStart // store admission for the turn
+	size         int64            // exchange size in bytes
+	signals      []detect.Signal  // signals in the request, such as a test run's outcome
 	hasNewWork   bool             // commit, branch or pull request in a tool result
-	answeredArgs []string         // arguments of the calls that the request or the provider answers, for the opt-out by path
+	answeredArgs []string         // arguments of the calls answered by the request or the provider, for the opt-out by path
 }
 
-// draftExchange makes the draft of the turn, and registers the turn at the store before the request is sent. A side
-// request, an opted-out turn and a turn without capture get no draft.
+// draftExchange makes the turn's draft, and registers the turn at the store before the request is sent. A side request,
+// an opted-out turn and a turn without capture get no draft.
 func (t *turn) draftExchange() {
 	if !t.isMain() || !t.query.Learn || t.settings.cfg.Limits.CaptureBytes <= 0 {
 		return
@@ -44,7 +44,7 @@ func (t *turn) draftExchange() {
 	t.draft.start = t.p.opts.Store.BeginTurn(t.draft.exchange)
 }
 
-// discard drops a draft that is incomplete, because the recorder cannot find an opt-out in it.
+// discard drops an incomplete draft, because the recorder cannot find an opt-out in it.
 func (t *turn) discard() {
 	if t.draft != nil {
 		t.p.opts.Store.Abandon(t.draft.start)
@@ -126,7 +126,7 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 }
 
 // copyPrompt copies the system prompt and the tools, which every turn sends again. The copy counts towards
-// learning.capture_limit, of which used bytes are already spent.
+// learning.capture_limit; used bytes are already spent.
 func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 	limit := int(t.settings.cfg.Learning.CaptureLimit) - used
 	keep := func(raw []byte) json.RawMessage {
@@ -142,8 +142,8 @@ func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 	return size
 }
 
-// answeredArguments returns the arguments of the calls whose results are new, so that the recorder can drop a result
-// whose call named an opted-out path. sample.UnknownArgs stands for arguments that only the provider has.
+// answeredArguments returns the arguments of calls with new results, so that the recorder can drop a result if the call
+// named an opted-out path. sample.UnknownArgs stands for arguments that only the provider has.
 func (t *turn) answeredArguments() []string {
 	var args []string
 	req := t.in.req
@@ -161,7 +161,7 @@ func (t *turn) answeredArguments() []string {
 	return args
 }
 
-// earlierCall returns a call of an earlier reply of the session.
+// earlierCall returns a call in an earlier reply of the session.
 func (t *turn) earlierCall(id string) (wire.Call, bool) {
 	ses := t.session.Session
 	ses.Record.Mutex.Lock()
@@ -207,7 +207,7 @@ func (t *turn) record() {
 }
 
 // offer passes the draft to the recorder. If the recorder has no room, the turn is still searched for an opt-out,
-// because the row of the session needs the result.
+// because the session's row needs the result.
 func (t *turn) offer() {
 	st := t.p.opts.Store
 	if t.session.Session == nil {
@@ -276,7 +276,7 @@ func (t *turn) hasDecided() bool {
 	return t.session.IsNew || len(p.Picks)+len(p.Matched)+p.Loops > 0 || p.Answered || t.draft != nil && t.draft.hasNewWork
 }
 
-// storeChange returns how the turn changed its session. An opt-out counts as a change, because an existing row must
+// storeChange returns how the turn changed the session. An opt-out counts as a change, because an existing row must
 // show it.
 func (t *turn) storeChange() store.Change {
 	switch {
@@ -288,9 +288,9 @@ func (t *turn) storeChange() store.Change {
 	return store.Unchanged
 }
 
-// handleUnoffered decides the opt-out of a turn that the recorder did not get. After a failed step, the turn counts as
-// opted out, because nothing searched the turn for an opt-out. Then its keys are dropped. The keys of a side request
-// are dropped if its session has an opt-out.
+// handleUnoffered decides the opt-out for a turn that the recorder did not get. After a failed step, the turn counts as
+// opted out and its keys are dropped, because nothing searched the turn for an opt-out. A side request's keys are
+// dropped if the session has an opt-out.
 func (t *turn) handleUnoffered() {
 	if !t.query.Learn || t.phase >= phaseOffered {
 		return
@@ -307,15 +307,15 @@ func (t *turn) handleUnoffered() {
 	t.p.opts.Store.ReleaseKeys(t.w.id, keep)
 }
 
-// abandonUnoffered ends the admission of a turn that was not offered to the recorder.
+// abandonUnoffered ends the admission for a turn that was not offered to the recorder.
 func (t *turn) abandonUnoffered() {
 	if t.draft != nil {
 		t.p.opts.Store.Abandon(t.draft.start)
 	}
 }
 
-// findCommands returns the /lesson commands in the reply, and marks their answers as pending, so that the next turn of
-// the session waits for them.
+// findCommands returns the /lesson commands in the reply, and marks the answers as pending, so that the session's next
+// turn waits for them.
 func (t *turn) findCommands() []writ.Command {
 	rep, ses := t.reply.parsed, t.session.Session
 	if !t.settings.cfg.Writ.Enabled || t.p.opts.Bank == nil || t.draft == nil || !rep.Complete || t.reply.reader.Dropped() {
@@ -329,7 +329,7 @@ func (t *turn) findCommands() []writ.Command {
 	return found
 }
 
-// queueCommands queues the /lesson commands of the reply, unless the turn opted out.
+// queueCommands queues the reply's /lesson commands, unless the turn opted out.
 func (t *turn) queueCommands() {
 	if len(t.reply.commands) == 0 {
 		return

@@ -20,9 +20,9 @@ import (
 	"precept/store/sqlite"
 )
 
-// A recordedRequest has the format of a real agent, with invented content.
+// A recordedRequest has a real agent's format, with invented content.
 type recordedRequest struct {
-	// Kind is main (the list extends the previous one), edited (the list was edited before its new part), replaced (a
+	// Kind is main (the list extends the previous one), edited (the list was edited before the new part), replaced (a
 	// compaction), delta (new items only), or side.
 	Kind   string
 	Method string
@@ -80,9 +80,9 @@ func TestRecordedAgentHasOneSession(t *testing.T) {
 type replayer struct {
 	restartAt int // request before which the proxy restarts; -1 means never
 	session   string
-	previous  string // messages of the previous turn
+	previous  string // previous turn's messages
 	turns     int
-	dir       string // data directory of the proxy
+	dir       string // proxy's data directory
 }
 
 func (r *replayer) replay(t *testing.T, all []recordedRequest) {
@@ -129,7 +129,7 @@ func (r *replayer) replay(t *testing.T, all []recordedRequest) {
 	f.stop()
 }
 
-// The stored verdicts say which tool results of an exchange are errors.
+// The stored verdicts say which tool results in an exchange are errors.
 func TestSamplesFromStoredVerdictsEqualReclassifiedSamples(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {

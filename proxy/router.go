@@ -61,7 +61,7 @@ func (p *Proxy) endpoints() map[string]map[string]echo.HandlerFunc {
 	return all
 }
 
-// ownEndpoint marks requests to precept itself, which the metrics count under ownDialect.
+// ownEndpoint marks requests to precept itself. The metrics count them under ownDialect.
 func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		clientOf(c.Response()).atEndpoint = true
@@ -69,8 +69,8 @@ func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// misdirectedError refuses a wrong method, and an unknown path below an endpoint of precept. Such a request is not
-// forwarded, because its body may contain feedback.
+// misdirectedError refuses a wrong method, and an unknown path below a precept endpoint. Such a request is not
+// forwarded, because the body may contain feedback.
 func misdirectedError(endpoints map[string]map[string]echo.HandlerFunc, c echo.Context) error {
 	path := c.Request().URL.EscapedPath()
 	if after, ok := strings.CutPrefix(path, "/p/"); ok {
@@ -116,8 +116,8 @@ func (p *Proxy) withOwnLessons(handle func(lessonsRequest, echo.Context) error) 
 	}
 }
 
-// front counts every request, normalises the path, answers after a panic, and refuses CONNECT, whose target is not a
-// path.
+// front counts every request, normalises the path, answers after a panic, and refuses CONNECT, where the target is not
+// a path.
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{
@@ -184,8 +184,8 @@ func internalError(r *http.Request) *apiError {
 // Drain makes /readyz answer 503, so that a load balancer uses other replicas while streams end.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-// Ready returns the state of precept in one line. An error means that a load balancer must use a different replica.
-// Agents can work without the store, so a failing store is not an error.
+// Ready returns precept's state in one line. An error means that a load balancer must use a different replica. Agents
+// can work without the store, so a failing store is not an error.
 func (p *Proxy) Ready() (string, error) {
 	if p.draining.Load() {
 		return "", errors.New("draining")
@@ -204,7 +204,7 @@ func (p *Proxy) ready(c echo.Context) error {
 	return c.String(http.StatusOK, state+"\n")
 }
 
-// apiError is precept's answer to a client in place of a response of the upstream.
+// apiError is precept's answer to a client in place of an upstream response.
 type apiError struct {
 	dialect wire.Dialect
 	status  int

@@ -34,8 +34,8 @@ func newRoutedFixture(t *testing.T, ups map[string]*upstream, flags map[string]s
 	return newFixture(t, last, "", nil, all)
 }
 
-// newlyUsedUpstreams returns the names of the upstreams that got a request, joined by "+". The map before holds the
-// earlier numbers of requests.
+// newlyUsedUpstreams returns the names of upstreams that got a request, joined by "+". The map before holds the earlier
+// request counts.
 func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string {
 	var names []string
 	for name, up := range ups {
@@ -47,7 +47,7 @@ func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string 
 	return strings.Join(names, "+")
 }
 
-// Requests to the Messages API and from its clients go to anthropic, and all others to openai.
+// Requests to the Messages API and from Messages clients go to anthropic, and all others to openai.
 func TestDefaultRoutesFollowTheDialect(t *testing.T) {
 	ups := map[string]*upstream{"openai": newUpstream(t, nil), "anthropic": newUpstream(t, nil)}
 	f := newRoutedFixture(t, ups, nil)
@@ -99,7 +99,7 @@ func TestRequestsFollowConfiguredRoutes(t *testing.T) {
 		{"/v1/embeddings", "d-1", "/v1/embeddings"},
 		{"/p/upstream=b" + chatPath, "b", chatPath},
 		{"/p/upstream=d-1,agent=x" + chatPath, "d-1", chatPath},
-		{"/p/agent=x,upstream%3Dc/v1/embeddings", "d-1", "/v1/embeddings"}, // the escaped = belongs to the agent's name
+		{"/p/agent=x,upstream%3Dc/v1/embeddings", "d-1", "/v1/embeddings"}, // the escaped = belongs to the agent name
 		{"/p/upstream%3Dc/v1/embeddings?x=%2F", "c", "/v1/embeddings?x=%2F"},
 		{"/p/upstream=a,upstream=b" + chatPath, "a", chatPath},
 		{"/p/upstream=" + chatPath, "a", chatPath},

@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// countingModel returns a model that counts its requests in n.
+// countingModel returns a model that counts requests in n.
 func countingModel(n *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*n++
@@ -42,7 +42,7 @@ func (c *agentConversation) addCall(n int, args, output string) {
 		obj{"role": "tool", "tool_call_id": id, "content": output})
 }
 
-// waitForUnit waits until a unit (a run, or a named session with its sub-agents) has the given number of members, and
+// waitForUnit waits until a unit (a run, or a named session with sub-agents) has the given number of members, and
 // returns a copy of the unit's record.
 func waitForUnit(t *testing.T, f *fixture, id session.ID, members int) *session.Record {
 	t.Helper()
@@ -60,7 +60,7 @@ func waitForUnit(t *testing.T, f *fixture, id session.ID, members int) *session.
 	return rec
 }
 
-// The sub-agent keeps its own session after a restart. Side requests under the parent's name are recognized.
+// The sub-agent keeps a separate session after a restart. Side requests under the parent's name are recognized.
 func TestSubAgentWithSessionNameOfParentSharesUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, countingModel(&n))
@@ -79,28 +79,28 @@ func TestSubAgentWithSessionNameOfParentSharesUnit(t *testing.T) {
 	main := &agentConversation{system: "You build.", tools: []string{"bash", "task"}, list: []obj{{"role": "user", "content": "Please mend the build"}}}
 	sub := &agentConversation{system: "You search.", tools: []string{"bash"}, list: []obj{{"role": "user", "content": "Please find the parser"}}}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
-		t.Fatalf("first turn of the parent: the upstream got %s, want [one] exactly once", sent)
+		t.Fatalf("parent's first turn: the upstream got %s, want [one] exactly once", sent)
 	}
 	main.addCall(n, `{"command":"ls"}`, "README.md")
 	if skip, sent := send(sub.body()); skip != "" || strings.Count(sent, "[two]") != 1 || strings.Contains(sent, "[one]") {
-		t.Fatalf("first turn of the sub-agent: Precept-Skip = %q, want none; the upstream got %s, want [two] exactly once and no [one]", skip, sent)
+		t.Fatalf("sub-agent's first turn: Precept-Skip = %q, want none; the upstream got %s, want [two] exactly once and no [one]", skip, sent)
 	}
 	sub.addCall(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
 	if skip, sent := send(`{"messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"find the parser"}]}`); !strings.HasPrefix(skip, "side:") || strings.Contains(sent, "[two]") {
 		t.Errorf("title request: Precept-Skip = %q, want prefix side:; the upstream got %s, want no [two]", skip, sent)
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
-		t.Fatalf("second turn of the parent: the upstream got %s, want [one] exactly once", sent)
+		t.Fatalf("parent's second turn: the upstream got %s, want [one] exactly once", sent)
 	}
 	main.addCall(n, `{"command":"cat README.md"}`, "text")
 	memoryLibrary := &agentConversation{system: "Keep notes.", tools: []string{"remember"}, list: append(main.list[:3:3], obj{"role": "user", "content": "Write down what matters to find the parser."})}
 	if skip, _ := send(memoryLibrary.body()); skip != "side:other_tools" {
-		t.Errorf("request of a memory library: Precept-Skip = %q, want \"side:other_tools\"", skip)
+		t.Errorf("memory library request: Precept-Skip = %q, want \"side:other_tools\"", skip)
 	}
 	for i := range 4 {
 		skip, sent := send(sub.body())
 		if strings.Count(sent, "[two]") != 1 || (i > 0) != strings.Contains(sent, "[LOOP DETECTED]") || strings.Contains(sent, "[one]") {
-			t.Errorf("repeated turn %d of the sub-agent (Precept-Skip %q): the upstream got %s, want [two] exactly once, no [one], and a loop warning after turn 0", i, skip, sent)
+			t.Errorf("sub-agent's repeated turn %d (Precept-Skip %q): the upstream got %s, want [two] exactly once, no [one], and a loop warning after turn 0", i, skip, sent)
 		}
 		sub.addCall(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
 		if i == 1 {
@@ -109,14 +109,14 @@ func TestSubAgentWithSessionNameOfParentSharesUnit(t *testing.T) {
 		}
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 || strings.Contains(sent, "[two]") {
-		t.Errorf("third turn of the parent: the upstream got %s, want [one] exactly once and no [two]", sent)
+		t.Errorf("parent's third turn: the upstream got %s, want [one] exactly once and no [two]", sent)
 	}
 	unit := waitForUnit(t, f, session.IDOf("default", session.NamespaceClaude, "uuid-1"), 1)
 	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // two lessons and the loop warning
-		t.Errorf("assignment of the parent = %+v, want 3 picks and 2 matched lessons", a)
+		t.Errorf("parent's assignment = %+v, want 3 picks and 2 matched lessons", a)
 	}
 	if x := storedExchangesIn(t, f, session.NamespaceClaude, "uuid-1")["default"]; len(x) != 3 {
-		t.Errorf("got %d stored exchanges of the parent, want 3", len(x))
+		t.Errorf("parent has %d stored exchanges, want 3", len(x))
 	}
 }
 
@@ -170,7 +170,7 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 		}
 	}
 	if ses := f.Options().Store.AcquireInMemory(session.RunID("other", "x")); ses != nil {
-		t.Error("a run of one tenant exists in a different tenant")
+		t.Error("one tenant's run exists in a different tenant")
 	}
 }
 
@@ -199,7 +199,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 	failed := send("a", "", first)
 	fail = false
 	if other := send("b", "", first); other == failed {
-		t.Errorf("retry in a different run: got session %s of the first run, want a new one", other)
+		t.Errorf("retry in a different run: got the first run's session %s, want a new one", other)
 	}
 	if second := send("a", "", first); second != failed {
 		t.Errorf("retry in the same run: got session %s, want %s", second, failed)
@@ -217,12 +217,12 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 		t.Errorf("conversation continued in the same run: got session %s, want %s", continued, failed)
 	}
 	if elsewhere := send("c", "", next); elsewhere == failed {
-		t.Errorf("conversation continued in a different run: got session %s of the first run, want a new one", elsewhere)
+		t.Errorf("conversation continued in a different run: got the first run's session %s, want a new one", elsewhere)
 	}
 	waitForUnit(t, f, session.RunID("default", "c"), 1)
 }
 
-// If some members did not opt out, the stored run has the picks of these members.
+// If some members did not opt out, the stored run has their picks.
 func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	dir := t.TempDir()
@@ -252,10 +252,10 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 		return ses.Record
 	}
 	if rec := stored("silent-canary-1"); rec != nil {
-		t.Errorf("run whose members all opted out: got record %+v, want none", rec)
+		t.Errorf("run with only opted-out members: got record %+v, want none", rec)
 	}
 	if rec := stored("mixed"); rec == nil || len(rec.Assignment.Picks) != 1 || rec.Assignment.Picks[0].Arm.Slug() != "one" || rec.Unit.Members != 2 {
-		t.Errorf("run with one opted-out member: got record %+v, want one pick of lesson one and 2 members", rec)
+		t.Errorf("run with one opted-out member: got record %+v, want one pick (lesson one) and 2 members", rec)
 	}
 }
 
@@ -279,7 +279,7 @@ func TestRefusedRequestOfMemberMarksRunAsRefused(t *testing.T) {
 		t.Errorf("second member: the upstream got %s, want lesson one", up.lastRequest(t).body)
 	}
 	if unit := waitForUnit(t, f, session.RunID("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
-		t.Errorf("assignment of the run = %+v, want Refused and one pick", unit.Assignment)
+		t.Errorf("run assignment = %+v, want Refused and one pick", unit.Assignment)
 	}
 }
 
@@ -301,7 +301,7 @@ func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
 	for g := range 12 {
 		all.Go(func() {
 			h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {fmt.Sprint("run-", g%2)}}
-			if g%3 > 0 { // these agents are sub-agents of one named session
+			if g%3 > 0 { // these are one named session's sub-agents
 				h.Set("Precept-Session", "lead")
 			}
 			c := &agentConversation{system: fmt.Sprint("You are agent ", g), tools: []string{fmt.Sprint("tool", g)}}
@@ -333,7 +333,7 @@ func TestConcurrentAgentsOfRunShareAssignment(t *testing.T) {
 	}
 	all.Wait()
 	if len(outcomes) < 6 {
-		t.Errorf("got outcomes of %d lessons, want at least 6", len(outcomes))
+		t.Errorf("got outcomes for %d lessons, want at least 6", len(outcomes))
 	}
 	for key, seen := range outcomes {
 		if len(seen) != 1 {

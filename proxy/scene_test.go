@@ -17,10 +17,10 @@ type scene struct {
 	path    string
 	reply   string            // model's next response
 	session string            // session name in the last response
-	sent    []json.RawMessage // messages of the last request at the upstream
+	sent    []json.RawMessage // messages in the last request at the upstream
 }
 
-// newScene starts a scene whose lessons are always injected. The map extra holds further settings.
+// newScene starts a scene in which lessons are always injected. The map extra holds further settings.
 func newScene(t *testing.T, lessons []string, extra map[string]string) *scene {
 	t.Helper()
 	s := &scene{t: t, path: chatPath}
@@ -115,8 +115,7 @@ func (s *scene) checkPrefix(name string, previous, current []string) {
 	}
 }
 
-// The last message of the client is the start of the answer. In the next turn, the client may join this start and the
-// reply.
+// The client's last message is the start of the answer. In the next turn, the client may join this start and the reply.
 func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 	for _, merged := range []bool{true, false} {
 		t.Run(fmt.Sprint("merged ", merged), func(t *testing.T) {
@@ -226,7 +225,7 @@ func TestCallsWithoutIDsKeepSession(t *testing.T) {
 	}
 }
 
-// A program may rewrite its first message with retrieved documents in every turn.
+// A program may rewrite the first message with retrieved documents in every turn.
 func TestRewrittenFirstMessageKeepsSession(t *testing.T) {
 	answerText := func(i int) string {
 		return fmt.Sprintf("The answer to question number %d is a long text that is written for this conversation alone.", i)

@@ -12,24 +12,24 @@ import (
 	"precept/internal/wire"
 )
 
-// settings holds one configuration. A reload replaces all settings at once, and a request uses the settings at its
-// start.
+// settings holds one configuration. A reload replaces all settings together, and a request uses the settings in effect
+// when it began.
 type settings struct {
 	optOut         *sample.OptOut
 	cfg            *configs.Config
 	transports     map[transportKey]*http.Transport
 	targets        map[string]*target
-	routes         map[string]*target // targets by the name of the dialect, or by "other"
+	routes         map[string]*target // targets by dialect name, or by "other"
 	bases          []string           // escaped paths
 	injector       *inject.Injector
-	keys           map[string]*configs.Key // configured keys by the SHA-256 of the key
+	keys           map[string]*configs.Key // configured keys by SHA-256
 	secret         []byte                  // see FleetKeys.Secret
-	excluded       bool                    // the salt of the replicas is unknown, so new sessions are excluded
+	excluded       bool                    // the replicas' salt is unknown, so new sessions are excluded
 	tenantsUnknown bool                    // tenants cannot be computed yet, so requests are forwarded unchanged
-	hash           string                  // hash of the configuration, recorded with exchanges
+	hash           string                  // configuration hash, recorded with exchanges
 }
 
-// newSettings returns the settings of a configuration. An upstream that is also in old keeps its transport.
+// newSettings returns the settings for a configuration. An upstream that is also in old keeps the transport.
 func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, error) {
 	s := &settings{
 		cfg: c, transports: map[transportKey]*http.Transport{}, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
@@ -54,7 +54,7 @@ func newSettings(c *configs.Config, fleet FleetKeys, old *settings) (*settings, 
 	return s, err
 }
 
-// transportKey identifies a transport. Upstreams with the same host and limit share its connections.
+// transportKey identifies a transport. Upstreams with the same host and limit share the connections.
 type transportKey struct {
 	scheme, host  string
 	headerTimeout time.Duration // limits.upstream_header_timeout
@@ -80,8 +80,8 @@ func (s *settings) setUpstreams(old *settings) error {
 	return nil
 }
 
-// target returns the upstream that the path form names, or nil if it is not configured. If the path names none, target
-// returns the upstream of the API.
+// target returns the upstream named in the path form, or nil if it is not configured. If the path names none, target
+// returns the API's upstream.
 func (s *settings) target(d wire.Dialect, named string) *target {
 	if named != "" {
 		return s.targets[named]
@@ -92,8 +92,8 @@ func (s *settings) target(d wire.Dialect, named string) *target {
 	return s.routes[d.String()]
 }
 
-// closeIdle closes the idle connections of a transport that these settings do not use. Call it when other settings take
-// effect, and at the end of each request. IdleConnTimeout closes the rest.
+// closeIdle closes a transport's idle connections, unless these settings use the transport. Call it when other settings
+// take effect, and when a request ends. IdleConnTimeout closes the rest.
 func (s *settings) closeIdle(t *http.Transport) {
 	for _, used := range s.transports {
 		if t == used {

@@ -49,7 +49,7 @@ func TestConversationsWithSharedCacheKeyHaveSeparateSessions(t *testing.T) {
 		return out
 	}
 	if got := sessionNames(0); len(got) != 20 || !got["my-app"] {
-		t.Fatalf("20 conversations with one key: got %d sessions %v, want 20, one of them my-app", len(got), got)
+		t.Fatalf("20 conversations with one key: got %d sessions %v, want 20, including my-app", len(got), got)
 	}
 	f.stop()
 	f = newFixture(t, up, dir, book, injectAll())

@@ -51,8 +51,8 @@ func sideRequests() map[string][]obj {
 	}
 }
 
-// sendConversation returns the session name of the first turn. With tools, it also checks that the second turn has the
-// same session.
+// sendConversation returns the first turn's session name. With tools, it also checks that the second turn has the same
+// session.
 func sendConversation(t *testing.T, f *fixture, key http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
@@ -64,7 +64,7 @@ func sendConversation(t *testing.T, f *fixture, key http.Header, tools bool) (na
 		b, _ := json.Marshal(body)
 		res, _ := f.send(t, "POST", chatPath, key, string(b))
 		if got := string(f.up.lastRequest(t).body); strings.Count(got, "[one]") != 1 {
-			t.Fatalf("turn of the quoted conversation: the upstream got %s (Precept-Skip %q), want [one] exactly once", got, res.Header.Get("Precept-Skip"))
+			t.Fatalf("quoted conversation: the upstream got %s (Precept-Skip %q), want [one] exactly once", got, res.Header.Get("Precept-Skip"))
 		}
 		return res.Header.Get("Precept-Session")
 	}
@@ -72,7 +72,7 @@ func sendConversation(t *testing.T, f *fixture, key http.Header, tools bool) (na
 	list = append(list, obj{"role": "assistant", "content": "", "tool_calls": []obj{{"id": "call_7d3fe0a1b2c4", "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"go test"}`}}}},
 		obj{"role": "tool", "tool_call_id": "call_7d3fe0a1b2c4", "content": quotedResult})
 	if second := sendList(); tools && second != first {
-		t.Fatalf("second turn of the quoted conversation: session = %s, want %s", second, first)
+		t.Fatalf("quoted conversation, second turn: session = %s, want %s", second, first)
 	}
 	return first
 }
@@ -109,10 +109,10 @@ func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
 				}
 			}
 			if n := testutil.ToFloat64(f.Options().Metrics.Series("side").WithLabelValues("quotes")); n != 2 {
-				t.Errorf("metric of side requests with reason quotes = %v, want 2", n)
+				t.Errorf("side_requests_total{reason=quotes} = %v, want 2", n)
 			}
 			if n := testutil.ToFloat64(f.Options().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
-				t.Errorf("metric of new sessions = %v, want 1 for the quoted conversation", n)
+				t.Errorf("sessions_total = %v, want 1 for the quoted conversation", n)
 			}
 		})
 	}
@@ -127,10 +127,10 @@ func TestSideRequestsForJSONOrToolCallAreForwardedUnchanged(t *testing.T) {
 	object := obj{"response_format": obj{"type": "json_object"}}
 	fact := "A comma was missing in the parser test of this project"
 	for name, calls := range map[string][]obj{
-		"langmem, manager":             {{"messages": user("Keep what matters.\n\n<session_1>\n" + buffer + "\n</session_1>"), "tools": memory}},
-		"langmem, summary":             {{"messages": user("Call the tool.\n" + buffer + "\n\nThink of the parser test first, then tell."), "tools": memory, "tool_choice": "required"}},
-		"judge of the answer (JSON)":   {{"messages": user(quotedAnswer), "response_format": obj{"type": "json_schema", "json_schema": obj{"name": "verdict"}}}},
-		"guard of the question (JSON)": {{"messages": user("Is this allowed? " + quotedTask), "response_format": object["response_format"]}},
+		"langmem, manager":              {{"messages": user("Keep what matters.\n\n<session_1>\n" + buffer + "\n</session_1>"), "tools": memory}},
+		"langmem, summary":              {{"messages": user("Call the tool.\n" + buffer + "\n\nThink of the parser test first, then tell."), "tools": memory, "tool_choice": "required"}},
+		"judge for the answer (JSON)":   {{"messages": user(quotedAnswer), "response_format": obj{"type": "json_schema", "json_schema": obj{"name": "verdict"}}}},
+		"guard for the question (JSON)": {{"messages": user("Is this allowed? " + quotedTask), "response_format": object["response_format"]}},
 		"mem0 1, both calls": {
 			{"messages": user("Input:\nuser: " + quotedTask + "\nassistant: " + quotedAnswer), "response_format": object["response_format"]},
 			{"messages": user("Update the memory on the parser test with:\n```\n['" + fact + "']\n```"), "response_format": object["response_format"]},
@@ -161,7 +161,7 @@ func TestSideRequestsForJSONOrToolCallAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// A memory library quotes the dialogue in its side request.
+// A memory library quotes the dialogue in a side request.
 func TestSideRequestAboutChatWithoutToolsIsRecognized(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
@@ -197,11 +197,11 @@ func TestSessionContinuesFromSummaryOfSideRequest(t *testing.T) {
 		t.Errorf("different summary: session = %s, want a new one", got)
 	}
 	if got := sessionOf(summarized(summary)); got != first {
-		t.Errorf("summary of the session: session = %s, want %s", got, first)
+		t.Errorf("session summary: session = %s, want %s", got, first)
 	}
 }
 
-// After the restart, precept recognizes side requests from the next turn on, even side requests about earlier turns.
+// After the restart, precept recognizes side requests from the next turn on, even about earlier turns.
 func TestSideRequestIsRecognizedAfterRestart(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
@@ -238,16 +238,16 @@ func TestAgentRequestsSimilarToSideRequestsGetLessons(t *testing.T) {
 		list  []obj
 		tools bool // whether the request has tools
 	}{
-		"different credential":             {key: "other", list: judge},
-		"same system prompt":               {key: "k", list: system("You build things.", judge)},
-		"quotes only the task":             {key: "k", list: system("You plan.", user("Plan this: "+quotedTask))},
-		"quotes only the answer":           {key: "k", list: system("You write.", user("Use this for the parser test: "+quotedAnswer))},
-		"tools and its own task":           {key: "k", list: append(user("Earlier:\nuser: "+quotedTask+"\nassistant: "+quotedAnswer+"\n\nNow see to it that the parser test is documented, in the style of the other tests of this package."), judge[:0]...), tools: true},
-		"tools and a short task":           {key: "k", list: user("The user asked: " + quotedTask + "\nThe worker said: " + quotedAnswer + "\nPlease check it by a run of your own."), tools: true},
-		"quoted chat without tools":        {chat: true, key: "k", list: user("Asked for this: " + quotedTask + " we have this answer to work on. " + quotedAnswer)},
-		"quotes the task twice":            {key: "k", list: user("Plan it. I said: " + quotedTask + " Mind: " + quotedTask)},
-		"its own session name":             {key: "k", list: judge, head: http.Header{"Precept-Session": {"a judge that learns"}}},
-		"different user of an application": {key: "k", list: system("You help Ann.", user("My parser test fails, what now?"))},
+		"different credential":       {key: "other", list: judge},
+		"same system prompt":         {key: "k", list: system("You build things.", judge)},
+		"quotes only the task":       {key: "k", list: system("You plan.", user("Plan this: "+quotedTask))},
+		"quotes only the answer":     {key: "k", list: system("You write.", user("Use this for the parser test: "+quotedAnswer))},
+		"tools and separate task":    {key: "k", list: append(user("Earlier:\nuser: "+quotedTask+"\nassistant: "+quotedAnswer+"\n\nNow see to it that the parser test is documented, in the style of the other tests of this package."), judge[:0]...), tools: true},
+		"tools and a short task":     {key: "k", list: user("The user asked: " + quotedTask + "\nThe worker said: " + quotedAnswer + "\nPlease check it by a run of your own."), tools: true},
+		"quoted chat without tools":  {chat: true, key: "k", list: user("Asked for this: " + quotedTask + " we have this answer to work on. " + quotedAnswer)},
+		"quotes the task twice":      {key: "k", list: user("Plan it. I said: " + quotedTask + " Mind: " + quotedTask)},
+		"separate session name":      {key: "k", list: judge, head: http.Header{"Precept-Session": {"a judge that learns"}}},
+		"different application user": {key: "k", list: system("You help Ann.", user("My parser test fails, what now?"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags := injectAll()

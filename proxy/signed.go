@@ -10,7 +10,7 @@ import (
 //nolint:gochecknoglobals // immutable
 var bodyHeaders = [...]string{"Content-Digest", "Repr-Digest", "Digest", "Content-Md5"}
 
-// hasBodyDigest reports whether the headers contain a digest or a signature of the body. An upstream that checks it
+// hasBodyDigest reports whether the headers contain a digest or a signature over the body. An upstream that checks it
 // refuses a changed body, so the body is forwarded unchanged.
 func hasBodyDigest(h http.Header) bool {
 	for _, name := range bodyHeaders {
@@ -18,7 +18,7 @@ func hasBodyDigest(h http.Header) bool {
 			return true
 		}
 	}
-	for name, values := range h { // X-Amz-Content-Sha256 of AWS, X-Ms-Content-Sha256 of Azure, X-Content-Sha256 of OCI
+	for name, values := range h { // X-Amz-Content-Sha256 (AWS), X-Ms-Content-Sha256 (Azure), X-Content-Sha256 (OCI)
 		if strings.HasSuffix(name, "Content-Sha256") && len(values) > 0 {
 			return !strings.HasPrefix(values[0], "UNSIGNED-PAYLOAD")
 		}

@@ -44,6 +44,6 @@ func TestIdleStreamIsCutAtLimit(t *testing.T) {
 func TestCollectWithoutPendingAnswersDoesNotAllocate(t *testing.T) {
 	m := mailbox{pending: &pendingReplies{}, ses: &store.Session{Record: &session.Record{}}}
 	if n := testing.AllocsPerRun(100, func() { m.collect(t.Context()) }); n != 0 {
-		t.Errorf("allocations of collect without a pending answer = %v, want 0", n)
+		t.Errorf("collect without a pending answer: allocations = %v, want 0", n)
 	}
 }

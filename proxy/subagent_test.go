@@ -12,15 +12,15 @@ import (
 	"precept/internal/session"
 )
 
-// The task of the sub-agent is an argument of a tool call in an active session. If two sessions made such a call, or if
-// the session opted out, the sub-agent does not share the unit.
+// The sub-agent's task is an argument in a tool call in an active session. If two sessions made such a call, or if the
+// session opted out, the sub-agent does not share the unit.
 func TestSubAgentSharesUnitOfCallingSession(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		n++
 		question := "look for 17 of them"
-		if _, rest, ok := strings.Cut(string(b), "delegate: "); ok { // the task of the tool call
+		if _, rest, ok := strings.Cut(string(b), "delegate: "); ok { // the task in the tool call
 			question, _, _ = strings.Cut(rest, `"`)
 		}
 		args, _ := json.Marshal(obj{"agent": "searcher", "prompt": question})
@@ -46,7 +46,7 @@ func TestSubAgentSharesUnitOfCallingSession(t *testing.T) {
 		t.Fatalf("session %q is not in memory", name)
 		return nil, ""
 	}
-	outcomes := map[string]int{} // number of callers, by their injected and withheld lessons
+	outcomes := map[string]int{} // caller count by injected and withheld lessons
 	for i := range 24 {
 		question := fmt.Sprintf("Find the parser that reads case %d and say where", i)
 		send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, question), nil)
@@ -59,7 +59,7 @@ func TestSubAgentSharesUnitOfCallingSession(t *testing.T) {
 			h.Set("X-Session-Id", fmt.Sprint("ses_", i))
 		}
 		if sub, _ := send("You search.", "Context: none.\n\n"+question+"\n", h); sub.Unit.ID != "" || !sub.Assignment.Excluded || sub.Assignment.ExcludedFor != trial.ExcludedTwin {
-			t.Fatalf("sub-agent of two sessions: unit = %q, Excluded = %t, ExcludedFor = %q, want no unit, true and %q", sub.Unit.ID, sub.Assignment.Excluded, sub.Assignment.ExcludedFor, trial.ExcludedTwin)
+			t.Fatalf("sub-agent called by two sessions: unit = %q, Excluded = %t, ExcludedFor = %q, want no unit, true and %q", sub.Unit.ID, sub.Assignment.Excluded, sub.Assignment.ExcludedFor, trial.ExcludedTwin)
 		}
 		question = fmt.Sprintf("Look where the parser of case %d is called", i)
 		lead, lessons := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, question), nil)
@@ -68,19 +68,19 @@ func TestSubAgentSharesUnitOfCallingSession(t *testing.T) {
 		}
 		sub, subLessons := send("You search.", question, h)
 		if sub.Unit.ID != lead.Identity.ID.String() || lessons != subLessons {
-			t.Errorf("case %d: sub-agent: unit = %q, lessons = %s, want %s, %s of its caller", i, sub.Unit.ID, subLessons, lead.Identity.ID, lessons)
+			t.Errorf("case %d: sub-agent: unit = %q, lessons = %s, want %s, %s as for the caller", i, sub.Unit.ID, subLessons, lead.Identity.ID, lessons)
 		}
 		outcomes[lessons]++
 		question = fmt.Sprintf("Look who wrote the parser of case %d first", i)
 		send("You lead.", fmt.Sprintf("silent case %d, please delegate: %s", i, question), http.Header{"Precept-Learn": {"off"}})
 		if optedOut, _ := send("You search.", question, nil); optedOut.Unit.ID != "" {
-			t.Errorf("sub-agent of an opted-out session: unit = %q, want none", optedOut.Unit.ID)
+			t.Errorf("opted-out session's sub-agent: unit = %q, want none", optedOut.Unit.ID)
 		}
 		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit.ID != "" || other.Assignment.Excluded {
 			t.Errorf("task from no tool call: unit = %q, Excluded = %t, want no unit and false", other.Unit.ID, other.Assignment.Excluded)
 		}
 	}
 	if len(outcomes) < 2 {
-		t.Errorf("injected and withheld lessons of the callers = %v, want at least 2 different outcomes", outcomes)
+		t.Errorf("callers' injected and withheld lessons = %v, want at least 2 different outcomes", outcomes)
 	}
 }

@@ -16,11 +16,11 @@ import (
 
 // reply holds the facts about the upstream's reply.
 type reply struct {
-	status    int               // status of the reply, or of precept's answer in its place; 0 before both
-	headersAt time.Time         // arrival of the headers
+	status    int               // reply status, or the status of precept's answer in its place; 0 before both
+	headersAt time.Time         // when the headers arrived
 	reader    *wire.ReplyReader // reads a copy of the reply; nil means the reply is forwarded unread
 	length    int64             // Content-Length; -1 means unknown
-	received  int64             // number of received bytes
+	received  int64             // received bytes
 	complete  bool              // the last byte was received
 	copied    int64             // bytes charged to limits.capture_total_bytes
 	parsed    *wire.Reply       // set by resolveReply
@@ -64,7 +64,7 @@ func (t *turn) onFailure(h http.Header, status int) {
 	t.showSession(h)
 }
 
-// showSession adds the name of the session to the headers, so that the client can send feedback on the session.
+// showSession adds the session name to the headers, so that the client can send feedback on the session.
 func (t *turn) showSession(h http.Header) {
 	if t.session.Session != nil || t.session.Side != "" {
 		h.Set("Precept-Session", t.session.Name)
@@ -72,7 +72,7 @@ func (t *turn) showSession(h http.Header) {
 }
 
 // onBody implements observer. The resolver gets the reply before the client gets the last part, because the next
-// request may follow at once, and must find the session.
+// request may follow immediately, and must find the session.
 func (t *turn) onBody(b []byte, err error) {
 	r := &t.reply
 	if r.reader == nil || t.phase >= phaseResolved {
@@ -113,7 +113,7 @@ func (t *turn) chargeCopy() {
 }
 
 // release returns the request's buffers to the pool, after the headers have arrived or the request has failed. The
-// draft then has a copy of its data.
+// draft then has a copy of the data.
 func (t *turn) release() {
 	if !t.advanceTo(phaseReleased) {
 		return
@@ -140,7 +140,7 @@ func (t *turn) resolveReply() {
 	}
 	t.runStep(label.StepSettle, func() {
 		t.reply.parsed = t.reply.reader.Reply()
-		if why := t.reply.reader.UnreadReason(); why != "" && t.reply.complete { // a reply that cannot be decoded is complete at its last byte
+		if why := t.reply.reader.UnreadReason(); why != "" && t.reply.complete { // a reply that cannot be decoded is complete at the last byte
 			t.reply.parsed.Complete = true
 			t.p.opts.Metrics.unsupported.WithLabelValues(string(why)).Inc()
 		}
@@ -154,8 +154,8 @@ func (t *turn) resolveReply() {
 	t.advanceTo(phaseResolved)
 }
 
-// end records the end of the request, before the client sees the end of the response: a retry may follow at once, and
-// is recognised only after the end of the first request.
+// end records that the request has ended, before the client sees the end of the response: a retry may follow
+// immediately, and is recognised only after the first request has ended.
 func (t *turn) end() {
 	if t.advanceTo(phaseEnded) && t.session.Session != nil {
 		if s := t.reply.status; s == http.StatusUnauthorized || s == http.StatusForbidden {

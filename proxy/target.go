@@ -15,7 +15,7 @@ import (
 type target struct {
 	name      string
 	base      *url.URL
-	path      string // escaped path of base without a trailing slash
+	path      string // base's escaped path without a trailing slash
 	versioned bool   // path has a version (/v1, /v1beta/openai)
 	transport *http.Transport
 
@@ -35,14 +35,13 @@ func newTarget(name, raw string) (*target, error) {
 	for seg := range strings.SplitSeq(t.path, "/") {
 		t.versioned = t.versioned || isVersion(seg)
 	}
-	// In the path of a gateway (/v1/ID/NAME/anthropic), the version is the gateway's; the version of the Messages API
-	// follows.
+	// In a gateway path (/v1/ID/NAME/anthropic), the version is the gateway's; the Messages API version follows.
 	t.versioned = t.versioned && !strings.HasSuffix(t.path, "/anthropic")
 	return t, nil
 }
 
 // upstreamPath returns the path at the upstream. A path that begins with the upstream's whole path stays unchanged.
-// Other paths are appended, without their version if the upstream's path has one.
+// Other paths are appended, without the version if the upstream's path has one.
 func (t *target) upstreamPath(p string) string {
 	p = withoutRepetition(p)
 	rest, ok := cutVersion(p)
@@ -86,7 +85,7 @@ func cutPath(path string) string {
 	return path
 }
 
-// resolve returns the URL at the upstream. forceQuery keeps the question mark of an empty query.
+// resolve returns the URL at the upstream. forceQuery keeps the question mark before an empty query.
 func (t *target) resolve(escapedPath, rawQuery string, forceQuery bool) *url.URL {
 	u := *t.base
 	full := t.upstreamPath(escapedPath)

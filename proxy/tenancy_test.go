@@ -25,13 +25,13 @@ func bearerHeader(key string, pairs ...string) http.Header {
 	return h
 }
 
-// storedExchanges stops the fixture, and returns the exchanges of a named session by tenant.
+// storedExchanges stops the fixture, and returns a named session's exchanges by tenant.
 func storedExchanges(t *testing.T, f *fixture, name string) map[string][]sample.Exchange {
 	t.Helper()
 	return storedExchangesIn(t, f, session.NamespaceSession, name)
 }
 
-// storedExchangesIn works like storedExchanges, for a name from a different source, such as the header of an agent.
+// storedExchangesIn works like storedExchanges, for a name from a different source, such as an agent's header.
 func storedExchangesIn(t *testing.T, f *fixture, space session.Namespace, name string) map[string][]sample.Exchange {
 	t.Helper()
 	f.stop()
@@ -55,8 +55,8 @@ func storedExchangesIn(t *testing.T, f *fixture, space session.Namespace, name s
 	return out
 }
 
-// sequentialCallsModel uses the number of messages as the id of a call, so all clients get the same sequential ids, as
-// from some model servers.
+// sequentialCallsModel uses the number of messages as the call id, so all clients get the same sequential ids, as from
+// some model servers.
 func sequentialCallsModel(w http.ResponseWriter, r *http.Request) {
 	var b struct{ Messages []json.RawMessage }
 	_ = json.NewDecoder(r.Body).Decode(&b)
@@ -80,11 +80,11 @@ func TestSingleTenancyHasOneTenant(t *testing.T) {
 		t.Errorf("second request with the same key: session = %s, want %s", got, res.Header.Get("Precept-Session"))
 	}
 	if got := otherKey.Header.Get("Precept-Session"); got == res.Header.Get("Precept-Session") {
-		t.Errorf("request with a different key and the call id of the first reply: session = %s, want a new one", got)
+		t.Errorf("different key with the first reply's call id: session = %s, want a new one", got)
 	}
 	got := storedExchanges(t, f, "shared")
 	if len(got) != 1 || len(got["default"]) != 2 {
-		t.Errorf("got stored exchanges of %d tenants, %d of the default tenant, want 1 and 2", len(got), len(got["default"]))
+		t.Errorf("got stored exchanges for %d tenants, %d for the default tenant, want 1 and 2", len(got), len(got["default"]))
 	}
 }
 
@@ -99,13 +99,13 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	}
 	res, _ := f.send(t, "POST", chatPath, firstKey, firstAgent.body())
 	if !strings.Contains(string(up.lastRequest(t).body), "[LOOP DETECTED]") {
-		t.Fatalf("third turn of the first key: the upstream got %s, want a loop warning", up.lastRequest(t).body)
+		t.Fatalf("first key's third turn: the upstream got %s, want a loop warning", up.lastRequest(t).body)
 	}
 	secondAgent := newAgent("Fix the build.")
 	secondAgent.addCall(firstCallID(t, f.chat(t, secondKey, secondAgent.body())), "make x", failure)
 	secondResponse, _ := f.send(t, "POST", chatPath, secondKey, secondAgent.body())
 	if strings.Contains(string(up.lastRequest(t).body), "[LOOP DETECTED]") {
-		t.Error("a loop of one key causes a warning for a different key")
+		t.Error("one key's loop causes a warning for a different key")
 	}
 	if res.Header.Get("Precept-Request-Id") == secondResponse.Header.Get("Precept-Request-Id") {
 		t.Errorf("two requests have the same id %s", secondResponse.Header.Get("Precept-Request-Id"))
@@ -120,7 +120,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 		}
 	}
 	if status := postApproval(t, f, bearerHeader("k-two"), `"request_id":"`+requestID+`"`); status != "parked" {
-		t.Errorf("feedback by the request id of a different key: status = %s, want parked", status)
+		t.Errorf("feedback with a different key's request id: status = %s, want parked", status)
 	}
 	got := storedExchanges(t, f, "build")
 	if len(got) != 3 && len(got) != 2 {
@@ -136,12 +136,12 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 		}
 	}
 	if len(sizes) != 2 || sizes[0]+sizes[1] != 5 {
-		t.Errorf("numbers of exchanges by tenant = %v, want two tenants with 5 exchanges in total", sizes)
+		t.Errorf("exchange counts by tenant = %v, want two tenants with 5 exchanges in total", sizes)
 	}
 	checkNotOnDisk(t, f, "k-one", "k-two", "k-three")
 }
 
-// postApproval posts an approval of the session that the JSON member subject names, such as "session_id":"build".
+// postApproval posts an approval for the session named by the JSON member subject, such as "session_id":"build".
 func postApproval(t *testing.T, f *fixture, h http.Header, subject string) string {
 	t.Helper()
 	res, body := f.send(t, "POST", "/v1/feedback", h, `{`+subject+`,"source":"user","type":"approval"}`)
@@ -152,8 +152,8 @@ func postApproval(t *testing.T, f *fixture, h http.Header, subject string) strin
 	return a.Status
 }
 
-// Fifty tenants use the same names, call ids and texts. Only the canary, a text in the messages, is different for each
-// tenant.
+// Fifty tenants use the same names, call ids and texts. Only the canary, a text in the messages, differs between
+// tenants.
 func TestConcurrentTenantsDoNotMix(t *testing.T) {
 	up := newUpstream(t, sequentialCallsModel)
 	f := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
@@ -170,7 +170,7 @@ func TestConcurrentTenantsDoNotMix(t *testing.T) {
 					task = "Build it anew."
 				}
 				if err := converse(t, f, c, h, newAgent(fmt.Sprintf("%s canary-%d-", task, i)), turns); err != nil {
-					t.Errorf("conversation of tenant %d: %v", i, err)
+					t.Errorf("tenant %d: %v", i, err)
 				}
 			})
 		}
@@ -180,7 +180,7 @@ func TestConcurrentTenantsDoNotMix(t *testing.T) {
 		key := strings.TrimPrefix(s.header.Get("Authorization"), "Bearer key-")
 		ownCanaries := strings.Count(string(s.body), "canary-"+key+"-")
 		if all := strings.Count(string(s.body), "canary-"); ownCanaries == 0 || ownCanaries != all {
-			t.Errorf("request with key %s contains %d canaries, %d of them of this key, want at least one and no other", key, all, ownCanaries)
+			t.Errorf("request with key %s contains %d canaries, %d with this key, want at least one and no other", key, all, ownCanaries)
 		}
 	}
 	got := storedExchanges(t, f, "build")
@@ -203,7 +203,7 @@ func TestConcurrentTenantsDoNotMix(t *testing.T) {
 			}
 		}
 		if len(seen) != 1 {
-			t.Errorf("exchanges of tenant %s contain the canaries %v, want one", tenant, seen)
+			t.Errorf("tenant %s: exchanges contain the canaries %v, want one", tenant, seen)
 		}
 	}
 }

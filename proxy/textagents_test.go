@@ -14,10 +14,10 @@ type textAgent struct {
 	answer func(step int) string                           // model's answer with the call
 	turn   func(step int, answerText, result string) []obj // messages to append
 	result func(step int) string
-	list   func(task string, answers, results []string) []obj // all messages of a rewritten list
+	list   func(task string, answers, results []string) []obj // all messages in a rewritten list
 }
 
-// textAgents returns agents whose steps 0, 2 and 3 fail with the same call. Step 1 has a different call.
+// textAgents returns agents with the same failing call in steps 0, 2 and 3. Step 1 has a different call.
 func textAgents() []textAgent {
 	part := func(role, text string) obj {
 		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
@@ -34,8 +34,8 @@ func textAgents() []textAgent {
 		}
 		return "make shop"
 	}
-	// newAgent returns an agent whose command has the format ask and whose result has the format result. In step 1, the
-	// text passed replaces the text failed.
+	// newAgent returns an agent with the command format ask and the result format result. In step 1, the text passed
+	// replaces the text failed.
 	newAgent := func(name, ask, result, failed, passed string) textAgent {
 		return textAgent{
 			name: name, task: "Please mend the build",
@@ -139,7 +139,7 @@ func textAgents() []textAgent {
 	}
 }
 
-// Each list extends the previous list, unless the agent rewrites its list.
+// Each list extends the previous list, unless the agent rewrites lists.
 func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	for _, a := range textAgents() {
 		t.Run(a.name, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	}
 }
 
-// The ReAct agent of dspy writes all earlier steps into one message.
+// dspy's ReAct agent writes all earlier steps into one message.
 func TestBlocksKeepTheirPositionsInTrajectory(t *testing.T) {
 	s := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 	const tail = "\n\nRespond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`, and then ending with the marker for `[[ ## completed ## ]]`."
@@ -195,7 +195,7 @@ func TestBlocksKeepTheirPositionsInTrajectory(t *testing.T) {
 		}
 		kept, _, _ := strings.Cut(got, `\n\nRespond with`)
 		if !strings.HasPrefix(got, previous) {
-			t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the text of the previous step:\n%s", i, got, previous)
+			t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the previous step's text:\n%s", i, got, previous)
 		}
 		previous, session = kept, s.session
 		for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
@@ -213,8 +213,8 @@ func TestBlocksKeepTheirPositionsInTrajectory(t *testing.T) {
 	}
 }
 
-// The oldest agents send one growing message from a template. Lessons and warnings are at the top of the observations,
-// the results in this message.
+// The oldest agents send one growing message from a template. Lessons and warnings are at the top of the observations
+// (the results in this message).
 func TestScratchpadAgentHasOneSession(t *testing.T) {
 	templates := map[string]func(steps []string) string{
 		"ReAct": func(steps []string) string {
@@ -247,7 +247,7 @@ func TestScratchpadAgentHasOneSession(t *testing.T) {
 				}
 				kept, _, _ := strings.Cut(got, `\n (reminder`)
 				if i > 1 && !strings.HasPrefix(got, before) {
-					t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the text of the previous step:\n%s", i, got, before)
+					t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the previous step's text:\n%s", i, got, before)
 				}
 				session, before = s.session, strings.TrimSuffix(kept, `","role":"user"}`)
 				for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
@@ -256,7 +256,7 @@ func TestScratchpadAgentHasOneSession(t *testing.T) {
 					}
 				}
 				if i > 0 && !strings.Contains(got, `Observation:Lessons from past experience`) || i > 2 && !strings.Contains(got, `Observation:[LOOP DETECTED]`) {
-					t.Errorf("step %d: message = %s, want each block at the top of its observation", i, got)
+					t.Errorf("step %d: message = %s, want each block at the top of an observation", i, got)
 				}
 				steps = append(steps, answer+"\nObservation: "+result+"\nThought: ")
 			}

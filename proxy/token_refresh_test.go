@@ -29,7 +29,7 @@ func parseMessages(t *testing.T, body []byte) []json.RawMessage {
 	return v.Messages
 }
 
-// Forty agents without a session header change their token during the conversation. Lessons keep their positions.
+// Forty agents without a session header change tokens during the conversation. Lessons keep their positions.
 func TestRefreshedTokenKeepsSession(t *testing.T) {
 	const conversations, turns, refresh = 40, 5, 3
 	opaque := func(owner, issued int) string { return fmt.Sprintf("ya29.a0AfH6SM-%d-%d", owner, issued) }
@@ -126,10 +126,10 @@ func TestAnswerTextIdentifiesSessionOnlyForSameCredential(t *testing.T) {
 	}
 	signed := sessionOf(jwt("i", "s", 1), "Why does the lexer fail?")
 	if sessionOf(jwt("i", "other", 2), "Why does the lexer fail?", answerText, "Thanks.") == signed {
-		t.Error("a request with a token of a different subject continues the session")
+		t.Error("a request with a different subject's token continues the session")
 	}
 	if sessionOf(jwt("i", "s", 2), "Why does the lexer fail?", answerText, "Thanks.") != signed {
-		t.Error("the next request with a refreshed token of the same subject starts a new session")
+		t.Error("the next request with the same subject's refreshed token starts a new session")
 	}
 }
 
@@ -159,29 +159,29 @@ func TestRetryWithNewTokenContinuesSession(t *testing.T) {
 	}
 	other, _ := f.send(t, "POST", chatPath, bearerHeader("somebody"), newAgent("Fix it.").body())
 	if got := other.Header.Get("Precept-Session"); got == first.Header.Get("Precept-Session") {
-		t.Errorf("equal first request of a different agent: session = %s, want a new one", got)
+		t.Errorf("different agent's equal first request: session = %s, want a new one", got)
 	}
 }
 
-// The id in the reply is the id of a call, an item or a response.
+// The id in the reply is a call, item or response id.
 func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 	input := `{"type":"message","role":"user","content":"Fix it."}`
 	for name, tc := range map[string]struct {
 		path, reply, first, second string
 	}{
-		"call of the Messages API": {
+		"Messages API call": {
 			"/v1/messages",
 			`{"id":"msg_01","type":"message","role":"assistant","content":[{"type":"tool_use","id":"toolu_01A09q90qw90lq917835lq9","name":"bash","input":{}}],"stop_reason":"tool_use","usage":{"input_tokens":1,"output_tokens":1}}`,
 			`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Fix it."}]}`,
 			`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Fix it."},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_01A09q90qw90lq917835lq9","name":"bash","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_01A09q90qw90lq917835lq9","content":"x"}]}]}`,
 		},
-		"item of the Responses API": {
+		"Responses API item": {
 			"/v1/responses",
 			`{"id":"resp_1","object":"response","status":"completed","output":[{"type":"message","id":"msg_bc068d65db054a6d1a349360","role":"assistant","status":"completed","content":[{"type":"output_text","text":"ok"}]}]}`,
 			`{"model":"m","input":[` + input + `]}`,
 			`{"model":"m","input":[` + input + `,{"type":"item_reference","id":"msg_bc068d65db054a6d1a349360"},{"type":"message","role":"user","content":"Go on."}]}`,
 		},
-		"response of the Responses API": {
+		"Responses API response": {
 			"/v1/responses",
 			`{"id":"resp_68a1","object":"response","status":"completed","output":[{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"ok"}]}]}`,
 			`{"model":"m","input":[` + input + `]}`,
@@ -197,7 +197,7 @@ func TestRandomIDOfReplyIdentifiesSessionForAnyCredential(t *testing.T) {
 			one, _ := f.send(t, "POST", tc.path, http.Header{"X-Api-Key": {"sk-one"}}, tc.first)
 			two, _ := f.send(t, "POST", tc.path, bearerHeader("another"), tc.second)
 			if got, want := two.Header.Get("Precept-Session"), one.Header.Get("Precept-Session"); got != want || got == "" {
-				t.Errorf("second request: session = %q, want %q of the first request, not empty", got, want)
+				t.Errorf("second request: session = %q, want %q as in the first request, not empty", got, want)
 			}
 		})
 	}
@@ -219,6 +219,6 @@ func TestTenantOfTokenIsIssuerAndSubject(t *testing.T) {
 		sizes[len(exchanges)]++
 	}
 	if sizes[2] != 1 || sizes[1] != 7 {
-		t.Errorf("number of tenants by number of exchanges = %v, want one tenant with 2 and seven with 1", sizes)
+		t.Errorf("tenants by exchange count = %v, want one tenant with 2 and seven with 1", sizes)
 	}
 }

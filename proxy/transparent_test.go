@@ -21,19 +21,19 @@ import (
 
 func TestUnmodifiedBodyIsForwardedByteForByte(t *testing.T) {
 	bodies := map[string]string{
-		"unusual JSON":              `{ "messages":[{"role":"user","content":"a\u0000b \ud800 caf\u00e9 </x>"}],"n":1E400,"big":123456789012345678901234567890,"f":1.0,  "zz":{"b":1,"a":2}}`,
-		"truncated JSON":            `{"messages":[{"role":"user","content":"hi"`,
-		"text after JSON":           `{"messages":[{"role":"user","content":"hi"}]} x`,
-		"byte order mark":           "\xef\xbb\xbf" + `{"messages":[{"role":"user","content":"hi"}]}`,
-		"null messages":             `{"messages":null}`,
-		"messages as a string":      `{"messages":"alpha"}`,
-		"messages as an object":     `{"messages":{}}`,
-		"message of the wrong type": `{"messages":[1,{"role":"user","content":"alpha"}]}`,
-		"no messages":               `{"messages":[]}`,
-		"duplicate key":             `{"messages":[{"role":"user","content":"alpha"}],"messages":[]}`,
-		"deep nesting":              `{"messages":[{"role":"user","content":"alpha"}],"x":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + `}`,
-		"invalid UTF-8":             "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\xfe\"}]}",
-		"not JSON":                  "hello",
+		"unusual JSON":          `{ "messages":[{"role":"user","content":"a\u0000b \ud800 caf\u00e9 </x>"}],"n":1E400,"big":123456789012345678901234567890,"f":1.0,  "zz":{"b":1,"a":2}}`,
+		"truncated JSON":        `{"messages":[{"role":"user","content":"hi"`,
+		"text after JSON":       `{"messages":[{"role":"user","content":"hi"}]} x`,
+		"byte order mark":       "\xef\xbb\xbf" + `{"messages":[{"role":"user","content":"hi"}]}`,
+		"null messages":         `{"messages":null}`,
+		"messages as a string":  `{"messages":"alpha"}`,
+		"messages as an object": `{"messages":{}}`,
+		"wrong message type":    `{"messages":[1,{"role":"user","content":"alpha"}]}`,
+		"no messages":           `{"messages":[]}`,
+		"duplicate key":         `{"messages":[{"role":"user","content":"alpha"}],"messages":[]}`,
+		"deep nesting":          `{"messages":[{"role":"user","content":"alpha"}],"x":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + `}`,
+		"invalid UTF-8":         "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\xfe\"}]}",
+		"not JSON":              "hello",
 	}
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
@@ -61,7 +61,7 @@ func TestUnmodifiedBodyIsForwardedByteForByte(t *testing.T) {
 	})
 }
 
-// The upstream may check a digest or a signature of the body. A signature may also cover Accept-Encoding.
+// The upstream may check a digest or a signature over the body. A signature may also cover Accept-Encoding.
 func TestSignedBodyIsForwardedUnchanged(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":"alpha"}]}`
 	up := newUpstream(t, newModel(t))
@@ -98,7 +98,7 @@ func TestSignedBodyIsForwardedUnchanged(t *testing.T) {
 		}
 	}
 	if n := testutil.ToFloat64(f.Options().Metrics.Series("uninspected").WithLabelValues("signed")); n != float64(signed) {
-		t.Errorf("metric of uninspected requests with reason signed = %v, want %d", n, signed)
+		t.Errorf("uninspected_total{reason=signed} = %v, want %d", n, signed)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestCompressedBodiesAreForwarded(t *testing.T) {
 	_ = z.Close()
 	f.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
 	if got := up.lastRequest(t); !bytes.Contains(got.body, []byte("[one]")) || got.header.Get("Content-Encoding") != "" || got.length != int64(len(got.body)) {
-		t.Errorf("gzip body with a match: the upstream got %q with headers %v and Content-Length %d, want an uncompressed body with lesson one and its length", got.body, got.header, got.length)
+		t.Errorf("gzip body with a match: the upstream got %q with headers %v and Content-Length %d, want an uncompressed body with lesson one and matching length", got.body, got.header, got.length)
 	}
 	f.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"zstd"}}, "not zstd")
 	if got := up.lastRequest(t); string(got.body) != "not zstd" || got.header.Get("Content-Encoding") != "zstd" {
@@ -339,7 +339,7 @@ func TestStreamCutByUpstreamIsCutForClient(t *testing.T) {
 		t.Errorf("cut stream ended with error %v after %q, want %v", err, got, io.ErrUnexpectedEOF)
 	}
 	if strings.Contains(string(got), "DONE") {
-		t.Errorf("cut stream = %q, want no [DONE], which the upstream did not send", got)
+		t.Errorf("cut stream = %q, want no [DONE], because the upstream sent none", got)
 	}
 }
 
@@ -473,7 +473,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
-// While the upstream is down, /v1/messages returns errors in the format of the Messages API.
+// While the upstream is down, /v1/messages returns errors in the Messages API format.
 func TestLargeBodyWebsocketAndConnectAreRefused(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})

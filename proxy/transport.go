@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	maxHeaderBytes    = 1 << 20  // number of bytes of a response's headers
-	streamWindowBytes = 64 << 10 // number of bytes of one HTTP/2 stream that are in memory while the client does not read
-	maxIdleConns      = 4096     // number of idle connections to one upstream
+	maxHeaderBytes    = 1 << 20  // response header bytes
+	streamWindowBytes = 64 << 10 // bytes per HTTP/2 stream held in memory while the client does not read
+	maxIdleConns      = 4096     // idle connections to one upstream
 )
 
-// newTransport turns compression off, because a transport that decodes gzip changes the bytes of a response. A stream
-// may last for hours, so there is no overall timeout. The pings detect a dead HTTP/2 connection, which all requests to
-// an upstream share.
+// newTransport turns compression off, because a transport that decodes gzip changes the response bytes. A stream may
+// last for hours, so there is no overall timeout. The pings detect a dead HTTP/2 connection, which all requests to an
+// upstream share.
 func newTransport(headerTimeout time.Duration) *http.Transport {
 	return &http.Transport{
 		Proxy:                  proxyOf,
@@ -42,13 +42,13 @@ func newTransport(headerTimeout time.Duration) *http.Transport {
 	}
 }
 
-// upstreamConn counts the bytes that are read from an HTTP/1 connection, to find surplus bytes after a response.
-// net/http offers the connection to the next request before it looks for such bytes, and a different client would get
-// them as its response. A response is surplus if no byte was read since the write of its request began.
+// upstreamConn counts the bytes read from an HTTP/1 connection, to find surplus bytes after a response. net/http offers
+// the connection to the next request before it looks for such bytes, and a different client would get them as a
+// response. A response is surplus if no byte was read since writing the request began.
 type upstreamConn struct {
 	net.Conn
 	bytesRead        atomic.Int64
-	bytesReadAtWrite atomic.Int64 // bytesRead when the write of the request began; -1 means no write yet
+	bytesReadAtWrite atomic.Int64 // bytesRead when writing the request began; -1 means no write yet
 }
 
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -60,7 +60,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return &upstreamConn{Conn: c}, nil
 }
 
-// countedConn returns the upstreamConn inside c, or nil for HTTP/2, whose frames name their request.
+// countedConn returns the upstreamConn inside c, or nil for HTTP/2, where frames name the request.
 func countedConn(c net.Conn) *upstreamConn {
 	if t, ok := c.(*tls.Conn); ok {
 		if t.ConnectionState().NegotiatedProtocol == "h2" {
@@ -85,7 +85,7 @@ func (c *upstreamConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// hasAnswer reports whether a byte was read since the write of the request began.
+// hasAnswer reports whether a byte was read since writing the request began.
 func (c *upstreamConn) hasAnswer() bool {
 	asked := c.bytesReadAtWrite.Load()
 	return asked >= 0 && c.bytesRead.Load() > asked
@@ -98,12 +98,12 @@ type attempts struct {
 	bodies     []*payload   // returned to the pool when no attempt may read them
 	pool       *pool
 	hasBodies  atomic.Bool
-	conn       atomic.Pointer[upstreamConn] // connection of the newest attempt; nil for HTTP/2
+	conn       atomic.Pointer[upstreamConn] // newest attempt's connection; nil for HTTP/2
 	isEarly    atomic.Bool                  // the response came before the request
-	stage      atomic.Int32                 // stage of the newest attempt
+	stage      atomic.Int32                 // newest attempt's stage
 }
 
-// follow adds hooks by which net/http reports its attempts.
+// follow adds hooks by which net/http reports the attempts.
 func (a *attempts) follow(r *http.Request) *http.Request {
 	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		ConnectStart:      func(string, string) { a.stage.Store(int32(stageDial)) },
@@ -142,7 +142,7 @@ func (a *attempts) recycle(p *pool, bodies ...*payload) {
 	a.close()
 }
 
-// close returns the bodies to the pool at the end of the last attempt.
+// close returns the bodies to the pool when the last attempt ends.
 func (a *attempts) close() {
 	if a.unfinished.Add(-1) > 0 || !a.hasBodies.CompareAndSwap(true, false) {
 		return

@@ -74,7 +74,7 @@ func parseSettings(t *testing.T, upstream string, extraFlags ...string) *configs
 	return cfg
 }
 
-// A reload closes idle connections at once, other connections after their last request, and HTTP/2 connections at their
+// A reload closes idle connections immediately, other connections after the last request, and HTTP/2 connections at the
 // idle limit.
 func TestReloadClosesUnneededConnections(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
@@ -115,7 +115,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			}
 			sendRequest(f)
 			next.waitForOpen(t, 1)
-			old.waitForOpen(t, 1) // the request in flight keeps its connection
+			old.waitForOpen(t, 1) // the request in flight keeps the connection
 			close(old.release)
 			if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "first, last" {
 				t.Errorf("response to the request in flight = %q, %v, want \"first, last\"", rest, err)
@@ -149,7 +149,7 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 	}
 }
 
-// The usual cause is a URL with the scheme https for a server without TLS.
+// The usual cause is an https URL for a server without TLS.
 func TestTLSHandshakeTimeoutNamesHandshake(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, nil)
@@ -168,5 +168,5 @@ func TestTLSHandshakeTimeoutNamesHandshake(t *testing.T) {
 	}
 }
 
-// transport returns the transport of the test's upstream. The default upstreams of the vendors have other transports.
+// transport returns the transport for the test's upstream. The default vendor upstreams have other transports.
 func (f *fixture) transport() *http.Transport { return f.Transport("127.0.0.1:") }

@@ -13,17 +13,17 @@ import (
 	"precept/proxy/resolve"
 )
 
-// turn is one request on an inspected path and its reply. It belongs to the goroutine that serves the request.
+// turn is one request on an inspected path and the reply. It belongs to the goroutine that serves the request.
 type turn struct {
 	p           *Proxy
-	settings    *settings // the configuration at the start of the turn
+	settings    *settings // configuration in effect when the turn began
 	book        *lesson.Book
-	w           *clientWriter  // writes the response; holds the id of the request
+	w           *clientWriter  // writes the response; holds the request id
 	in          incoming       // set by accept, read and parse
-	forwarder   forwarder      // uses the buffers of the request until release
+	forwarder   forwarder      // uses the request's buffers until release
 	out         outgoing       // set by accept and read; splice replaces the body
 	skip        string         // why nothing is inserted (Precept-Skip)
-	pendingKeys []session.Echo // echo keys that holdKeys passes to the store as soon as the request has an id
+	pendingKeys []session.Echo // echo keys that holdKeys passes to the store once the request has an id
 
 	query   resolve.Query  // set by resolve
 	session resolve.Result // set by resolve; decide adds Side
@@ -33,14 +33,14 @@ type turn struct {
 	phase   phase
 }
 
-// phase is the progress of a turn, which never goes back.
+// phase is a turn's progress. It never goes back.
 type phase uint8
 
 const (
-	phaseOpen     phase = iota // the request may be sent again, so its buffers are in use
+	phaseOpen     phase = iota // the request may be sent again, so the buffers are in use
 	phaseReleased              // the upstream answered, and the buffers are in the pool
-	phaseEnded                 // the resolver knows the end of the request
-	phaseResolved              // the resolver knows the reply, so the next request finds its session
+	phaseEnded                 // the resolver knows that the request has ended
+	phaseResolved              // the resolver knows the reply, so the next request finds the session
 	phaseComplete              // the draft has the outcome
 	phaseOffered               // the recorder has got or refused the turn
 )
@@ -58,7 +58,7 @@ func (t *turn) advanceTo(next phase) bool {
 // steps.
 //
 // A fault between read and forward changes nothing for the client: runStep counts a panic, and the client's own bytes
-// are forwarded. When the upstream cuts its stream, serveTurn panics with http.ErrAbortHandler, so that the client sees
+// are forwarded. When the upstream cuts the stream, serveTurn panics with http.ErrAbortHandler, so that the client sees
 // a cut as well.
 func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	set := p.settings.Load()
@@ -77,20 +77,20 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	t.out.span = p.opts.Tracer.Start(in.r.Context(), in.r.Header, in.started)
 	defer t.observe()
 
-	// Read: the body, up to the limit of inspection. An incomplete body gets an error.
+	// Read: the body, up to the inspection limit. An incomplete body gets an error.
 	if err := t.read(); err != nil {
 		return err
 	}
-	// Record: after the client has the reply, even when the forwarding panics.
+	// Record: after the client has the reply, even when forwarding panics.
 	defer t.record()
 
-	// Parse: the list of messages. A body that is not understood is forwarded unchanged.
+	// Parse: the message list. A body that is not understood is forwarded unchanged.
 	decisionStart := p.opts.Now()
 	if t.inspectable() {
 		t.runStep(label.StepParse, t.parse)
 	}
 
-	// Resolve: the session that the request belongs to.
+	// Resolve: the session for the request.
 	if t.in.req != nil && !t.clientGone() {
 		t.runStep(label.StepIdentify, t.resolve)
 	}
@@ -151,8 +151,8 @@ func (t *turn) markSide(why label.Reason) {
 	t.p.opts.Metrics.sessions.sideRequests.WithLabelValues(string(why)).Inc()
 }
 
-// assignID puts the id of the session into the request's id, so that feedback by request id needs no index. A log line
-// may have set the id already.
+// assignID puts the session id into the request's id, so that feedback by request id needs no index. A log line may
+// have set the id already.
 func (t *turn) assignID() {
 	switch {
 	case t.w.id != "":
@@ -166,7 +166,7 @@ func (t *turn) assignID() {
 }
 
 // holdKeys passes keys to the store under the request's id, or keeps them while the request has none. The store writes
-// them only after the recorder has judged the turn, so that no key of an opted-out turn is written.
+// them only after the recorder has judged the turn, so that no key from an opted-out turn is written.
 func (t *turn) holdKeys(keys []session.Echo) {
 	if len(t.pendingKeys) > 0 {
 		keys = append(t.pendingKeys, keys...)

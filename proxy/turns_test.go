@@ -42,11 +42,11 @@ func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 			a.addCall(call, "ls", "x", false)
 			_, _, next := a.sendNext(t, f, h)
 			if !strings.HasPrefix(next, list) || strings.Count(next, "[one]") != 1 {
-				t.Errorf("list of the next turn:\n%s\nwant it to extend the previous list, with [one] exactly once:\n%s", next, list)
+				t.Errorf("next turn's list:\n%s\nwant it to extend the previous list, with [one] exactly once:\n%s", next, list)
 			}
 			x := storedExchangesIn(t, f, session.NamespaceXSession, "ses_"+api)["default"]
 			if n := len(x); n != 5 || x[n-1].Turn != 5 {
-				t.Errorf("got %d stored exchanges %v, want 5, the last one of turn 5", n, x)
+				t.Errorf("got %d stored exchanges %v, want 5, the last one in turn 5", n, x)
 			}
 		})
 	}
@@ -85,9 +85,9 @@ func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 		{"title before the first turn", obj{"messages": []obj{{"role": "system", "content": "Name it."}, user("Generate a title for this conversation:"), user("do alpha")}}, true},
 		{"first turn", obj{"messages": main, "tools": work}, false},
 		{"no tools", obj{"messages": []obj{user("alpha in one word?")}}, true},
-		{"empty list of tools", obj{"messages": []obj{system, user("alpha?")}, "tools": []obj{}}, true},
+		{"empty tool list", obj{"messages": []obj{system, user("alpha?")}, "tools": []obj{}}, true},
 		{"compaction with all tools", obj{"messages": append(main[:2:2], user("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nSummarise alpha.")), "tools": work}, true},
-		{"memory request with its own tools", obj{"messages": append([]obj{{"role": "system", "content": "Keep notes."}}, main[1], user("Write down what matters of alpha.")), "tools": tools("remember", "forget", "recall")}, true},
+		{"memory request with separate tools", obj{"messages": append([]obj{{"role": "system", "content": "Keep notes."}}, main[1], user("Write down what matters of alpha.")), "tools": tools("remember", "forget", "recall")}, true},
 		{"memory request with the first messages", obj{"messages": []obj{{"role": "system", "content": "Keep notes."}, main[1], {"role": "assistant", "content": "I look."}, user("Write down what matters of alpha.")}, "tools": tools("remember")}, true},
 		{"second turn", obj{"messages": append(main[:2:2], obj{"role": "assistant", "content": "done"}, user("more")), "tools": work}, false},
 	} {
@@ -97,7 +97,7 @@ func TestNamedSideRequestsAreForwardedUnchanged(t *testing.T) {
 	}
 	x := storedExchangesIn(t, f, session.NamespaceXSession, "ses_side")["default"]
 	if len(x) != 2 || x[0].Turn != 1 || x[1].Turn != 2 {
-		t.Errorf("got %d stored exchanges %v, want one of turn 1 and one of turn 2", len(x), x)
+		t.Errorf("got %d stored exchanges %v, want one in turn 1 and one in turn 2", len(x), x)
 	}
 }
 
@@ -114,17 +114,17 @@ func TestUnnamedSideRequestStartsNoSession(t *testing.T) {
 		}
 	}
 	if n := counterTotal(f.Options().Metrics.Series("sessions")); n != 0 {
-		t.Errorf("metric of sessions after the side requests = %v, want 0", n)
+		t.Errorf("sessions_total after the side requests = %v, want 0", n)
 	}
 	if failed := counterTotal(f.Options().Metrics.Series("fail_open")); failed != 0 {
-		t.Errorf("metric of failed steps = %v, want 0", failed)
+		t.Errorf("fail_open_total = %v, want 0", failed)
 	}
 	a := newAPIAgent("chat", "do alpha")
 	if _, _, list := a.sendNext(t, f, bearerHeader("k")); strings.Count(list, "[one]") != 1 {
 		t.Errorf("first turn: the upstream got %s, want [one] exactly once", list)
 	}
 	if n := counterTotal(f.Options().Metrics.Series("sessions")); n != 1 {
-		t.Errorf("metric of sessions after one conversation = %v, want 1", n)
+		t.Errorf("sessions_total after one conversation = %v, want 1", n)
 	}
 }
 
@@ -196,7 +196,7 @@ func sendWithRetries(t *testing.T, failingReply http.HandlerFunc, named bool) {
 			}
 		}
 		if bodies[0] != bodies[1] || bodies[0] != bodies[2] {
-			t.Errorf("turn %d: the bodies of the three tries differ:\n%s", turn, strings.Join(bodies, "\n"))
+			t.Errorf("turn %d: the three tries' bodies differ:\n%s", turn, strings.Join(bodies, "\n"))
 		}
 	}
 	loops, complete := 0, 0

@@ -9,8 +9,8 @@ import (
 
 const unsupportedLogInterval = time.Hour
 
-// unsupportedRequests counts forwarded POST requests of an unsupported API, and logs one line an hour. Otherwise an
-// agent that uses only such an API would be invisible.
+// unsupportedRequests counts forwarded POST requests to unsupported APIs, and logs one line an hour. Otherwise an agent
+// that uses only such an API would be invisible.
 type unsupportedRequests struct {
 	mu      sync.Mutex
 	lastLog time.Time
@@ -30,7 +30,7 @@ func (u *unsupportedRequests) add(log func() *slog.Logger, path string, now time
 		"path", redactForLog(path[:min(len(path), 200)]), "count", u.count)
 }
 
-// UnsupportedRequests returns the number of forwarded POST requests of an unsupported API.
+// UnsupportedRequests returns the number of forwarded POST requests to unsupported APIs.
 func (p *Proxy) UnsupportedRequests() int64 {
 	p.unsupported.mu.Lock()
 	defer p.unsupported.mu.Unlock()

@@ -48,7 +48,7 @@ func TestUnusualRequestsMatchReverseProxy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		head string // request line without HTTP/1.1, and headers
 		body string
-		want string // expected request line; "": that of ReverseProxy
+		want string // expected request line; "": as with ReverseProxy
 		part string // expected part of the status and the body; "": as with ReverseProxy
 	}{
 		"repeated slashes":        {head: "GET /v1/files//models///x/"},
@@ -61,7 +61,7 @@ func TestUnusualRequestsMatchReverseProxy(t *testing.T) {
 		"absolute URL":            {head: "GET http://elsewhere.example/v1/models"},
 		"HEAD":                    {head: "HEAD /v1/models"},
 		"OPTIONS":                 {head: "OPTIONS /v1/chat/completions\r\nOrigin: http://a.example\r\nAccess-Control-Request-Method: POST"},
-		"GET of inspected path":   {head: "GET /v1/chat/completions?limit=2"},
+		"GET on inspected path":   {head: "GET /v1/chat/completions?limit=2"},
 		"unknown method":          {head: "BREW /v1/models"},
 		"GET with a body":         {head: "GET /v1/models", body: "hello"},
 		"DELETE with a body":      {head: "DELETE /v1/files/x", body: "hello"},
@@ -109,9 +109,9 @@ func TestUnusualRequestsMatchReverseProxy(t *testing.T) {
 			if got.status >= 400 && got.status == ref.status { // precept writes its own error body
 				got.body, got.end = ref.body, ref.end
 			}
-			got.header = ref.header // contains the length of the body
+			got.header = ref.header // contains the body length
 			if fmt.Sprint(got) != fmt.Sprint(ref) {
-				t.Errorf("got %+v, want the response of ReverseProxy: %+v", got, ref)
+				t.Errorf("got %+v, want ReverseProxy's response: %+v", got, ref)
 			}
 		})
 	}

@@ -15,8 +15,8 @@ import (
 
 const eventStreamHead = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
-// unusualResponses holds responses of the upstream. If want is empty, the proxy's response must be that of Go's
-// ReverseProxy. Otherwise its status and body begin with want.
+// unusualResponses holds upstream responses. If want is empty, the proxy must respond like Go's ReverseProxy. Otherwise
+// the status and body begin with want.
 var unusualResponses = map[string]struct{ wire, want string }{ //nolint:gochecknoglobals // a table
 	"Content-Length":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
 	"chunked":                       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
@@ -72,7 +72,7 @@ var unusualResponses = map[string]struct{ wire, want string }{ //nolint:gocheckn
 	"events, lone CR":               {wire: eventStreamHead + "data: {}\r\rdata: [DONE]\r\r"},
 	"events, BOM, comments":         {wire: eventStreamHead + "\xef\xbb\xbf: hello\n\n:\nid: 1\nretry: 5\nevent: x\ndata\n\ndata: [DONE]\n\n"},
 	"events, cut in a line":         {wire: eventStreamHead + "data: {}\n\ndata: {\"choi"},
-	"events, one of 3 MiB":          {wire: eventStreamHead + "data: {\"choices\":[{\"delta\":{\"content\":\"" + strings.Repeat("x", 3<<20) + "\"}}]}\n\n"},
+	"events, one 3 MiB long":        {wire: eventStreamHead + "data: {\"choices\":[{\"delta\":{\"content\":\"" + strings.Repeat("x", 3<<20) + "\"}}]}\n\n"},
 	"events, invalid UTF-8":         {wire: eventStreamHead + "data: \xff\xfe\x00\n\ndata: {\"choices\":1}\n\ndata: [\n\n"},
 	"events in zstd":                {wire: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: zstd\r\n\r\n\x28\xb5\x2f\xfdxxxx"},
 	"brotli, cut":                   {wire: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n\x0b\x02\x80"},
@@ -118,7 +118,7 @@ func checkSameReply(t *testing.T, name, want string, got clientReply, sendPlain 
 		got.header, got.body = ref.header, ref.body
 	}
 	if got.body == "" && ref.body == "" && (got.status == 0 || ref.status == 0) && got.status != http.StatusBadGateway {
-		return // both responses were truncated, one before its headers were sent
+		return // both responses were truncated, one before the headers were sent
 	}
 	if got.body == "" && ref.body == "" { // the header is optional for an empty body
 		got.header, ref.header = strings.Replace(got.header, "Content-Length: 0", "", 1), strings.Replace(ref.header, "Content-Length: 0", "", 1)
@@ -127,7 +127,7 @@ func checkSameReply(t *testing.T, name, want string, got clientReply, sendPlain 
 		ref.interim = nil
 	}
 	if fmt.Sprintf("%.2000q", fmt.Sprint(got)) != fmt.Sprintf("%.2000q", fmt.Sprint(ref)) {
-		t.Errorf("%s: got %.500s\nwant the response of Go's ReverseProxy: %.500s", name, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", ref))
+		t.Errorf("%s: got %.500s\nwant ReverseProxy's response: %.500s", name, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", ref))
 	}
 }
 

@@ -18,12 +18,12 @@ import (
 	"time"
 )
 
-// stage is the last stage of a request to an upstream.
+// stage is the last stage reached by a request to an upstream.
 type stage int32
 
 const (
 	stageDial      stage = iota // no connection to the upstream, or to a proxy before it
-	stageConnected              // the connection is open; the tunnel of a proxy may not be open yet
+	stageConnected              // the connection is open; a proxy's tunnel may not be open yet
 	stageTLS                    // the TLS handshake has begun
 	stageSent                   // the connection is ready, and the request is being sent or was sent
 )
@@ -35,7 +35,7 @@ func (e badResponse) Error() string { return string(e) }
 
 const errEarlyResponse = badResponse("sent bytes before the request; precept closed the connection; try again")
 
-// refusedTunnel means that a proxy refuses CONNECT. The error of net/http has no status, and only quotes the proxy.
+// refusedTunnel means that a proxy refuses CONNECT. net/http's error has no status, and only quotes the proxy.
 type refusedTunnel struct{ status int }
 
 func (e *refusedTunnel) Error() string { return fmt.Sprintf("CONNECT: status %d", e.status) }
@@ -48,7 +48,7 @@ func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Respo
 	return &refusedTunnel{res.StatusCode}
 }
 
-// errProxy does not quote HTTPS_PROXY or HTTP_PROXY, which may hold a password.
+// errProxy does not quote HTTPS_PROXY or HTTP_PROXY: they may hold a password.
 var errProxy = errors.New("invalid proxy in the environment")
 
 func proxyOf(r *http.Request) (*url.URL, error) {
@@ -78,7 +78,7 @@ func (t *target) hops() (up hop, via *hop) {
 }
 
 // failureAnswer returns precept's answer to a request without a usable response. reached is the last stage. The message
-// names the hop, the fact and the remedy, and quotes no bytes of a hop. Agents retry after a 502, 503 or 504.
+// names the hop, the fact and the remedy, and quotes no bytes from a hop. Agents retry after a 502, 503 or 504.
 func (t *target) failureAnswer(err error, reached stage) (status int, message string) {
 	up, via := t.hops()
 	var bad badResponse
@@ -142,7 +142,7 @@ func (h *hop) noTunnel(err error) (int, string) {
 	return http.StatusBadGateway, h.name + " did not answer CONNECT with HTTP; check that " + h.setting + " names the port of a proxy"
 }
 
-// dialFailure returns the answer for a hop to which no connection can be opened.
+// dialFailure returns the answer for a hop that accepts no connection.
 func dialFailure(h *hop, err error) (int, string) {
 	var dns *net.DNSError
 	isErrno := func(numbers ...syscall.Errno) bool {
@@ -183,7 +183,7 @@ func dialFailure(h *hop, err error) (int, string) {
 	return answer(http.StatusBadGateway, "the connection failed", "check "+h.setting)
 }
 
-// tlsFailure returns the fact and the remedy of a failed TLS handshake, or "" for an error outside of the handshake.
+// tlsFailure returns the fact and the remedy for a failed TLS handshake, or "" for an error outside the handshake.
 func tlsFailure(err error, h *hop) (fact, remedy string) {
 	var verify *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
@@ -202,13 +202,13 @@ func tlsFailure(err error, h *hop) (fact, remedy string) {
 		return "has a certificate that is expired or not yet valid", "renew the certificate, or correct the clock of this machine"
 	case errors.As(err, &verify):
 		return "has an invalid certificate", "check the certificate, and SSL_CERT_FILE"
-	case errors.As(err, &alert) && alert.Op == "remote error": // Err is a text of crypto/tls
+	case errors.As(err, &alert) && alert.Op == "remote error": // Err is a crypto/tls text
 		return "ended the TLS handshake (" + alert.Err.Error() + ")", "check that the server accepts TLS 1.2 or newer and requires no client certificate"
 	}
 	return "", ""
 }
 
-// responseFailure returns the fact and the remedy of a failure before the response.
+// responseFailure returns the fact and the remedy for a failure before the response.
 func responseFailure(err error, reached stage, up *hop, via *hop) string {
 	text := err.Error()
 	switch {
@@ -239,7 +239,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// endReason returns why a stream ended. It does not quote the error, which may contain text of the upstream.
+// endReason returns why a stream ended. It does not quote the error: the error may contain upstream text.
 func endReason(err error, clientLeft bool) string {
 	var op *net.OpError
 	switch {
@@ -255,8 +255,7 @@ func endReason(err error, clientLeft bool) string {
 	return "malformed HTTP"
 }
 
-// checkResponse refuses an unrequested switch of protocols, an invalid status, and the request of a proxy for
-// credentials.
+// checkResponse refuses an unrequested protocol switch, an invalid status, and a proxy's request for credentials.
 func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 	switch {
 	case res.StatusCode == http.StatusProxyAuthRequired && t.base.Scheme == "http":
@@ -275,13 +274,13 @@ func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 const warningInterval = time.Minute
 
 const (
-	minOutageFailures = 3 // successive failures of a further outage within warningInterval
+	minOutageFailures = 3 // successive failures in a further outage within warningInterval
 	maxLoggedOutages  = 5 // outages within warningInterval
 )
 
-// outageLog logs the outages of one upstream: a warning at the start and every minute, and a line when the upstream
-// answers again. An alternating upstream would fill the log. Therefore a further outage within warningInterval is
-// logged only after minOutageFailures failures, and at most maxLoggedOutages are logged.
+// outageLog logs one upstream's outages: a warning at the start and every minute, and a line when the upstream answers
+// again. An alternating upstream would fill the log. Therefore a further outage within warningInterval is logged only
+// after minOutageFailures failures, and at most maxLoggedOutages are logged.
 type outageLog struct {
 	warned        atomic.Bool  // set by a warning, cleared by logRecovery
 	failureStreak atomic.Int32 // failures since the last answer
@@ -291,10 +290,10 @@ type outageLog struct {
 	lastFailure          time.Time
 	lastWarning          time.Time
 	failuresSinceWarning int
-	failures             int       // number of failures since firstFailure
-	windowStart          time.Time // start of the count loggedOutages
-	loggedOutages        int       // number of outages with a warning since windowStart
-	suppressedOutages    int       // number of outages without a warning that ended since the last line
+	failures             int       // failures since firstFailure
+	windowStart          time.Time // when the loggedOutages count began
+	loggedOutages        int       // outages with a warning since windowStart
+	suppressedOutages    int       // outages without a warning that ended since the last line
 }
 
 func (l *outageLog) isDue(now time.Time, streak int32) bool {

@@ -11,7 +11,7 @@ import (
 	"precept/proxy/hooks"
 )
 
-// The warning contains the number of failures. After a recovery, three failures in a row are a new outage.
+// The warning contains the failure count. After a recovery, three failures in a row are a new outage.
 func TestFailingUpstreamIsLoggedOncePerMinute(t *testing.T) {
 	up, err := newTarget("default", "http://user:secret@127.0.0.1:9/v1")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestFailingUpstreamIsLoggedOncePerMinute(t *testing.T) {
 	checkLog(`level=WARN msg="requests to the upstream fail".* status=529 failed=1 `) // this is a new outage
 }
 
-// checkLines compares the lines of the log with patterns, and empties the log.
+// checkLines compares the log lines with patterns, and empties the log.
 func checkLines(t *testing.T, log *bytes.Buffer, want ...string) {
 	t.Helper()
 	got := strings.Split(strings.TrimSpace(log.String()), "\n")
@@ -64,12 +64,12 @@ func checkLines(t *testing.T, log *bytes.Buffer, want ...string) {
 	}
 	for i := range got {
 		if len(got) != len(want) || !regexp.MustCompile(want[i]).MatchString(got[i]) {
-			t.Fatalf("log lines = %q, want matches of %q", got, want)
+			t.Fatalf("log lines = %q, want matches for %q", got, want)
 		}
 	}
 }
 
-// If a minute has more than five outages, five are logged, and the next line has the number of the others.
+// If a minute has more than five outages, five are logged, and the next line counts the others.
 func TestStartAndEndOfEachOutageAreLogged(t *testing.T) {
 	up, err := newTarget("default", "http://127.0.0.1:9/v1")
 	if err != nil {
@@ -111,6 +111,6 @@ func TestRefusedWebhooksAreLoggedOncePerMinute(t *testing.T) {
 		now = now.Add(100 * time.Millisecond)
 	}
 	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2 || !strings.Contains(lines[0], "refused=1") || !strings.Contains(lines[1], "refused=600") {
-		t.Errorf("log of 1,000 refused deliveries in 100 s = %q, want a line with refused=1 and a line with refused=600", lines)
+		t.Errorf("log after 1,000 refused deliveries in 100 s = %q, want a line with refused=1 and a line with refused=600", lines)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // A work item is a commit, a branch or a pull request in a tool result.
 
-// sendCommandTurns sends two turns. The second turn contains the command and its result.
+// sendCommandTurns sends two turns. The second turn contains the command and the result.
 func (f *fixture) sendCommandTurns(t *testing.T, header http.Header, command, result string) {
 	t.Helper()
 	a := newAgent("Please fix the build of " + header.Get("Precept-Session"))
@@ -19,7 +19,7 @@ func (f *fixture) sendCommandTurns(t *testing.T, header http.Header, command, re
 	f.chat(t, header, a.body())
 }
 
-// sessionHeader returns a header with a session name, and with further headers given as pairs of a name and a value.
+// sessionHeader returns a header with a session name, and with further headers given as name-value pairs.
 func sessionHeader(session string, pairs ...string) http.Header {
 	h := http.Header{"Precept-Session": {session}}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -37,7 +37,7 @@ type feedbackResponse struct {
 	Error          struct{ Message string }
 }
 
-// postScore posts a score for the session or the work item that the JSON member subject names.
+// postScore posts a score for the session or the work item named by the JSON member subject.
 func (f *fixture) postScore(t *testing.T, header http.Header, subject string) (got feedbackResponse) {
 	t.Helper()
 	res, body := f.send(t, "POST", "/v1/feedback", header, `{`+subject+`,"source":"system","type":"score","score":1}`)
@@ -81,18 +81,18 @@ func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 	f.sendCommandTurns(t, sessionHeader("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
 	f.sendCommandTurns(t, sessionHeader("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1"`); got.code != 409 {
-		t.Errorf("hash of two commits: got %+v, want status 409", got)
+		t.Errorf("hash shared by two commits: got %+v, want status 409", got)
 	}
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1b"`); got.code != 202 || got.Session != "b" {
 		t.Errorf("longer hash: got %+v, want session b", got)
 	}
 	f.sendCommandTurns(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // the short second hash
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(got.Sessions, []string{"c", "b"}) {
-		t.Errorf("commit with hashes of different lengths in two sessions: got %+v, want sessions c and b", got)
+		t.Errorf("commit with different hash lengths in two sessions: got %+v, want sessions c and b", got)
 	}
 }
 
-// Feedback joins the newest twenty sessions of the item. If the sessions belong to a run, feedback joins the run once.
+// Feedback joins the item's newest twenty sessions. If the sessions belong to a run, feedback joins the run once.
 func TestFeedbackOnWorkItemIsJoinedToNewestSessionsAndRuns(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	for i := range 24 {
@@ -100,13 +100,13 @@ func TestFeedbackOnWorkItemIsJoinedToNewestSessionsAndRuns(t *testing.T) {
 	}
 	got := f.postScore(t, nil, `"branch":"fix/x"`)
 	if len(got.Sessions) != 20 || got.Sessions[0] != "s23" || got.Sessions[19] != "s04" {
-		t.Errorf("branch of 24 sessions: got %+v, want the newest 20 sessions, s23 to s04", got)
+		t.Errorf("branch with 24 sessions: got %+v, want the newest 20 sessions, s23 to s04", got)
 	}
 	for _, name := range []string{"r1", "r2"} {
 		f.sendCommandTurns(t, sessionHeader(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
 	}
 	if got := f.postScore(t, nil, `"commit":"4f2a9c1"`); got.Run != "nightly" || !slices.Equal(got.Runs, []string{"nightly"}) || got.Sessions != nil {
-		t.Errorf("commit of a run: got %+v, want run nightly and no sessions", got)
+		t.Errorf("commit in a run: got %+v, want run nightly and no sessions", got)
 	}
 }
 
@@ -114,10 +114,10 @@ func TestWorkItemOfAnotherTenantIsUnknown(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
 	f.sendCommandTurns(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if got := f.postScore(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); got.code != 404 {
-		t.Errorf("feedback of a different tenant: got %+v, want status 404", got)
+		t.Errorf("feedback from a different tenant: got %+v, want status 404", got)
 	}
 	if got := f.postScore(t, http.Header{"Authorization": {"Bearer one"}}, `"commit":"3f2a9c1"`); got.code != 202 {
-		t.Errorf("feedback of the session's tenant: got %+v, want status 202", got)
+		t.Errorf("feedback from the session's tenant: got %+v, want status 202", got)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestWorkItemOfOptedOutSessionIsUnknown(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	f.sendCommandTurns(t, sessionHeader("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1"`); got.code != 404 {
-		t.Errorf("commit of an opted-out session: got %+v, want status 404", got)
+		t.Errorf("commit in an opted-out session: got %+v, want status 404", got)
 	}
 }
 

@@ -20,7 +20,7 @@ type githubPayload struct {
 	CheckSuite  githubCheck       `json:"check_suite"`
 	Workflow    githubCheck       `json:"workflow_run"`
 
-	// Fields of a status event.
+	// Status event fields.
 	SHA       string `json:"sha"`
 	State     string `json:"state"`
 	Context   string `json:"context"`
@@ -29,7 +29,7 @@ type githubPayload struct {
 		Name string `json:"name"`
 	} `json:"branches"`
 
-	// Fields of a push event.
+	// Push event fields.
 	Ref     string         `json:"ref"`
 	Commits []pushedCommit `json:"commits"`
 }
@@ -61,7 +61,7 @@ type githubCheck struct {
 	CompletedAt string `json:"completed_at"`
 	UpdatedAt   string `json:"updated_at"`
 
-	HeadRepository githubRepository `json:"head_repository"` // of a workflow run
+	HeadRepository githubRepository `json:"head_repository"` // in a workflow run
 
 	App struct {
 		Slug string `json:"slug"`
@@ -74,7 +74,7 @@ type githubCheck struct {
 	} `json:"pull_requests"`
 }
 
-// parseGitHub returns the events of a delivery. If precept uses no event, ignored has the reason.
+// parseGitHub returns a delivery's events. If precept uses no event, ignored has the reason.
 func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, err error) {
 	if bytes.HasPrefix(body, []byte("payload=")) { // content type application/x-www-form-urlencoded
 		form, err := url.ParseQuery(string(body))
@@ -86,7 +86,7 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	var p githubPayload
 	event := h.Get("X-GitHub-Event")
 	known := slices.Contains([]string{"pull_request", "check_run", "check_suite", "workflow_run", "status", "push"}, event)
-	if !known { // fields of other events may have other types
+	if !known { // fields in other events may have other types
 		var object map[string]json.RawMessage
 		err = json.Unmarshal(body, &object)
 	} else {
@@ -119,7 +119,7 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " does not show the outcome of work", nil
 }
 
-// closedEvents returns the event of a closed pull request. If a merged pull request reverts an earlier one, a second
+// closedEvents returns the event for a closed pull request. If a merged pull request reverts an earlier one, a second
 // event rates the earlier one.
 func (p *githubPayload) closedEvents() []Event {
 	pr, repository := &p.PullRequest, p.Repository.FullName
@@ -139,8 +139,8 @@ func (p *githubPayload) closedEvents() []Event {
 	return events
 }
 
-// checkEvents rates the sessions that worked on the commit of a completed check, or else the sessions of the pull
-// requests, or else of the branch.
+// checkEvents rates the sessions that worked on a completed check's commit, or else on the pull requests, or else on
+// the branch.
 func (p *githubPayload) checkEvents(c *githubCheck) ([]Event, string, error) {
 	e := Event{Repository: p.Repository.FullName, Check: c.Name, At: parseTime(c.CompletedAt, c.UpdatedAt)}
 	switch c.Conclusion {
@@ -157,7 +157,7 @@ func (p *githubPayload) checkEvents(c *githubCheck) ([]Event, string, error) {
 	}
 	branchRepository := e.Repository
 	if c.HeadRepository.FullName != "" {
-		branchRepository = c.HeadRepository.FullName // the fork may have a branch with the name of a branch here
+		branchRepository = c.HeadRepository.FullName // the fork may have a branch with the same name as a branch here
 	}
 	e.RefGroups = subjects(
 		validRefs(commitRef(c.HeadSHA, e.Repository)), requests, validRefs(branchRef(c.HeadBranch, p.Repository.DefaultBranch, branchRepository)))

@@ -21,13 +21,13 @@ type gitlabPayload struct {
 		Title        string          `json:"title"`
 		Description  string          `json:"description"`
 		SourceBranch string          `json:"source_branch"`
-		Source       json.RawMessage `json:"source"` // source project of a merge request; a string for a pipeline
+		Source       json.RawMessage `json:"source"` // a merge request's source project; a string for a pipeline
 		UpdatedAt    string          `json:"updated_at"`
 		LastCommit   struct {
 			ID string `json:"id"`
 		} `json:"last_commit"`
 
-		// Fields of a pipeline event.
+		// Pipeline event fields.
 		Ref        string `json:"ref"`
 		Tag        bool   `json:"tag"`
 		SHA        string `json:"sha"`
@@ -41,7 +41,7 @@ type gitlabProject struct {
 	DefaultBranch string `json:"default_branch"`
 }
 
-// parseGitLab returns the events of a delivery. If precept uses no event, ignored has the reason.
+// parseGitLab returns a delivery's events. If precept uses no event, ignored has the reason.
 func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, err error) {
 	var p gitlabPayload
 	var head struct {
@@ -67,7 +67,7 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+head.Kind) + " does not show the outcome of work", nil
 }
 
-// mergeRequestEvents returns the event of a merge request. If a merged request reverts an earlier one, a second event
+// mergeRequestEvents returns the event for a merge request. If a merged request reverts an earlier one, a second event
 // rates the earlier one.
 func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 	o, repository := &p.Object, p.Project.Path

@@ -1,5 +1,5 @@
-// Package hooks checks and reads the webhooks of GitHub and GitLab, and finds the events that rate the work of an
-// agent. It has no clock and no I/O.
+// Package hooks checks and reads webhooks from GitHub and GitLab, and finds the events that rate an agent's work. It
+// has no clock and no I/O.
 package hooks
 
 import (
@@ -17,7 +17,7 @@ import (
 	"precept/internal/work"
 )
 
-// Service is a sender of webhooks.
+// Service is a webhook sender.
 type Service string
 
 // The services.
@@ -26,7 +26,7 @@ const (
 	GitLab Service = "gitlab"
 )
 
-// Outcome is the outcome of a commit, a branch or a pull request.
+// Outcome is the outcome for a commit, a branch or a pull request.
 type Outcome string
 
 // The outcomes.
@@ -38,25 +38,25 @@ const (
 	CheckFailed Outcome = "check_failed"
 )
 
-// Score returns the reward of an outcome, from 0 to 1.
+// Score returns the reward for an outcome, from 0 to 1.
 func (o Outcome) Score() float64 {
 	return map[Outcome]float64{Merged: 1, CheckPassed: 0.7, CheckFailed: 0.2}[o]
 }
 
-// IsCheck reports whether the outcome is a check, which counts until the pull request is merged or closed.
+// IsCheck reports whether the outcome is a check. A check counts until the pull request is merged or closed.
 func (o Outcome) IsCheck() bool { return o == CheckPassed || o == CheckFailed }
 
 // Event is one outcome, with the references to the work.
 type Event struct {
 	Outcome    Outcome
 	Repository string
-	Check      string // name of the check
+	Check      string // check name
 	// The event rates the sessions of the first known group.
 	RefGroups [][]work.Ref
 	At        time.Time // as the service states it; zero if unknown
 }
 
-// ID returns the id of the event. A repetition of the event has the same id.
+// ID returns the event's id. A repeated event has the same id.
 func (e *Event) ID(service Service) string {
 	h := sha256.New()
 	parts := []string{string(service), string(e.Outcome), e.Repository, e.Check, e.At.UTC().Format(time.RFC3339Nano)}
@@ -71,7 +71,7 @@ func (e *Event) ID(service Service) string {
 	return "hook_" + hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// maxAge is the maximum age of a signed delivery of GitLab.
+// maxAge is the maximum age of a signed GitLab delivery.
 const maxAge = 5 * time.Minute
 
 // HasSignature reports whether a delivery has a signature or a token, valid or not. The caller refuses other deliveries
@@ -93,8 +93,8 @@ func signatureOfGitHub(h http.Header) (signature []byte, ok bool) {
 	return signature, err == nil && len(signature) == sha256.Size
 }
 
-// IsSigned reports whether the owner of the secret sent a delivery. GitHub signs in X-Hub-Signature-256. GitLab signs
-// in Webhook-Signature, or sends the secret in X-Gitlab-Token.
+// IsSigned reports whether the secret's owner sent a delivery. GitHub signs in X-Hub-Signature-256. GitLab signs in
+// Webhook-Signature, or sends the secret in X-Gitlab-Token.
 func IsSigned(service Service, h http.Header, body []byte, secret string, now time.Time) bool {
 	if secret == "" {
 		return false
@@ -110,7 +110,7 @@ func IsSigned(service Service, h http.Header, body []byte, secret string, now ti
 	return subtle.ConstantTimeCompare(given[:], want[:]) == 1
 }
 
-// isSignedByGitLab reports whether one of the signatures, in the form of standardwebhooks.com, is valid.
+// isSignedByGitLab reports whether any signature, in the standardwebhooks.com form, is valid.
 func isSignedByGitLab(h http.Header, signatures string, body []byte, secret string, now time.Time) bool {
 	at, err := strconv.ParseInt(h.Get("Webhook-Timestamp"), 10, 64)
 	if err != nil || now.Sub(time.Unix(at, 0)).Abs() > maxAge {
@@ -140,7 +140,7 @@ func digest(key, text []byte) []byte {
 	return m.Sum(nil)
 }
 
-// DeliveryID returns the id of a delivery, or "". A repetition has the same id.
+// DeliveryID returns a delivery's id, or "". A repeated delivery has the same id.
 func DeliveryID(h http.Header) string {
 	for _, name := range [...]string{"X-GitHub-Delivery", "Webhook-Id", "Idempotency-Key", "X-Gitlab-Event-UUID"} {
 		if id := h.Get(name); id != "" {
@@ -150,7 +150,7 @@ func DeliveryID(h http.Header) string {
 	return ""
 }
 
-// Parse returns the events of a delivery, or the reason for ignoring it. A body without an event of the service is an
+// Parse returns a delivery's events, or the reason for ignoring it. A body without an event from the service is an
 // error.
 func Parse(service Service, h http.Header, body []byte) (events []Event, ignored string, err error) {
 	if service == GitHub {
@@ -188,7 +188,7 @@ func requestRef(repository string, number int) func() (work.Ref, bool) {
 	}
 }
 
-// subjects returns the groups that are not empty.
+// subjects returns the non-empty groups.
 func subjects(groups ...[]work.Ref) (list [][]work.Ref) {
 	for _, g := range groups {
 		if len(g) > 0 {
@@ -198,7 +198,7 @@ func subjects(groups ...[]work.Ref) (list [][]work.Ref) {
 	return list
 }
 
-// maxReverts bounds the reverts of one push.
+// maxReverts bounds the reverts in one push.
 const maxReverts = 20
 
 type pushedCommit struct {

@@ -30,7 +30,7 @@ func payload(t testing.TB, name string) string {
 	return string(text)
 }
 
-// describe returns one line per event: outcome, score, and each group of references after a semicolon.
+// describe returns one line per event: outcome, score, and each reference group after a semicolon.
 func describe(events []hooks.Event) string {
 	var lines []string
 	for _, e := range events {
@@ -78,11 +78,11 @@ func TestParseReturnsEventsOfPayload(t *testing.T) {
 			hooks.GitHub, "pull_request", replace(merged, `"merged":true`, `"merged":false`, `"full_name":"acme/shop","private":true,"default_branch":"main"}},"base"`, `"full_name":"eve/shop","private":true,"default_branch":"main"}},"base"`),
 			"closed 0; pull_request 12@acme/shop branch fix/x@eve/shop",
 		},
-		"deleted fork with the name of the default branch": {
+		"deleted fork named as the default branch": {
 			hooks.GitHub, "pull_request", replace(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null", `"ref":"fix/x"`, `"ref":"main"`, `"merged":true`, `"merged":false`),
 			"closed 0; pull_request 12@acme/shop",
 		},
-		"workflow of a fork": {
+		"fork workflow": {
 			hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"failure","updated_at":"2026-11-20T11:00:00Z","head_repository":{"full_name":"eve/shop"}},"repository":{"full_name":"acme/shop","default_branch":"main"}}`,
 			"check_failed 0.2; commit " + commitHash + "@acme/shop; branch fix/x@eve/shop",
 		},
@@ -117,7 +117,7 @@ func TestParseReturnsEventsOfPayload(t *testing.T) {
 			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
 			"closed 0; pull_request 12@acme/shop branch fix/x@eve/shop",
 		},
-		"default branch of a GitLab fork": {
+		"GitLab fork's default branch": {
 			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`, `"source_branch":"fix/x"`, `"source_branch":"main"`),
 			"closed 0; pull_request 12@acme/shop",
 		},
@@ -151,7 +151,7 @@ func TestParseReturnsEventsOfPayload(t *testing.T) {
 	}
 	for _, body := range []string{"", "x", `[]`, `{"pull_request":7}`, `{"action":["closed"]}`} {
 		if _, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"pull_request"}}, []byte(body)); err == nil {
-			t.Errorf("Parse of GitHub body %q: err = nil, want an error", body)
+			t.Errorf("Parse(GitHub body %q) error = nil, want an error", body)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func pushEvent(messages ...string) []byte {
 	return body
 }
 
-// The hash may be in quotes or brackets, text may follow the hash, and the revert of a merge names a second commit.
+// The hash may be in quotes or brackets, text may follow the hash, and reverting a merge names a second commit.
 func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 	const found = "reverted 0; commit " + commitHash + "@acme/shop"
 	for text, want := range map[string]string{
@@ -258,7 +258,7 @@ func TestIsSignedVerifiesSignatureOrToken(t *testing.T) {
 	}
 }
 
-// FuzzParse checks the number of events and the characters of their references.
+// FuzzParse checks the event count and the characters in references.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"github_pull_request_merged.json", "github_check_run.json", "gitlab_merge_request.json", "gitlab_pipeline.json"} {
 		f.Add(payload(f, name))

@@ -1,9 +1,9 @@
-// Package resolve finds the session of a request and its unit, which is a run or the parent session of a sub-agent. It
-// also recognises side requests.
+// Package resolve finds a request's session and unit (a run or a sub-agent's parent session). It also recognises side
+// requests.
 //
-// Contract: Resolve pins the session and the unit of its result, and the caller releases both, after one call of
-// RecordEnd. Resolve asks the backend at most once per kind of question, within the lookup time of the store, and holds
-// no lock while it waits.
+// Contract: Resolve pins the session and the unit in the result, and the caller releases both, after one RecordEnd
+// call. Resolve asks the backend at most once per kind of question, within the store's lookup time, and holds no lock
+// while it waits.
 //
 // Hazard: a request in the wrong session mixes two experiments and empties the provider's prompt cache. Therefore a
 // request without a certain session gets a new session, and indistinguishable sessions leave the experiment.
@@ -33,36 +33,36 @@ type Pins interface {
 
 // Additions adds new sessions.
 type Additions interface {
-	// FullReason returns the reason why no session of a tenant may begin, "" for none.
+	// FullReason returns the reason why a tenant may begin no session, "" for none.
 	FullReason(tenant string) label.Reason
-	// Add pins a new record. If a different request has added the ID, Add returns its session. The result is nil if
-	// memory is full.
+	// Add pins a new record. If a different request has added the ID, Add returns that request's session. The result is
+	// nil if memory is full.
 	Add(rec *session.Record) *store.Session
-	// AddMember counts the session of rec for a unit.
+	// AddMember counts rec's session for a unit.
 	AddMember(unit *store.Session, rec *session.Record)
-	// ApplyOptOut hides the turns of rec that opted out at a different replica. items is the number of items of earlier
+	// ApplyOptOut hides rec's turns that opted out at a different replica. items is the number of items in earlier
 	// turns. uncertain reports that an earlier read got no answer in time.
 	ApplyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool)
 }
 
-// Replicas reads the writes of other replicas.
+// Replicas reads other replicas' writes.
 type Replicas interface {
 	// IsShared reports whether the store has other replicas.
 	IsShared() bool
 	// Refresh reads a session again after turns at a different replica.
 	Refresh(ctx context.Context, ses *store.Session)
-	// RefreshUnit reads a unit again, because other replicas share its random choices.
+	// RefreshUnit reads a unit again, because other replicas share the random choices.
 	RefreshUnit(ctx context.Context, unit *store.Session)
 }
 
 // Index looks up sessions by echo keys. An echo key is the hash of an id or a text in a reply that the agent sends
 // back.
 type Index interface {
-	// FindByEchoes returns the sessions in which keys occurred. uncertain reports that sessions may be missing.
+	// FindByEchoes returns the sessions with keys. uncertain reports that sessions may be missing.
 	FindByEchoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool)
 }
 
-// Store holds the methods of the store that a Resolver uses.
+// Store holds the store methods that a Resolver uses.
 type Store interface {
 	Pins
 	Additions
@@ -70,36 +70,36 @@ type Store interface {
 	Index
 }
 
-// Query is a request whose session is not known yet.
+// Query is a request with a session to be found.
 type Query struct {
-	Scope         session.Scope // without the run, which the claim names
+	Scope         session.Scope // without the run, named by the claim
 	Claim         session.Claim
 	Request       *wire.Request
 	Learn         bool // the turn may be stored
-	SaltUncertain bool // the salt of the random choices may differ from Redis
+	SaltUncertain bool // the salt for the random choices may differ from Redis
 	KnownOnly     bool // Resolve begins no session
 }
 
-// scope returns the scope in which names and echoes are looked up.
+// scope returns the scope for looking up names and echoes.
 func (q *Query) scope() session.Scope {
 	s := q.Scope
 	s.Run = q.Claim.Run
 	return s
 }
 
-// Result is the session of a request.
+// Result is a request's session.
 type Result struct {
-	Thread        session.Resolved // result of the threader, which gets it back with the reply
+	Thread        session.Resolved // threader's result, returned to the threader with the reply
 	Session       *store.Session   // pinned; nil means no known conversation
 	Unit          *store.Session   // pinned; its random choices apply; nil means the session's own
-	Name          string           // name under which feedback finds the session
+	Name          string           // name by which feedback finds the session
 	IsNew         bool             // the request begins the session
 	MayHaveMoved  bool             // a different replica may have served the previous turn
-	Side          label.Reason     // reason of a side request; "" means a turn of the conversation
+	Side          label.Reason     // why this is a side request; "" means a turn in the conversation
 	AboutSession  session.ID       // the session that a side request without a session is about
 	QuotesSession bool             // the request quotes the conversation of AboutSession
 	EchoKeys      []session.Echo   // keys under which later requests and feedback find the session
-	Waited        time.Duration    // time spent on finding the session
+	Waited        time.Duration    // time spent finding the session
 	Excluded      []label.Reason   // one per session that leaves the experiment
 }
 
@@ -111,7 +111,7 @@ func (r *Result) UnitRecord() *session.Record {
 	return r.Unit.Record
 }
 
-// ChangeUnit calls change with the locked record of the unit, if any. The unit is locked after the session.
+// ChangeUnit calls change with the unit's locked record, if any. The unit is locked after the session.
 func (r *Result) ChangeUnit(change func(unit *session.Record)) {
 	if r.Unit == nil {
 		return
@@ -121,14 +121,14 @@ func (r *Result) ChangeUnit(change func(unit *session.Record)) {
 	change(r.Unit.Record)
 }
 
-// isFoundByEcho reports whether the session is found by echo keys. A named session is not, because its echo keys would
-// only use memory.
+// isFoundByEcho reports whether the session is found by echo keys. A named session is not, because echo keys would only
+// use memory.
 func (r *Result) isFoundByEcho() bool {
 	m := r.Thread.Method
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
 }
 
-// Resolver finds the sessions of requests. A Resolver is safe for concurrent use.
+// Resolver finds the sessions for requests. A Resolver is safe for concurrent use.
 type Resolver struct {
 	store   Store
 	now     func() time.Time
@@ -137,7 +137,7 @@ type Resolver struct {
 	signs   session.SideDetector
 }
 
-// New returns a Resolver. entropy makes the random names of new sessions.
+// New returns a Resolver. entropy makes the random names for new sessions.
 func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
 	return &Resolver{
 		store: s, now: now, threads: session.NewThreader(entropy), quotes: session.NewQuotes(),
@@ -145,8 +145,8 @@ func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
 	}
 }
 
-// Resolve finds the session of a request, or begins one. After a panic, Resolve releases all pinned sessions, because
-// the caller gets no result.
+// Resolve finds a request's session, or begins one. After a panic, Resolve releases all pinned sessions, because the
+// caller gets no result.
 func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	s := &search{r: r, ctx: ctx, q: q, res: &res, startedAt: r.now()}
 	finished := false
@@ -186,19 +186,19 @@ func (r *Resolver) Resolve(ctx context.Context, q *Query) (res Result) {
 	return res
 }
 
-// SideOf reports whether and why a request is a side request of the session. The caller holds the lock of rec.
+// SideOf reports whether and why a request is a side request in the session. The caller holds rec's lock.
 func (r *Resolver) SideOf(rec *session.Record, q *Query) (reason label.Reason, side bool) {
 	return rec.SideReason(q.Request, q.Claim, r.signs)
 }
 
-// AddTurn records a turn, so that a later side request that quotes it is recognised. The caller holds the lock of rec.
+// AddTurn records a turn, so that a later side request quoting it is recognised. The caller holds rec's lock.
 func (r *Resolver) AddTurn(rec *session.Record, q *Query) {
 	r.quotes.AddTurn(q.Scope, rec.Identity.ID, q.Request, r.now())
 }
 
 // RecordReply records a reply, and returns keys under which later requests and feedback find the session. ok is true if
-// the upstream succeeded. Call it before the client gets the end of the reply, because the next request may follow at
-// once.
+// the upstream succeeded. Call it before the client gets the end of the reply, because the next request may follow
+// immediately.
 func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) []session.Echo {
 	if res.Session == nil {
 		r.quotes.AddSideReply(q.Scope, res.AboutSession, rep, r.now())
@@ -231,12 +231,12 @@ func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) 
 func (r *Resolver) RecordRefusal(res *Result) { r.threads.RecordRefusal(res.Thread) }
 
 // RecordEnd records that a request has ended. Call it before the client gets the end of the response, because a retry
-// may follow at once, and is recognised only after the first request has ended.
+// may follow immediately, and is recognised only after the first request has ended.
 func (r *Resolver) RecordEnd(res *Result, complete bool) {
 	r.threads.RecordEnd(res.Thread, complete, r.now())
 }
 
-// echoes returns the echoes of a turn's keys, or nil if no content of the turn may be stored.
+// echoes returns the echoes for a turn's keys, or nil if none of the turn's content may be stored.
 func echoes(q *Query, id session.ID, now time.Time, keys []session.EchoKey) []session.Echo {
 	if !q.Learn || len(keys) == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"precept/store"
 )
 
-// fakeStore counts the pins of each session, to find a missing release.
+// fakeStore counts each session's pins, to find a missing release.
 type fakeStore struct {
 	live            map[session.ID]*store.Session
 	pins            map[*store.Session]int
@@ -23,7 +23,7 @@ type fakeStore struct {
 	shared          bool
 	addMemberPanics bool
 	full            bool
-	refreshCount    int // calls of Refresh and RefreshUnit
+	refreshCount    int // Refresh and RefreshUnit calls
 	echoes          map[session.EchoKey][]session.ID
 }
 
@@ -93,7 +93,7 @@ type client struct {
 	store         *fakeStore
 	resolver      *resolve.Resolver
 	ids           byte
-	saltMayDiffer bool // whether the salt may differ from that of other replicas
+	saltMayDiffer bool // whether other replicas may have a different salt
 }
 
 func newClient(t *testing.T) *client {
@@ -104,7 +104,7 @@ func newClient(t *testing.T) *client {
 	return c
 }
 
-// resolveChat resolves a chat request. headers are pairs of a name and a value.
+// resolveChat resolves a chat request. headers are name-value pairs.
 func (c *client) resolveChat(body string, headers ...string) (*resolve.Query, resolve.Result) {
 	c.t.Helper()
 	req, err := wire.Parse(wire.Chat, []byte(body))
@@ -158,7 +158,7 @@ func TestSessionNameSelectsSession(t *testing.T) {
 	}
 }
 
-// The second request contains an id or a text of the first reply.
+// The second request contains an id or a text from the first reply.
 func TestReplayedReplySelectsSession(t *testing.T) {
 	c := newClient(t)
 	first := c.sendTurn(firstRequest, firstAnswer)
@@ -179,23 +179,23 @@ func TestSessionsOfRunShareRandomizationUnit(t *testing.T) {
 		t.Errorf("unit = %+v, want a run with 2 members", unit)
 	}
 	if !slices.ContainsFunc(second.EchoKeys, func(e session.Echo) bool { return e.Key == session.RunEchoKey("default", "ci-1") }) {
-		t.Errorf("second session: EchoKeys = %v, want the key of the run among them", second.EchoKeys)
+		t.Errorf("second session: EchoKeys = %v, want the run's key among them", second.EchoKeys)
 	}
 }
 
-// The sub-agent sends its parent's session name, but different tools.
+// The sub-agent sends the parent's session name, but different tools.
 func TestSubAgentSharesRandomizationUnitOfParent(t *testing.T) {
 	c := newClient(t)
 	parent := c.sendTurn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, firstAnswer, "Precept-Session", "mine")
 	sub := c.sendTurn(`{"messages":[{"role":"system","content":"You search."},{"role":"user","content":"Find the parser."}],"tools":[{"type":"function","function":{"name":"grep"}}]}`, "found", "Precept-Session", "mine")
 	if sub.Session == parent.Session {
-		t.Error("the sub-agent got the session of its parent")
+		t.Error("the sub-agent got the parent's session")
 	}
 	if sub.Unit != parent.Session {
-		t.Errorf("unit of the sub-agent = %p, want the parent session %p", sub.Unit, parent.Session)
+		t.Errorf("sub-agent's unit = %p, want the parent session %p", sub.Unit, parent.Session)
 	}
 	if sub.Name != "mine" {
-		t.Errorf("session name of the sub-agent = %q, want \"mine\"", sub.Name)
+		t.Errorf("sub-agent's session name = %q, want \"mine\"", sub.Name)
 	}
 }
 
@@ -242,11 +242,11 @@ func TestExcludedRecordNamesReason(t *testing.T) {
 	if c.sendTurn(secondRequest, "done"); first.Session == second.Session {
 		t.Fatal("identical first requests share a session")
 	}
-	check("first of two identical conversations", first.Session.Record, label.ExcludedTwin)
-	check("second of two identical conversations", second.Session.Record, label.ExcludedTwin)
+	check("first identical conversation", first.Session.Record, label.ExcludedTwin)
+	check("second identical conversation", second.Session.Record, label.ExcludedTwin)
 }
 
-// The request continues an unnamed conversation, so its session must be found by an echo (an id or a text of a reply).
+// The request continues an unnamed conversation, so the session must be found by an echo (an id or a text in a reply).
 func TestFailedEchoLookupExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.store.unreachable = true
@@ -304,7 +304,7 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 			t.Errorf("%s: session = %v, unit = %v, IsNew = %v, Side = %q, name = %q, reasons = %v; want only a name and [%v]", name, res.Session, res.Unit, res.IsNew, res.Side, res.Name, res.Excluded, label.ExcludedBusy)
 		}
 		if n := c.store.pinCount(); n != pins || old.Unit.Record.Unit.Members != members {
-			t.Errorf("%s: after the request: %d pins, %d members of the run, want %d and %d as before", name, n, old.Unit.Record.Unit.Members, pins, members)
+			t.Errorf("%s: after the request: %d pins, %d run members, want %d and %d as before", name, n, old.Unit.Record.Unit.Members, pins, members)
 		}
 		continued := c.sendTurn(`{"messages":[{"role":"user","content":"Something else."},{"role":"assistant","content":"yes"},{"role":"user","content":"Go on."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
 		if continued.Session != old.Session || len(continued.Excluded) != 0 {
@@ -337,6 +337,6 @@ func TestResultPinsSessionAndUnit(t *testing.T) {
 	c := newClient(t)
 	res := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
 	if n := c.store.pinCount(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {
-		t.Errorf("got %d pins, %d of the session and %d of the unit, want 2, 1 and 1", n, c.store.pins[res.Session], c.store.pins[res.Unit])
+		t.Errorf("got %d pins, %d on the session and %d on the unit, want 2, 1 and 1", n, c.store.pins[res.Session], c.store.pins[res.Unit])
 	}
 }

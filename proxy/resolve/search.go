@@ -11,18 +11,18 @@ import (
 	"precept/store"
 )
 
-// search is the state of one call of Resolve.
+// search is the state during one Resolve call.
 type search struct {
 	r           *Resolver
 	ctx         context.Context
 	q           *Query
 	res         *Result
 	startedAt   time.Time
-	parent      *store.Session // pinned; named session whose sub-agent sends the request, or nil
+	parent      *store.Session // pinned; named session with a sub-agent that sends the request, or nil
 	askedEchoes bool           // the backend was asked for echo keys, because this replica does not know the items
 	uncertain   bool           // Store.Acquire found nothing, but the session may exist
 	fullReason  label.Reason   // see Store.FullReason
-	incomplete  bool           // Store.FindByEchoes may have missed the owner of the items
+	incomplete  bool           // Store.FindByEchoes may have missed the items' owner
 }
 
 func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID {
@@ -43,9 +43,8 @@ func (s *search) pin() {
 	}
 }
 
-// refreshIfMoved reads a session again that a different replica may have served: the request has items that this
-// replica does not know, or more items than it answered. A session that began while the store was unreachable is read
-// again, too.
+// refreshIfMoved reads a session again that a different replica may have served: the request has items unknown to this
+// replica, or more items than it answered. A session begun while the store was unreachable is read again, too.
 func (s *search) refreshIfMoved() {
 	ses := s.res.Session
 	if ses.MayHaveOlderRecord() {
@@ -65,9 +64,9 @@ func (s *search) refreshIfMoved() {
 	}
 }
 
-// findLost replaces a provisional session, which began because the backend did not answer in time, by the stored
-// session that owns the items. The stored session leaves the experiment, because the turns in between did not get its
-// lessons. The result is also true while the backend has not answered.
+// findLost replaces a provisional session with the stored session that owns the items. The provisional session began
+// because the backend did not answer in time. The stored session leaves the experiment, because the turns in between
+// did not get its lessons. The result is also true while the backend has not answered.
 func (s *search) findLost() bool {
 	provisional := s.res.Session
 	provisional.Record.Mutex.Lock()
@@ -78,7 +77,7 @@ func (s *search) findLost() bool {
 	}
 	thread, ok := s.r.threads.FindLostSession(s.res.Thread, s.q.Claim, s.startedAt, s.lookUp)
 	if !ok {
-		return s.incomplete // no answer of the backend yet
+		return s.incomplete // no answer from the backend yet
 	}
 	s.r.store.Release(provisional, store.Unchanged)
 	s.res.Thread = thread
@@ -98,8 +97,8 @@ func (s *search) findLost() bool {
 }
 
 // split starts a new session when the stored session belongs to a different conversation or run. A client may use one
-// name for all its sessions, and a restart empties the threader. A session with the random choices of one run must not
-// count for a different run.
+// name for many sessions, and a restart empties the threader. A session with one run's random choices must not count
+// for a different run.
 func (s *search) split() {
 	ses := s.res.Session
 	if ses == nil || !s.res.Thread.SharedName && !s.inAnotherRun() {
@@ -124,9 +123,8 @@ func (s *search) inAnotherRun() bool {
 	return run != "" && unit != session.ID{} && unit != session.RunID(s.q.Scope.Tenant, run)
 }
 
-// switchToSubAgent moves the search to the session of a sub-agent, whose request has the name of a conversation but
-// other tools, and neither continues the conversation nor is a side request. The conversation stays pinned as the
-// parent.
+// switchToSubAgent moves the search to a sub-agent's session. The request has the name of a conversation but other
+// tools, and neither continues the conversation nor is a side request. The conversation stays pinned as the parent.
 func (s *search) switchToSubAgent() bool {
 	ses := s.res.Session
 	if ses == nil || s.res.Thread.New || !s.q.Claim.HasUniqueName() {
@@ -149,7 +147,7 @@ func (s *search) switchToSubAgent() bool {
 	return true
 }
 
-// begin starts a session, except for a side request of an unknown conversation. It returns false if memory has no room.
+// begin starts a session, except for a side request in an unknown conversation. It returns false if memory has no room.
 func (s *search) begin() bool {
 	st, res := s.r.store, s.res
 	rec := session.NewRecord(s.q.Scope.Tenant, s.q.Claim, res.Thread, s.startedAt)
@@ -200,8 +198,8 @@ func (s *search) passWithoutSession() {
 	s.r.threads.RecordEnd(res.Thread, true, s.startedAt)
 }
 
-// isSide reports whether the request is a side request: for a title, a summary or a compaction, or with a quotation of
-// a current conversation.
+// isSide reports whether the request is a side request: for a title, a summary or a compaction, or with a quotation
+// from a current conversation.
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.res, s.res.Thread.Method
 	if !s.uncertain && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // no name in the request
@@ -217,9 +215,9 @@ func (s *search) isSide(rec *session.Record) bool {
 	return res.QuotesSession
 }
 
-// excludeTwins removes sessions with equal histories from the experiment, because the lessons of one session may have
-// reached a different one. The sessions still get lessons. Closed sessions are already counted, a name identifies its
-// session, and the sessions of a run share their random choices, so all of these stay.
+// excludeTwins removes sessions with equal histories from the experiment, because one session's lessons may have
+// reached a different one. The sessions still get lessons. Closed sessions are already counted, a name identifies a
+// session, and a run's sessions share random choices, so all of these stay.
 func (s *search) excludeTwins() {
 	for _, id := range s.res.Thread.EqualSessions {
 		ses := s.r.store.AcquireInMemory(id)
@@ -257,7 +255,7 @@ func (s *search) exclude(rec *session.Record, why label.Reason) {
 	s.res.Excluded = append(s.res.Excluded, why)
 }
 
-// optedOut reports whether a turn opted out, because the echo keys of such a session must not be kept.
+// optedOut reports whether a turn opted out, because such a session's echo keys must not be kept.
 func (s *search) optedOut() bool {
 	s.res.Session.Record.Mutex.Lock()
 	defer s.res.Session.Record.Mutex.Unlock()

@@ -9,10 +9,10 @@ import (
 	"precept/store"
 )
 
-// A session may share the random choices of its unit, which is the record of a run, or of the parent session of a
-// sub-agent. A sub-agent sends the name of its parent session, or a tool call of the parent session started it.
+// A session may share the random choices of a unit: the record of a run, or of a sub-agent's parent session. A
+// sub-agent sends the name of the parent session, or a tool call in the parent session started it.
 
-// joinUnit pins the unit of a known session. It returns false if memory has no room for the unit.
+// joinUnit pins a known session's unit. It returns false if memory has no room for the unit.
 func (s *search) joinUnit() bool {
 	member := s.res.Session.Record.MemberNow()
 	switch {
@@ -26,7 +26,7 @@ func (s *search) joinUnit() bool {
 	}
 }
 
-// joinNew finds the unit of a new session. It returns false if memory has no room for the unit.
+// joinNew finds a new session's unit. It returns false if memory has no room for the unit.
 func (s *search) joinNew(rec *session.Record) bool {
 	parent := s.parent
 	if parent == nil {
@@ -57,8 +57,8 @@ func (s *search) joinNew(rec *session.Record) bool {
 	return true
 }
 
-// callingSession pins the session whose tool call started the conversation, because the call may carry its lessons'
-// advice. If several sessions made an equal call, the new session leaves the experiment.
+// callingSession pins the session with the tool call that started the conversation, because the call may carry the
+// session's lessons. If several sessions made an equal call, the new session leaves the experiment.
 func (s *search) callingSession(rec *session.Record) *store.Session {
 	if s.q.Claim.Run != "" {
 		return nil
@@ -77,7 +77,7 @@ func (s *search) callingSession(rec *session.Record) *store.Session {
 	return nil
 }
 
-// pinUnlessOptedOut pins a session. It refuses an opted-out session as a unit, because its row would have to name its
+// pinUnlessOptedOut pins a session. It refuses an opted-out session as a unit, because the row would have to name the
 // members.
 func (s *search) pinUnlessOptedOut(id session.ID) *store.Session {
 	ses := s.r.store.AcquireInMemory(id)
@@ -94,8 +94,8 @@ func (s *search) pinUnlessOptedOut(id session.ID) *store.Session {
 	return ses
 }
 
-// pinUnit pins the record of a unit. If the backend has no record, pinUnit adds one. If the backend does not answer in
-// time, the new record is excluded from the experiment. pinUnit returns false if memory has no room.
+// pinUnit pins a unit's record. If the backend has no record, pinUnit adds one. If the backend does not answer in time,
+// the new record is excluded from the experiment. pinUnit returns false if memory has no room.
 func (s *search) pinUnit(id session.ID, name string) bool {
 	st, res := s.r.store, s.res
 	if res.Unit = st.AcquireInMemory(id); res.Unit != nil {

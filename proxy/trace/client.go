@@ -21,11 +21,11 @@ import (
 const (
 	attempts        = 4           // including the first attempt
 	firstPause      = time.Second // pause before the second attempt; each further pause is twice as long
-	maxAnswerBytes  = 64 << 10    // number of bytes of a response that are read
-	maxMessageBytes = 200         // number of bytes of an error text of the collector that are logged
+	maxAnswerBytes  = 64 << 10    // bytes read from a response
+	maxMessageBytes = 200         // bytes logged from a collector's error text
 )
 
-// client sends batches of spans. It replaces the SDK's HTTP client, which imports gRPC (1.8 MB of unused code).
+// client sends span batches. It replaces the SDK's HTTP client, which imports gRPC (1.8 MB of unused code).
 type client struct {
 	url         string
 	headers     http.Header
@@ -70,7 +70,7 @@ func (c *client) Stop(context.Context) error { return nil }
 
 // UploadTraces implements otlptrace.Client.
 func (c *client) UploadTraces(ctx context.Context, spans []*wire.ResourceSpans) error {
-	// ExportTraceServiceRequest has the same encoding as TracesData, but its package imports gRPC.
+	// ExportTraceServiceRequest has the same encoding as TracesData, but that package imports gRPC.
 	body, err := proto.Marshal(&wire.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)
@@ -139,7 +139,7 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	case res.StatusCode/100 == 2 && err == nil:
 		return parseRejection(answer)
 	case res.StatusCode/100 == 2:
-		return nil // the collector accepted the spans, but its details were cut
+		return nil // the collector accepted the spans, but the details were cut
 	}
 	err = fmt.Errorf("the collector answers %s; check otel.endpoint and otel.headers", res.Status)
 	switch res.StatusCode {
@@ -168,7 +168,7 @@ func parseRejection(answer []byte) error {
 	return r
 }
 
-// value is one field of a protobuf message: bytes or number.
+// value is one protobuf field: bytes or number.
 type value struct {
 	bytes  []byte
 	number uint64

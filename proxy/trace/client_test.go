@@ -18,8 +18,8 @@ import (
 )
 
 type fakeCollector struct {
-	times  []time.Duration                     // times of the requests after the first request
-	start  time.Time                           // time of the first request
+	times  []time.Duration                     // request times after the first request
+	start  time.Time                           // first request's time
 	answer func(n int) (*http.Response, error) // returns the response to request n, counted from 1
 }
 
@@ -113,11 +113,11 @@ type brokenBody struct{}
 
 func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// The time limit of the stop and a canceled context end the pause as well.
+// The stop's time limit and a canceled context end the pause as well.
 func TestStopEndsRetryPause(t *testing.T) {
 	for name, end := range map[string]func(c *client, cancel func()){
 		"stop":             func(c *client, _ func()) { c.stopRetries() },
-		"end of the stop":  func(c *client, _ func()) { c.endLifetime() },
+		"stop ends":        func(c *client, _ func()) { c.endLifetime() },
 		"context canceled": func(_ *client, cancel func()) { cancel() },
 	} {
 		t.Run(name, func(t *testing.T) {

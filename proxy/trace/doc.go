@@ -1,10 +1,10 @@
-// Package trace sends a span of each turn to an OpenTelemetry collector by OTLP over HTTP, in the semantic conventions
+// Package trace sends a span for each turn to an OpenTelemetry collector by OTLP over HTTP, in the semantic conventions
 // for generative AI.
 //
 // No request waits for the collector: Run sends a bounded queue, and dropped and rejected spans are counted. A span
-// contains names, numbers and hashes, but no text of a conversation, and not the name of a session.
+// contains names, numbers and hashes, but no conversation text, and not the session name.
 //
-// A nil Tracer means that tracing is off, and a nil Span that the turn is not sampled. Their methods do nothing.
+// A nil Tracer means that tracing is off, and a nil Span that the turn is not sampled. Methods on nil do nothing.
 //
 // Hazard: a Tracer without Run drops every span.
 package trace

@@ -16,13 +16,13 @@ import (
 // maxTextBytes is the maximum size of a client's or upstream's text in a span.
 const maxTextBytes = 256
 
-// Span is the span of one turn. A Span belongs to the goroutine of the turn.
+// Span is a turn's span. A Span belongs to the turn's goroutine.
 type Span struct {
 	span      api.Span
 	hasParent bool // named by the client's headers
 }
 
-// TraceID returns the id of the trace in hexadecimal digits, "" for a nil span.
+// TraceID returns the trace id in hexadecimal digits, "" for a nil span.
 func (s *Span) TraceID() string {
 	if s == nil {
 		return ""
@@ -30,7 +30,7 @@ func (s *Span) TraceID() string {
 	return s.span.SpanContext().TraceID().String()
 }
 
-// Forward replaces the client's span by this span in the headers for the upstream. Without a client's span, nothing
+// Forward replaces the client's span with this span in the headers for the upstream. Without a client's span, nothing
 // changes.
 func (s *Span) Forward(ctx context.Context, h http.Header) {
 	if s == nil || !s.hasParent {
@@ -39,8 +39,8 @@ func (s *Span) Forward(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(api.ContextWithSpan(ctx, s.span), propagation.HeaderCarrier(h))
 }
 
-// Facts are the attributes of a turn's span. Zero values are omitted, except for lists of lessons. Numbers of tokens
-// are omitted if they are -1 (unknown).
+// Facts are the attributes in a turn's span. Zero values are omitted, except for lists of lessons. Token counts are
+// omitted if they are -1 (unknown).
 type Facts struct {
 	Request      Request
 	Reply        Reply
@@ -52,26 +52,26 @@ type Facts struct {
 type Request struct {
 	Provider string // company that defines the API: openai or anthropic
 	API      string // chat, responses or messages
-	Server   string // host of the upstream
+	Server   string // upstream host
 	Port     int
 	Model    string // model in the request
 }
 
-// Reply describes the reply of the upstream.
+// Reply describes the upstream's reply.
 type Reply struct {
 	Status                int
 	Failure               string  // error.type; "" without an error
-	FirstMS               float64 // milliseconds until the headers of the reply
+	FirstMS               float64 // milliseconds until the reply headers
 	Model, ID, Finish     string  // Finish is the finish reason
 	Input, Cached, Output int     // tokens; -1 means unknown
 }
 
-// Conversation holds the facts that belong to the session.
+// Conversation holds the facts about the session.
 type Conversation struct {
 	RequestID string // Precept-Request-Id
-	Session   string // hash of the session's name
+	Session   string // session name hash
 	Agent     string
-	Turn      int // number of the turn in the session
+	Turn      int // the turn's number in the session
 	Injected  []string
 	Withheld  []string
 	Loops     int
@@ -92,7 +92,7 @@ func (s *Span) End(at time.Time, f *Facts) {
 	s.span.End(api.WithTimestamp(at))
 }
 
-// attributes have names of the OpenTelemetry conventions, or names that begin with "precept.".
+// attributes have names from the OpenTelemetry conventions, or names that begin with "precept.".
 func (f *Facts) attributes() []attribute.KeyValue {
 	a := &list{make([]attribute.KeyValue, 0, 24)}
 	a.text("gen_ai.operation.name", "chat")
@@ -157,8 +157,8 @@ func (l *list) tokens(key string, n int) {
 	}
 }
 
-// cutText cuts a text at maxTextBytes, between two characters. It quotes invalid UTF-8, because the encoding of a batch
-// would fail.
+// cutText cuts a text at maxTextBytes, between two characters. It quotes invalid UTF-8, because encoding a batch would
+// fail.
 func cutText(s string) string {
 	if !utf8.ValidString(s) {
 		s = strconv.QuoteToASCII(s)

@@ -177,7 +177,7 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	}
 }
 
-// The client decides about its own traces, and the tracer about all others.
+// The client decides on the client's traces, and the tracer on all others.
 func TestSamplingFollowsTheParent(t *testing.T) {
 	never, err := New(Options{Endpoint: "http://127.0.0.1:1", Sample: 0})
 	if err != nil {
@@ -340,7 +340,7 @@ func TestInvalidEndpointIsRefused(t *testing.T) {
 	}
 }
 
-// The attributes of a missing Conversation are omitted.
+// A missing Conversation's attributes are omitted.
 func TestFactsBecomeAttributes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		facts Facts

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	maxSpans     = 2048             // maximum number of spans that are neither sent nor dropped
+	maxSpans     = 2048             // maximum number of spans neither sent nor dropped
 	sendInterval = 2 * time.Second  // maximum time before a batch is sent
 	sendTimeout  = 20 * time.Second // maximum time to send one batch, including retries
 	stopTimeout  = 3 * time.Second  // maximum time to send all batches at a stop
@@ -27,9 +27,9 @@ const (
 type Options struct {
 	Endpoint  string      // URL of an OTLP/HTTP collector, such as http://127.0.0.1:4318
 	Headers   http.Header // for authentication
-	Sample    float64     // share of the sampled traces, from 0 to 1; for a trace of the client, the client decides
-	Version   string      // version of precept
-	OnFailure func(error) // gets errors of sending
+	Sample    float64     // share of traces sampled, from 0 to 1; the client decides for the client's traces
+	Version   string      // precept version
+	OnFailure func(error) // gets send errors
 }
 
 // Tracer makes spans, and is safe for concurrent use.
@@ -69,7 +69,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 	<-ctx.Done()
 	t.queue.setProcessor(nil)
 	t.client.stopRetries()
-	cutTimer := time.AfterFunc(stopTimeout, t.client.endLifetime) // later sends fail at once
+	cutTimer := time.AfterFunc(stopTimeout, t.client.endLifetime) // later sends fail without waiting
 	defer cutTimer.Stop()
 	shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*stopTimeout)
 	defer cancel()
@@ -84,8 +84,7 @@ func (t *Tracer) Sent() int64 { return t.queue.sent.Load() }
 // Dropped returns the number of spans that found a full queue, found no running Run, or were rejected by the collector.
 func (t *Tracer) Dropped() int64 { return t.queue.dropped.Load() }
 
-// Start starts the span of a turn, whose parent the client's headers may name. The span is nil for a turn that is not
-// sampled.
+// Start starts a turn's span. The client's headers may name the parent. The span is nil for an unsampled turn.
 func (t *Tracer) Start(ctx context.Context, h http.Header, at time.Time) *Span {
 	if t == nil {
 		return nil
@@ -110,7 +109,7 @@ type queue struct {
 	dropped    atomic.Int64
 }
 
-// setProcessor sets the processor of further spans. If p is nil, every span is dropped.
+// setProcessor sets the processor for further spans. If p is nil, every span is dropped.
 func (q *queue) setProcessor(p sdk.SpanProcessor) {
 	if p == nil {
 		q.batches.Store(nil)

@@ -1,12 +1,12 @@
--- Sets aside the sessions and exchanges at which a step panicked, and readmits sessions. Marks are in the hash 'aside', under the
--- session and the exchange. A mark is a state, the number of times (6 digits) and a document. States: 1: a session set aside, 0: a
--- readmitted session, 2: an exchange.
--- ARGV, any number of: 'out', session, exchange ('': the session itself), document, score; or 'in', session, and the number of tries
--- at which a session stays aside. Returns the number of readmitted sessions.
+-- Sets aside the sessions and exchanges at which a step panicked, and readmits sessions. Marks are in the hash 'aside', by session and
+-- exchange. A mark is a state, a count (6 digits) and a document. States: 1: a session set aside, 0: a readmitted session, 2: an
+-- exchange.
+-- ARGV, any number of: 'out', session, exchange ('': the session itself), document, score; or 'in', session, and the number of tries at
+-- which a session stays aside. Returns the number of readmitted sessions.
 local n = 0
 local marks = A .. 'aside'
 
--- startOfOpen returns the start of a session, or nil if the session is not open.
+-- startOfOpen returns a session's start, or nil if the session is not open.
 local function startOfOpen(id)
   local v = call('HMGET', key('s', id), 'h', 'w', 'a')
   if v[3] then return nil end
@@ -28,7 +28,7 @@ local function setAside()
   end
 end
 
--- readmit readmits a session that was set aside fewer times than maxTries.
+-- readmit readmits a session set aside fewer times than maxTries.
 local function readmit()
   local id, maxTries = arg(), tonumber(arg())
   local value = call('HGET', marks, aside(id, ''))

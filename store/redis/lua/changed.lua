@@ -1,7 +1,7 @@
--- Returns sessions that changed during a migration. The sessions stay in 'taken' until a later call names them, so that a migration
--- that was killed reads the sessions again. This script also runs while the tenant is frozen, so P is not the prefix of the tenant, which
--- common.lua would refuse. B is the prefix of the tenant.
--- ARGV: the maximum number of sessions, the prefix of the tenant's keys; then any number of migrated sessions.
+-- Returns sessions that changed during a migration. The sessions stay in 'taken' until a later call names them, so that a killed
+-- migration reads the sessions again. This script also runs while the tenant is frozen, which common.lua would refuse. Therefore P is
+-- not the tenant's prefix; B is.
+-- ARGV: the maximum number of sessions, the tenant's key prefix; then any number of migrated sessions.
 local limit, B = tonumber(arg()), arg()
 while more() do call('SREM', B .. 'taken', arg()) end
 for _, id in ipairs(call('SRANDMEMBER', B .. 'dirty', limit)) do

@@ -1,6 +1,6 @@
--- This text precedes each script. KEYS[1] ends with 't', and the part before the 't' is the prefix of the keys of one tenant in one
--- shard. All keys of a shard are in one slot. KEYS[2] never exists. ARGV is read from left to right by arg(). The first argument is
--- '+' and the tenant, or '' in the old layout, in which each tenant is one shard.
+-- This text precedes each script. KEYS[1] ends with 't', and the part before the 't' is the key prefix for one tenant in one shard. All
+-- keys of a shard are in one slot. KEYS[2] never exists. arg() reads ARGV from left to right. The first argument is '+' and the tenant,
+-- or '' in the old layout, in which each tenant is one shard.
 local call = redis.call
 local P = string.sub(KEYS[1], 1, -2)
 
@@ -11,15 +11,15 @@ local function arg()
 end
 local function more() return at < #ARGV end
 
--- A is the prefix of the lists that hold sessions of all tenants of a shard, with the tenant N behind each session. The old layout has
--- such lists for each tenant.
+-- A is the prefix for the lists with the sessions of all tenants in a shard. The tenant N follows each session. The old layout has such
+-- lists for each tenant.
 local sharded = ARGV[1] ~= ''
 local N = string.sub(ARGV[1], 2)
 local A = sharded and string.sub(P, 1, -18) .. 'all:' or P
 local T = A .. 't'
 
--- A migration (migrate.go) moves the old layout to shards. While 'moving' exists, a script sets 'touched', and adds the sessions that it
--- may change to 'dirty'. While 'frozen' exists, as after the migration, scripts of the tenant change nothing.
+-- A migration (migrate.go) moves the old layout to shards. While 'moving' exists, a script sets 'touched', and adds the sessions that
+-- it may change to 'dirty'. While 'frozen' exists, as after the migration, the tenant's scripts change nothing.
 local refusal, moving = 'TRYAGAIN precept: the store moves to shards', false
 local isCommon = string.sub(P, -11) == ':{precept}:'
 if not sharded and not isCommon then
@@ -28,7 +28,7 @@ if not sharded and not isCommon then
   if moving then call('SET', P .. 'touched', '1') end
 end
 
--- key is the key of one session's values.
+-- key is the key for one session's values.
 local digits = string.rep('%02x', 16)
 local noted = {}
 local function key(kind, id)
@@ -39,7 +39,7 @@ local function key(kind, id)
   return P .. kind .. ':' .. string.format(digits, string.byte(id, 1, 16))
 end
 
--- less compares bytes. The comparison of Lua depends on the server's locale.
+-- less compares bytes. Lua's comparison depends on the server's locale.
 local function less(a, b)
   for i = 1, math.min(#a, #b) do
     local x, y = string.byte(a, i), string.byte(b, i)
@@ -71,19 +71,19 @@ local function done()
   if last ~= first then call('HSET', T, 'q', string.format('%.0f', last)) end
 end
 
--- mention adds a session to the list by which Forget and Retain find sessions.
+-- mention adds a session to the list that Forget and Retain read.
 local function mention(id, score)
   call('ZADD', P .. 'seen', 'NX', score, id)
   if sharded then call('SADD', A .. 'tenants', N) end
 end
 
--- due adds a session to the list of due sessions, and undue removes the session; begun is the start of the session (8 bytes).
+-- due adds a session to the due list, and undue removes the session; begun is the session's start (8 bytes).
 local function due(begun, id) call('ZADD', A .. 'due', 0, begun .. id .. N) end
 local function undue(begun, id) call('ZREM', A .. 'due', begun .. id .. N) end
 local function unsettled(id) call('SADD', A .. 'unsettled', id .. N) end
 local function settled(id) call('SREM', A .. 'unsettled', id .. N) end
 
--- aside is the field of a mark: the session, the exchange, and in a sharded store a zero byte and the tenant.
+-- aside is a mark's field: the session, the exchange, and in a sharded store a zero byte and the tenant.
 local function aside(id, exchange) return id .. exchange .. (sharded and '\0' .. N or '') end
 
 -- Small values are in hashes that the server can pack: 16,384 for each tenant in the old layout, and 64 in each shard.
@@ -100,13 +100,13 @@ local function unparked()
   if sharded and call('EXISTS', P .. 'parked') == 0 then call('SREM', A .. 'parked', N) end
 end
 
--- supersedes reports whether a value of a feedback entry replaces an old value. A value is a rank (44 bytes: time and hash) and JSON.
+-- supersedes reports whether a feedback entry's value replaces an old value. A value is a rank (44 bytes: time and hash) and JSON.
 local function supersedes(value, old)
   return less(string.sub(old, 1, 44), string.sub(value, 1, 44))
 end
 
--- gotFeedback records that a session got feedback that the counters do not contain. 'n' of the session counts such feedback. Closed
--- sessions are in 'unsettled', and open sessions in 'told', in the order of their newest feedback.
+-- gotFeedback records that a session got feedback that the counters do not contain. The session's 'n' counts such feedback. Closed
+-- sessions are in 'unsettled', and open sessions in 'told', ordered by newest feedback.
 local function gotFeedback(id)
   local s = key('s', id)
   call('HINCRBY', s, 'n', 1)
@@ -119,8 +119,8 @@ local function gotFeedback(id)
   if sharded then call('ZADD', A .. 'told', n, N) else call('HSET', T, 'told', n) end
 end
 
--- entry adds an entry to the feedback of a session, or replaces the entry. It returns 1 if the feedback changed, 0 if not, and -1 if
--- the feedback has maxEntries entries or maxFeedbackBytes bytes ('b' of the session).
+-- entry adds an entry to a session's feedback, or replaces the entry. It returns 1 if the feedback changed, 0 if not, and -1 if the
+-- feedback has maxEntries entries or maxFeedbackBytes bytes (the session's 'b').
 local maxFeedbackBytes = 16777216
 local function entry(id, score, k, value, maxEntries)
   mention(id, score)

@@ -1,7 +1,6 @@
--- Adds a batch to the counts of consulted lessons and sets the times of the last consultation. A repeated call with the same batch
--- changes nothing for an hour.
--- ARGV: the name of the batch; then any number of: slug of a lesson, count, time in microseconds. Returns 1, or 0 for a repeated
--- batch.
+-- Adds a batch to the consultation counts by lesson, and sets the time at which each lesson was last consulted. A repeated call with
+-- the same batch changes nothing for an hour.
+-- ARGV: the batch name; then any number of: lesson slug, count, time in microseconds. Returns 1, or 0 for a repeated batch.
 local batch = P .. 'consult:' .. arg()
 if not call('SET', batch, 1, 'NX', 'PX', 3600000) then return 0 end
 while more() do

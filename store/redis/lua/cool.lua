@@ -1,9 +1,8 @@
--- Deletes the exchanges of sessions whose samples a consumer group has acknowledged. 'cool' of the session holds the names of the
--- deleted exchanges (8 bytes each), so that a repeated delivery does not store an exchange again, and the samples of the session stay
--- when the samples are built again from later exchanges. An earlier release stored '1' instead of the names.
--- ARGV: the position of the group in the stream (milliseconds, number), a time: sessions that were seen at that time or later stay;
--- then any number of sessions. Returns the number of deleted exchanges, and the number of sessions that wait for the group or for a
--- settlement.
+-- Deletes the exchanges in sessions after a consumer group has acknowledged the samples. The session's 'cool' holds the deleted
+-- exchanges' names (8 bytes each), so that a repeated delivery does not store an exchange again, and the session's samples stay when
+-- samples are built again from later exchanges. An earlier release stored '1' instead of the names.
+-- ARGV: the group's position in the stream (milliseconds, number), a time: sessions seen at that time or later stay; then any number of
+-- sessions. Returns the number of deleted exchanges, and the number of sessions waiting for the group or for a settlement.
 local ms, seq, before, gone, waiting = tonumber(arg()), tonumber(arg()), tonumber(arg()), 0, 0
 local function acknowledged(m)
   local n = 0

@@ -1,6 +1,6 @@
--- Copies entries of the old stream of samples into the stream of a shard, in the order of the old stream. Entries up to the end of the
--- new stream are there already.
--- ARGV, any number of: session, entry, milliseconds of the entry, sample, family, tenant, agent, time, time in microseconds.
+-- Copies entries from the old sample stream into a shard's stream, in the same order. Entries up to the end of the new stream are there
+-- already.
+-- ARGV, any number of: session, entry, the entry's milliseconds, sample, family, tenant, agent, time, time in microseconds.
 while more() do
   local id, entry, ms, name, family, tenant, agent, created, score = arg(), arg(), arg(), arg(), arg(), arg(), arg(), arg(), arg()
   local m = key('m', id)

@@ -1,5 +1,5 @@
--- Adds entries to the feedback of sessions.
--- ARGV, any number of: session, score, id (8 bytes), value, the maximum number of entries of a session. Returns the result of entry()
+-- Adds entries to sessions' feedback.
+-- ARGV, any number of: session, score, id (8 bytes), value, the maximum number of entries in a session. Returns the result of entry()
 -- for each entry.
 local changed = {}
 while more() do

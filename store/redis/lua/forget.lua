@@ -1,8 +1,8 @@
 -- Deletes sessions: row, exchanges, samples, feedback and marks. The list of the session's index entries, which are in other shards,
--- moves to the hash 'gone', until the caller has deleted the entries. A tenant without further sessions is removed
--- from the tenants of the shard.
--- ARGV: a time: sessions that were seen at that time or later stay ('': no session stays); then any number of sessions. Returns the
--- number of deleted sessions.
+-- moves to the hash 'gone', until the caller has deleted the entries. A tenant without further sessions is removed from the shard's
+-- tenants.
+-- ARGV: a time: sessions seen at that time or later stay ('': no session stays); then any number of sessions. Returns the number of
+-- deleted sessions.
 local before, gone = arg(), 0
 local tail = aside('', '')
 local function drop(id)

@@ -1,7 +1,7 @@
--- Adds sessions of the old layout to the lists of a shard, or removes sessions that were deleted from the old layout. A call may be
--- repeated. 'moving' has the start of each session that is due.
--- ARGV, any number of: session, and its score in 'seen' ('': the session was deleted), 'order' and 'told' ('': the session is not in
--- the list), the start of a due session ('': not due), and '1' for an unsettled session.
+-- Adds the old layout's sessions to a shard's lists, or removes sessions that were deleted from the old layout. A call may be repeated.
+-- 'moving' has the start of each due session.
+-- ARGV, any number of: session, and the session's score in 'seen' ('': the session was deleted), 'order' and 'told' ('': the session is
+-- not in the list), a due session's start ('': not due), and '1' for an unsettled session.
 local starts, top = P .. 'moving', tonumber(call('HGET', T, 'q') or 0)
 while more() do
   local id, seen, order, told, begun, open = arg(), arg(), arg(), arg(), arg(), arg()

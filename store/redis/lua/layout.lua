@@ -1,7 +1,6 @@
--- Returns the number of shards, and stores the number if the store has none: the number that the caller knows, 1 for a store of
--- an earlier release, or the number for a new store.
--- A copy of the number keeps a store that lost the first key readable.
--- ARGV: the known number (0: none), the number of shards of a new store.
+-- Returns the shard count, and stores a count if the store has none: the caller's known count, 1 for an earlier release's store, or the
+-- count for a new store. A copy keeps a store readable that lost the first key.
+-- ARGV: the known count (0: none), the shard count for a new store.
 local known, new = arg(), arg()
 local n = call('GET', P .. 'shards') or call('GET', P .. 'shardscopy')
 if not n then

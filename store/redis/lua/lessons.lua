@@ -1,5 +1,4 @@
--- Changes the lessons of the fleet if all conditions hold: sets and deletes texts, appends to the audit log, and publishes the new
--- version.
+-- Changes the fleet's lessons if all conditions hold: sets and deletes texts, appends to the audit log, and publishes the new version.
 -- ARGV: the channel; then any number of conditions: 'at', version; 'was', name, text; 'not', name (no such text); then any number of
 -- changes: 'set', name, text; 'del', name; 'log', event. Returns 'changed' if a condition does not hold, 'noted' if no text is set or
 -- deleted, else the new version.
@@ -7,7 +6,7 @@ local lessons, channel = P .. 'lessons', arg()
 local changed = false
 while more() do
   local op, name = arg(), arg()
-  -- All conditions precede all changes, so that a condition that fails leaves the lessons unchanged.
+  -- All conditions precede all changes, so that a failing condition leaves the lessons unchanged.
   if op == 'at' then
     if (call('GET', P .. 'lessons-version') or '') ~= name then return 'changed' end
   elseif op == 'was' then
@@ -25,7 +24,7 @@ while more() do
   end
 end
 if not changed then return 'noted' end
--- After a loss of data the numbers start at 1 again. The time makes the new versions differ from the lost versions.
+-- After data loss the numbers start at 1 again. The time makes the new versions differ from the lost versions.
 local time = call('TIME')
 local n = string.match(call('GET', P .. 'lessons-version') or '0', '^%d+') + 1
 local version = string.format('%.0f-%s%06d', n, time[1], tonumber(time[2]))

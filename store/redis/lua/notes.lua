@@ -1,5 +1,4 @@
--- Stores texts of sessions or of the tenant. The text of a missing session is dropped; a note of the tenant without a text is
--- deleted.
+-- Stores texts for sessions or for the tenant. A text for a missing session is dropped; a tenant's note without a text is deleted.
 -- ARGV, any number of: 's', session, field, text; or 'n', hash, name, text.
 while more() do
   if arg() == 's' then

@@ -1,5 +1,5 @@
--- Stores marks of opted-out sessions. Of two marks of a session, the mark with more items is kept.
--- ARGV, any number of: name of the mark (16 bytes), turns, items, life of the mark in milliseconds.
+-- Stores marks on opted-out sessions. If a session has two marks, the mark with more items is kept.
+-- ARGV, any number of: mark name (16 bytes), turns, items, the mark's life in milliseconds.
 if isCommon and (call('EXISTS', P .. 'frozen') == 1 or call('GET', P .. 'shards') ~= '1') then return redis.error_reply(refusal) end
 moving = isCommon and call('EXISTS', P .. 'moving') == 1
 while more() do

@@ -1,5 +1,5 @@
--- Parks feedback under a key until a session with the key is stored. Of two values of one entry, the later value is kept.
--- ARGV: maximum of parked entries of the tenant, maximum for one key, key (8 bytes), the key in hex, id of the entry (8 bytes), score,
+-- Parks feedback under a key until a session with the key is stored. If an entry has two values, the later value is kept.
+-- ARGV: the tenant's maximum number of parked entries, maximum for one key, key (8 bytes), the key in hex, entry id (8 bytes), score,
 -- value. Returns 0 if a maximum is reached, else 1.
 local limit, maxOfKey, k, name, id, score, value = tonumber(arg()), tonumber(arg()), arg(), arg(), arg(), arg(), arg()
 local p = P .. 'p:' .. name

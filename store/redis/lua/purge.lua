@@ -1,5 +1,5 @@
 -- Deletes parked feedback, oldest first.
--- ARGV: the upper bound of the time in the form of ZRANGEBYSCORE, the maximum number of entries. Returns the number of deleted entries.
+-- ARGV: the upper time bound in ZRANGEBYSCORE syntax, the maximum number of entries. Returns the number of deleted entries.
 local before, limit, n = arg(), arg(), 0
 for _, member in ipairs(call('ZRANGEBYSCORE', P .. 'parked', '-inf', before, 'LIMIT', 0, limit)) do
   local p = P .. 'p:' .. string.format(string.rep('%02x', 8), string.byte(member, 1, 8))

@@ -1,5 +1,5 @@
--- Finds sessions that an earlier release closed without a settlement, after a failure of the program or of the store between the
--- two writes, and makes these sessions due again. Imported sessions are closed and never settled, and stay closed.
+-- Finds sessions that an earlier release closed without a settlement, because the program or the store failed between the two writes,
+-- and makes these sessions due again. Imported sessions are closed and never settled, and stay closed.
 -- ARGV: any number of sessions. Returns the number of reopened sessions.
 local n = 0
 while more() do

@@ -1,12 +1,11 @@
--- Applies steps of settlements, in order. A step is applied if the version of the session is still the old version of the step. The
--- deltas of the step are then added to the counters. A counter row is the hash of one scope and day. 'counters' lists the rows.
--- ARGV, any number of: session, old version, new version, settlement, state of the feedback, number of rows; for each row: digest,
+-- Applies settlement steps, in order. A step is applied if the session still has the step's old version. The step's deltas are then
+-- added to the counters. A counter row is a hash for one scope and day. 'counters' lists the rows.
+-- ARGV, any number of: session, old version, new version, settlement, feedback state, number of rows; for each row: digest,
 -- name, number of deltas; for each delta: field, value; then the deltas for the log.
--- Returns for each step the number of this call in the shard, or 0 if the step was not applied. The log of a shard has an entry for each
--- of the last calls: the tenant, and the deltas unless the deltas are long. If a number has no entry, readers know that the log is
--- incomplete.
+-- Returns for each step the call's number in the shard, or 0 if the step was not applied. A shard's log has an entry for each of the
+-- last calls: the tenant, and the deltas unless the deltas are long. If a number has no entry, readers know that the log is incomplete.
 local maxCalls, maxBytes = 32, 32768
--- moved is the number of this call; nil means that no step was applied so far.
+-- moved is the call's number; nil means that no step was applied so far.
 local results, moved, log = {}, nil, {}
 local function step()
   local id, from, to, applied, state, groups = arg(), arg(), arg(), arg(), arg(), tonumber(arg())
@@ -22,7 +21,7 @@ local function step()
     mention(id, '0')
     call('HSET', s, 'a', to .. ' ' .. applied)
     if from == '0' then call('ZREM', P .. 'told', id) end
-    call('HDEL', A .. 'aside', aside(id, '')) -- the step did not panic, so the mark of an earlier panic is deleted
+    call('HDEL', A .. 'aside', aside(id, '')) -- the step did not panic, so an earlier panic's mark is deleted
     if v[4] then
       undue(v[4], id)
       call('HDEL', s, 'w')

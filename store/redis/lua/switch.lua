@@ -1,5 +1,5 @@
--- Stores the number of shards at the end of a migration, if the deadline has not passed by the clock of this server. After the deadline
--- the tenants may accept writes again.
+-- Stores the shard count at the end of a migration, if the deadline has not passed by this server's clock. After the deadline the
+-- tenants may accept writes again.
 -- ARGV: the number, the deadline in milliseconds.
 local n, deadline = arg(), tonumber(arg())
 local time = call('TIME')

@@ -1,4 +1,4 @@
--- Deletes the index entries of deleted sessions.
+-- Deletes the index entries for deleted sessions.
 -- ARGV, any number of: 'e' (an echo) or 'm' (a sample), key (8 bytes), session.
 while more() do
   local kind, k, id = arg(), arg(), arg()

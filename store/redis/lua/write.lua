@@ -1,9 +1,9 @@
 -- Writes rows, echoes, exchanges and samples, in any number and order. Everything may be repeated.
--- ARGV, any number of: a letter for the kind of operation, and the arguments that the function of the kind reads. Returns 0 if the row
--- of a unit was not written because another replica has written the row meanwhile, else 1.
+-- ARGV, any number of: a letter for the operation, and the arguments that the operation's function reads. Returns 0 if a unit's row was
+-- not written because another replica has written the row meanwhile, else 1.
 
--- row writes the row of a session. 'h' of the session is its head: start (8 bytes), last use (8) and closed (1). 'd' is the data, and
--- 'a' the settlement. 'i' exists for a stand-in. Any other row replaces a stand-in.
+-- row writes a session's row. The session's 'h' is the head: start (8 bytes), last use (8) and closed (1). 'd' is the data, and 'a' the
+-- settlement. 'i' exists for a stand-in. Any other row replaces a stand-in.
 local function row()
   local id, begun, seen, score, closed, standin, data, sequence = arg(), arg(), arg(), arg(), arg(), arg(), arg(), arg()
   local s = key('s', id)
@@ -28,7 +28,7 @@ local function row()
   if was.closed == '1' then closed = '1' end
   local keepsStored = less(seen, was.seen)
   if (v[3] or '0') ~= standin then keepsStored = standin == '1' end
-  if keepsStored then -- the new row is older, or a stand-in; only its closing is applied
+  if keepsStored then -- the new row is older, or a stand-in; only closing is applied
     begun, seen = was.begun, was.seen
     if closed ~= was.closed then call('HSET', s, 'h', begun .. seen .. closed) end
   else
@@ -40,7 +40,7 @@ local function row()
   if closed == '0' and begun ~= was.begun then due(begun, id) end
 end
 
--- unit writes the row of a unit, which several replicas write, if the stored data is still the data with which the row was merged.
+-- unit writes a unit's row, which several replicas write, if the stored data is still the data with which the row was merged.
 local taken = 1
 local function unit()
   local was = arg()
@@ -50,7 +50,7 @@ local function unit()
   for _ = 1, 8 do arg() end
 end
 
--- echo adds a session to an echo. The value of an echo has up to 20 pairs of time (8 bytes) and session (16 bytes), newest first, each
+-- echo adds a session to an echo. An echo's value has up to 20 pairs of time (8 bytes) and session (16 bytes), newest first, each
 -- session once.
 local function echo()
   local id, k, time = arg(), arg(), arg()
@@ -76,13 +76,13 @@ local function echo()
   if new ~= old then call('HSET', hash, k, new) end
 end
 
--- found writes the session of a sample to the index.
+-- found writes a sample's session to the index.
 local function found()
   local id, k = arg(), arg()
   call('HSET', index(k), k, id)
 end
 
--- trail adds index entries, each a letter and a key (8 bytes), to the list of a session. They are deleted with the session.
+-- trail adds index entries, each a letter and a key (8 bytes), to a session's list. They are deleted with the session.
 local function trail()
   local id, score, entries = arg(), arg(), arg()
   mention(id, score)
@@ -100,8 +100,8 @@ local function trail()
   if #new > 0 then call('APPEND', k, table.concat(new)) end
 end
 
--- await ensures that an exchange becomes a sample. A settled session becomes unsettled, and a session without a row becomes due.
--- 'w' is the start of such a due session in the list of due sessions.
+-- await ensures that an exchange becomes a sample. A settled session becomes unsettled, and a session without a row becomes due. 'w' is
+-- such a session's start in the due list.
 local function await(id, at)
   local s = key('s', id)
   local v = call('HMGET', s, 'h', 'a', 'w')
@@ -116,7 +116,7 @@ local function await(id, at)
   end
 end
 
--- cooled reports whether an exchange of a session was stored and then deleted (cool.lua).
+-- cooled reports whether a session's exchange was stored and then deleted (cool.lua).
 local function cooled(id, k)
   local names, q = call('HGET', key('s', id), 'cool'), 0
   if not names then return false end
@@ -139,7 +139,7 @@ local function exchange()
   await(id, began)
 end
 
--- sample stores a sample. The id of the stream entry is the sequence number, so that the entries of all shards have one order.
+-- sample stores a sample. The stream entry id is the sequence number, so that the entries in all shards have one order.
 local function sample()
   local id, score, name, doc = arg(), arg(), arg(), arg()
   local tenant, agent, family, created, sequence = arg(), arg(), arg(), arg(), arg()
@@ -158,7 +158,7 @@ local function sample()
   total('samples_ever', 1)
 end
 
--- whole deletes all samples of a session except the named samples.
+-- whole deletes all of a session's samples except the named ones.
 local function whole()
   local id, n, keep = arg(), tonumber(arg()), {}
   for _ = 1, n do keep[arg()] = true end
