@@ -94,8 +94,8 @@ func (e *panicError) Error() string {
 	return fmt.Sprintf("panic: %s\n%s", redact.SafePanicText(e.value), e.stack)
 }
 
-// recordAnswer records the answer to a question. If an error or a panic concerns only this session, recordAnswer
-// reports it, and the walk continues.
+// recordAnswer records the answer to a question. An error or a panic on this session alone is reported, and the walk
+// continues.
 func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 	defer func() {
 		if v := recover(); v != nil {
@@ -187,11 +187,11 @@ func (w *tenantDistiller) setOpinions(s *Session, m *judgeMark, opinions Opinion
 	}
 }
 
-// maxUnusable unusable answers set a session aside, until its content changes.
+// maxUnusable is how many unusable answers set a session aside until the content changes.
 const maxUnusable = 3
 
-// maxJudgeFailures consecutive failures to get an answer from the judge end the run. Failures due to a session's
-// content rarely come in such a row.
+// maxJudgeFailures is how many consecutive judge failures end the run. One session's content rarely causes so many in a
+// row.
 const maxJudgeFailures = 3
 
 // isJudgeFailure reports whether the judge or the session's content may have caused an error.

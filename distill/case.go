@@ -26,10 +26,10 @@ type Case struct {
 	Refs        []Ref               `json:"refs,omitempty"`    // some of these sessions
 	Repaired    int                 `json:"mended,omitempty"`  // sessions with a fix
 	Ended       int                 `json:"ended,omitempty"`   // sessions where the call worked later, with or without a known fix
-	FailedOnce  int                 `json:"once,omitempty"`    // sessions with only one failure
+	FailedOnce  int                 `json:"once,omitempty"`    // sessions where the failure occurred only once
 	MaxFailures int                 `json:"most,omitempty"`    // maximum number of failures in one session
 	Fixes       []CountedFix        `json:"fixes,omitempty"`
-	Last        int64               `json:"last,omitempty"` // newest session with the failure, in reading order
+	Last        int64               `json:"last,omitempty"` // sequence number of the newest session with the failure
 	Changed     bool                `json:"open,omitempty"` // the case has changed since the lesson was last proposed
 }
 
@@ -65,8 +65,8 @@ type CountedFix struct {
 
 func (c *CountedFix) fix() Fix { return Fix{c.Kind, c.Param, c.Other, c.Variant} }
 
-// addRefs adds the sessions in more that are not in the list. In a full list, a session from a new caller replaces the
-// last one, because many sessions from one caller must not hide a second caller.
+// addRefs adds the sessions in more that list lacks. In a full list, a session from a new caller replaces the last one,
+// because many sessions from one caller must not hide a second caller.
 func addRefs(list []Ref, more []Ref) []Ref {
 	for _, r := range more {
 		if slices.ContainsFunc(list, func(o Ref) bool { return o.Session == r.Session }) {
@@ -191,7 +191,7 @@ func (o *occurrence) addFailure(r *parsedSession, i int) {
 	}
 }
 
-// markLookupsFailed marks a failure's lookups as failed fixes, because the failure occurs again afterwards.
+// markLookupsFailed marks the lookups for a repeated failure as failed fixes.
 func (o *occurrence) markLookupsFailed() {
 	for i := range o.failure.Fixes {
 		if h := &o.failure.Fixes[i]; h.Kind == fixLookupOnly {

@@ -9,7 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// stableMessage is what stays the same in an error message.
+// stableMessage is the part of an error message that stays the same.
 type stableMessage struct {
 	show   string // message to show in a lesson, with … in place of private words
 	phrase string // longest run of public words, which becomes a trigger
@@ -98,7 +98,7 @@ type messageScanner struct {
 
 	public  map[string]bool // public words in addition to the vocabulary
 	sent    map[string]bool // words in the call, all private
-	scope   wordScope       // which of the organisation's words are public
+	scope   wordScope       // organisation words treated as public
 	persons map[string]bool // words that name persons
 }
 

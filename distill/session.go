@@ -131,7 +131,7 @@ func parseSession(s *Session, orgWords bool) *parsedSession {
 	return r
 }
 
-// withoutBlocks removes blocks, possibly present in an imported transcript. The proxy stores none.
+// withoutBlocks removes any blocks in an imported transcript. The proxy stores none.
 func withoutBlocks(text string) string {
 	for _, ends := range [][2]string{
 		{"Lessons from past experience:\n", "\nEnd of lessons."},

@@ -13,7 +13,7 @@ type shellCall struct{ commands []command }
 type command struct {
 	program  string
 	args     []string
-	env      []string // variables set for the command in the line
+	env      []string // variables that the line sets for the command
 	orgWords bool     // lessons may name things in the organisation
 }
 
