@@ -14,7 +14,7 @@ import (
 	"syscall"
 )
 
-// ErrLocked is the error of a lock that another process, or another open file of this process, holds.
+// ErrLocked is the error for a lock that another process, or another open file in this process, holds.
 var ErrLocked = errors.New("another process holds the lock")
 
 // CheckRegular returns an error unless path is a regular file.
@@ -30,7 +30,7 @@ func CheckRegular(path string) error {
 	return nil
 }
 
-// Read reads a regular file, and returns an error for other kinds of files.
+// Read reads a regular file, and returns an error for other file types.
 func Read(path string) ([]byte, error) {
 	if err := CheckRegular(path); err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func Write(path string, mode fs.FileMode, parts ...[]byte) error {
 	})
 }
 
-// Replace replaces a file by the output of write. The new file keeps the old owner where the system permits: root's
-// commands must not take a file from its user. Replace creates missing folders with the privacy of the file.
+// Replace replaces a file by what write produces. The new file keeps the old owner where the system permits, so that a
+// command run by root does not take a file from its user. Replace creates missing folders as private as the file.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -81,7 +81,7 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	return nil
 }
 
-// Append adds text to a file in one write, so that lines of several writers do not mix. If a crash truncated the last
+// Append adds text to a file in one write, so that lines from several writers do not mix. If a crash truncated the last
 // line, Append first ends that line. Append creates missing folders.
 func Append(path string, mode fs.FileMode, text []byte) (err error) {
 	if err := CheckRegular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

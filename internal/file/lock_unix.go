@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// Lock waits for the lock of the file. Closing the file releases the lock.
+// Lock waits for the file's lock. Closing the file releases the lock.
 func Lock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }
 
-// TryLock acquires the lock of the file, or returns ErrLocked. The lock belongs to the open file, so a second open
-// file in this process cannot acquire the lock. Closing the file releases the lock.
+// TryLock acquires the file's lock, or returns ErrLocked. The lock belongs to the open file, so a second open file in
+// this process cannot acquire the lock. Closing the file releases the lock.
 func TryLock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) || errors.Is(err, syscall.EINTR) {

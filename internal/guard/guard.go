@@ -1,8 +1,8 @@
 // Package guard keeps a panic in one session or exchange from stopping the work on others.
 //
-// Workers run their steps through a Guard. If a step panics, the guard marks its session or exchange with a
-// session.DeadLetter, and the worker continues with the others. A marked session is skipped until the next start of the
-// program, which tries the session again. After MaxTries tries, the session is skipped for good.
+// Workers run steps through a Guard. If a step panics, the guard marks the session or exchange with a
+// session.DeadLetter, and the worker continues with the others. A marked session is skipped until the next program
+// start, when the session is tried again. After MaxTries tries, the session is skipped for good.
 package guard
 
 import (
@@ -18,15 +18,15 @@ import (
 	"precept/internal/session"
 )
 
-// MaxTries is the maximum number of tries of a session whose step panics. Each run of the program tries once.
+// MaxTries is how often a session with a panicking step is tried. Each program run tries once.
 const MaxTries = 3
 
 const (
 	maxMarks      = 10_000 // kept in memory
-	maxPanicBytes = 512    // stored of a panic's text
+	maxPanicBytes = 512    // stored per panic text
 )
 
-// ErrPanicked is the error of a step that panicked.
+// ErrPanicked is the error for a step that panicked.
 var ErrPanicked = errors.New("a step panicked")
 
 // IsPermanent reports whether every further attempt to write the value would fail as well.
@@ -38,29 +38,29 @@ func IsPermanent(err error) bool {
 type Options struct {
 	Now       func() time.Time
 	OnFailure func(step label.Step, err error) // marks could not be stored or readmitted
-	OnPanic   func(step label.Step, value any) // value is the value of the panic
-	// Before is called before each step on a session or, with an id, on its exchange. Before may be nil. Tests use
+	OnPanic   func(step label.Step, value any) // value is the panic value
+	// Before is called before each step on a session or, with an id, on an exchange. Before may be nil. Tests use
 	// Before to make a step panic.
 	Before func(step label.Step, id session.ID, exchange string)
-	// Clean removes secrets and personal data from the text of a panic, which may quote a conversation. If nil, no such
-	// text is stored.
+	// Clean removes secrets and personal data from a panic's text, which may quote a conversation. If nil, no such text
+	// is stored.
 	Clean         func(text string) string
-	SetAsideCount *atomic.Int64 // counts calls of SetAside; may be nil
+	SetAsideCount *atomic.Int64 // counts SetAside calls; may be nil
 }
 
-// Marks is the store of the marks.
+// Marks stores the marks.
 type Marks interface {
 	SetAside(ctx context.Context, list []session.DeadLetter) error
 	Readmit(ctx context.Context, limit int) (int, error)
 }
 
-// Guard runs steps, and marks the sessions and exchanges at which a step panicked in this run of the program. A Guard
-// is safe for concurrent use.
+// Guard runs steps, and marks each session or exchange where a step panicked in this program run. A Guard is safe for
+// concurrent use.
 type Guard struct {
 	options Options
 
 	mu      sync.Mutex
-	skipped map[session.Ref]bool // in this run of the program
+	skipped map[session.Ref]bool // in this program run
 	pending []session.DeadLetter // not stored yet
 }
 
@@ -91,7 +91,7 @@ func (g *Guard) RunErr(step label.Step, f func() error) (err error) {
 	return err
 }
 
-// RunOn runs a step on a session, or on its exchange with the id. If the step panics, RunOn calls SetAside.
+// RunOn runs a step on a session, or on the exchange with the id. If the step panics, RunOn calls SetAside.
 func (g *Guard) RunOn(step label.Step, ref session.Ref, exchange string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -112,7 +112,7 @@ func (g *Guard) Before(step label.Step, id session.ID, exchange string) {
 }
 
 // SetAside marks a session after a panic or, with an exchange id, marks only the exchange. StorePending stores the
-// mark. cause is the value of the panic.
+// mark. cause is the panic value.
 func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, cause any) {
 	g.options.SetAsideCount.Add(1)
 	text, _, _ := strings.Cut(fmt.Sprint(cause), "\n") // a stack may follow the first line
@@ -137,7 +137,7 @@ func (g *Guard) clean(text string) (clean string) {
 	return clean
 }
 
-// IsSkipped reports whether a session is skipped in this run of the program.
+// IsSkipped reports whether a session is skipped in this program run.
 func (g *Guard) IsSkipped(ref session.Ref) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -180,8 +180,7 @@ func (g *Guard) storeMarks(ctx context.Context, marks Marks, list []session.Dead
 	return remaining
 }
 
-// Readmit lets workers try again the sessions and exchanges that earlier runs of the program marked, up to MaxTries
-// times.
+// Readmit lets workers retry the sessions and exchanges that earlier program runs marked, up to MaxTries times.
 func (g *Guard) Readmit(ctx context.Context, from Marks) {
 	err := g.RunErr(label.StepReadmit, func() error { _, err := from.Readmit(ctx, MaxTries); return err })
 	if err != nil && ctx.Err() == nil {

@@ -1,17 +1,17 @@
-// Package label declares the values of metric labels and log fields that name a step or a reason.
+// Package label declares the values for metric labels and log fields that name a step or a reason.
 //
 // For each type, a function lists all constants. The metrics create a series for each constant at the start, because
-// Prometheus's increase() does not see the first event of a new series.
+// Prometheus's increase() does not see a new series' first event.
 package label
 
-// Step is the label step of precept_fail_open_total and a log field: the step of learning or storing that failed while
-// the request went through.
+// Step is the label step on precept_fail_open_total and a log field: the learning or storing step that failed while the
+// request went through.
 type Step string
 
-// Steps of a request, in the order of a turn.
+// Request steps, in turn order.
 const (
 	StepHandler     Step = "handler"  // HTTP handler
-	StepTrace       Step = "trace"    // the span of a turn
+	StepTrace       Step = "trace"    // the turn's span
 	StepParse       Step = "parse"    // the request body
 	StepIdentify    Step = "identify" // finding the session
 	StepLookup      Step = "lookup"   // reading the session from the store
@@ -19,47 +19,47 @@ const (
 	StepMatch       Step = "match"    // matching lessons
 	StepDecide      Step = "decide"   // selecting lessons, and withholding some at random
 	StepSplice      Step = "splice"   // inserting lessons into the body
-	StepBegin       Step = "begin"    // starting the record of an exchange
+	StepBegin       Step = "begin"    // starting an exchange's record
 	StepCapture     Step = "capture"  // copying the response
-	StepSettle      Step = "settle"   // signals of a turn or of a closed session
+	StepSettle      Step = "settle"   // signals from a turn or a closed session
 	StepReadCapture Step = "gather"   // reading the captured response
-	StepPublish     Step = "publish"  // sharing opt-outs, and the keys of later turns, with other replicas
+	StepPublish     Step = "publish"  // sharing opt-outs, and keys for later turns, with other replicas
 	StepRecord      Step = "record"   // queueing the exchange
 	StepWritCommand Step = "writ"     // a /lesson command
 	StepFeedback    Step = "feedback" // a post to the feedback endpoint
 	StepRedact      Step = "redact"   // removing secrets from a panic's text
 )
 
-// Steps of the store, from the queue in memory to the backend.
+// Store steps, from the queue in memory to the backend.
 const (
 	StepEncode           Step = "encode"    // encoding a session or an exchange for the queue on disk
 	StepOutbox           Step = "spool"     // appending to the queue on disk
 	StepSync             Step = "sync"      // syncing the queue to the disk
 	StepReadBack         Step = "read_back" // reading the queue after a restart or an outage
 	StepDeliver          Step = "deliver"   // delivering a batch to the backend
-	StepCheckpoint       Step = "secure"    // the checkpoint of a delivery
+	StepCheckpoint       Step = "secure"    // a delivery's checkpoint
 	StepWrite            Step = "write"     // a write to the backend
 	StepImplicitFeedback Step = "implicit"  // feedback that the user's words imply
 	StepParkedFeedback   Step = "unpark"    // feedback that waited for its session
-	StepOptOut           Step = "opt_out"   // storing the mark of a session that opted out
+	StepOptOut           Step = "opt_out"   // storing the mark for a session that opted out
 	StepErase            Step = "forget"    // a requested deletion
 	StepRetain           Step = "retain"    // a deletion by age
 	StepSweep            Step = "sweep"     // removing sessions from memory
-	StepSetAside         Step = "set_aside" // storing the mark of a session after a panic
+	StepSetAside         Step = "set_aside" // storing the mark for a session after a panic
 	StepReadmit          Step = "readmit"   // admitting sessions that earlier runs set aside
 	StepStop             Step = "stop"      // delivery to the store at a stop
 	StepStore            Step = "store"     // opening the backend at the start
 )
 
-// Steps of learning, from an open session to beliefs, the estimated benefits of lessons.
+// Learning steps, from an open session to beliefs (the lessons' estimated benefits).
 const (
 	StepFollow          Step = "follow"  // reading the counters that other replicas changed
-	StepLoad            Step = "load"    // reading the beliefs of a tenant
-	StepRecall          Step = "recall"  // reading the open sessions of an earlier run
+	StepLoad            Step = "load"    // reading a tenant's beliefs
+	StepRecall          Step = "recall"  // reading open sessions from an earlier run
 	StepEarlyVerdict    Step = "early"   // a verdict before the session closes
 	StepClose           Step = "close"   // closing sessions at their closing age
-	StepCount           Step = "count"   // counting the exchanges of a session
-	StepSamples         Step = "samples" // building the samples of a closed session
+	StepCount           Step = "count"   // counting a session's exchanges
+	StepSamples         Step = "samples" // building a closed session's samples
 	StepLearn           Step = "learn"   // changing the beliefs
 	StepPublishMaxima   Step = "raise"   // recording how far beliefs are current
 	StepReadCorrections Step = "pick_up" // reading waiting corrections
@@ -67,16 +67,16 @@ const (
 	StepRefit           Step = "refit"   // computing the beliefs from all samples
 )
 
-// Steps of side work.
+// Steps in side work.
 const (
-	StepLessons  Step = "lessons" // lesson directory or lessons of Redis
+	StepLessons  Step = "lessons" // lesson directory or lessons in Redis
 	StepLedger   Step = "ledger"
-	StepRules    Step = "rules"    // registered sections of rules files
-	StepMeaning  Step = "meaning"  // embeddings of lessons and user words
+	StepRules    Step = "rules"    // registered rules file sections
+	StepMeaning  Step = "meaning"  // embeddings for lessons and user words
 	StepOpinions Step = "opinions" // users' opinions about lessons
-	StepDistill  Step = "distill"  // proposals of lessons
-	StepTrials   Step = "trials"   // ending the trials of proposed lessons
-	StepHealth   Step = "health"   // checks of /healthz and precept doctor
+	StepDistill  Step = "distill"  // proposing lessons
+	StepTrials   Step = "trials"   // ending trials of proposed lessons
+	StepHealth   Step = "health"   // checks for /healthz and precept doctor
 )
 
 // Steps returns all steps.
@@ -92,10 +92,10 @@ func Steps() []Step {
 	}
 }
 
-// Reason is the label reason of a metric.
+// Reason is the label reason on a metric.
 type Reason string
 
-// Reasons of precept_uninspected_total, for requests that were forwarded unchanged.
+// Reasons for precept_uninspected_total, for requests that were forwarded unchanged.
 const (
 	UninspectedBusy      Reason = "busy"           // the bodies in memory fill limits.inspect_total_bytes
 	UninspectedDepth     Reason = "depth"          // nested too deeply
@@ -105,12 +105,12 @@ const (
 	UninspectedItems     Reason = "items"          // more items, parts, calls, tools or keys than the limit
 	UninspectedListType  Reason = "list_type"      // the conversation is not a list
 	UninspectedNoList    Reason = "no_list"        // the body has no conversation
-	UninspectedSigned    Reason = "signed"         // a header has a digest or signature of the body
+	UninspectedSigned    Reason = "signed"         // a header has a digest or signature over the body
 	UninspectedSize      Reason = "size"           // longer than limits.inspect_bytes
 	UninspectedTenant    Reason = "tenant_unknown" // the API key belongs to no tenant
 )
 
-// UninspectedReasons returns all reasons of precept_uninspected_total.
+// UninspectedReasons returns all reasons for precept_uninspected_total.
 func UninspectedReasons() []Reason {
 	return []Reason{
 		UninspectedBusy, UninspectedDepth, UninspectedDuplicate, UninspectedEncoding, UninspectedInvalid, UninspectedItems,
@@ -118,7 +118,7 @@ func UninspectedReasons() []Reason {
 	}
 }
 
-// Reasons of precept_unread_replies_total, for compressed replies.
+// Reasons for precept_unread_replies_total, for compressed replies.
 const (
 	UnreadEncoding Reason = "encoding" // unknown Content-Encoding
 	UnreadCorrupt  Reason = "corrupt"  // the bytes do not decode
@@ -126,32 +126,32 @@ const (
 	UnreadBusy     Reason = "busy"     // limits.capture_total_bytes is in use
 )
 
-// UnreadReasons returns all reasons of precept_unread_replies_total.
+// UnreadReasons returns all reasons for precept_unread_replies_total.
 func UnreadReasons() []Reason {
 	return []Reason{UnreadEncoding, UnreadCorrupt, UnreadSize, UnreadBusy}
 }
 
-// Reasons of precept_sessions_excluded_total: a session is not part of the experiment.
+// Reasons for precept_sessions_excluded_total: a session is not part of the experiment.
 const (
 	ExcludedTwin Reason = "twin"   // another session has an equal history
 	ExcludedLate Reason = "late"   // the store did not return the earlier decision in time
-	ExcludedKeys Reason = "secret" // the replica does not know the keys of the fleet
+	ExcludedKeys Reason = "secret" // the replica does not know the fleet's keys
 	ExcludedBusy Reason = "busy"   // limits.sessions sessions are in memory, and none can leave
 
-	ExcludedTenant Reason = "tenant" // limits.tenant_sessions of the tenant are in memory, and none can leave
+	ExcludedTenant Reason = "tenant" // the tenant has limits.tenant_sessions in memory, and none can leave
 )
 
-// ExclusionReasons returns all reasons of precept_sessions_excluded_total.
+// ExclusionReasons returns all reasons for precept_sessions_excluded_total.
 func ExclusionReasons() []Reason {
 	return []Reason{ExcludedTwin, ExcludedLate, ExcludedKeys, ExcludedBusy, ExcludedTenant}
 }
 
-// Reasons of precept_side_requests_total: a request is not part of the main conversation.
+// Reasons for precept_side_requests_total: a request is not part of the main conversation.
 const (
 	SideWarmUp  Reason = "warm_up"     // asks for no output
 	SideCompact Reason = "compaction"  // a summary that replaces the conversation
 	SideNoTools Reason = "no_tools"    // the session works with tools, the request has none
-	SideTools   Reason = "other_tools" // tools of a different agent
+	SideTools   Reason = "other_tools" // a different agent's tools
 	SideQuotes  Reason = "quotes"      // quotes a conversation in progress
 	SideTitle   Reason = "title"
 	SideSummary Reason = "summary"
@@ -160,13 +160,13 @@ const (
 
 	SideTags       Reason = "tags"
 	SideFollowUp   Reason = "follow_up"  // questions that the user may ask next
-	SideQuery      Reason = "query"      // a query for a search
+	SideQuery      Reason = "query"      // a search query
 	SideCompletion Reason = "completion" // the rest of a text that the user types
 	SideEmoji      Reason = "emoji"
-	SidePrompt     Reason = "prompt" // a prompt for another model, or a better wording of a prompt
+	SidePrompt     Reason = "prompt" // a prompt for another model, or better wording for a prompt
 )
 
-// SideReasons returns all reasons of precept_side_requests_total.
+// SideReasons returns all reasons for precept_side_requests_total.
 func SideReasons() []Reason {
 	return []Reason{
 		SideWarmUp, SideCompact, SideNoTools, SideTools, SideQuotes, SideTitle, SideSummary, SideMemory, SideCommit,
@@ -174,22 +174,22 @@ func SideReasons() []Reason {
 	}
 }
 
-// Reasons of precept_dropped_total, for exchanges that were not kept.
+// Reasons for precept_dropped_total, for exchanges that were not kept.
 const (
 	DroppedFull     Reason = "full"      // limits.capture_total_bytes is in use
 	DroppedQuota    Reason = "quota"     // limits.outbox_bytes is in use
-	DroppedOptOut   Reason = "opt_out"   // the exchange or its session opted out
+	DroppedOptOut   Reason = "opt_out"   // the exchange or the session opted out
 	DroppedRefused  Reason = "bad"       // the backend refuses the exchange permanently
 	DroppedReadOnly Reason = "read_only" // the data directory cannot be written
 	DroppedTenant   Reason = "tenant"    // the tenant has limits.tenant_bytes in the outbox
 )
 
-// DropReasons returns all reasons of precept_dropped_total.
+// DropReasons returns all reasons for precept_dropped_total.
 func DropReasons() []Reason {
 	return []Reason{DroppedFull, DroppedQuota, DroppedOptOut, DroppedRefused, DroppedReadOnly, DroppedTenant}
 }
 
-// Reasons of precept_late_feedback_dropped_total, for feedback that waited in the outbox.
+// Reasons for precept_late_feedback_dropped_total, for feedback that waited in the outbox.
 const (
 	LateUnknown Reason = "unknown" // no session belongs to the named id, run or commit
 	LateFull    Reason = "full"    // limits.feedback is in use
@@ -197,25 +197,25 @@ const (
 	LateExpired Reason = "expired" // waited longer than a week or learning.retention
 )
 
-// LateReasons returns all reasons of precept_late_feedback_dropped_total.
+// LateReasons returns all reasons for precept_late_feedback_dropped_total.
 func LateReasons() []Reason { return []Reason{LateUnknown, LateFull, LateRefused, LateExpired} }
 
-// HookResult is the label result of precept_hooks_total.
+// HookResult is the label result on precept_hooks_total.
 type HookResult string
 
-// Results of a webhook's delivery.
+// Webhook delivery results.
 const (
 	HookRated        HookResult = "rated"        // sessions got feedback
 	HookParked       HookResult = "parked"       // the feedback waits in the outbox
-	HookIgnored      HookResult = "ignored"      // the event does not report the end of work
+	HookIgnored      HookResult = "ignored"      // the event does not report finished work
 	HookUnknown      HookResult = "unknown"      // no session has the commit, branch or pull request
 	HookDuplicate    HookResult = "duplicate"    // the delivery was received before
 	HookUnauthorized HookResult = "unauthorized" // no secret signed the delivery
-	HookMalformed    HookResult = "malformed"    // the body is not a payload of the service
+	HookMalformed    HookResult = "malformed"    // the body is not one of the service's payloads
 	HookFailed       HookResult = "failed"       // the store cannot be written
 )
 
-// HookResults returns all results of precept_hooks_total.
+// HookResults returns all results for precept_hooks_total.
 func HookResults() []HookResult {
 	return []HookResult{HookRated, HookParked, HookIgnored, HookUnknown, HookDuplicate, HookUnauthorized, HookMalformed, HookFailed}
 }

@@ -1,5 +1,5 @@
-// Package price holds the prices of models, by patterns of their names. The operator may replace the built-in list
-// prices, which are in US dollars and of one date.
+// Package price holds model prices, by name pattern. The operator may replace the built-in list prices, which are in US
+// dollars on one date.
 package price
 
 import (
@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// Price holds the prices of a million tokens.
+// Price holds the prices per million tokens.
 type Price struct {
 	Input    float64
 	Cached   float64 // input from the provider's prompt cache
@@ -18,15 +18,15 @@ type Price struct {
 	NoOutput bool // the output's price is unknown
 }
 
-// Cost returns the cost of a request's tokens. input includes the cached tokens.
+// Cost returns what a request's tokens cost. input includes the cached tokens.
 func (p *Price) Cost(input, cached, output int64) float64 {
 	return (float64(input-cached)*p.Input + float64(cached)*p.Cached + float64(output)*p.Output) / 1e6
 }
 
-// Dollars is the currency of the built-in table.
+// Dollars is the built-in table's currency.
 const Dollars = "USD"
 
-// Entry is the price of the models that match a pattern, in which * matches every text.
+// Entry is the price for models that match a pattern. In the pattern, * matches any text.
 type Entry struct {
 	Pattern string
 	Price   Price
@@ -47,7 +47,7 @@ func Flat(input, cached float64) *Table {
 	return &Table{Fallback: &Price{Input: input, Cached: min(cached, input), NoOutput: true}}
 }
 
-// PriceOf returns the price of a model, if known. A name may begin with vendors, as in
+// PriceOf returns a model's price, if known. A name may begin with vendors, as in
 // openrouter/anthropic/claude-sonnet-4-5 and us.anthropic.claude-sonnet-4-5.
 func (t *Table) PriceOf(model string) (p Price, ok bool) {
 	if t == nil {

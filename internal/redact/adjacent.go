@@ -9,8 +9,8 @@ import (
 
 // This file finds secrets where no = or : follows the name: in lists, in commands, in tables and in prose.
 
-// listItem matches the string after the name of a secret: ["X-Api-Key", "..."], setenv("DB_PASSWORD", "..."). The comma
-// is at i.
+// listItem matches the string after a secret's name: ["X-Api-Key", "..."], setenv("DB_PASSWORD", "..."). The comma is
+// at i.
 func (m *matcher) listItem(i int) hit {
 	s := m.text
 	if i > 0 && isUpper(s[i-1]) {
@@ -49,7 +49,7 @@ func (m *matcher) listItem(i int) hit {
 	} else {
 		h = m.value(p, class, shape{})
 	}
-	if h.kind != noKind && !bytes.ContainsAny(s[h.start:h.end], "0123456789!@#$%^&*+") && classOfKey(s[h.start:h.end]).isSecret() { // a list of names
+	if h.kind != noKind && !bytes.ContainsAny(s[h.start:h.end], "0123456789!@#$%^&*+") && classOfKey(s[h.start:h.end]).isSecret() { // a name list
 		return hit{}
 	}
 	h = m.wholeValue(h)
@@ -73,8 +73,8 @@ func (m *matcher) nextListItem(p int) hit {
 	return m.value(p, class, shape{})
 }
 
-// isListedSecret reports whether v may be a secret. v is an item of a list whose name has the class. A list named
-// "password" may also contain the rules of a web form, such as min:8.
+// isListedSecret reports whether v may be a secret. v is an item in a list with a name in the class. A list named
+// "password" may also contain a web form's rules, such as min:8.
 func isListedSecret(class keyClass, v []byte) bool {
 	if class != passwordClass {
 		return class.isSecret()
@@ -158,8 +158,7 @@ func (m *matcher) identifiedBy(i int) hit {
 	return m.value(i+2, passwordClass, shape{hasQuotedName: isQuote(q)})
 }
 
-// passFile matches the password in a line of .pgpass: host:port:database:user:password. The first
-// colon is at i.
+// passFile matches the password in a .pgpass line: host:port:database:user:password. The first colon is at i.
 func (m *matcher) passFile(i int) hit {
 	const maxLen, shortPort = 256, 4
 	s := m.text
@@ -239,13 +238,13 @@ func (m *matcher) isCell(start, end int) bool {
 	return start > 1 && startsWith(m.text, start-2, "| ") && startsWith(m.text, end, " | ") && !startsFold(m.text, start, "pass ")
 }
 
-// isQuestion reports whether v is a word of letters that ends a question: Passwort vergessen?
+// isQuestion reports whether v is a word that consists of letters and ends a question: Passwort vergessen?
 func isQuestion(v []byte) bool {
 	word, question := bytes.CutSuffix(v, []byte("?"))
 	return question && bytes.IndexFunc(word, func(r rune) bool { return !unicode.IsLetter(r) }) < 0
 }
 
-// afterPurpose returns the position of the value in "secret for the webhook: ...", or 0 for none. The name ends at end.
+// afterPurpose returns where the value in "secret for the webhook: ..." begins, or 0 for none. The name ends at end.
 func afterPurpose(s []byte, end int) int {
 	if !startsWith(s, end, " for ") && !startsWith(s, end, " of ") && !startsWith(s, end, " per ") && !startsWith(s, end, " für ") && !startsWith(s, end, " pour ") && !startsWith(s, end, " para ") {
 		return 0
@@ -285,8 +284,8 @@ func (m *matcher) valueAfterRemark(i int) hit {
 	return m.value(skipMarks(s, i+1), class, shape{allowDots: true})
 }
 
-// loginPair matches the password in "log in with bob / hunter2!". A word for a login precedes the user's name. The
-// slash is at i.
+// loginPair matches the password in "log in with bob / hunter2!". A login word precedes the user's name. The slash is
+// at i.
 func (m *matcher) loginPair(i int) hit {
 	const maxDistance = 48
 	s := m.text
@@ -305,8 +304,8 @@ func (m *matcher) loginPair(i int) hit {
 	return h
 }
 
-// isPlainWord reports whether the word at p consists of lower-case letters. In prose, such a word follows most names of
-// secrets, and is never a random value.
+// isPlainWord reports whether the word at p has only lower-case letters. In prose, such a word follows most secret
+// names, and is never a random value.
 func isPlainWord(s []byte, p int) bool {
 	end := p
 	for isLower(byteAt(s, end)) {
@@ -336,8 +335,7 @@ func (m *matcher) htpasswd(p int) hit {
 	return m.value(skipMarks(s, p), passwordClass, shape{allowDots: true})
 }
 
-// isNetrc reports whether the text before the name at start is the beginning of a line of .netrc: "machine HOST login
-// USER".
+// isNetrc reports whether the text before the name at start begins a .netrc line: "machine HOST login USER".
 func (m *matcher) isNetrc(start int) bool {
 	const maxDistance = 160
 	before := bytes.Fields(m.text[max(m.lastEnd, start-maxDistance):start])
@@ -345,8 +343,8 @@ func (m *matcher) isNetrc(start int) bool {
 	return n >= 4 && bytes.HasSuffix(before[n-4], []byte("machine")) && string(before[n-2]) == "login"
 }
 
-// redisAuth matches the password of the Redis command AUTH, which is the last word of the line. The command is at the
-// start of a line or of a quoted text, or after a prompt. The H of AUTH is at i.
+// redisAuth matches the password after the Redis command AUTH, which is the last word on the line. The command follows
+// the start of a line or of a quoted text, or a prompt. The H in AUTH is at i.
 func (m *matcher) redisAuth(i int) hit {
 	s := m.text
 	start := i - len("AUT")

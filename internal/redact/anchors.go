@@ -2,23 +2,23 @@ package redact
 
 import "slices"
 
-// anchor is a byte that every value of a kind contains or follows, such as the @ of an address. check runs only if prev
-// and next accept the bytes before and after the anchor (0 at the ends of the text). Most dashes, digits and colons of
-// ordinary text fail this test, which costs three look-ups and no branch per byte.
+// anchor is a byte that every value in a kind contains or follows, such as the @ in an address. check runs only if prev
+// and next accept the bytes before and after the anchor (0 at either end of the text). Most dashes, digits and colons
+// in ordinary text fail this test, at a cost of three look-ups and no branch per byte.
 type anchor struct {
 	name           string // kinds may share an anchor by giving it the same name
 	bytes          string
 	prev, next     func(b byte) bool
 	check          func(m *matcher, i int) hit
-	findsVendorKey bool // check finds a vendor's key, which needs no name before it
+	findsVendorKey bool // check finds a vendor's key, with no name before it
 }
 
-// prefix describes a vendor's keys. The last two bytes of text are the anchor of the scan, so they should be rare in
-// other text.
+// prefix describes a vendor's keys. The last two bytes in text are the scan's anchor, so they should be rare in other
+// text.
 type prefix struct {
 	text       string
 	bodyStart  string // must follow text; counts towards minBytes
-	class      uint16 // class of the bytes after the prefix
+	class      uint16 // class for the bytes after the prefix
 	minBytes   int
 	needsDigit bool
 	isUUID     bool
@@ -28,18 +28,18 @@ type prefix struct {
 type anchorTable struct {
 	here, prev, next [256]uint64
 	checks           [64]func(m *matcher, i int) hit
-	prefixes         [][]prefix  // lists of prefixes with the same tail, the longest first
-	tails            [1024]uint8 // index in prefixes by the result of tail, 0 if none
+	prefixes         [][]prefix  // prefixes grouped by tail, the longest first
+	tails            [1024]uint8 // index in prefixes by tail hash, 0 if none
 	personalAnchors  uint64
 	vendorAnchors    uint64
-	rows             uint64 // anchor of table rows, used only while a table is open (openTable.rowAnchor)
+	rows             uint64 // anchor for table rows, used only while a table is open (openTable.rowAnchor)
 }
 
 //nolint:gochecknoglobals // written once here, read only
 var standardTable = compile(kindTable())
 
-// compile returns the table of the kinds. If two anchors are at the same byte, the anchor of the earlier kind is
-// checked first.
+// compile returns the table for the kinds. If two anchors are at the same byte, the earlier kind's anchor is checked
+// first.
 func compile(kinds [kindCount]kindRow) *anchorTable {
 	t := &anchorTable{prefixes: make([][]prefix, 1)}
 	bit := map[string]uint64{}
@@ -97,7 +97,7 @@ func compile(kinds [kindCount]kindRow) *anchorTable {
 	return t
 }
 
-// lastByteName returns the name of the anchor for the last byte of a prefix. Rare bytes share an anchor.
+// lastByteName returns the anchor name for a prefix's last byte. Rare bytes share an anchor.
 func lastByteName(last byte) string {
 	switch {
 	case isUpper(last) || isDigit(last):

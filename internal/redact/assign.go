@@ -26,7 +26,7 @@ func (m *matcher) assignment(i int) hit {
 	if class := m.classOfForeignLabel(end); class != noClass {
 		return m.assignedValue(i, p, class, shape{hasQuotedName: end < i && isQuote(s[end]), allowDots: true})
 	}
-	// Digits may end the name of a secret, as in PASSWORD2. Most other digits before a separator are values or line
+	// A secret's name may end in digits, as in PASSWORD2. Most other digits before a separator are values or line
 	// numbers.
 	stem := m.runStart(end, maxName, digitByte)
 	if !mayEndSecretName(s, stem) {
@@ -61,7 +61,7 @@ func (m *matcher) assignment(i int) hit {
 	return m.rejectNameAsValue(h, name)
 }
 
-// rejectNameAsValue returns h, or no hit if the value equals its name: DB_PASSWORD=DB_PASSWORD.
+// rejectNameAsValue returns h, or no hit if the value equals the name: DB_PASSWORD=DB_PASSWORD.
 func (m *matcher) rejectNameAsValue(h hit, name []byte) hit {
 	if h.kind != noKind && bytes.Equal(m.text[h.start:h.end], name) && !slices.ContainsFunc(name, isLower) {
 		return hit{}
@@ -118,7 +118,7 @@ func isPluralName(name []byte) bool {
 	return false
 }
 
-// classOfForeignLabel returns the class of a label in another language that ends at end. The switch keeps most labels
+// classOfForeignLabel returns the class for a label in another language that ends at end. The switch keeps most labels
 // from the slow comparison.
 func (m *matcher) classOfForeignLabel(end int) keyClass {
 	s := m.text
@@ -160,7 +160,7 @@ func (m *matcher) classOfAssigned(start int, name []byte, hasQuotedName bool) ke
 		return secretClass
 	case class == bareKeyClass && m.isKeyOfVendor(start, start+len(name)): // Stripe key = ...
 		return keyNameClass
-	case string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0: // "key" is a secret only as a parameter of a URL
+	case string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0: // "key" is a secret only as a URL parameter
 		return keyNameClass
 	}
 	return class
@@ -340,8 +340,8 @@ func (m *matcher) bareValue(p int, class keyClass, sh shape) hit {
 	return m.checkValue(p, end, class, sh)
 }
 
-// passwordWord returns the end of a password such as Kx9vq&Lm42, or 0. The punctuation at end may also separate items
-// of a list, query or call. There, a name and = follow the punctuation, or no digit precedes the punctuation.
+// passwordWord returns the end of a password such as Kx9vq&Lm42, or 0. The punctuation at end may also separate list,
+// query or call items. There, a name and = follow the punctuation, or no digit precedes it.
 func (m *matcher) passwordWord(p, end int) int {
 	const minBase, maxLen = 4, 64
 	s := m.text

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// assignedPassword matches a password by its context: after a user name, as a passphrase, in a settings line, or as a
+// assignedPassword matches a password by context: after a user name, as a passphrase, in a settings line, or as a
 // generated word. The separator is at i, the value at p. If nothing matches, assignedPassword sets the context in sh
 // for the caller.
 func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
@@ -84,7 +84,7 @@ func isNameOfPass(v []byte) bool {
 	return digits == 1 && (word < len(v) || !isDigit(v[len(v)-1]) && !isDigit(v[0]) && bytes.IndexByte(v, '2') > 0)
 }
 
-// afterUser returns the position of the password after the user name at p, as in "ID/PW: bob / x1y2z3", or 0.
+// afterUser returns where the password after the user name at p begins, as in "ID/PW: bob / x1y2z3", or 0.
 func afterUser(s []byte, start, p int) int {
 	const maxLen = 32
 	p = skipMarks(s, p)
@@ -110,7 +110,7 @@ func (m *matcher) setting(start, end, i, p int, name []byte) hit {
 		return hit{}
 	}
 	mayEndAtBlank := hasNoBlanks && !slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '.') >= 0
-	// A name at the start of its line is a setting, and a name after a word and a blank is in prose. Neither place has
+	// A name at the start of a line is a setting, and a name after a word and a blank is in prose. Neither place has
 	// variables.
 	literal := hasNoBlanks && (start == 0 || m.text[start-1] == '\n') || !hasNoBlanks && start > 1 && m.text[start-1] == ' ' && isAlnum(m.text[start-2])
 	oneDot := bytes.Count(m.text[value:lineEnd(m.text, value)], []byte(".")) == 1

@@ -6,7 +6,7 @@ import (
 )
 
 // jwt matches a JSON web token. A token begins with {" in base64, and has three parts (signed) or five parts
-// (encrypted) between dots. A cut token may have fewer. The J of eyJ is at i.
+// (encrypted) between dots. A cut token may have fewer. The J in eyJ is at i.
 func (m *matcher) jwt(i int) hit {
 	const minLen = 8
 	start := i - 2
@@ -74,7 +74,7 @@ func (m *matcher) pemOrFlag(i int) hit {
 		return m.userPassword(skipMarks(m.text, end+1))
 	}
 	class := classOfWord(m.text[word:end])
-	if !class.isSecret() || m.text[end] == '=' { // the check of the anchor "name=" handles an =
+	if !class.isSecret() || m.text[end] == '=' { // the check for the anchor "name=" handles an =
 		return hit{}
 	}
 	return m.value(end+1, class, shape{allowDots: true})
@@ -92,7 +92,7 @@ func (m *matcher) pem(start int) hit {
 	}
 	body := start + 5 + header + 5
 	area := m.text[body:min(len(m.text), body+maxDistance)]
-	// The search stops at the next dashes. A search for END after each of many headers would take quadratic time.
+	// The search stops at the next dashes. Searching for END after each of many headers would take quadratic time.
 	if end := bytes.Index(area, []byte("-----")); end >= minLen && startsWith(area, end, "-----END ") {
 		end += body + len("-----END ")
 		if tail := bytes.Index(m.text[end:min(len(m.text), end+80)], []byte("-----")); tail >= 0 {
@@ -133,7 +133,7 @@ func (m *matcher) putty(i int) hit {
 const wrappedHeader = "LS0tLS1CRUdJTi"
 
 func (m *matcher) wrappedPEM(i int) hit {
-	const header = 48 // bytes of base64 that identify the content
+	const header = 48 // base64 bytes that identify the content
 	if !startsWith(m.text, i, wrappedHeader) {
 		return hit{}
 	}
@@ -181,11 +181,11 @@ func (m *matcher) authScheme(i int) hit {
 	return hit{p, end, m.vendorOf(p, end, authorization)}
 }
 
-// maxHeader is the number of header bytes that are read for credentials other than cookies.
+// maxHeader is how many header bytes are read for credentials other than cookies.
 const maxHeader = 512
 
-// header matches the credentials in the header value at p, from the first word that looks random. In a list of cookies,
-// the credentials end with the list.
+// header matches the credentials in the header value at p, from the first word that looks random. In a cookie list, the
+// credentials end with the list.
 func (m *matcher) header(p int, hasQuotedName bool) hit {
 	s := m.text
 	if p < len(s) && isQuote(s[p]) {
@@ -221,7 +221,7 @@ func (m *matcher) header(p int, hasQuotedName bool) hit {
 	return hit{}
 }
 
-// cookie returns the bounds of the value of the cookie at p. The value has at most maxValue bytes. A word without a
+// cookie returns the bounds of the value in the cookie at p. The value has at most maxValue bytes. A word without a
 // name is a value.
 func cookie(s []byte, p int) (value, end int) {
 	const maxName = 64
@@ -237,7 +237,7 @@ func cookie(s []byte, p int) (value, end int) {
 	return value, end
 }
 
-// headerWordEnd returns the end of the header's word at p. If separator is 0, headerWordEnd returns the end of the
+// headerWordEnd returns the end of the header word at p. If separator is 0, headerWordEnd returns the end of the
 // header.
 func headerWordEnd(s []byte, p int, separator byte) int {
 	for p < len(s) && !endsHeader(s[p]) && (separator == 0 || s[p] != separator && s[p] != ' ') {

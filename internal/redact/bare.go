@@ -2,8 +2,8 @@ package redact
 
 import "bytes"
 
-// bareSecret matches a random value near token, key or secret without = or :, as in "the api token is ..." and
-// "ENV API_TOKEN ...". The k, e or c of these words is at i.
+// bareSecret matches a random value near token, key or secret without = or :, as in "the api token is ..." and "ENV
+// API_TOKEN ...". The k, e or c in these words is at i.
 func (m *matcher) bareSecret(i int) hit {
 	const maxLen = 24
 	s := m.text
@@ -79,7 +79,7 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	}
 	if p := m.afterWords(end); p > 0 && (class != bareKeyClass || !startsFold(s, start-len("public "), "public ")) {
 		h := m.value(p, class, shape{})
-		if bytes.IndexByte(bytes.TrimRight(s[h.start:h.end], "="), '=') > 0 { // the check of the anchor "name=" reads the =
+		if bytes.IndexByte(bytes.TrimRight(s[h.start:h.end], "="), '=') > 0 { // the check for the anchor "name=" reads the =
 			return hit{}
 		}
 		return h
@@ -110,8 +110,8 @@ func linkLength(s []byte, p int) int {
 	return 0
 }
 
-// afterWords returns the position of the value in "token for the webhook: ..." and "token that I got was ...", or 0.
-// The name ends at end.
+// afterWords returns where the value in "token for the webhook: ..." and "token that I got was ..." begins, or 0. The
+// name ends at end.
 func (m *matcher) afterWords(end int) int {
 	s := m.text
 	p, colon := phraseEnd(s, end)
@@ -161,7 +161,7 @@ func (m *matcher) secretBeforeName(start int, class keyClass) hit {
 	return hit{}
 }
 
-// hasLink reports whether text contains " is " or " as ". The test rejects most texts in a fifth of the time of the
+// hasLink reports whether text contains " is " or " as ". The test rejects most texts five times faster than the
 // searches in secretBeforeName.
 func hasLink(text []byte) bool {
 	for i := len(" is"); i < len(text); i++ {
@@ -173,7 +173,7 @@ func hasLink(text []byte) bool {
 }
 
 // comparedValue matches the quoted text that a test compares with the name s[start:end]. The text is a further
-// argument, or the argument of toBe.
+// argument, or toBe's argument.
 func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	s := m.text
 	if class != secretClass {
@@ -197,7 +197,7 @@ func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	return m.checkValue(from, stop, class, shape{quoted: true})
 }
 
-// valueAlone matches the value on the line below a name that is alone on its line. In a row of two fields, valueAlone
+// valueAlone matches the value on the line below a name that is alone on its line. In a row with two fields, valueAlone
 // matches the field after the name.
 func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 	const maxLabel = 24

@@ -1,21 +1,21 @@
 package redact
 
-// Classes of bytes, as bits of classOf.
+// Byte classes, as bits in classOf.
 const (
 	alnumByte uint16 = 1 << iota
 	digitByte
 	hexByte
 	tokenByte  // [A-Za-z0-9_-]
 	base64Byte // [A-Za-z0-9+/=]
-	localByte  // local part of an e-mail address
+	localByte  // an e-mail address's local part
 	upperByte
 	nameByte    // names such as app.DB_PASSWORD: tokenByte and the dot
 	wordByte    // neither a blank nor a quote
-	cryptByte   // output of crypt(3)
-	typeByte    // bytes of a type between a name and its value
-	phraseByte  // words of letters, digits, - and _, with blanks between them
+	cryptByte   // crypt(3) output
+	typeByte    // bytes in a type between a name and the value
+	phraseByte  // words made from letters, digits, - and _, with blanks between them
 	foldByte    // first bytes of characters that level.fold rewrites
-	paddingByte // quotes, brackets, blanks and symbols between a name and its separator
+	paddingByte // quotes, brackets, blanks and symbols between a name and the separator
 )
 
 //nolint:gochecknoglobals // written once here, read only
@@ -57,7 +57,7 @@ var classOf = func() (t [256]uint16) {
 }()
 
 func isDigit(b byte) bool  { return b-'0' <= 9 }
-func isLatin(b byte) bool  { return b >= 0x80 && b < 0xd0 } // a byte of a letter such as ü in UTF-8
+func isLatin(b byte) bool  { return b >= 0x80 && b < 0xd0 } // a byte in a letter such as ü in UTF-8
 func isLetter(b byte) bool { return (b|0x20)-'a' < alphabetLen }
 func isAlnum(b byte) bool  { return classOf[b]&alnumByte != 0 }
 func isUpper(b byte) bool  { return b-'A' <= 'Z'-'A' }

@@ -9,9 +9,8 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 )
 
-// CleanTexts is a cache of texts that contain nothing to redact. Agents send the same system prompt and rules files in
-// each session, which then need no further scan. Entries may be evicted at any time. CleanTexts is safe for concurrent
-// use.
+// CleanTexts caches texts that contain nothing to redact. Agents send the same system prompt and rules files in each
+// session, so these need no further scan. Entries may be evicted at any time. CleanTexts is safe for concurrent use.
 type CleanTexts struct {
 	cache        *ristretto.Cache[uint64, [sha256.Size]byte]
 	hits, misses atomic.Int64
@@ -19,10 +18,10 @@ type CleanTexts struct {
 
 const (
 	minCleanText  = 1 << 10 // in bytes; a shorter text is faster to scan than to look up
-	cleanTextCost = 160     // memory of an entry in bytes: digest, keys, counters
+	cleanTextCost = 160     // memory per entry in bytes: digest, keys, counters
 )
 
-// NewCleanTexts returns a cache of about size bytes. Close ends its goroutines.
+// NewCleanTexts returns a cache with about size bytes. Close ends the cache's goroutines.
 func NewCleanTexts(size int64) (*CleanTexts, error) {
 	cache, err := ristretto.NewCache(&ristretto.Config[uint64, [sha256.Size]byte]{
 		NumCounters: max(10*size/cleanTextCost, 1), MaxCost: size, BufferItems: 64, IgnoreInternalCost: true,
@@ -33,17 +32,17 @@ func NewCleanTexts(size int64) (*CleanTexts, error) {
 	return &CleanTexts{cache: cache}, nil
 }
 
-// Close ends the goroutines of the cache. A closed cache contains nothing.
+// Close ends the cache's goroutines. A closed cache contains nothing.
 func (c *CleanTexts) Close() { c.cache.Close() }
 
-// Hits returns the number of look-ups that found their text.
+// Hits returns how many look-ups found the text.
 func (c *CleanTexts) Hits() int64 { return c.hits.Load() }
 
-// Misses returns the number of look-ups that did not find their text.
+// Misses returns how many look-ups did not find the text.
 func (c *CleanTexts) Misses() int64 { return c.misses.Load() }
 
-// digest returns the cache key and digest of a text. The cache compares digests, so that a crafted text cannot pass for
-// a different text. Key and digest depend on personal, because a text without secrets may contain personal data.
+// digest returns a text's cache key and digest. The cache compares digests, so that a crafted text cannot pass for a
+// different text. Key and digest depend on personal, because a text without secrets may contain personal data.
 func digest(raw []byte, personal bool) (key uint64, sum [sha256.Size]byte) {
 	sum = sha256.Sum256(raw)
 	if personal {
@@ -67,13 +66,13 @@ func (c *CleanTexts) has(key uint64, sum [sha256.Size]byte) bool {
 func (r *Redactor) UseCleanTexts(c *CleanTexts) { r.clean = c }
 
 // JSONCached is like JSON, but uses the cache. Call JSONCached only for a text that other sessions are likely to send,
-// because the digest adds a third to the time of a scan.
+// because the digest makes a scan a third slower.
 func (r *Redactor) JSONCached(dst, raw []byte) []byte {
 	if r.clean == nil || len(raw) < minCleanText {
 		return r.JSON(dst, raw)
 	}
 	key, sum := digest(raw, r.m.personal)
-	if r.clean.has(key, sum) && len(r.knownSecrets) == 0 { // a clean text may repeat a secret of this exchange
+	if r.clean.has(key, sum) && len(r.knownSecrets) == 0 { // a clean text may repeat a secret from this exchange
 		return raw
 	}
 	out := r.JSON(dst, raw)

@@ -1,8 +1,7 @@
-// Package redact replaces secrets and personal data in texts and JSON by placeholders such as
-// [REDACTED:email:1].
+// Package redact replaces secrets and personal data in texts and JSON by placeholders such as [REDACTED:email:1].
 //
 // Contract: kindTable lists the kinds of values that are redacted, one row each, with examples. JSON stays valid JSON.
-// Redacting twice equals redacting once. The time is linear in the length of the text.
+// Redacting twice equals redacting once. The time is linear in the text length.
 //
 // Hazards: values that are encoded (base64, encryption), split over several strings, or spelled out in words are not
 // found. A Redactor is not safe for concurrent use.

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// This file finds keys of several parts by the dot, colon, bar, dash or underscore between two parts.
+// This file finds multi-part keys by the dot, colon, bar, dash or underscore between two parts.
 
-// dottedKey matches the keys of Discord, Terraform Cloud, Airtable and Vault, and PASETO tokens, by the dot at i.
+// dottedKey matches Discord, Terraform Cloud, Airtable and Vault keys, and PASETO tokens, by the dot at i.
 func (m *matcher) dottedKey(i int) hit {
 	const discord, discordTime, discordMAC, terraform, terraformKey, airtable, vault, authress = 23, 6, 27, 14, 60, 17, 24, 40
 	s := m.text
@@ -65,7 +65,7 @@ func (m *matcher) botToken(i int) hit {
 	return hit{start, end, secret}
 }
 
-// appToken matches the number and the secret of a Facebook app around the bar at i.
+// appToken matches a Facebook app's number and secret around the bar at i.
 func (m *matcher) appToken(i int) hit {
 	const minLen, maxLen, minKey, maxKey = 15, 16, 27, 40
 	start, end := m.runStart(i, maxLen+1, digitByte), runEnd(m.text, i+1, maxKey+1, tokenByte)

@@ -37,8 +37,8 @@ var shortFlags = []shortFlag{
 	{"valkey-cli", 'a', true, false},
 }
 
-// passwordFlag matches the password after the flag at i. The flag is a letter that shortFlags lists for a program in
-// the same command, or the name of a secret.
+// passwordFlag matches the password after the flag at i. The flag is a secret's name, or a letter that shortFlags lists
+// for a program in the same command.
 func (m *matcher) passwordFlag(i int) hit {
 	letter, p := m.text[i+1], i+2
 	attached := byteAt(m.text, p) > ' '
@@ -56,8 +56,8 @@ func (m *matcher) passwordFlag(i int) hit {
 	return hit{}
 }
 
-// loginKey matches a random word after login or auth: vault login ..., doctl auth init -t ... The g of login or the u
-// of auth is at i.
+// loginKey matches a random word after login or auth: vault login ..., doctl auth init -t ... The g in login or the u
+// in auth is at i.
 func (m *matcher) loginKey(i int) hit {
 	s := m.text
 	p := 0

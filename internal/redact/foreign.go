@@ -35,7 +35,7 @@ func endsInForeignToken(s []byte) bool {
 	return false
 }
 
-// linkWords lists words such as "is" that link a word for "password" or "API key" to its value.
+// linkWords lists words such as "is" that link a word for "password" or "API key" to the value.
 //
 //nolint:gochecknoglobals // read only
 var linkWords = []linkWord{
@@ -55,10 +55,10 @@ var linkWords = []linkWord{
 type linkWord struct {
 	link   string
 	anchor int          // index in link
-	names  []linkedName // names of secrets before the link
+	names  []linkedName // secret names before the link
 }
 
-// linkWordsAt holds linkWords by the anchor byte.
+// linkWordsAt holds linkWords by anchor byte.
 //
 //nolint:gochecknoglobals // written once here, read only
 var linkWordsAt = func() (t [256][]linkWord) {
@@ -110,7 +110,7 @@ func hasPurpose(text []byte, name string) bool {
 	return blank && more && slices.Contains(prepositions, string(first)) && !bytes.ContainsAny(words, ".,:;!?=\n\"'`")
 }
 
-// valueAfterLink matches the value of the class at p. The value is in quotes, or ends at a blank.
+// valueAfterLink matches a value in the class at p. The value is in quotes, or ends at a blank.
 func (m *matcher) valueAfterLink(p int, class keyClass) hit {
 	const maxLen = 64
 	s := m.text
@@ -127,8 +127,8 @@ func (m *matcher) valueAfterLink(p int, class keyClass) hit {
 	return m.checkValue(p, end, class, shape{allowDots: true})
 }
 
-// isForeignPhoneLabel reports whether a word for "phone" in another alphabet, or a symbol for a phone,
-// is before the number at start.
+// isForeignPhoneLabel reports whether a word for "phone" in another alphabet, or a phone symbol, is before the number
+// at start.
 func (m *matcher) isForeignPhoneLabel(start int) bool {
 	const window = 32
 	from, foreign := start, false

@@ -2,13 +2,13 @@ package redact
 
 import "bytes"
 
-// JSON redacts the strings and keys of the JSON text raw, also in nested JSON. JSON also redacts numbers that are
+// JSON redacts the strings and keys in the JSON text raw, also in nested JSON. JSON also redacts numbers that are
 // payment cards or have a key such as phone. Valid JSON stays valid. The result is raw if nothing is found, and
 // otherwise uses dst[:0], which must not overlap raw.
 func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
-	var key []byte         // key of the next value
-	var pairClass keyClass // class of the name in the previous member
+	var key []byte         // next value's key
+	var pairClass keyClass // class of the previous member's name
 	var listClass keyClass // class of the first text in a list
 	var openClass keyClass // class of the open object's name
 	var itemClass keyClass // class of the open string list's name
@@ -62,7 +62,7 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 	return w.result()
 }
 
-// classInList returns class if a string is an item of the open list, and otherwise noClass. gap is the text between the
+// classInList returns class if a string is an item in the open list, and otherwise noClass. gap is the text between the
 // previous string and this string.
 func classInList(class keyClass, gap, key []byte) keyClass {
 	if key != nil || string(gap) != "[" && string(gap) != "," {
@@ -83,7 +83,7 @@ func trimGap(gap []byte) []byte {
 }
 
 func (r *Redactor) redactString(w *splicer, start, end int, class keyClass) {
-	const minLen = 6 // length of a@b.io; a value with a key may be shorter
+	const minLen = 6 // a@b.io has this length; a value with a key may be shorter
 	if end-start < minLen && class == noClass {
 		return
 	}
@@ -92,7 +92,7 @@ func (r *Redactor) redactString(w *splicer, start, end int, class keyClass) {
 	}
 }
 
-// redactNumbers redacts integers of seven digits or more in src[from:to], the text between two strings.
+// redactNumbers redacts integers with seven digits or more in src[from:to], the text between two strings.
 func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 	const minLen = 7
 	for i := from; to-i >= minLen; {

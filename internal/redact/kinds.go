@@ -39,16 +39,16 @@ const (
 type kindRow struct {
 	name        string // used in placeholders, counts and metrics
 	description string // for the documentation
-	personal    bool   // only replaced by a Redactor of personal data; see New
+	personal    bool   // only replaced by a Redactor for personal data; see New
 	examples    []example
 	anchors     []anchor
 	prefixes    []prefix
 }
 
-// example is a text and its redacted form. An empty form means no change.
+// example is a text and the redacted form. An empty form means no change.
 type example struct{ in, out string }
 
-// String returns the name of the kind.
+// String returns the kind's name.
 func (k kind) String() string { return kindNames[k] }
 
 //nolint:gochecknoglobals // written once here, read only
@@ -72,10 +72,10 @@ func kindTable() [kindCount]kindRow {
 	return t
 }
 
-// addPersonalKinds adds the rows of personal data. The anchors of these rows are checked first, because the colon of an
-// IP address must be checked before the colon of an assignment.
+// addPersonalKinds adds the personal data rows. Their anchors are checked first, because the colon in an IP address
+// must be checked before the colon in an assignment.
 func addPersonalKinds(t *[kindCount]kindRow) {
-	// Four kinds share the anchor of a run of digits, so that the run is read once.
+	// Four kinds share the anchor for a digit run, so that the run is read once.
 	run := anchor{name: "digits", bytes: digits, prev: isWordBoundary, next: anyOf(digits + ".-/ "), check: (*matcher).digits}
 	local := func(b byte) bool { return classOf[b]&localByte != 0 }
 	isHex := func(b byte) bool { return classOf[b]&hexByte != 0 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// This file finds values in lines of .env, properties and YAML files, in connection strings, and in tags, where
-// punctuation and blanks belong to the value.
+// This file finds values in .env, properties and YAML lines, in connection strings, and in tags, where punctuation and
+// blanks belong to the value.
 
 // startsLine reports whether the name at start is the first on its line. If colon is true, a colon follows the name,
 // and words may precede the name.
@@ -63,7 +63,7 @@ func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 			return hit{}
 		}
 	}
-	for i, c := range v { // cut before the next parameter of a form, or the next command
+	for i, c := range v { // cut before a form's next parameter, or the next command
 		if c == '&' || c == ';' {
 			if word := runEnd(v, i+1, maxBlanks, nameByte); byteAt(v, word) == '=' && isAlnum(v[word-1]) || byteAt(v, i+1) == c {
 				v = v[:i]
@@ -86,7 +86,7 @@ func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 	return hit{p, p + len(v), m.vendorOf(p, p+len(v), secret)}
 }
 
-// isSetting reports whether v, the unquoted value of a password setting, is a literal password, and not a reference or
+// isSetting reports whether v, the unquoted value in a password setting, is a literal password, and not a reference or
 // code. mayEndAtBlank and allowDots are as in lineValue.
 func isSetting(v []byte, mayEndAtBlank, allowDots bool) bool {
 	const minLen = 5
@@ -151,7 +151,7 @@ func isPassphrase(v []byte, withoutDigits bool) bool {
 	return withoutDigits || hasDigit(v)
 }
 
-// isPassphraseName reports whether a name, such as passphrase, stands for a password of several words.
+// isPassphraseName reports whether a name, such as passphrase, stands for a password with several words.
 func isPassphraseName(name []byte) bool {
 	return startsFold(name, len(name)-len("phrase"), "phrase")
 }
@@ -160,8 +160,8 @@ func isPassphraseName(name []byte) bool {
 // quotes and has at least minQuotedPhrase words.
 const minPhrase, minQuotedPhrase = 3, 4
 
-// phrase matches a passphrase from p to the end of the line or to a quote. A passphrase has minWords to eight words of
-// lower-case letters and digits. None of these words may be common in sentences.
+// phrase matches a passphrase from p to the end of the line or to a quote. A passphrase has minWords to eight words
+// with lower-case letters and digits. None of these words may be common in sentences.
 func (m *matcher) phrase(p, minWords int) hit {
 	const maxWords, maxLen, minWord = 8, 96, 3
 	area := m.text[p:min(len(m.text), p+maxLen)]
@@ -201,8 +201,8 @@ func (m *matcher) tagValue(p int) hit {
 	return m.checkValue(p, p+end, passwordClass, shape{quoted: true, hasQuotedName: true})
 }
 
-// isSeedPhrase reports whether v may be the seed phrase of a crypto wallet: 12, 15, 18, 21 or 24 words of three to
-// eight lower-case letters.
+// isSeedPhrase reports whether v may be a crypto wallet's seed phrase: 12, 15, 18, 21 or 24 words with three to eight
+// lower-case letters.
 func isSeedPhrase(v []byte) bool {
 	const step, minSteps, maxSteps, minWord, maxWord = 3, 4, 8, 3, 8
 	words := bytes.FieldsFunc(v, func(r rune) bool { return r == ' ' || r == ',' })

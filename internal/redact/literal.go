@@ -46,7 +46,7 @@ func isPath(v []byte) bool {
 	return bytes.Contains(v, []byte("://"))
 }
 
-// isReference reports whether v refers to a store of secrets: vault:secret/db#password, arn:aws:secretsmanager:..., the
+// isReference reports whether v refers to a secret store: vault:secret/db#password, arn:aws:secretsmanager:..., the
 // YAML tag !vault.
 func isReference(v []byte) bool {
 	const minLen = 3
@@ -90,7 +90,7 @@ func isOwnPassword(low []byte) bool {
 	return true
 }
 
-// quoteAt returns the position of the opening quote of a literal at p: N'...', @"...", b'...', String::from("...").
+// quoteAt returns the position of the opening quote for a literal at p: N'...', @"...", b'...', String::from("...").
 // Without a quote, quoteAt returns p.
 func quoteAt(s []byte, p int) int {
 	if p+1 < len(s) && isQuote(s[p+1]) && strings.IndexByte("NfFbBrRuUL@$", s[p]) >= 0 {
@@ -107,8 +107,8 @@ func quoteAt(s []byte, p int) int {
 	return p
 }
 
-// afterType returns the position of a quoted value after a type, an index or a fallback operator, or 0:
-// password: string = "x", password[32] = "x", env['PASSWORD'] || 'x'.
+// afterType returns where a quoted value begins after a type, an index or a fallback operator, or 0: password: string =
+// "x", password[32] = "x", env['PASSWORD'] || 'x'.
 func (m *matcher) afterType(p int) int {
 	const maxLen = 40
 	s := m.text
@@ -141,7 +141,7 @@ func (m *matcher) afterType(p int) int {
 }
 
 // typeEnd returns the end of the run of bytes at p that may form a type (typeByte), or the position of " or " in the
-// run. The matcher keeps the run, so that the run is read only once for all names of secrets in a sentence.
+// run. The matcher keeps the run, so that it is read only once for all secret names in a sentence.
 func (m *matcher) typeEnd(p int) int {
 	if p >= m.typeRun.start && p < m.typeRun.end {
 		return m.typeRun.end

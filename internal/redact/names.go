@@ -16,11 +16,11 @@ const (
 	awsClass
 	azureClass
 	basicClass  // user:password in base64
-	seedClass   // seed words of a crypto wallet
-	headerClass // such as Authorization; some words of the value may be credentials
+	seedClass   // a crypto wallet's seed words
+	headerClass // such as Authorization; some words in the value may be credentials
 	phoneClass
 	ssnClass
-	orderClass // number of an order, not of a card
+	orderClass // an order number, not a card number
 )
 
 func (c keyClass) isSecret() bool { return c >= passwordClass && c <= headerClass }
@@ -89,7 +89,7 @@ type ending struct {
 	text        string
 	class       keyClass
 	isWholeName bool // the name must equal text
-	fourth      byte // fourth letter of text from the end, compared first; 0 for a shorter text
+	fourth      byte // fourth letter from the end of text, compared first; 0 for a shorter text
 }
 
 type endings struct {
@@ -132,7 +132,7 @@ var nameEndings = func() (t endings) {
 			}
 			t.byLast[last] = append(t.byLast[last], e)
 			if row.class.isSecret() {
-				third := uint32(1<<alphabetLen - 1) // a name of two letters
+				third := uint32(1<<alphabetLen - 1) // a name with two letters
 				if len(text) > 2 {
 					third = 1 << (text[len(text)-3] - 'a')
 				}
@@ -162,8 +162,8 @@ func classOfName(n []byte) keyClass {
 	return noClass
 }
 
-// mayEndSecretName reports whether the name of a secret can end at end. The test is cheap, because the last three
-// letters exclude most names in code.
+// mayEndSecretName reports whether a secret's name can end at end. The test is cheap, because the last three letters
+// exclude most names in code.
 func mayEndSecretName(s []byte, end int) bool {
 	if end < 2 {
 		return false

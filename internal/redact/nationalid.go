@@ -2,14 +2,14 @@ package redact
 
 import "bytes"
 
-// This file finds the national identity numbers of China, Japan and Korea.
+// This file finds Chinese, Japanese and Korean national identity numbers.
 
 //nolint:gochecknoglobals // read only
 var wordsOfNationalID = []string{
 	"身份证", "身分證", "公民身份号码", "マイナンバー", "個人番号", "個人番號", "주민등록번호", "주민번호", "외국인등록번호",
 }
 
-// nationalID matches a national identity number whose first run of digits is m.text[i:end]. A Chinese number has 18
+// nationalID matches a national identity number that begins with the digits m.text[i:end]. A Chinese number has 18
 // characters with a birth date and a check digit. A Japanese number (12 digits) and a Korean number (6 digits, a dash,
 // 7 digits) must follow a word for such a number.
 func (m *matcher) nationalID(i, end int) hit {
@@ -58,7 +58,7 @@ func (m *matcher) namesNationalID(i int) bool {
 	return false
 }
 
-// isChineseID reports whether v has a date of birth since 1900 and the check digit of ISO 7064, modulus 11-2.
+// isChineseID reports whether v has a birth date since 1900 and the ISO 7064 check digit, modulus 11-2.
 func isChineseID(v []byte) bool {
 	const checks = "10X98765432"
 	century, month, day := number(v[6:8]), number(v[10:12]), number(v[12:14])

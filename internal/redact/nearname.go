@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// This file finds a password near the word "password": after a verb, in a table, in the arguments of a call, and before
-// "is the password".
+// This file finds a password near the word "password": after a verb, in a table, in a call's arguments, and before "is
+// the password".
 
 func nextCell(s []byte, p int) int {
 	p = skipMarks(s, p)
@@ -16,8 +16,8 @@ func nextCell(s []byte, p int) int {
 	return p
 }
 
-// afterName returns the position of a password after a name, or 0. The password is in quotes as in SQL, after a word
-// such as "is", in the next cell of a table, or next to the name in settings.
+// afterName returns where a password after a name begins, or 0. The password is in quotes as in SQL, after a word such
+// as "is", in the next table cell, or next to the name in settings.
 func (m *matcher) afterName(start, end int) int {
 	const maxDistance = 40
 	s := m.text
@@ -78,10 +78,10 @@ func (m *matcher) afterName(start, end int) int {
 	return 0
 }
 
-// typedValueStart returns the position of the text that a script types into a field, or 0:
+// typedValueStart returns where the text that a script types into a field begins, or 0:
 // getByLabel('Password').fill('...'), fill('#password', '...').
 func typedValueStart(s []byte, start, end int) int {
-	const maxMarks = 3 // end of the selector: "]')
+	const maxMarks = 3 // the selector's end: "]')
 	p := end
 	for p-end < maxMarks && p < len(s) && (isQuote(s[p]) || s[p] == ']' || s[p] == ')') {
 		p++
@@ -100,7 +100,7 @@ func typedValueStart(s []byte, start, end int) int {
 	return 0
 }
 
-// afterShortName returns the position of the password after pw, pwd or pass, or 0: "the pw is ...", "pw ...". The word
+// afterShortName returns where the password after pw, pwd or pass begins, or 0: "the pw is ...", "pw ...". The word
 // must look like a password.
 func afterShortName(s, name []byte, end int) int {
 	const maxLen, minLen = 64, 8
@@ -120,7 +120,7 @@ func afterShortName(s, name []byte, end int) int {
 	return 0
 }
 
-// afterCipherType returns the position after the digit of a cipher type, or 0. Routers write this digit after a name:
+// afterCipherType returns the position after a cipher type's digit, or 0. Routers write this digit after a name:
 // "password 7 ...".
 func afterCipherType(s []byte, end int) int {
 	if byteAt(s, end) != ' ' || !isDigit(byteAt(s, end+1)) || byteAt(s, end+2) != ' ' {
@@ -138,7 +138,7 @@ func isStrongWord(s []byte, p int) bool {
 	return len(word) > 5 && isStrong(word) && !(at >= 0 && bytes.IndexByte(word[at:], '.') > 0) && bytes.IndexByte(word, '=') < 0 && bytes.IndexByte(word, '/') < 0 && bytes.IndexByte(word, '(') < 0
 }
 
-// terraformValueStart returns the position of a Terraform variable's default or an output's value, or 0.
+// terraformValueStart returns where a Terraform variable's default or an output's value begins, or 0.
 func terraformValueStart(s []byte, p int) int {
 	const maxLen = 200
 	if !isQuote(byteAt(s, p)) || !startsWith(s, p+1, " {") {

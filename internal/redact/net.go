@@ -96,8 +96,8 @@ func (m *matcher) ipv4(i int) hit {
 	return hit{i, end, ip}
 }
 
-// isReservedRange reports whether v starts with a private or reserved range such as 10.0.0.0/8, which identifies no
-// host.
+// isReservedRange reports whether v starts with a private or reserved range such as 10.0.0.0/8. Such an address
+// identifies no host.
 func isReservedRange(v []byte) bool {
 	for _, network := range [...]string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "224.0.0.0/4"} {
 		if bytes.HasPrefix(v, []byte(network)) {
@@ -179,7 +179,7 @@ func (m *matcher) isUpgrade(i, end int) bool {
 	return false
 }
 
-// isWholeCell reports whether s[i:end] is a whole quoted string or the whole text of a tag.
+// isWholeCell reports whether s[i:end] is a whole quoted string or all text in a tag.
 func isWholeCell(s []byte, i, end int) bool {
 	c := byteAt(s, end)
 	return i > 0 && (isQuote(s[i-1]) && c == s[i-1] && byteAt(s, end+1) == ',' || s[i-1] == '>' && c == '<')

@@ -77,7 +77,7 @@ func (g *groups) commonSeparator(k int) byte {
 	return g.sep[1]
 }
 
-// readGroups reads groups of digits with single separators. The characters ") " after an area code are one separator.
+// readGroups reads digit groups with single separators. The characters ") " after an area code are one separator.
 func readGroups(s []byte, i int) (g groups) {
 	sep := byte(0)
 	for g.groupCount < len(g.size) {
@@ -136,8 +136,8 @@ func (m *matcher) isOrder(i int) bool {
 	return m.class == orderClass || m.hasWordBefore(i, wordsOfOrder) && !m.hasWordBefore(i, wordsOfCard)
 }
 
-// hasCardShape reports whether the groups of digits have the sizes of a card: 4-6-5, 4-6-4, or groups of four. The
-// caller has checked the first group.
+// hasCardShape reports whether the digit groups are sized like a card's: 4-6-5, 4-6-4, or groups of four. The caller
+// has checked the first group.
 func hasCardShape(size []int) bool {
 	switch len(size) {
 	case 3:
@@ -290,7 +290,7 @@ func hasIBANCheckDigits(d []byte) bool {
 	return rest == 1
 }
 
-// ibanLengths is the length of an IBAN by country (SWIFT IBAN registry).
+// ibanLengths lists the IBAN length by country (SWIFT IBAN registry).
 const ibanLengths = "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 " +
 	"DE22 DJ27 DK18 DO28 EE20 EG29 ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 " +
 	"GT28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21 LT20 LU20 " +

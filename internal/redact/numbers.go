@@ -2,14 +2,14 @@ package redact
 
 import "hash/maphash"
 
-// Maximum counts of values that keep their placeholder number. Further values get a new number at each occurrence.
+// Limits on values that keep a placeholder number. Further values get a new number at each occurrence.
 const (
 	maxNumbers        = 1 << 16 // in a Redactor without a session
 	maxSessionNumbers = 1 << 10 // in a session
 )
 
-// PlaceholderNumbers assigns the numbers in the placeholders of one session. The numbers belong to seeded 64-bit hashes
-// of values, never to the values. PlaceholderNumbers is not safe for concurrent use.
+// PlaceholderNumbers assigns the placeholder numbers in one session. The numbers belong to seeded 64-bit hashes of
+// values, never to the values. PlaceholderNumbers is not safe for concurrent use.
 type PlaceholderNumbers struct {
 	seed          maphash.Seed
 	limit         int
@@ -17,15 +17,15 @@ type PlaceholderNumbers struct {
 	highestByKind map[kind]int // nil in most sessions
 }
 
-// NewPlaceholderNumbers returns the numbers of a session. highest is the result of Highest before a restart. Further
-// numbers are greater, so that different values never have the same number.
+// NewPlaceholderNumbers returns a session's numbers. highest is what Highest returned before a restart. Further numbers
+// are greater, so that different values never have the same number.
 func NewPlaceholderNumbers(highest map[string]int) *PlaceholderNumbers {
 	n := &PlaceholderNumbers{seed: maphash.MakeSeed(), limit: maxSessionNumbers}
 	n.Raise(highest)
 	return n
 }
 
-// Raise makes further numbers greater than highest, the highest numbers of a different replica.
+// Raise makes further numbers greater than highest, a different replica's highest numbers.
 func (n *PlaceholderNumbers) Raise(highest map[string]int) {
 	for k, name := range kindNames {
 		if number := highest[name]; number > n.highestByKind[kind(k)] {
@@ -41,7 +41,7 @@ func (n *PlaceholderNumbers) raiseTo(k kind, number int) {
 	n.highestByKind[k] = number
 }
 
-// Highest returns the highest number of each kind by name, nil for none.
+// Highest returns the highest number for each kind by name, nil for none.
 func (n *PlaceholderNumbers) Highest() map[string]int {
 	if len(n.highestByKind) == 0 {
 		return nil
@@ -62,8 +62,8 @@ func (n *PlaceholderNumbers) reset() {
 	clear(n.highestByKind)
 }
 
-// number returns the placeholder number of a value. number ignores the grouping of digits in cards, phone numbers, SSNs
-// and IBANs, and the case of e-mail addresses and IBANs.
+// number returns a value's placeholder number. number ignores digit grouping in cards, phone numbers, SSNs and IBANs,
+// and letter case in e-mail addresses and IBANs.
 func (n *PlaceholderNumbers) number(k kind, value []byte) int {
 	var h maphash.Hash
 	h.SetSeed(n.seed)

@@ -2,10 +2,10 @@ package redact
 
 import "bytes"
 
-// Environments, headers and forms may be lists of pairs of a name and a value: {"name": "DB_PASSWORD", "value": "..."},
-// <add key="DbPassword" value="..."/>.
+// Environments, headers and forms may be lists of name-value pairs: {"name": "DB_PASSWORD", "value": "..."}, <add
+// key="DbPassword" value="..."/>.
 
-// valueOfPair matches the value of a pair named like a secret. The word "value" is at i.
+// valueOfPair matches the value in a pair named like a secret. The word "value" is at i.
 func (m *matcher) valueOfPair(i int) hit {
 	s := m.text
 	p := i + len("value")
@@ -38,7 +38,7 @@ func (m *matcher) valueOfPair(i int) hit {
 	return h
 }
 
-// valueOfProperty matches the text of <string> after <key>Password</key> in a property list. The > of <string> is at i.
+// valueOfProperty matches the <string> text after <key>Password</key> in a property list. The > in <string> is at i.
 func (m *matcher) valueOfProperty(i int) hit {
 	const maxDistance = 96
 	before, found := bytes.CutSuffix(m.text[max(m.lastEnd, i-maxDistance):i], []byte("<string"))
@@ -50,7 +50,7 @@ func (m *matcher) valueOfProperty(i int) hit {
 	return m.valueOfElement(i+1, class)
 }
 
-// valueOfEntry matches the text of <entry key="password">, and of <string> in a property list. The > is at i.
+// valueOfEntry matches the <entry key="password"> text, and the <string> text in a property list. The > is at i.
 func (m *matcher) valueOfEntry(i int) hit {
 	const maxDistance = 96
 	if m.text[i-1] == 'g' {
@@ -79,8 +79,8 @@ func (m *matcher) valueOfElement(p int, class keyClass) hit {
 // quotesAndBlanks are characters that may be around a name. The last four replace escaped quotes (see quoteMark).
 const quotesAndBlanks = "\t \"'`\x10\x11\x12\x13"
 
-// classBefore returns the class of the name that belongs to the member "value" at i. The name is the text of a name
-// member or key member before i, or else the name of the open object.
+// classBefore returns the class of the name that belongs to the member "value" at i. The name is the text in a name
+// member or key member before i, or else the open object's name.
 func (m *matcher) classBefore(i int) keyClass {
 	const maxDistance = 160
 	s := m.text[max(m.lastEnd, i-maxDistance):i]
@@ -97,8 +97,8 @@ func (m *matcher) classBefore(i int) keyClass {
 	return objectClass(s)
 }
 
-// siblingClass returns the class of the member "name" in the open element at the end of s. Other members may follow the
-// name: name="api.sharedSecret" type="string" value="...".
+// siblingClass returns the class for the member "name" in the open element at the end of s. Other members may follow
+// the name: name="api.sharedSecret" type="string" value="...".
 func siblingClass(s []byte) keyClass {
 	s = s[bytes.LastIndexAny(s, "<>{}")+1:]
 	at := bytes.LastIndex(s, []byte("name"))
@@ -113,8 +113,8 @@ func siblingClass(s []byte) keyClass {
 	return classOfKey(lastName(rest[:classRunEnd(rest, 0, wordByte)]))
 }
 
-// objectClass returns the class of the name of the open object at the end of s, for
-// {"password":{"type":"string","value":"..."}} in the output of Terraform.
+// objectClass returns the class for the name of the open object at the end of s, for
+// {"password":{"type":"string","value":"..."}} in Terraform output.
 func objectClass(s []byte) keyClass {
 	open := bytes.LastIndexByte(s, '{')
 	if open < 0 || bytes.IndexByte(s[open:], '}') >= 0 {
@@ -131,7 +131,7 @@ func lastName(s []byte) []byte {
 	return s[bytes.LastIndexFunc(s, func(r rune) bool { return r >= 0x80 || classOf[byte(r)]&nameByte == 0 })+1:]
 }
 
-// isNameKey reports whether key may be the member with the name of a pair, such as name, key or headerName.
+// isNameKey reports whether key may be the member with a pair's name, such as name, key or headerName.
 func isNameKey(key []byte) bool {
 	n := len(key)
 	return startsFold(key, n-len("name"), "name") || startsFold(key, n-len("header"), "header") || startsFold(key, n-len("key"), "key")

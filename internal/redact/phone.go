@@ -194,8 +194,8 @@ func isAreaCode(d []byte) bool {
 	return !reserved && (d[1] != '0' || d[2] != '0' || d[0] >= '5')
 }
 
-// isIsolated reports whether no number is next to m.text[start:end], even in the next table cell or line. In a row of
-// numbers, 200 300 4000 is not a phone number.
+// isIsolated reports whether no number is next to m.text[start:end], even in the next table cell or line. In a row with
+// several numbers, 200 300 4000 is not a phone number.
 func (m *matcher) isIsolated(start, end int) bool {
 	const maxDistance = 24
 	s := m.text
@@ -215,7 +215,7 @@ func (m *matcher) isIsolated(start, end int) bool {
 	return !(start >= 2 && s[start-1] == ' ' && s[start-2] == ' ') && !(byteAt(s, end) == ' ' && byteAt(s, end+1) == ' ')
 }
 
-// hasDateShape reports whether the groups have the sizes of a date such as 2026-01-31 or 31.01.2026, also with an hour:
+// hasDateShape reports whether the groups are sized like a date such as 2026-01-31 or 31.01.2026, also with an hour:
 // 2026-01-31 23.
 func hasDateShape(g *groups, k int) bool {
 	if k == 3 && g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 4 {

@@ -13,7 +13,7 @@ const (
 	urlBase64Byte = tokenByte | base64Byte
 )
 
-// prefixGroups returns prefixes of vendors without a kind of their own, and of password hashes in /etc/shadow and
+// prefixGroups returns prefixes for vendors without a kind of their own, and for password hashes in /etc/shadow and
 // htpasswd. The bytes after a prefix must contain a digit.
 func prefixGroups() []prefixGroup {
 	return []prefixGroup{

@@ -6,18 +6,18 @@ import (
 	"strconv"
 )
 
-// maxPasses limits the passes over one string. A replacement makes a new word boundary, after which a further pass may
-// find a value. Ordinary text needs at most two passes; the limit bounds hostile text.
+// maxPasses limits the passes over one string. A replacement makes a new word boundary, so a further pass may find a
+// value. Ordinary text needs at most two passes; the limit bounds hostile text.
 const maxPasses = 16
 
 const maxKnownSecrets = 32
 
-// Redactor replaces secrets, and optionally personal data, by placeholders such as [REDACTED:email:1]. The values of a
-// kind are numbered in the order of their occurrence. Equal values get equal numbers until Reset, or within the session
-// given to BeginExchange.
+// Redactor replaces secrets, and optionally personal data, by placeholders such as [REDACTED:email:1]. Each kind's
+// values are numbered in order of occurrence. Equal values get equal numbers until Reset, or within the session given
+// to BeginExchange.
 //
-// A secret that was found by its name is also found without the name until Reset or BeginExchange. Until then, the
-// secret stays in memory.
+// A secret found by name is also found without the name until Reset or BeginExchange. Until then, the secret stays in
+// memory.
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
@@ -33,7 +33,7 @@ type Redactor struct {
 	clean          *CleanTexts // may be nil
 }
 
-// New returns a redactor of secrets. If personal is true, the redactor also replaces e-mail addresses, phone numbers,
+// New returns a redactor for secrets. If personal is true, the redactor also replaces e-mail addresses, phone numbers,
 // payment cards, IBANs, social security numbers and IP addresses.
 func New(personal bool) *Redactor {
 	r := &Redactor{m: matcher{table: standardTable, personal: personal}, defaultNumbers: PlaceholderNumbers{seed: maphash.MakeSeed(), limit: maxNumbers}}
@@ -47,7 +47,7 @@ func (r *Redactor) Reset() {
 	r.BeginExchange(&r.defaultNumbers)
 }
 
-// BeginExchange forgets the counts and the secrets of the last exchange, and uses the numbers of a session.
+// BeginExchange forgets the last exchange's counts and secrets, and uses a session's numbers.
 func (r *Redactor) BeginExchange(n *PlaceholderNumbers) {
 	r.numbers, r.counts = n, [kindCount]int{}
 	if len(r.knownSecrets) > 0 {
@@ -62,7 +62,7 @@ func (r *Redactor) Text(s string) string {
 	if s == "" {
 		return s
 	}
-	// The copy of s takes little time compared to the scan.
+	// Copying s takes little time compared to the scan.
 	r.input = append(r.input[:0], s...)
 	out, found := r.text(r.input, noClass)
 	if !found {
@@ -141,8 +141,8 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	return s, found
 }
 
-// replace returns s with placeholders for the hits. The result is in r.bufs[buf]. The positions of the hits refer to
-// unescaped, which is s after depth calls of unescape, joinLines or fold.
+// replace returns s with placeholders for the hits. The result is in r.bufs[buf]. The hit positions refer to unescaped,
+// the result of depth calls to unescape, joinLines or fold on s.
 func (r *Redactor) replace(buf int, s, unescaped []byte, hits []hit, depth int) []byte {
 	out := r.bufs[buf][:0]
 	copiedTo := 0
@@ -151,7 +151,7 @@ func (r *Redactor) replace(buf int, s, unescaped []byte, hits []hit, depth int) 
 		for d := depth - 1; d >= 0; d-- {
 			start, end = r.levels[d].rawStart(start), r.levels[d].rawEnd(end)
 		}
-		if start < copiedTo { // both hits share one escape, which is replaced
+		if start < copiedTo { // both hits share one replaced escape
 			start = copiedTo
 		}
 		out = append(out, s[copiedTo:start]...)
@@ -173,8 +173,8 @@ func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
 	return append(dst, ']')
 }
 
-// isLongBase64 reports whether s is base64 of at least 2 KiB, also in a data URL, but not a PEM block. Such a text is
-// an image or a file, and is scanned only under the key of a secret.
+// isLongBase64 reports whether s is at least 2 KiB of base64, also in a data URL, but not a PEM block. Such a text is
+// an image or a file, and is scanned only under a secret's key.
 func isLongBase64(s []byte) bool {
 	const probe = 1024
 	if len(s) < 2*probe {

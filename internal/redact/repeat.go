@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// maxKnownBytes is the number of bytes of a secret that a Redactor remembers. A word that begins with these bytes
-// repeats the secret.
+// maxKnownBytes is how many bytes of a secret a Redactor remembers. A word that begins with these bytes repeats the
+// secret.
 const maxKnownBytes = 256
 
-// remember records a secret, so that it is later redacted without its name. Short values, values without digits, and
-// values of digits alone are not recorded, because they may occur with a different meaning.
+// remember records a secret, so that it is later redacted without the name. Short values, values without digits, and
+// values with digits alone are not recorded, because they may occur with a different meaning.
 func (r *Redactor) remember(k kind, value []byte) {
 	const minLen = 6
 	if k < anthropicKey || k == privateKey || k == fragment || len(r.knownSecrets) == maxKnownSecrets || len(value) < minLen {
@@ -41,7 +41,7 @@ func (r *Redactor) remember(k kind, value []byte) {
 	r.knownSecrets = append(r.knownSecrets, bytes.Clone(value))
 }
 
-// secretTable finds known secrets in one pass by their first three bytes. Bit n of secretTable[i][b] is set if secret n
+// secretTable finds known secrets in one pass by the first three bytes. Bit n in secretTable[i][b] is set if secret n
 // has b at offset i.
 type secretTable [3][256]uint32
 

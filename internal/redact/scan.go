@@ -10,21 +10,21 @@ type hit struct {
 }
 
 // matcher finds the values to redact in unescaped text. matcher scans the text once and stops only at anchors, such as
-// the @ of an address, so that ordinary text costs three table look-ups per byte. Hits are in order and do not overlap.
+// the @ in an address, so ordinary text costs three table look-ups per byte. Hits are in order and do not overlap.
 type matcher struct {
 	table       *anchorTable
 	text        []byte
-	lastEnd     int // end of the last match or placeholder; no match starts before it
+	lastEnd     int // where the last match or placeholder ends; no match starts before it
 	class       keyClass
 	personal    bool
 	hasFoldable bool
 	openTable   openTable
-	typeRun     struct{ start, end int } // last run of typeByte; see typeEnd
+	typeRun     struct{ start, end int } // last typeByte run; see typeEnd
 	hits        []hit
 	list        struct {
 		class keyClass
-		end   int // closing quote of the last item
-	} // open list of strings under a name of the class
+		end   int // last item's closing quote
+	} // open string list under a name in the class
 	plainHeader struct{ start, end int } // part of a header without credentials; see header
 }
 
@@ -59,8 +59,8 @@ func (m *matcher) findHits(s []byte, class keyClass) []hit {
 	return m.hits
 }
 
-// scan returns the next position with wanted anchors, and a bit for each of these anchors. scan reads all three tables
-// for every byte, because a branch would be mispredicted at every other letter.
+// scan returns the next position with wanted anchors, and a bit for each anchor found. scan reads all three tables for
+// every byte, because a branch would be mispredicted at every other letter.
 func (t *anchorTable) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	if i >= len(s) {
 		return len(s), 0

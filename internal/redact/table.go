@@ -2,8 +2,8 @@ package redact
 
 import "bytes"
 
-// This file finds secrets in tables with a heading: CSV, Markdown, the output of psql, and an SQL INSERT. The name of a
-// secret in the heading marks the column. The manifest of a Kubernetes Secret counts as a table without a heading.
+// This file finds secrets in tables with a heading: CSV, Markdown, psql output, and an SQL INSERT. A secret's name in
+// the heading marks the column. A Kubernetes Secret manifest counts as a table without a heading.
 
 type column struct {
 	index int // number of fields before the column
@@ -14,16 +14,16 @@ type column struct {
 type openTable struct {
 	rowAnchor        uint64 // 0 means no open table
 	isInsert         bool   // a row is a bracket, not a line
-	isManifest       bool   // rows are lines of a Kubernetes Secret
+	isManifest       bool   // rows are lines in a Kubernetes Secret
 	inSecretData     bool
 	separator        byte
 	separatorsPerRow int
-	rowEnd           int // end of the last row of an INSERT; earlier brackets are part of a value
+	rowEnd           int // where the last INSERT row ends; earlier brackets are part of a value
 	columns          [4]column
 	columnCount      int
 }
 
-// maxRowBytes is the maximum length of a heading, and of a line read for other purposes. A row has no maximum.
+// maxRowBytes is the maximum length for a heading, and for a line read for other purposes. A row has no maximum.
 const maxRowBytes = 512
 
 func (m *matcher) markColumn(start, end int, class keyClass) {
@@ -90,7 +90,7 @@ func isFieldEnd(c byte) bool {
 	return false
 }
 
-// insertListStart returns the position of the bracket before the columns of an INSERT, or -1 if m.text[start:end] is
+// insertListStart returns the position of the bracket before the columns in an INSERT, or -1 if m.text[start:end] is
 // not among these columns.
 func (m *matcher) insertListStart(start, end int) int {
 	from := max(m.lastEnd, start-maxRowBytes/2)
@@ -121,7 +121,7 @@ func lineEnd(s []byte, i int) int {
 	return i + len(area)
 }
 
-// row matches the first secret in the row of the open table. The line feed or bracket before the row is at i.
+// row matches the first secret in a row of the open table. The line feed or bracket before the row is at i.
 func (m *matcher) row(i int) hit {
 	if (m.text[i] == '(') != m.openTable.isInsert {
 		return hit{}
@@ -176,7 +176,7 @@ func (m *matcher) manifestRow(start, stop int) hit {
 
 func (m *matcher) rowOfInsert(i int) hit {
 	start := i + 1
-	if i < m.openTable.rowEnd || m.insertListStart(start, start) >= 0 { // a bracket in a value, or the list of columns
+	if i < m.openTable.rowEnd || m.insertListStart(start, start) >= 0 { // a bracket in a value, or the column list
 		return hit{}
 	}
 	quote, stop := false, start
@@ -198,8 +198,8 @@ func (m *matcher) isEscapedQuote(i int) bool {
 	return m.text[i-1] == '\\' && next < len(m.text) && m.text[next] != ',' && m.text[next] != ')'
 }
 
-// secretInRow returns the first secret in the marked columns of the row m.text[start:stop]. A row with a different
-// number of fields ends the table, unless the end of the text cuts the row of an INSERT.
+// secretInRow returns the first secret in the marked columns of row m.text[start:stop]. If the field count differs, the
+// row ends the table, unless the text's end cuts an INSERT row.
 func (m *matcher) secretInRow(start, stop int) hit {
 	h := m.openTable
 	var found hit

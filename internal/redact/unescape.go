@@ -6,36 +6,35 @@ import (
 	"unicode/utf8"
 )
 
-// maxLevels is the depth to which JSON in JSON strings is read: a string of the body, the arguments of a tool, a
-// document in the arguments, and one more.
+// maxLevels is how deep JSON in JSON strings is read: a string in the body, a tool's arguments, a document in the
+// arguments, and one more.
 const maxLevels = 4
 
-// maxFolds is the maximum number of times that fold rewrites a text. A URL in a URL's query needs two calls, and HTML
-// in HTML in HTML (&amp;amp;quot;) needs three.
+// maxFolds is how often fold rewrites a text at most. A URL in a URL's query needs two calls, and HTML in HTML in HTML
+// (&amp;amp;quot;) needs three.
 const maxFolds = 3
 
-// quoteMark plus the depth of nesting replaces an escaped quote. Quotes of different depths must differ, because a
-// value ends at a quote of its own depth: {"password":"a\"b"}.
+// quoteMark plus the nesting depth replaces an escaped quote. Quotes at different depths must differ, because a value
+// ends at a quote of the same depth: {"password":"a\"b"}.
 const quoteMark = 0x10
 
 func isQuote(b byte) bool {
 	return b == '"' || b == '\'' || b == '`' || b-quoteMark < maxLevels
 }
 
-// escapeUnit is one escape: the bytes of the escape in the escaped text (raw), and the replacing bytes in the
-// unescaped text (decoded).
+// escapeUnit is one escape: its bytes in the escaped text (raw), and the replacement in the unescaped text (decoded).
 type escapeUnit struct {
 	decoded, raw       int32 // offsets
-	decodedLen, rawLen uint8 // numbers of bytes
+	decodedLen, rawLen uint8 // byte counts
 }
 
-// level is the result of one unescape or fold, with the positions to map offsets back to the escaped text.
+// level is the result from one unescape or fold, with the positions to map offsets back to the escaped text.
 type level struct {
 	buf   []byte
 	units []escapeUnit
 }
 
-// unescape decodes the JSON escapes of s, and reports whether s contains an escape. Invalid escapes stay unchanged.
+// unescape decodes the JSON escapes in s, and reports whether s contains an escape. Invalid escapes stay unchanged.
 func (l *level) unescape(s []byte, depth byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {
@@ -66,7 +65,7 @@ func (l *level) unescape(s []byte, depth byte) bool {
 				i++
 				continue
 			}
-			l.buf = utf8.AppendRune(l.buf, r) // half a surrogate pair becomes U+FFFD, which matches nothing
+			l.buf = utf8.AppendRune(l.buf, r) // half a surrogate pair becomes U+FFFD and matches nothing
 			w = 6
 		default:
 			if !isQuote(c) || c == '\'' || c == '`' {
@@ -89,8 +88,8 @@ func isQuotedPrintable(s []byte) bool {
 	return bytes.Contains(s, []byte("=3D")) || bytes.Contains(s, []byte("=20")) || bytes.Contains(s, []byte("quoted-printable"))
 }
 
-// joinLines removes soft line breaks of quoted-printable. joinLines decodes nothing else, because s may also contain
-// text that is not encoded.
+// joinLines removes quoted-printable soft line breaks. joinLines decodes nothing else, because s may also contain text
+// that is not encoded.
 func (l *level) joinLines(s []byte) {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	from := 0
@@ -108,8 +107,8 @@ func (l *level) joinLines(s []byte) {
 }
 
 // softBreakLen returns the length of the soft line break at i, or 0. The lines around the break contain no = outside
-// quoted-printable, and the first line has at most 76 bytes. So TOKEN=YWJj= at the end of a line is not joined to the
-// next line.
+// quoted-printable, and the first line has at most 76 bytes. So TOKEN=YWJj= at a line's end is not joined to the next
+// line.
 func softBreakLen(s []byte, i int) int {
 	const maxLine = 76
 	n := len("=\n")
@@ -172,10 +171,11 @@ func foldSymbol(s []byte, i int) (c byte, w int) {
 	return foldTypographic(s, i)
 }
 
-// decodeEntity returns the quote, bracket or ampersand of the HTML entity at i, and its length, or the byte at i and 1.
+// decodeEntity returns the quote, bracket or ampersand for the HTML entity at i, and the entity's length, or the byte
+// at i and 1.
 func decodeEntity(s []byte, i int) (c byte, w int) {
 	const ampersand = "&amp;"
-	escaped := startsWith(s, i, ampersand) // the ampersand of an entity is escaped, as in &amp;quot;
+	escaped := startsWith(s, i, ampersand) // an entity's ampersand is escaped, as in &amp;quot;
 	for _, e := range [...]struct {
 		text string
 		c    byte
@@ -212,7 +212,8 @@ func decodePercent(s []byte, i int) (c byte, w int) {
 	return c, 3
 }
 
-// foldTypographic returns the ASCII character for the UTF-8 sequence at i, and its length, or the byte at i and 1.
+// foldTypographic returns the ASCII character for the UTF-8 sequence at i, and the sequence length, or the byte at i
+// and 1.
 func foldTypographic(s []byte, i int) (c byte, w int) {
 	second, third := byteAt(s, i+1), byteAt(s, i+2)
 	switch {
@@ -248,7 +249,7 @@ func (l *level) findUnit(p int) (escapeUnit, bool) {
 	return l.units[i-1], true
 }
 
-// rawStart maps the start of a range to the escaped text. A position inside an escape maps to its start.
+// rawStart maps a range's start to the escaped text. A position inside an escape maps to the escape's start.
 func (l *level) rawStart(p int) int {
 	u, ok := l.findUnit(p)
 	if !ok {
@@ -260,7 +261,7 @@ func (l *level) rawStart(p int) int {
 	return int(u.raw) + int(u.rawLen) + p - int(u.decoded) - int(u.decodedLen)
 }
 
-// rawEnd maps the exclusive end of a range to the escaped text. A position inside an escape maps to its end.
+// rawEnd maps a range's exclusive end to the escaped text. A position inside an escape maps to the escape's end.
 func (l *level) rawEnd(p int) int {
 	if p == 0 {
 		return 0

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// url matches user:password in a URL, and the secret path of a webhook. The text "://" is at i.
+// url matches user:password in a URL, and a webhook's secret path. The text "://" is at i.
 func (m *matcher) url(i int) hit {
 	s := m.text
 	if !startsWith(s, i, "://") {
@@ -36,7 +36,7 @@ scan:
 	return hit{start, atSign, urlCredentials}
 }
 
-// webhooks lists beginnings of URLs without the scheme. The rest of such a URL is a key.
+// webhooks lists how webhook URLs begin, without the scheme. The rest of such a URL is a key.
 //
 //nolint:gochecknoglobals // read only
 var webhooks = []struct {
@@ -88,7 +88,7 @@ func (m *matcher) userFlag(i int) hit {
 	return m.userPassword(p)
 }
 
-// userPassword matches the password of user:password at p. curl accepts an empty user, and the shell accepts quotes
+// userPassword matches the password in user:password at p. curl accepts an empty user, and the shell accepts quotes
 // around the user or the password.
 func (m *matcher) userPassword(p int) hit {
 	const maxLen = 256

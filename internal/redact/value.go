@@ -43,11 +43,11 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	return hit{start, end, m.vendorOf(start, end, class.kind())}
 }
 
-// maxValue limits the bytes that a check reads of a value. Without the limit, a text of many names and no blank would
-// take quadratic time.
+// maxValue limits how much of a value a check reads. Without the limit, a text with many names and no blank would take
+// quadratic time.
 const maxValue = 1024
 
-// wholeValue extends h to the end of a value of more than maxValue bytes, of which a check reads only the first part.
+// wholeValue extends h to the end of a value that exceeds maxValue bytes, because a check reads only the first part.
 func (m *matcher) wholeValue(h hit) hit {
 	if h.kind == noKind || h.end-h.start != maxValue {
 		return h
@@ -68,8 +68,8 @@ func (m *matcher) wholeValue(h hit) hit {
 	return h
 }
 
-// hasManySymbols reports whether v has the form of Django's secret keys: long, with letters, digits and certain
-// symbols. A regular expression contains other symbols.
+// hasManySymbols reports whether v looks like a Django secret key: long, with letters, digits and certain symbols. A
+// regular expression contains other symbols.
 func hasManySymbols(v []byte) bool {
 	const minLen, minSymbols, django = 32, 4, "!@#$%^&*(-_=+)"
 	if len(v) < minLen || !isMixed(v) {
@@ -97,8 +97,8 @@ func (m *matcher) vendorOf(start, end int, k kind) kind {
 	return k
 }
 
-// isPassword reports whether v, the value of a name of class passwordClass, is a password. Short values count. A plain
-// word does not, because in code a plain word is more often a variable or a label.
+// isPassword reports whether v, the value for a passwordClass name, is a password. Short values count. A plain word
+// does not, because in code a plain word is more often a variable or a label.
 func isPassword(v []byte, sh shape) bool {
 	var letters, digits, symbols, hyphens, spaces, dots int
 	for _, c := range v {
@@ -146,7 +146,7 @@ func isPassword(v []byte, sh shape) bool {
 	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0 || random)
 }
 
-// isDataPassword reports whether v, the value of a quoted name, is a password. Nearly every short value is a password
+// isDataPassword reports whether v, the value for a quoted name, is a password. Nearly every short value is a password
 // there.
 func isDataPassword(v []byte, spaces int) bool {
 	const maxLen, maxSpaces = 256, 3
@@ -245,8 +245,8 @@ func isRandom(v []byte) bool {
 	return distinct >= 8 && isMixed(v) && (countDigitRuns(v) >= 2 || changes*20 >= len(v)*9)
 }
 
-// isShortToken reports whether v is one of two kinds of tokens that isRandom misses. The first kind has 12 to 15
-// letters and digits, with three runs of digits, or with two runs and both cases. The second kind has 15 to 32 digits.
+// isShortToken reports whether v is a token of one of two kinds that isRandom misses. The first kind has 12 to 15
+// letters and digits, with three digit runs, or with two runs and both cases. The second kind has 15 to 32 digits.
 func isShortToken(v []byte) bool {
 	const minLen, maxLen, minDigits, maxDigits = 12, 16, 15, 32
 	if classRunEnd(v, 0, digitByte) == len(v) {
@@ -255,8 +255,8 @@ func isShortToken(v []byte) bool {
 	return len(v) >= minLen && len(v) < maxLen && (countDigitRuns(v) >= 3 || countDigitRuns(v) == 2 && hasBothCases(v)) && classRunEnd(v, 0, alnumByte) == len(v)
 }
 
-// isUnpronounceable reports whether v is a token with all digits in one run, which isRandom misses. Such a token has
-// random case and a digit, or two digits and a run of consonants that words do not have.
+// isUnpronounceable reports whether v is a token with all digits in one run, missed by isRandom. Such a token has
+// random case and a digit, or two digits and a consonant run that words do not have.
 func isUnpronounceable(v []byte) bool {
 	const minLen, minMixed, minRun, minDigits = 16, 24, 5, 2
 	if len(v) >= minMixed && hasDigit(v) && classRunEnd(v, 0, tokenByte) == len(v) && hasRandomCase(v) {
@@ -280,8 +280,8 @@ func isUnpronounceable(v []byte) bool {
 	return longest >= minRun && digitCount >= minDigits
 }
 
-// isSequence reports whether v is a sample key: at least 20 letters and digits of one word, with 8 consecutive
-// characters of the alphabet or of the digits.
+// isSequence reports whether v is a sample key: at least 20 letters and digits in one word, with 8 consecutive
+// letters or digits.
 func isSequence(v []byte) bool {
 	const minLen, minRun = 20, 8
 	if len(v) < minLen || len(v) > maxValue || !isMixed(v) || classRunEnd(v, 0, tokenByte) < len(v) {
@@ -316,7 +316,7 @@ func isLongNumber(v []byte) bool {
 	return distinct >= minDistinct
 }
 
-// isBase32 reports whether v may be the secret of one-time passwords: blocks of eight capitals and digits from 2 to 7.
+// isBase32 reports whether v may be a one-time password secret: blocks of eight capitals and digits from 2 to 7.
 func isBase32(v []byte) bool {
 	const minLen, block = 16, 8
 	return len(v) >= minLen && len(v)%block == 0 && hasDigit(v) && !bytes.ContainsFunc(v, func(r rune) bool {

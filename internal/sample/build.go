@@ -22,8 +22,8 @@ const (
 	noText     = "(no text)"
 )
 
-// Build returns the learning samples of a closed session. docs/SAMPLES.md explains their families. A session with tool
-// calls has an intent_resolution, and a dialog_response for each later user turn. A session without tool calls has a
+// Build returns a closed session's learning samples. docs/SAMPLES.md explains the families. A session with tool calls
+// has an intent_resolution, and a dialog_response for each later user turn. A session without tool calls has a
 // dialog_response for each user turn.
 //
 // For an unchanged session, Build returns identical samples with identical ids.
@@ -66,8 +66,8 @@ func (h *history) intentSample() Sample {
 }
 
 // dialogNumber returns the number from which a dialog_response's id is derived. The number must not change if the
-// session continues: a session that first talked and later used tools keeps the numbers of its first user turns. The
-// first exchanges may have been deleted (learning.hot) after the export of their samples.
+// session continues: a session that first talked and later used tools keeps the numbers for the first user turns. The
+// first exchanges may have been deleted (learning.hot) after their samples were exported.
 func (h *history) dialogNumber(part int) int {
 	part += h.firstNumber()
 	if len(h.steps) > 0 && h.steps[0].Turn < h.startOfSecondUserTurn() {
@@ -76,10 +76,10 @@ func (h *history) dialogNumber(part int) int {
 	return part
 }
 
-// firstNumber returns the first number for the stored turns. The number is greater than all numbers that deleted turns
-// can have used.
+// firstNumber returns the first number for the stored turns, greater than every number that deleted turns can have
+// used.
 func (h *history) firstNumber() int {
-	const maxPerTurn = 1 << 16 // maximum number of samples of a family
+	const maxPerTurn = 1 << 16 // maximum number of samples per family
 	first := h.Session.Exchanges[0].Turn
 	for i := range h.Session.Exchanges {
 		first = min(first, h.Session.Exchanges[i].Turn)
@@ -195,8 +195,7 @@ func resolutionLabel(label string) string {
 	}
 }
 
-// lastOutcome returns the outcome of the last exchange. An earlier failure does not count, because the session
-// continued.
+// lastOutcome returns the last exchange's outcome. An earlier failure does not count, because the session continued.
 func lastOutcome(exchanges []*Exchange) string { return exchanges[len(exchanges)-1].Outcome }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

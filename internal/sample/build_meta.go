@@ -42,7 +42,7 @@ func lessonsOf(exchanges []*Exchange) []Lesson {
 	return slices.SortedFunc(maps.Values(best), func(a, b Lesson) int { return cmp.Compare(a.Slug, b.Slug) })
 }
 
-// stateRank returns the rank of a lesson's state, -1 for the state matched and the states of rules files' sections.
+// stateRank returns a lesson state's rank, -1 for the state matched and for rules file section states.
 func stateRank(state string) int {
 	return slices.Index([]string{"control", "withheld", "injected"}, state)
 }

@@ -15,11 +15,11 @@ const (
 	slowMS            = 600_000 // milliseconds
 )
 
-// maxOpenFailures bounds the number of failed calls that each later call is compared with. A session may have ten
-// thousand failed calls.
+// maxOpenFailures bounds how many failed calls each later call is compared with. A session may have ten thousand failed
+// calls.
 const maxOpenFailures = 64
 
-// corrections returns a sample for each call that worked after failed calls of the same tool with the same aim and
+// corrections returns a sample for each call that worked after failed calls to the same tool with the same aim and
 // different arguments. The sample contains the last failed call, and the number of failed calls.
 func (h *history) corrections() []Sample {
 	var out []Sample
@@ -39,7 +39,7 @@ func (h *history) corrections() []Sample {
 			switch {
 			case f.Call.Name != s.Call.Name || !sameAim(f.Call.Args, s.Call.Args):
 				rest = append(rest, f)
-			case f.Call.Args != s.Call.Args: // if the arguments are equal, the cause of the failure was elsewhere
+			case f.Call.Args != s.Call.Args: // if the arguments are equal, the failure had another cause
 				failed = f
 				attempts++
 			}
@@ -86,8 +86,8 @@ func sameAim(a, b string) bool {
 	return common*3 >= min(len(wa), len(wb))
 }
 
-// argWords returns at most 200 words of the argument values. The function omits keys, which all calls of a tool share,
-// and single letters: neither shows the aim.
+// argWords returns at most 200 words from the argument values. Keys are omitted, because all calls to a tool share
+// them, and single letters, because they do not show the aim.
 func argWords(args string) map[string]bool {
 	const maxWords = 200
 	if strings.HasPrefix(args, "{") {

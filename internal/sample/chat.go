@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// ChatMessage is a message of OpenAI's chat and fine-tuning files.
+// ChatMessage is a message in OpenAI's chat and fine-tuning files.
 type ChatMessage struct {
 	Role       string     `json:"role"`
 	Content    *string    `json:"content"` // null for an assistant message with tool calls only
@@ -24,7 +24,7 @@ type ChatCall struct {
 	Function ChatFunction `json:"function"`
 }
 
-// ChatFunction holds a tool's name, and its arguments as a string of JSON.
+// ChatFunction holds a tool's name, and the arguments as a JSON string.
 type ChatFunction struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
@@ -36,7 +36,7 @@ type ChatTool struct {
 	Function ToolDefinition `json:"function"`
 }
 
-// ToolDefinition describes a tool, with the JSON schema of its arguments.
+// ToolDefinition describes a tool, with the JSON schema for the arguments.
 type ToolDefinition struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
@@ -83,8 +83,8 @@ func (e *Exchange) tools() (out []ChatTool) {
 	return out
 }
 
-// conversation returns the system prompt and the messages up to the request of exchange n. If n is negative,
-// conversation returns all messages.
+// conversation returns the system prompt and the messages up to exchange n's request. If n is negative, conversation
+// returns all messages.
 func (h *history) conversation(n int) []ChatMessage {
 	list := h.messages(n)
 	for _, e := range h.exchanges {
@@ -209,8 +209,8 @@ func (s *Session) HumanFeedback() (rated, judged bool) {
 	return rated, judged
 }
 
-// Preferences returns pairs of a better and a worse answer from people's feedback. The better answer is a correction of
-// the worse answer, or was approved for the same words of the user.
+// Preferences returns pairs with a better and a worse answer from people's feedback. The better answer corrects the
+// worse answer, or was approved for the same user words.
 func (s *Session) Preferences() []Preference {
 	h := s.history()
 	var out []Preference
@@ -286,7 +286,7 @@ func lastUserText(items []*wire.Item) (words string) {
 	return words
 }
 
-// contentText returns the text of a JSON string or a list of parts. Other JSON is returned unchanged, because a
+// contentText returns the text from a JSON string or a list of parts. Other JSON is returned unchanged, because a
 // correction may have any form.
 func contentText(raw json.RawMessage) string {
 	if len(raw) == 0 || string(raw) == "null" {

@@ -1,7 +1,7 @@
-// Package sample defines the stored form of the traffic. An [Exchange] is the new part of one turn (a request and its
-// reply). An [OptOut] decides which content is not stored. A [Sample] is a learning sample in the form of MPLP, built
-// from a closed session.
+// Package sample defines how the traffic is stored. An [Exchange] is the new part of one turn (a request and the
+// reply). An [OptOut] decides which content is not stored. A [Sample] is a learning sample in the MPLP form, built from
+// a closed session.
 //
-// Contract: every text of an exchange is redacted ([Exchange.Redact]) before it is written. [Build] is a pure function:
+// Contract: every text in an exchange is redacted ([Exchange.Redact]) before it is written. [Build] is a pure function:
 // repeated builds return identical ids and bytes, so writing samples again is harmless.
 package sample

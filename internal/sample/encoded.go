@@ -9,10 +9,10 @@ import (
 	"precept/internal/wire"
 )
 
-// Encoded is the stored form of an exchange.
+// Encoded is an exchange's stored form.
 type Encoded struct {
 	Data  []byte // JSON without New, System and Tools
-	Items []byte // JSON array of New, which begins with [System, Tools] if there is a prompt; nil if New is nil
+	Items []byte // New as a JSON array, beginning with [System, Tools] if there is a prompt; nil if New is nil
 }
 
 // Encode returns the stored form. After Seal, Encode returns the form that Seal made.
@@ -53,7 +53,7 @@ func (e *Exchange) Seal() Encoded {
 	return *e.sealed
 }
 
-// Sealed returns the result of an earlier Seal.
+// Sealed returns the result from an earlier Seal.
 func (e *Exchange) Sealed() (enc Encoded, ok bool) {
 	if e.sealed == nil {
 		return Encoded{}, false
@@ -61,8 +61,8 @@ func (e *Exchange) Sealed() (enc Encoded, ok bool) {
 	return *e.sealed, true
 }
 
-// Decode returns the exchange, whose items share the memory of enc.Items. If the items are not a JSON array, they
-// become one string, so that an unreadable document does not block the other documents.
+// Decode returns the exchange. The items share memory with enc.Items. If the items are not a JSON array, they become
+// one string, so that an unreadable document does not block the other documents.
 func (enc Encoded) Decode() (Exchange, error) {
 	var e Exchange
 	if !e.read(enc.Data) {

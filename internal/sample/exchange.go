@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Outcomes of an exchange.
+// Exchange outcomes.
 const (
 	Complete   = "complete"
 	Incomplete = "incomplete"        // the upstream's stream was cut
@@ -19,14 +19,14 @@ const (
 	Failed     = "error"             // the upstream answered with an error
 )
 
-// Exchange is the stored, redacted form of the new part of one turn.
+// Exchange is the stored, redacted form of one turn's new part.
 type Exchange struct {
 	ID               string            `json:"id"` // UUID v4
 	Tenant           string            `json:"tenant"`
 	Agent            string            `json:"agent"`
-	Session          string            `json:"session"`          // hex of session.ID
+	Session          string            `json:"session"`          // session.ID in hex
 	SessionName      string            `json:"session_name"`     // from the client, else from precept
-	Run              string            `json:"run,omitempty"`    // of the run or the parent session
+	Run              string            `json:"run,omitempty"`    // for the run or the parent session
 	Caller           string            `json:"caller,omitempty"` // digest of the credential's owner; "" without a credential
 	RequestID        string            `json:"request_id"`
 	Turn             int               `json:"turn"`
@@ -43,13 +43,13 @@ type Exchange struct {
 	ResultJudgements *ResultJudgements `json:"verdicts,omitempty"`
 	LatencyMS        float64           `json:"latency_ms"`
 	FirstMS          float64           `json:"first_byte_ms"`
-	Book             string            `json:"book,omitempty"`      // hash of the lessons in effect
+	Book             string            `json:"book,omitempty"`      // hash of the active lessons
 	Config           string            `json:"config,omitempty"`    // hash of the configuration
 	Redacted         map[string]int    `json:"redacted,omitempty"`  // replacements by kind
 	Truncated        bool              `json:"truncated,omitempty"` // the capture reached its limit
 
 	// System and Tools are the prompt and the tools outside the agent's list. Only a session's first exchange holds
-	// System and Tools, because the agent repeats them with every turn.
+	// System and Tools, because the agent repeats them every turn.
 	System    json.RawMessage `json:"-"`
 	Tools     json.RawMessage `json:"-"`
 	HasPrompt bool            `json:"prompt,omitempty"` // stored items begin with System and Tools; set by Encode
@@ -57,7 +57,7 @@ type Exchange struct {
 	// Facts is stored in the session's row, not with the exchange.
 	Facts TurnFacts `json:"-"`
 
-	// Repeated is the number of items at the start of New that repeat earlier replies. Repeated is not stored.
+	// Repeated is how many items at the start of New repeat earlier replies. Repeated is not stored.
 	Repeated int `json:"-"`
 
 	sealed *Encoded // set by Seal
@@ -65,23 +65,23 @@ type Exchange struct {
 
 const maxUncutTask = 4 << 10
 
-// TurnFacts holds facts about a turn for the lists of sessions.
+// TurnFacts holds facts about a turn for session lists.
 type TurnFacts struct {
 	Task  string   // user's first words, at the first turn
 	Tags  []string // tags from the client
-	Kinds []string // kinds of the failed tool results
-	Paths string   // OptOut.PathHash of the applied patterns
+	Kinds []string // kinds of failed tool results
+	Paths string   // OptOut.PathHash for the applied patterns
 }
 
-// Lesson is the state in a turn of a lesson that matched, or of a section of a rules file that may be cut at random.
+// Lesson is the state in a turn of a matching lesson, or of a rules file section that may be cut at random.
 type Lesson struct {
 	Slug       string  `json:"slug"`
 	Arm        string  `json:"arm"`
-	State      string  `json:"state"` // matched | injected | withheld | control; for a section of a rules file: kept | cut
+	State      string  `json:"state"` // matched | injected | withheld | control; for a rules file section: kept | cut
 	Propensity float64 `json:"propensity,omitempty"`
 }
 
-// ResultJudgements records which tool results of New were judged to be errors during the turn, so that the results need
+// ResultJudgements records which tool results in New were judged to be errors during the turn, so that the results need
 // not be parsed again when the session closes. If New was cut afterwards to a different number of results,
 // ResultJudgements does not apply.
 type ResultJudgements struct {
@@ -102,7 +102,7 @@ type Reply struct {
 	Choices      int    `json:"choices,omitempty"` // if more than one; the first is stored
 }
 
-// Call is a tool call of the reply.
+// Call is a tool call in the reply.
 type Call struct {
 	ID   string `json:"id,omitempty"`
 	Name string `json:"name"`
@@ -122,7 +122,7 @@ func NewID(random io.Reader) (string, error) {
 func (e *Exchange) Redact(r *redact.Redactor) {
 	r.DrainCounts()
 	redactItem := r.JSON
-	if e.FirstNew == 0 { // the first items are a prompt and rules files, which other sessions send, too
+	if e.FirstNew == 0 { // the first items are a prompt and rules files, sent by other sessions, too
 		redactItem = r.JSONCached
 	}
 	for _, text := range []*json.RawMessage{&e.System, &e.Tools} {

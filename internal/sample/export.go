@@ -70,7 +70,7 @@ type Preference struct {
 	Turn     int           `json:"turn,omitempty"`
 }
 
-// WritePreferences writes the pairs of Session.Preferences.
+// WritePreferences writes the pairs from Session.Preferences.
 func (e *Exporter) WritePreferences(s *Session) error {
 	for _, p := range s.Preferences() {
 		if err := e.WriteLine(p); err != nil {
@@ -80,40 +80,40 @@ func (e *Exporter) WritePreferences(s *Session) error {
 	return nil
 }
 
-// TrialOutcome is one outcome of a session after a pick (a chosen lesson), with the parameters that were fixed at the
+// TrialOutcome is one outcome in a session after a pick (a chosen lesson), with the parameters that were fixed at the
 // pick.
 type TrialOutcome struct {
 	Name   string  `json:"name"`
 	X      float64 `json:"x"`      // 0 or 1, failed calls, turns, tokens or seconds
-	Y      float64 `json:"y"`      // on the scale of the experiment, 0..1
+	Y      float64 `json:"y"`      // on the experiment's scale, 0..1
 	Center float64 `json:"center"` // subtracted from the value in reports
-	Width  float64 `json:"width"`  // distance from the centre at which a bet is capped; 0 means no bet
+	Width  float64 `json:"width"`  // distance from the centre at which a bet (the assumed effect in an e-value) is capped; 0 means no bet
 }
 
-// Trial is one line of the experiment export: a coin (the random decision to inject or withhold a lesson), its result,
-// its probability, and the outcome. The report can be computed from these lines alone (examples/experiment).
+// Trial is one line in the experiment export: a coin (the random decision to inject or withhold a lesson), the result,
+// the probability, and the outcome. The report can be computed from these lines alone (examples/experiment).
 type Trial struct {
-	Session        string         `json:"session"`       // unit of the coin: a session, or a run
-	Run            string         `json:"run,omitempty"` // name of the run
+	Session        string         `json:"session"`       // the coin's unit: a session, or a run
+	Run            string         `json:"run,omitempty"` // run name
 	Tenant         string         `json:"tenant,omitempty"`
-	Coin           string         `json:"coin"`               // holdout: coin of one lesson; rule: of a section of a rules file; control: of the session
-	Arm            string         `json:"arm"`                // of a pick; "" on the session's own line
-	Slug           string         `json:"slug"`               // lesson of a pick
+	Coin           string         `json:"coin"`               // holdout: coin for one lesson; rule: for a rules file section; control: for the session
+	Arm            string         `json:"arm"`                // a pick's arm; "" on the session's own line
+	Slug           string         `json:"slug"`               // a pick's lesson
 	Assigned       string         `json:"assigned"`           // pick: injected | withheld; session: treated | control; lesson that matched in a control session: control
-	Propensity     float64        `json:"propensity"`         // probability of the assigned arm
-	Eps            float64        `json:"eps"`                // probability of withheld, or control
+	Propensity     float64        `json:"propensity"`         // probability that this arm was assigned
+	Eps            float64        `json:"eps"`                // probability that withheld, or control, is assigned
 	Center         float64        `json:"center"`             // expected reward, fixed before the coin; reports subtract it from the outcome
 	Outcome        *float64       `json:"outcome"`            // reward, 0..1; null without feedback
-	OutcomeAtClose *float64       `json:"outcome_at_closing"` // reward at the closing, for a planned trial
-	Turn           int            `json:"turn,omitempty"`     // pick: turn of its session (in a run: number of the decision)
-	Trial          string         `json:"trial,omitempty"`    // pick: its planned trial, "start.picks"
-	Outcomes       []TrialOutcome `json:"outcomes,omitempty"` // pick of a closed session: outcomes after it
-	Model          string         `json:"model,omitempty"`    // of the session's first request
+	OutcomeAtClose *float64       `json:"outcome_at_closing"` // reward when the session closed, for a planned trial
+	Turn           int            `json:"turn,omitempty"`     // pick: turn in the session (in a run: number of the decision)
+	Trial          string         `json:"trial,omitempty"`    // pick: the planned trial, "start.picks"
+	Outcomes       []TrialOutcome `json:"outcomes,omitempty"` // pick in a closed session: outcomes after the pick
+	Model          string         `json:"model,omitempty"`    // from the session's first request
 	Graded         bool           `json:"graded,omitempty"`   // closed by a release that counts the columns explained and all_sessions
 	Weight         float64        `json:"weight,omitempty"`   // pick: weight in the estimate from all sessions
 	Tier           int            `json:"tier,omitempty"`
-	TierAtClose    int            `json:"tier_at_closing,omitempty"`   // tier of outcome_at_closing, for the check of reporting
+	TierAtClose    int            `json:"tier_at_closing,omitempty"`   // tier for outcome_at_closing, to check reporting
 	Closed         bool           `json:"closed"`                      // reports count closed sessions
-	Reward         string         `json:"reward_definition,omitempty"` // definition of reward at the closing: a report uses one definition
+	Reward         string         `json:"reward_definition,omitempty"` // reward definition when the session closed: a report uses one definition
 	At             string         `json:"at,omitempty"`                // RFC 3339
 }

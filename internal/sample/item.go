@@ -15,7 +15,7 @@ func (e *Exchange) items(previous *Reply) []*wire.Item {
 	return stored.Read()
 }
 
-// judgementsOn returns the turn's judgements on the results of items, nil if the number of results differs.
+// judgementsOn returns the turn's judgements on the results in items, nil if the number of results differs.
 func (e *Exchange) judgementsOn(items []*wire.Item) *ResultJudgements {
 	results := 0
 	for _, it := range items {
@@ -27,7 +27,7 @@ func (e *Exchange) judgementsOn(items []*wire.Item) *ResultJudgements {
 	return e.ResultJudgements
 }
 
-// calls returns the reply's calls. A call without an id gets package wire's id for its position in the history.
+// calls returns the reply's calls. A call without an id gets package wire's id for the position in the history.
 func (e *Exchange) calls() []Call {
 	out := slices.Clone(e.Reply.Calls)
 	for n := range out {
@@ -59,8 +59,8 @@ func nativeResults(it *wire.Item) []wire.Result {
 	return slices.DeleteFunc(slices.Clone(it.Results), func(r wire.Result) bool { return r.InUserText })
 }
 
-// messageText returns an item's text. If an item has results, text other than the person's words is a note of the
-// agent, and is left out.
+// messageText returns an item's text. If an item has results, text other than the person's words is an agent's note,
+// and is left out.
 func messageText(it *wire.Item) string {
 	if it.Role == wire.RoleTool || it.Role == wire.RoleUser && it.UserText == "" && len(nativeResults(it)) > 0 {
 		return ""

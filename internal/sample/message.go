@@ -11,16 +11,16 @@ import (
 // Message is one part of a turn, for display to a person.
 type Message struct {
 	Role     string // system, tools, user, assistant, call or result
-	Text     string // text of the part; for a result, the tool's output
+	Text     string // the part's text; for a result, the tool's output
 	UserText string // the person's own words, without the blocks that agents add
-	Call     Call   // the call; for a result, its call, or only the call's id
+	Call     Call   // the call; for a result, the answered call, or only the call's id
 	IsError  int8   // result: +1 error, -1 success, 0 no flag
 }
 
-// Further roles of a Message.
+// Further message roles.
 const (
 	MessageSystem = "system"
-	MessageTools  = "tools" // a line of names, then the tools' JSON
+	MessageTools  = "tools" // a line with names, then the tools' JSON
 	MessageResult = "result"
 )
 
@@ -28,7 +28,7 @@ const (
 // in order.
 type MessageReader struct {
 	calls map[string]Call // by id
-	last  *Reply          // reply of the previous exchange
+	last  *Reply          // previous exchange's reply
 }
 
 // NewMessageReader returns a reader for one session.
@@ -92,7 +92,7 @@ func (r *MessageReader) message(it *wire.Item) []Message {
 	return out
 }
 
-// Reply returns the messages of the model's answer.
+// Reply returns the messages for the model's answer.
 func (r *MessageReader) Reply(e *Exchange) []Message {
 	r.last = &e.Reply
 	var out []Message
@@ -113,8 +113,8 @@ func (r *MessageReader) callOf(id string) Call {
 	return Call{ID: id}
 }
 
-// isUnreadable reports whether only the type of the item was readable. References to earlier items and reasoning never
-// have readable content.
+// isUnreadable reports whether only the item's type was readable. References to earlier items and reasoning never have
+// readable content.
 func isUnreadable(it *wire.Item) bool {
 	switch it.Kind {
 	case "", "message", "item_reference", "reasoning":

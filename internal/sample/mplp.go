@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Families of samples.
+// Sample families.
 const (
 	IntentResolution = "intent_resolution" // a task carried out with tools
 	DialogResponse   = "dialog_response"   // an answer to the user in words
@@ -16,14 +16,14 @@ const (
 	PlanOptimization = "plan_optimization" // a slow or costly session
 )
 
-// Quality labels of feedback.
+// Feedback quality labels.
 const (
 	Good       = "good"
 	Acceptable = "acceptable"
 	Poor       = "poor"
 )
 
-// Values of meta.human_feedback_label.
+// Values for meta.human_feedback_label.
 const (
 	Approved    = "approved"
 	Rejected    = "rejected"
@@ -42,7 +42,7 @@ type Sample struct {
 	Meta      map[string]any `json:"meta"`
 }
 
-// Feedback is the rating of a sample. Without a rating, Feedback is Unrated.
+// Feedback is a sample's rating. Without a rating, Feedback is Unrated.
 type Feedback struct {
 	Source       string         `json:"source"` // user | system
 	Type         string         `json:"type"`   // approval | rejection | correction | score
@@ -50,13 +50,13 @@ type Feedback struct {
 	QualityLabel string         `json:"quality_label,omitempty"` // Good, Acceptable or Poor; empty when unrated
 }
 
-// Unrated returns the feedback of an unrated sample.
+// Unrated returns the feedback for an unrated sample.
 func Unrated() Feedback {
 	return Feedback{Source: "system", Type: "score", Details: map[string]any{"rated": false}}
 }
 
-// deriveID returns the id of the nth sample of a family in a session, a UUID v4 from SHA-256. A sample that is built
-// again, after a crash or late feedback, must keep its id. Otherwise the store would hold the sample twice.
+// deriveID returns the id for the nth sample of a family in a session, a UUID v4 from SHA-256. A sample that is built
+// again, after a crash or late feedback, must keep the same id. Otherwise the store would hold the sample twice.
 func deriveID(tenant, session, family string, n int) string {
 	h := sha256.New()
 	for _, part := range []string{"precept sample", tenant, session, family, strconv.Itoa(n)} {
@@ -66,6 +66,6 @@ func deriveID(tenant, session, family string, n int) string {
 	var id uuid.UUID
 	copy(id[:], h.Sum(nil))
 	id[6] = id[6]&0x0f | 0x40 // version 4
-	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
+	id[8] = id[8]&0x3f | 0x80 // RFC 9562 variant
 	return id.String()
 }

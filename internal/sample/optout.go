@@ -29,8 +29,8 @@ type pathPattern struct {
 	literal string // every matching path contains this text, so most arguments need no parsing; may be ""
 }
 
-// NewOptOut returns the opt-outs of paths, agents and tenants. The arguments are globs in doublestar syntax that ignore
-// case. The error names an invalid glob.
+// NewOptOut returns the opt-outs for paths, agents and tenants. The arguments are globs in doublestar syntax that
+// ignore case. The error names an invalid glob.
 func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 	o := &OptOut{}
 	for _, p := range paths {
@@ -93,14 +93,14 @@ func hashGlobs(paths []pathPattern) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// NamesPath reports whether a tool's arguments name an opted-out path. NamesPath reads the strings of JSON, nested
-// JSON, and the words of commands. Each word counts as a path, because a false hit only loses an exchange, but a miss
-// stores content that must not be stored.
+// NamesPath reports whether a tool's arguments name an opted-out path. NamesPath reads strings in JSON, nested JSON,
+// and the words in commands. Each word counts as a path, because a false hit only loses an exchange, but a miss stores
+// forbidden content.
 func (o *OptOut) NamesPath(args string) bool {
 	return o.mayNamePath([]byte(args)) && o.textNamesPath(args, 0)
 }
 
-// ExchangeNamesPath reports whether a call in the reply or in the items of the exchange names an opted-out path.
+// ExchangeNamesPath reports whether a call in the exchange's reply or items names an opted-out path.
 func (o *OptOut) ExchangeNamesPath(x *Exchange) bool {
 	if len(o.paths) == 0 {
 		return false
@@ -108,7 +108,7 @@ func (o *OptOut) ExchangeNamesPath(x *Exchange) bool {
 	return slices.ContainsFunc(x.Reply.Calls, func(c Call) bool { return o.NamesPath(c.Args) }) || slices.ContainsFunc(x.New, o.itemNamesPath)
 }
 
-// itemNamesPath checks the calls of an item. If the item cannot be parsed, itemNamesPath checks the whole text.
+// itemNamesPath checks the calls in an item. If the item cannot be parsed, itemNamesPath checks the whole text.
 func (o *OptOut) itemNamesPath(item json.RawMessage) bool {
 	calls, ok := wire.CallsIn(item)
 	if !ok {
@@ -117,8 +117,8 @@ func (o *OptOut) itemNamesPath(item json.RawMessage) bool {
 	return slices.ContainsFunc(calls, func(call []byte) bool { return o.mayNamePath(call) && o.textNamesPath(string(call), 0) })
 }
 
-// mayNamePath is a cheap test before NamesPath. The test does not decode args, which may contain a whole file. With an
-// escape such as \u002e, which may hide the literal of a pattern, the result is true.
+// mayNamePath is a cheap test before NamesPath. The test does not decode args, which may contain a whole file. The
+// result is also true for an escape such as \u002e, which may hide a pattern's literal.
 func (o *OptOut) mayNamePath(args []byte) bool {
 	if bytes.Contains(args, []byte(`\u`)) {
 		return len(o.paths) > 0
@@ -174,8 +174,8 @@ func (o *OptOut) valueNamesPath(v any, depth int) bool {
 }
 
 // matchesInText reports whether a lower-case text names a matching path. The path may be the whole text, because names
-// may contain blanks. The path may also be a word between blanks or a shell's marks, or a run of characters of plain
-// file names.
+// may contain blanks. The path may also be a word between blanks or a shell's marks, or a run of plain file name
+// characters.
 func (p pathPattern) matchesInText(flat string) bool {
 	const maxPath = 4096
 	if len(flat) <= maxPath && p.matches(flat) {
@@ -191,7 +191,7 @@ func (p pathPattern) matchesInText(flat string) bool {
 	return false
 }
 
-// mayMatch is a cheap test before matches. The pattern secrets/** also matches the word "secrets", which is frequent in
+// mayMatch is a cheap test before matches. The pattern secrets/** also matches the word "secrets", a frequent word in
 // prose. So a pattern with a slash requires a slash in the word.
 func (p pathPattern) mayMatch(w string) bool {
 	return strings.Contains(w, p.literal) && (strings.IndexByte(w, '/') >= 0 || strings.IndexByte(strings.TrimPrefix(p.glob, "**/"), '/') < 0)
@@ -245,7 +245,7 @@ func (p pathPattern) isNameBreak(r rune) bool {
 	return r < utf8.RuneSelf || !strings.ContainsRune(p.glob, r)
 }
 
-// literalOf returns the longest run of a glob without meta characters, "" if matching paths share no text.
+// literalOf returns a glob's longest run without meta characters, "" if matching paths share no text.
 func literalOf(glob string) string {
 	if strings.ContainsAny(glob, "{[\"<>&") { // alternatives share no text, and JSON may escape a quote, <, > and &
 		return ""

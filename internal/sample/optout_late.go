@@ -17,13 +17,13 @@ func (o *OptOut) Hides(tenant, agent string) bool {
 	return o != nil && (o.OptsOutTenant(tenant) || o.OptsOutAgent(agent))
 }
 
-// HasAgentPatterns reports whether there are agent patterns, for which callers must know a session's agent.
+// HasAgentPatterns reports whether there are agent patterns. If so, callers must know a session's agent.
 func (o *OptOut) HasAgentPatterns() bool { return o != nil && len(o.agents) > 0 }
 
-// HasPathPatterns reports whether there are path patterns, for which callers must read the exchanges and samples.
+// HasPathPatterns reports whether there are path patterns. If so, callers must read the exchanges and samples.
 func (o *OptOut) HasPathPatterns() bool { return o != nil && len(o.paths) > 0 }
 
-// HiddenExchanges reports which exchanges are hidden. An exchange is hidden if its tenant or agent opted out, or if it
+// HiddenExchanges reports which exchanges are hidden. An exchange is hidden if the tenant or agent opted out, or if it
 // contains a call that names an opted-out path, or such a call's result. list is in order.
 func (o *OptOut) HiddenExchanges(list []Exchange) []bool {
 	out := make([]bool, len(list))
@@ -55,8 +55,8 @@ func (o *OptOut) HiddenExchanges(list []Exchange) []bool {
 	return out
 }
 
-// VisibleExchanges returns the exchanges that are not hidden. If an exchange repeats the reply of a hidden exchange,
-// the result has a copy without that reply. list stays unchanged.
+// VisibleExchanges returns the exchanges that are not hidden. If an exchange repeats a hidden exchange's reply, the
+// result has a copy without that reply. list stays unchanged.
 func (o *OptOut) VisibleExchanges(list []Exchange) []Exchange {
 	hidden := o.HiddenExchanges(list)
 	if !slices.Contains(hidden, true) {
@@ -86,9 +86,9 @@ func (e *Exchange) countRepeatedItems(previous *Reply) int {
 	return len(e.New)
 }
 
-// HidesSample reports whether a sample has content of a hidden exchange of list. If an exchange was deleted, its paths
-// are unknown and the sample is hidden. With filteredOnWrite, such a sample is not hidden, because the current patterns
-// were applied before every exchange was stored.
+// HidesSample reports whether a sample has content from a hidden exchange in list. If an exchange was deleted, the
+// paths are unknown and the sample is hidden. With filteredOnWrite, such a sample is not hidden, because the current
+// patterns were applied before every exchange was stored.
 func (o *OptOut) HidesSample(m *Sample, list []Exchange, filteredOnWrite bool) bool {
 	if !o.HasPathPatterns() {
 		return false

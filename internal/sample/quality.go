@@ -11,7 +11,7 @@ type Filter struct {
 	Quality  []string  // labels; "unrated" selects samples without a rating
 	Families []string
 	Tenant   string
-	Lesson   string // slug of a lesson injected in an exchange of the sample
+	Lesson   string // slug of a lesson injected in one of the sample's exchanges
 }
 
 // Match reports whether the filter selects the tenant's sample.
@@ -37,7 +37,7 @@ func (f *Filter) Match(tenant string, s *Sample) bool {
 	return f.Lesson == "" || hasLesson(s.Meta["lessons"], f.Lesson)
 }
 
-// hasLesson reports whether v, the value of meta.lessons, contains the lesson with the state injected. v may be decoded
+// hasLesson reports whether v, the meta.lessons value, contains the lesson with the state injected. v may be decoded
 // JSON.
 func hasLesson(v any, slug string) bool {
 	switch list := v.(type) {
@@ -52,7 +52,7 @@ func hasLesson(v any, slug string) bool {
 	return false
 }
 
-// Quality counts samples by their ratings. The zero value is ready for use.
+// Quality counts samples by rating. The zero value is ready for use.
 type Quality struct {
 	Samples    int            `json:"samples"`
 	Rated      int            `json:"rated"`
@@ -90,7 +90,7 @@ func (q *Quality) Add(s *Sample) {
 	}
 }
 
-// Rates holds shares of the rated samples in [0,1]. OK is false without a rated sample.
+// Rates holds shares among the rated samples in [0,1]. OK is false without a rated sample.
 type Rates struct {
 	Approval   float64 `json:"approval_rate"`
 	Correction float64 `json:"correction_rate"`
@@ -99,7 +99,7 @@ type Rates struct {
 	OK         bool    `json:"ok"`
 }
 
-// Rates returns the shares of the rated samples.
+// Rates returns the shares among the rated samples.
 func (q *Quality) Rates() Rates {
 	if q.Rated == 0 {
 		return Rates{}

@@ -12,8 +12,8 @@ const (
 )
 
 // ratingFor returns the feedback and review label for the turns from..to, or for all turns if from is 0. With
-// includeSession, ratings of the whole session also count. A person's rating precedes a verifier's rating, which
-// precedes implicit feedback. Of equal sources, the latest rating decides.
+// includeSession, ratings for the whole session also count. A person's rating precedes a verifier's rating. Implicit
+// feedback comes last. Among equal sources, the latest rating decides.
 func (h *history) ratingFor(from, to int, includeSession bool) (Feedback, string) {
 	var best *Rating
 	count := 0
@@ -98,7 +98,7 @@ func (r *Rating) label() string {
 	}
 }
 
-// LabelOf returns the quality label of a score from 0 to 1.
+// LabelOf returns the quality label for a score from 0 to 1.
 func LabelOf(score float64) string {
 	switch {
 	case score >= minGoodScore:
@@ -110,7 +110,7 @@ func LabelOf(score float64) string {
 	}
 }
 
-// reviewLabel returns MPLP's review label. Only feedback of a person is a review.
+// reviewLabel returns MPLP's review label. Only a person's feedback is a review.
 func (r *Rating) reviewLabel() string {
 	switch {
 	case r.Source != "user":

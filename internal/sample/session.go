@@ -14,7 +14,7 @@ import (
 // flag. Callers pass the function, because this package must not import package detect.
 type FailureFunc func(tool, args, text string, isError int8) bool
 
-// Session is a closed session, from which samples are built.
+// Session is a closed session, the source for samples.
 type Session struct {
 	Tenant, Agent, Name, ID string
 	Exchanges               []Exchange // in any order
@@ -35,7 +35,7 @@ type Rating struct {
 	Turn       int // rated turn; 0 means the whole session
 }
 
-// userTurn holds the user's words, the exchange with these words, and the exchanges in which the agent then worked on
+// userTurn holds the user's words, the exchange with these words, and the exchanges where the agent then worked on
 // them.
 type userTurn struct {
 	userText  string
@@ -45,7 +45,7 @@ type userTurn struct {
 type history struct {
 	Session    *Session
 	exchanges  []*Exchange    // in order, without failed attempts that the agent repeated
-	items      [][]*wire.Item // items of each exchange
+	items      [][]*wire.Item // each exchange's items
 	userTurns  []userTurn
 	events     []Event
 	newestCall map[string]int // index in events by call id
@@ -139,8 +139,8 @@ func (h *history) addCall(c Call, turn int) {
 	h.events = append(h.events, Event{Turn: turn, Role: EventCall, Call: c})
 }
 
-// addResult adds a result to the newest call with its id, unless that call has a result. index is the result's index in
-// judgements.
+// addResult adds a result to the newest call with the same id, unless that call has a result. index is the result's
+// index in judgements.
 func (h *history) addResult(r *wire.Result, judgements *ResultJudgements, index int) {
 	i, ok := h.newestCall[r.CallID]
 	if !ok || h.events[i].Answered {

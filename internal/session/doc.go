@@ -1,9 +1,9 @@
-// Package session identifies the session of a request and holds the record of a session.
+// Package session identifies a request's session and holds the session's record.
 //
 //   - Identify reads names from headers, path and body.
-//   - Threader finds the conversation of a request without a name, by ids and texts that agents send
+//   - Threader finds the conversation for a request without a name, by ids and texts that agents send
 //     back (echoes).
-//   - Record is the memory of one session: matches, chosen lessons (picks), random decisions (coins), and inserted
+//   - Record is what one session remembers: matches, chosen lessons (picks), random decisions (coins), and inserted
 //     blocks with anchors.
 //   - Quotes recognise side requests, which show a conversation in one text.
 //

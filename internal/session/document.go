@@ -10,7 +10,7 @@ import (
 )
 
 // documentVersion is the version that Encode writes. A new field keeps the version, because older programs ignore
-// unknown fields. A new meaning of a field needs a new version.
+// unknown fields. If a field's meaning changes, the version must change.
 const documentVersion = 2
 
 // document is a record as JSON. Unit is always written. Programs that know only version 1 expect a string under the key
@@ -111,8 +111,8 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 	return Row{Tenant: identity.Tenant, ID: identity.ID, Started: identity.Started, Seen: identity.Seen, Closed: r.State.Closed, StartedOffline: r.State.StartedOffline, IsUnit: r.IsShared(), Data: data}, nil
 }
 
-// removeHidden removes data that was derived from the text of hidden turns (see IsHidden): hashes, blocks anchored by a
-// hash, calls and results. Numbers and random assignments remain.
+// removeHidden removes data derived from the text in hidden turns (see IsHidden): hashes, blocks anchored by a hash,
+// calls and results. Numbers and random assignments remain.
 func (r *Record) removeHidden(d *document) {
 	if r.IsHidden(r.Thread.Turns) {
 		d.Thread.LastTurn = LastTurn{}

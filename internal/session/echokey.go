@@ -8,16 +8,16 @@ import (
 	"precept/internal/wire"
 )
 
-// EchoKey is the look-up key of an echo (a call id, an item id, an assistant text, a reply id): 8 bytes of SHA-256 over
-// tenant, credential and text.
+// EchoKey is the look-up key for an echo (a call id, an item id, an assistant text, a reply id): 8 bytes of SHA-256
+// over tenant, credential and text.
 type EchoKey uint64
 
-// Scope is the space in which echoes are looked up. Random ids belong to the tenant, because clients refresh tokens
-// within a conversation. Texts and counted ids belong to the credential: no client finds a session through a text that
-// only another client has seen. Session names and repeating content belong to the run, if any.
+// Scope limits where echoes are looked up. Random ids belong to the tenant, because clients refresh tokens within a
+// conversation. Texts and counted ids belong to the credential: no client finds a session through a text that only
+// another client has seen. Session names and repeating content belong to the run, if any.
 type Scope struct {
 	Tenant     string
-	Credential uint64 // hash of the client's key, or of a signed token's issuer and subject
+	Credential uint64 // hash over the client's key, or over a signed token's issuer and subject
 	Run        string // bounded name; empty outside a run
 }
 
@@ -31,12 +31,13 @@ func (sc Scope) withoutRun() Scope {
 	return sc
 }
 
-// EchoKeyOf returns the key of a name that all clients of a tenant may use: a session, a request, a reply, a random id.
+// EchoKeyOf returns the key for a name that all clients in a tenant may use: a session, a request, a reply, a random
+// id.
 func EchoKeyOf(tenant, key string) EchoKey {
 	return echoKey(Scope{Tenant: tenant}, key, 0)
 }
 
-// echoKey returns the key of an echo. context separates equal echoes of different runs, and is 0 for unique echoes.
+// echoKey returns an echo's key. context separates equal echoes in different runs, and is 0 for unique echoes.
 func echoKey(sc Scope, key string, context uint64) EchoKey {
 	var buf [256]byte
 	b := binary.AppendUvarint(buf[:0], uint64(len(sc.Tenant)))
@@ -59,8 +60,8 @@ func isCountedID(key string) bool { return mayRepeat(key) && !strings.HasPrefix(
 // randomBits is the minimum number of random bits in a unique id.
 const randomBits = 40
 
-// looksRandom reports whether the id after the two-letter prefix of key looks random. Successive letters count as a
-// word, and leading zeros do not count, because counters of a fixed width have them: call_0000000000002.
+// looksRandom reports whether the id after the two-letter prefix in key looks random. Successive letters count as a
+// word. Leading zeros do not count, because fixed-width counters have them: call_0000000000002.
 func looksRandom(key string) bool {
 	bits, digits, lower, upper := 0.0, 0, 0, 0
 	end := func() {
@@ -98,8 +99,8 @@ func IsUniqueName(name string) bool { return looksRandom("s:" + name) }
 
 const maxUniqueEchoes = 256
 
-// UniqueEchoes returns the keys of the random ids in a conversation. The keys do not depend on the credential, so a
-// reader without the credential finds the session.
+// UniqueEchoes returns keys for the random ids in a conversation. The keys do not depend on the credential, so a reader
+// without the credential finds the session.
 func UniqueEchoes(tenant string, req *wire.Request) (keys []EchoKey) {
 	for i := range req.Len() {
 		for _, k := range req.EchoKeys(i) {

@@ -15,28 +15,28 @@ import (
 
 const (
 	maxTask          = 160     // characters
-	maxTaskReadBytes = 8 << 10 // bytes of the first words that are read; a secret at the cut is far beyond maxTask
-	maxFacts         = 64      // entries of a list
+	maxTaskReadBytes = 8 << 10 // bytes read of the first words; a secret at the cut is far beyond maxTask
+	maxFacts         = 64      // entries per list
 	maxFactBytes     = 100     // a longer entry is left out
 )
 
-// mixedPaths is the value of Facts.Paths if the opt-out patterns changed during the session. No PathHash has this
+// mixedPaths is the value in Facts.Paths if the opt-out patterns changed during the session. No PathHash has this
 // value.
 const mixedPaths = "mixed"
 
-// Facts describe the stored exchanges of a session, so that a list of sessions reads no exchanges. The recorder sets
-// the facts from redacted exchanges that did not opt out. Rows of older releases have no facts.
+// Facts describe a session's stored exchanges, so that listing sessions reads no exchanges. The recorder sets the facts
+// from redacted exchanges that did not opt out. Rows from older releases have no facts.
 type Facts struct {
 	Turns      int       `json:"turns,omitempty"`  // turns that the facts describe; fewer than Thread.Turns: some turns are unknown
 	Newest     int       `json:"newest,omitempty"` // newest described turn
-	Task       string    `json:"task,omitempty"`   // first words of the user
+	Task       string    `json:"task,omitempty"`   // user's first words
 	Paths      string    `json:"paths,omitempty"`  // hash (sample.OptOut.PathHash) of the opt-out patterns at the described turns; mixedPaths: the patterns changed
-	Tools      []string  `json:"tools,omitempty"`  // names of the called tools
-	ErrorKinds []string  `json:"kinds,omitempty"`  // kinds of the failed tool results, and upstream-STATUS for a failed reply, such as upstream-429
-	Tags       []string  `json:"tags,omitempty"`   // tags that the client sent
+	Tools      []string  `json:"tools,omitempty"`  // names of called tools
+	ErrorKinds []string  `json:"kinds,omitempty"`  // kinds of failed tool results, and upstream-STATUS for a failed reply, such as upstream-429
+	Tags       []string  `json:"tags,omitempty"`   // tags from the client
 	Errors     int       `json:"errors,omitempty"` // failed tool results
 	Output     int64     `json:"output,omitempty"` // output tokens
-	Ended      time.Time `json:"ended,omitzero"`   // end of the newest reply
+	Ended      time.Time `json:"ended,omitzero"`   // when the newest reply ended
 }
 
 // FirstWords returns the user's first words for Facts. A harness's template is left out, unless there is nothing else.
@@ -56,7 +56,7 @@ func FirstWords(req *wire.Request) string {
 	return strings.Clone(words[:n])
 }
 
-// Add adds a redacted exchange. The turn and the errors of a repeated request count once.
+// Add adds a redacted exchange. A repeated request's turn and errors count once.
 func (f *Facts) Add(x *sample.Exchange) {
 	switch {
 	case f.Turns == 0:

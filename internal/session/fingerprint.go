@@ -9,21 +9,21 @@ import (
 	"precept/internal/wire"
 )
 
-// Bounds of Quotes.
+// Bounds for Quotes.
 const (
 	maxQuoteScopes        = 512              // credentials with conversations
 	maxQuoteConversations = 64               // conversations per scope with tools, and as many without
 	maxAnswers            = 6                // answers and tool results per conversation
-	maxSidePhrases        = 6                // phrases of a reply to a side request
+	maxSidePhrases        = 6                // phrases per reply to a side request
 	maxReplyCalls         = 8                // calls read per reply
 	maxCallPhrases        = 4                // phrases per call
-	quoteTTL              = 30 * time.Minute // age of a quoted conversation's newest request
+	quoteTTL              = 30 * time.Minute // maximum age of a quoted conversation's newest request
 	sideRequestGap        = 2 * time.Minute  // time between two side requests about a conversation
 	minPieceBytes         = 12               // shorter texts occur by chance
 	minUniqueBytes        = 24               // such a piece identifies a conversation on its own
 	maxPieceBytes         = 80
-	maxSearchedBytes      = 128 << 10 // searched bytes of a request
-	maxNewestItems        = 8         // number of last items that are searched for the newest words and results
+	maxSearchedBytes      = 128 << 10 // searched bytes per request
+	maxNewestItems        = 8         // last items searched for the newest words and results
 	maxTailBytes          = 80        // bytes that may follow an answer that ends a request
 	tailWordLimit         = 4         // fewer words than this may follow the answer
 )
@@ -33,19 +33,19 @@ type fingerprint struct {
 	hasTools    bool
 	system      uint64
 	tools       []uint32     // short hashes of tool names
-	toolsHash   uint64       // hash of the tools of the newest request with tools
+	toolsHash   uint64       // hash of the tools in the newest request with tools
 	lastSeen    time.Time    // time of the newest request
 	userWords   [2]textPiece // first and newest words
 	answers     []textPiece  // answers and tool results, newest last
-	callPhrases []textPiece  // from the calls of the newest reply
+	callPhrases []textPiece  // from the calls in the newest reply
 	sidePhrases []textPiece  // from the newest reply to a side request
 	sideAt      time.Time
 }
 
-// textPiece is a piece of a text, which a quotation repeats unchanged.
+// textPiece is a piece of text that a quotation repeats unchanged.
 type textPiece struct {
 	text       string
-	bytesToEnd int // from the start of the piece to the end of the text; 0 means unknown
+	bytesToEnd int // from the piece's start to the text's end; 0 means unknown
 }
 
 func (f *fingerprint) addHistory(req *wire.Request) {
@@ -67,8 +67,8 @@ func (f *fingerprint) addAnswer(text string) {
 	f.answers = push(f.answers, w, maxAnswers)
 }
 
-// newestTexts returns the user's newest words from index from on, and the two newest tool results in the same item or
-// later items.
+// newestTexts returns the user's newest words, starting at index from, and the two newest tool results in the same item
+// or later items.
 func newestTexts(req *wire.Request, from int) (words string, results []string) {
 	for i := req.Len() - 1; i >= max(from, req.Len()-maxNewestItems); i-- {
 		it := req.Item(i)
@@ -91,8 +91,8 @@ func firstPiece(text string) textPiece {
 	return textPiece{}
 }
 
-// appendPhrases appends the text's pieces with a space and at least minUniqueBytes bytes, up to limit entries. Names of
-// JSON fields, which many texts share, contain no spaces.
+// appendPhrases appends the text's pieces with a space and at least minUniqueBytes bytes, up to limit entries. JSON
+// field names, which many texts share, contain no spaces.
 func appendPhrases(list []textPiece, text string, limit int) []textPiece {
 	for p := range pieces(text) {
 		if len(list) >= limit {
@@ -105,8 +105,8 @@ func appendPhrases(list []textPiece, text string, limit int) []textPiece {
 	return list
 }
 
-// pieces splits the first 4 KiB of a text at characters that a quotation may escape, and after maxPieceBytes bytes.
-// pieces yields trimmed pieces with their offset before trimming.
+// pieces splits a text's first 4 KiB at characters that a quotation may escape, and after maxPieceBytes bytes. pieces
+// yields trimmed pieces with the offset before trimming.
 func pieces(text string) iter.Seq2[string, int] {
 	text = text[:min(len(text), 4<<10)]
 	return func(yield func(string, int) bool) {

@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// findByTrail finds the request's session by its trail, the keys of ids and texts that the agent sends back. The newest
-// key with a known session decides.
+// findByTrail finds the request's session by the trail, the keys for ids and texts that the agent sends back. The
+// newest key with a known session decides.
 func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	var unknown []trailKey
 	for k := range tr.keys {
@@ -20,9 +20,9 @@ func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	return look != nil && len(unknown) > 0 && t.lookUp(r, tr, unknown, look)
 }
 
-// findByCountedID finds the session of a client with a new credential by ids that a server counts, such as "call_1".
+// findByCountedID finds the session for a client with a new credential by ids that a server counts, such as "call_1".
 // Other clients get the same ids, so the request must continue the session's newest request, and must be the first to
-// continue the newest reply. Call findByTrail first, for sessions of the new credential.
+// continue the newest reply. Call findByTrail first, for sessions with the new credential.
 func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 	for i := r.req.Len() - 1; i >= tr.oldest(); i-- {
 		echoes := r.req.EchoKeys(i)
@@ -52,7 +52,7 @@ func (t *Threader) continuesNewestReply(o owner, r *Resolved) bool {
 	return h != nil && o.stamp&stampKind == stampReply && o.ownsNewestReply(h) && (h.list.hash == r.list.hash || h.isExtendedBy(r.req))
 }
 
-// lookUp assigns the request to a stored session of the first stored key. If there are several, lookUp prefers a
+// lookUp assigns the request to a stored session with the first stored key. If there are several, lookUp prefers a
 // session with the older keys.
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
 	keys := make([]EchoKey, len(unknown))
@@ -99,8 +99,8 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	return found
 }
 
-// isPlausibleOwner reports whether the request may belong to the session. A key of kind stampWeak or stampPast may be a
-// few-shot example of many conversations, so the request must extend the session's newest request. For stampPast, a
+// isPlausibleOwner reports whether the request may belong to the session. A stampWeak or stampPast key may come from a
+// few-shot example in many conversations, so the request must extend the session's newest request. For stampPast, a
 // session without a reply is plausible as well. An agent that rewrites replies still repeats the other items.
 func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	kind := o.stamp & stampKind
@@ -112,9 +112,9 @@ func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	return unanswered || h != nil && h.isExtendedBy(req)
 }
 
-// assignToOwner assigns the request to one of the owners (sessions) of the newest known key. If sessions have the same
-// beginning, assignToOwner takes the session whose newest reply was not continued. Without such a session, the request
-// is a branch of a shared history. Owners may change concurrently, so the look-up is repeated.
+// assignToOwner assigns the request to an owner (session) of the newest known key. If sessions have the same beginning,
+// assignToOwner takes the session in which no request has continued the newest reply. Without such a session, the
+// request branches off a shared history. Owners may change concurrently, so the look-up is repeated.
 func (t *Threader) assignToOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	for range maxOwners {
 		if len(found) == 1 {
@@ -134,7 +134,7 @@ func (t *Threader) assignToOwner(r *Resolved, tr *trail, k trailKey, found []own
 }
 
 // assignToBestOwner assigns the request to the owner with the highest rank, if any. If several owners are equal, the
-// request gets the most likely owner, and Resolved.EqualSessions names all of them.
+// request gets the most likely owner, and Resolved.EqualSessions names them all.
 func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	if r.byRepeatedContent { // the request's calls and results separate such sessions
 		keys := tr.details()
@@ -189,7 +189,7 @@ const (
 	rankRetry                // an identical request failed
 )
 
-// highestRanked returns the highest rank and its owners. The caller holds t.mu.
+// highestRanked returns the highest rank and the owners with this rank. The caller holds t.mu.
 func (t *Threader) highestRanked(found []owner, tr *trail) (rank int, best []owner) {
 	for _, o := range found {
 		r := rankNone
@@ -214,7 +214,7 @@ func (t *Threader) highestRanked(found []owner, tr *trail) (rank int, best []own
 	return rank, best
 }
 
-// ownsNewestReply reports whether the key belongs to the newest reply. isPlausibleOwner has checked keys of requests.
+// ownsNewestReply reports whether the key belongs to the newest reply. isPlausibleOwner has checked request keys.
 func (o owner) ownsNewestReply(h *head) bool {
 	switch o.stamp & stampKind {
 	case stampReply:

@@ -7,19 +7,19 @@ import (
 	"precept/internal/wire"
 )
 
-// head is the newest state of a session. The head shows which of several sessions with the same beginning a request
+// head is a session's newest state. The head shows which of several sessions with the same beginning a request
 // continues.
 type head struct {
-	list       listMark  // of the newest request that continued the newest reply
+	list       listMark  // from the newest request that continued the newest reply
 	lastActive time.Time // when the newest request began or ended
 	replies    stamp     // number of complete replies to main requests
-	inFlight   int32     // number of requests with this list that are in progress
+	inFlight   int32     // number of requests in progress with this list
 	continued  bool
 	hasReply   bool
 }
 
-// heads holds a bounded number of heads, and the first requests of sessions without a name. In full heads, a new entry
-// removes the oldest entry.
+// heads holds a bounded number of heads, and the first requests in sessions without a name. When heads is full, a new
+// entry replaces the oldest.
 type heads struct {
 	sessions recent[ID, *head]
 	starts   recent[startKey, []unnamedStart]
@@ -79,9 +79,9 @@ type startKey struct {
 
 func (k startKey) anyCredential() startKey { return startKey{k.scope.anyCredential(), k.list} }
 
-// unnamedStart is a session whose first request had no session name. While that request is in progress, an identical
-// request starts a second session, because agents may start in parallel. After a failure, an identical request is a
-// retry.
+// unnamedStart is a session started by a request without a session name. While that request is in progress, an
+// identical request starts a second session, because agents may start in parallel. After a failure, an identical
+// request is a retry.
 type unnamedStart struct {
 	id   ID
 	name string
@@ -94,9 +94,9 @@ func (h *heads) firstRequest(k startKey, s unnamedStart) *head {
 	return nil
 }
 
-// findRetry returns the session whose failed first request the key repeats. If the client library declares a retry,
-// that first request may also seem to be in progress, because precept may not have noticed its end. If several requests
-// in progress fit, unambiguous is false.
+// findRetry returns the session with a failed first request that the key repeats. If the client library declares a
+// retry, that first request may also seem to be in progress, because precept may not have noticed the end. If several
+// requests in progress fit, unambiguous is false.
 func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found unnamedStart, known, unambiguous bool) {
 	waiting := 0
 	for _, s := range h.starts.values[k] {

@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Method is the way in which a session was recognised. The values are metric labels.
+// Method says how a session was recognised. The values are metric labels.
 type Method string
 
 // Methods, strongest first.
@@ -26,10 +26,10 @@ const (
 
 func (m Method) isClientName() bool { return m == ByHeader || m == ByPath || m == ByAgent }
 
-// DefaultAgent is the agent of a request that names no agent.
+// DefaultAgent is the agent for a request that names no agent.
 const DefaultAgent = "default"
 
-// Claim holds the names and switches of a request, before any look-up.
+// Claim holds a request's names and switches, before any look-up.
 type Claim struct {
 	Agent, Role, Skill string
 	Product            string // from the User-Agent, lower case; identifies known agents
@@ -51,7 +51,7 @@ const (
 	maxTagLen = 64 // bytes
 )
 
-// Identify returns the claim of a request. path is escaped. req is nil for a request that precept only forwards.
+// Identify returns a request's claim. path is escaped. req is nil for a request that precept only forwards.
 func Identify(h http.Header, path string, req *wire.Request) Claim {
 	form, _, _ := ParsePath(path)
 	product := productName(h.Get("User-Agent"))
@@ -156,14 +156,14 @@ func sessionHeader(h http.Header, product string) (string, Namespace) {
 	return "", ""
 }
 
-// productName returns the first product of a User-Agent: codex_exec for "codex_exec/0.169.0 (...)".
+// productName returns the first product in a User-Agent: codex_exec for "codex_exec/0.169.0 (...)".
 func productName(ua string) string {
 	ua = ua[:min(len(ua), maxTagLen)]
 	rest := strings.TrimLeft(ua, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 	return strings.Clone(ua[:len(ua)-len(rest)]) // a session must not keep the whole header
 }
 
-// parseTags returns at most maxTags distinct tags from comma-separated lists, without tags that are too long.
+// parseTags returns at most maxTags distinct tags from comma-separated lists, without overlong tags.
 func parseTags(lines []string) []string {
 	var out []string
 	for _, line := range lines {
@@ -196,7 +196,7 @@ func optsOutOfLearning(h http.Header) bool {
 	return slices.ContainsFunc(h.Values("Precept-Learn"), isOff) || UnknownLearnValue(h) != ""
 }
 
-// UnknownLearnValue returns the first value of Precept-Learn that is neither on nor off, at most 64 bytes.
+// UnknownLearnValue returns the first Precept-Learn value that is neither on nor off, at most 64 bytes.
 func UnknownLearnValue(h http.Header) string {
 	for _, v := range h.Values("Precept-Learn") {
 		switch strings.ToLower(strings.TrimSpace(v)) {
@@ -222,7 +222,7 @@ type PathForm struct {
 	Unknown string // first unknown key next to a known one; at most 256 bytes
 }
 
-// PathKeys lists the keys of the path form.
+// PathKeys lists the path form's keys.
 const PathKeys = "agent, run, session, role, skill, upstream"
 
 // ParsePath returns the names and the path without the /p/ segment. ok is false for other paths: /p/... without a known

@@ -4,19 +4,19 @@ import (
 	"sync"
 )
 
-// stamp describes an echo in its session. The two highest bits hold the kind, and the others the number of the echo's
+// stamp describes an echo in a session. The two highest bits hold the kind, and the others the number of the echo's
 // reply.
 type stamp uint32
 
-// Kinds, weakest evidence first. Keys of stampWeak and stampPast may be few-shot examples, which many conversations
-// share.
+// Kinds, weakest evidence first. Keys with stampWeak and stampPast may be few-shot examples, shared by many
+// conversations.
 const (
 	stampWeak    stamp = 0 << 30 // text or counted id in a request
 	stampPast    stamp = 1 << 30 // random id in the session's first request
-	stampRequest stamp = 2 << 30 // random id in a later request, or content of another reply
-	stampReply   stamp = 3 << 30 // content of a complete reply to a main request
+	stampRequest stamp = 2 << 30 // random id in a later request, or content from another reply
+	stampReply   stamp = 3 << 30 // content from a complete reply to a main request
 
-	stampKind stamp = 3 << 30 // mask of the kind
+	stampKind stamp = 3 << 30 // mask for the kind
 )
 
 type owner struct {
@@ -24,8 +24,8 @@ type owner struct {
 	stamp stamp
 }
 
-// index maps echo keys to their sessions. The index is bounded: new entries overwrite the oldest. An entry needs 32
-// bytes in addition to the map.
+// index maps echo keys to sessions. The index is bounded: new entries overwrite the oldest. An entry needs 32 bytes in
+// addition to the map.
 type index struct {
 	mu   sync.Mutex
 	last map[EchoKey]uint32 // slot of the key's newest entry, plus one
@@ -38,8 +38,8 @@ type indexEntry struct {
 	older uint32 // slot of the key's next older entry, plus one; 0 for none. walk checks that the slot was not reused
 }
 
-// maxOwners is the maximum number of sessions of a key that are compared, and of sessions that may begin with identical
-// requests at the same time.
+// maxOwners is the maximum number of sessions with one key that are compared, and of sessions that may begin with
+// identical requests at the same time.
 const maxOwners = 128
 
 func newIndex(entries int) *index {
@@ -89,8 +89,8 @@ func (x *index) owners(k EchoKey) (list []owner) {
 	return list
 }
 
-// walk visits the entries of a key, newest first, until visit returns false. walk also ends at an overwritten slot,
-// which holds a different key, or an entry younger than the link to the slot.
+// walk visits a key's entries, newest first, until visit returns false. walk also ends at an overwritten slot, where
+// the key is different or the entry is younger than the link to the slot.
 func (x *index) walk(k EchoKey, visit func(*indexEntry) bool) {
 	age := -1
 	at := x.last[k]

@@ -6,8 +6,8 @@ import (
 	"precept/internal/wire"
 )
 
-// indexRequest indexes the request's echoes, newest first, up to the first known echo. indexRequest returns the keys of
-// new random ids for the store. The other keys stay in this process.
+// indexRequest indexes the request's echoes, newest first, up to the first known echo. indexRequest returns the keys
+// for new random ids, for the store. The other keys stay in this process.
 func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	if r.Method.isClientName() && t.hasReplied(r.ID) {
 		return nil // the name identifies the next request, and the replies are indexed
@@ -44,7 +44,7 @@ func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	return added
 }
 
-// indexDetails indexes new content of the request. Such content separates runs with the same counted ids.
+// indexDetails indexes new content in the request. Such content separates runs with the same counted ids.
 func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 	for i := max(req.FirstNew(), req.Len()-maxItemsBefore); i < req.Len(); i++ {
 		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
@@ -54,7 +54,7 @@ func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 }
 
 // RecordReply indexes a reply and returns the keys to store. Call RecordReply before the reply's last byte reaches the
-// client, which may send its next request at once. main is false for the reply to a side request.
+// client, because the client's next request may follow immediately. main is false for the reply to a side request.
 func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	o := owner{r.ID, stampRequest}
 	if main && rep.Complete {
@@ -70,7 +70,7 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 		}
 		return t.index.addAll(keys, o)
 	}
-	// Details come first: a request that finds a call's id must find its details.
+	// Details come first: a request that finds a call's id must find the details.
 	for i := range rep.Calls[:min(len(rep.Calls), maxTrail)] {
 		if c := &rep.Calls[i]; c.ID != "" && !looksRandom("c:"+c.ID) {
 			t.index.add(r.detailKey("d:"+wire.CallEchoHash(c)), o)
@@ -91,8 +91,8 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 	return t.index.addAll(keys, o)
 }
 
-// AddSummary indexes the reply to a side request that quotes the session with this id. The reply may be a summary,
-// which then begins the session's next list.
+// AddSummary indexes the reply to a side request that quotes the session with this id. The reply may be a summary that
+// begins the session's next list.
 func (t *Threader) AddSummary(r Resolved, id ID, rep *wire.Reply) {
 	if rep.Complete {
 		t.index.addAll(summaryKeys(r.scope, rep.Text, maxReplySummaryKeys), owner{id, stampRequest})

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// ID is the key of a session: the first 16 bytes of SHA-256 over tenant, namespace and name. The random assignments of
-// lessons use the hex form.
+// ID is a session's key: the first 16 bytes of SHA-256 over tenant, namespace and name. The random lesson assignments
+// use the hex form.
 type ID [16]byte
 
 // String returns the hex form.
@@ -28,8 +28,8 @@ func ParseID(s string) (ID, bool) {
 	return id, true
 }
 
-// IDOfRequest returns the session of a Precept-Request-Id, which begins with the session's ID. So feedback by request
-// id needs no index.
+// IDOfRequest returns the session for a Precept-Request-Id. The request id begins with the session's ID, so feedback by
+// request id needs no index.
 func IDOfRequest(name string) (ID, bool) {
 	text, ok := strings.CutPrefix(name, "req_")
 	if !ok || len(text) != 2*len(ID{})+16 {
@@ -41,12 +41,12 @@ func IDOfRequest(name string) (ID, bool) {
 // MaxName is the maximum length of an unchanged name in bytes.
 const MaxName = 256
 
-// Namespace is the source of a session name, such as a header. Equal names from different sources differ, because
+// Namespace is where a session name comes from, such as a header. Equal names from different sources differ, because
 // agents may use the same numbers in different headers.
 type Namespace string
 
-// Namespaces in the order of the search. Precept-Session, the path form and names made by precept share the first
-// namespace, so that a client can continue every session by the name in the reply.
+// Namespaces in search order. Precept-Session, the path form and names made by precept share the first namespace, so
+// that a client can continue every session by the name in the reply.
 const (
 	NamespaceSession             Namespace = "name"
 	NamespaceClaude              Namespace = "x-claude-code-session-id"
@@ -64,7 +64,7 @@ const (
 	NamespaceConversation        Namespace = "conversation"
 )
 
-// NamespaceRun is the namespace of runs. A run and a session with the same name differ.
+// NamespaceRun is the namespace for runs. A run and a session with the same name differ.
 const NamespaceRun Namespace = "run"
 
 func namespaces() [14]Namespace {
@@ -74,7 +74,7 @@ func namespaces() [14]Namespace {
 	}
 }
 
-// IDOf returns the ID of a name inside a tenant.
+// IDOf returns the ID for a name inside a tenant.
 func IDOf(tenant string, namespace Namespace, name string) ID {
 	var buf [512]byte
 	b := append(buf[:0], "precept session\x00"...)
@@ -88,11 +88,11 @@ func IDOf(tenant string, namespace Namespace, name string) ID {
 	return ID(sum[:16])
 }
 
-// RunID returns the ID of a run inside a tenant.
+// RunID returns a run's ID inside a tenant.
 func RunID(tenant, name string) ID { return IDOf(tenant, NamespaceRun, name) }
 
-// scopedID returns the ID of a named session. In a run, the name belongs to the run, so the "reviewer" of each run is a
-// different session.
+// scopedID returns a named session's ID. In a run, the name belongs to the run, so each run's "reviewer" is a different
+// session.
 func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	if sc.Run == "" {
 		return IDOf(sc.Tenant, namespace, name)
@@ -103,8 +103,8 @@ func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	return IDOf(sc.Tenant, "in a run: "+namespace, hex.EncodeToString(sum[:]))
 }
 
-// IDsByName returns the IDs of a name in all namespaces, because feedback does not name the namespace. If the name is
-// the hex form of an ID, the result includes this ID.
+// IDsByName returns the IDs for a name in all namespaces, because feedback does not name the namespace. If the name is
+// an ID in hex form, the result includes this ID.
 func IDsByName(tenant, name string) []ID {
 	all := namespaces()
 	ids := make([]ID, 0, len(all)+1)
@@ -117,8 +117,8 @@ func IDsByName(tenant, name string) []ID {
 	return ids
 }
 
-// NormalizeName returns the stored form of a name, which is the trimmed name. For a name that exceeds MaxName or does
-// not fit into a header line, the stored form is "h_" and a hash. NormalizeName(NormalizeName(x)) == NormalizeName(x).
+// NormalizeName returns the stored form of a name: the trimmed name, or "h_" and a hash if the trimmed name exceeds
+// MaxName or does not fit into a header line. NormalizeName(NormalizeName(x)) == NormalizeName(x).
 func NormalizeName(name string) string {
 	name = strings.TrimSpace(name)
 	if len(name) <= MaxName && isClean(name) {

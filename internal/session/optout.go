@@ -2,7 +2,7 @@ package session
 
 import "slices"
 
-// maxHidden is the maximum number of hidden turns of a record. The oldest hidden turn is dropped first, when the record
+// maxHidden is the maximum number of hidden turns per record. The oldest hidden turn is dropped first, when the record
 // no longer has that turn's data.
 const maxHidden = 4096
 
@@ -22,13 +22,12 @@ func (r *Record) SetOptedOut(turn int, optedOut bool) {
 	}
 }
 
-// IsHidden reports whether the turn opted out, or its opt-out is undecided.
+// IsHidden reports whether the turn opted out, or the opt-out is undecided.
 func (r *Record) IsHidden(turn int) bool {
 	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.PendingTurns, turn)
 }
 
-// IsFullyOptedOut reports whether the session has turns and all turns opted out, so that none of the session's data may
-// be stored.
+// IsFullyOptedOut reports whether the session has turns and all opted out, so that no session data may be stored.
 func (r *Record) IsFullyOptedOut() bool {
 	return r.Thread.Turns > 0 && len(r.OptOut.Turns) >= r.Thread.Turns
 }
@@ -45,11 +44,11 @@ func (r *Record) HasVisibleTurn() bool {
 
 func newestTurns(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
 
-// OptOutMark is the only stored data of a session whose turns all opted out: the numbers of turns and of list items.
+// OptOutMark is the only stored data for a session with only opted-out turns: the numbers of turns and list items.
 // Other replicas read the opt-out from the mark.
 type OptOutMark struct{ Turns, Items int }
 
-// OptOutMark returns the mark of the session. ok is false if a turn did not opt out.
+// OptOutMark returns the session's mark. ok is false if a turn did not opt out.
 func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
 	return OptOutMark{r.Thread.Turns, r.Thread.Items}, r.IsFullyOptedOut()
 }

@@ -35,9 +35,9 @@ func (q *quotationSearch) read(req *wire.Request) {
 	}
 }
 
-// quotes reports whether one text of the request contains a question and an answer of x. If the conversation has no
-// tools, or the request has tools, speaker labels must also show a dialogue. In a request for JSON without tools, which
-// judges or classifies, a question or an answer is enough.
+// quotes reports whether one text in the request contains a question and an answer from x. If the conversation has no
+// tools, or the request has tools, speaker labels must also show a dialogue. In a request for JSON without tools (a
+// judge or a classifier), a question or an answer is enough.
 func (q *quotationSearch) quotes(x *fingerprint) bool {
 	asked, answered := false, false
 	for _, s := range q.texts {
@@ -66,7 +66,7 @@ type match struct {
 	at    int
 }
 
-// earliestMatch returns the first part of at least minBytes bytes in the text, with its first position.
+// earliestMatch returns the first part with at least minBytes bytes found in the text, and the first position.
 func earliestMatch(parts []textPiece, text string, minBytes int) (match, bool) {
 	for _, p := range parts {
 		if at := strings.Index(text, p.text); at >= 0 && len(p.text) > 0 && len(p.text) >= minBytes {

@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Quotes holds texts of active conversations, by which a side request is recognised. Frameworks judge and summarise a
+// Quotes holds texts from active conversations, so that side requests are recognised. Frameworks judge and summarise a
 // conversation in one text, with wordings that no list contains (docs/decisions/0010-side-calls-of-frameworks.md).
 // Quotes is bounded and safe for concurrent use.
 type Quotes struct {
@@ -36,7 +36,7 @@ func NewQuotes() *Quotes {
 	return &Quotes{byScope: newRecent[Scope, *scopeConversations](maxQuoteScopes)}
 }
 
-// AddTurn adds a turn of a session: the new items of a known conversation, and all items of an unknown one (after a
+// AddTurn adds a session's turn: the new items in a known conversation, and all items in an unknown one (after a
 // restart, or at another replica).
 func (q *Quotes) AddTurn(sc Scope, id ID, req *wire.Request, now time.Time) {
 	q.mu.Lock()
@@ -114,8 +114,8 @@ func (q *Quotes) QuotedSession(sc Scope, req *wire.Request, now time.Time) (id I
 	return id, false
 }
 
-// find returns the entry of a conversation. A missing entry is created, and may replace the least recently used entry.
-// The caller locks q.
+// find returns a conversation's entry. A missing entry is created, and may replace the least recently used entry. The
+// caller locks q.
 func (q *Quotes) find(sc Scope, id ID, hasTools bool) *fingerprint {
 	sc = sc.withoutRun()
 	if q.byScope.values[sc] == nil {
@@ -145,8 +145,8 @@ func (s *scopeConversations) get(id ID) *fingerprint {
 
 const callerText = 4 << 10
 
-// Caller returns the conversation that started the request's conversation. A call in the newest reply of the caller
-// contains the request's first words. sure is false if several conversations made such a call.
+// Caller returns the conversation that started the request's conversation. A call in the caller's newest reply contains
+// the request's first words. sure is false if several conversations made such a call.
 func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, sure bool) {
 	words := openingText(req)
 	if len(words) < minUniqueBytes {

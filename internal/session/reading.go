@@ -30,19 +30,19 @@ func firstUserItem(req *wire.Request) (it *wire.Item, ok bool) {
 	return it, false
 }
 
-// OpeningHash returns a hash of the user's first words, or 0 if the request does not show these words.
+// OpeningHash returns a hash over the user's first words, or 0 if the request does not show these words.
 func OpeningHash(req *wire.Request) uint64 {
 	it, ok := firstUserItem(req)
 	if !ok {
 		return 0
 	}
-	// The ends and the length suffice: a pasted book need not be hashed in every turn.
+	// The ends and the length suffice: a pasted book need not be hashed every turn.
 	w := it.UserText
 	h := addText(emptyHash, w[:min(len(w), maxWords)])
 	return addText(h, w[max(0, len(w)-maxWords):]) + uint64(len(w))
 }
 
-// topic returns a hash of the user's first words and the run, which separates conversations with the same ids.
+// topic returns a hash over the user's first words and the run, to separate conversations with the same ids.
 func (sc Scope) topic(req *wire.Request) uint64 {
 	words := OpeningHash(req)
 	if sc.Run == "" {
@@ -64,8 +64,8 @@ func onlyText(req *wire.Request) string {
 	return strings.TrimSpace(req.Item(last).Text)
 }
 
-// itemKey returns the key of an item. If the item has tool results and no words of the user, the key is made from the
-// call ids. Otherwise, the key is the hash of the content.
+// itemKey returns an item's key. If the item has tool results and no words from the user, the key is made from the call
+// ids. Otherwise, the key is the content hash.
 func itemKey(req *wire.Request, i int) uint64 {
 	it := req.Item(i)
 	if len(it.Results) == 0 || it.UserText != "" || wire.IsGeneratedID(it.Results[0].CallID) {
@@ -78,10 +78,10 @@ func itemKey(req *wire.Request, i int) uint64 {
 	return sum
 }
 
-// hashText returns the FNV-1a hash of a text. Records contain the hash, so every process must compute the same hash.
+// hashText returns a text's FNV-1a hash. Records contain the hash, so every process must compute the same hash.
 func hashText(s string) uint64 { return addText(emptyHash, s) }
 
-// emptyHash is the start of addText. addText with this start equals New64a of hash/fnv, but does not copy the string.
+// emptyHash is the start value for addText. The result equals New64a in hash/fnv, without copying the string.
 const emptyHash uint64 = 14695981039346656037
 
 func addText(h uint64, s string) uint64 {

@@ -1,6 +1,6 @@
 package session
 
-// recent is a map that keeps a bounded number of its newest keys.
+// recent is a map that keeps a bounded number of the newest keys.
 type recent[K comparable, V any] struct {
 	values map[K]V
 	ring   ring[K]

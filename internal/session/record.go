@@ -29,88 +29,88 @@ type Record struct {
 // Identity names a session. NewRecord and NewRun set every field. Begin updates Seen, Model and Dialect at each main
 // request, a request of the conversation itself and not a side request.
 type Identity struct {
-	ID      ID        `json:"-"`      // key of the row, not part of the document
+	ID      ID        `json:"-"`      // row key, not part of the document
 	Tenant  string    `json:"tenant"` // from the credential; no other tenant may read or rate the session
 	Agent   string    `json:"agent"`
-	Name    string    `json:"name"`   // from the client, else from precept; feedback finds the session by it
+	Name    string    `json:"name"`   // from the client, else from precept; feedback names the session by it
 	Method  Method    `json:"method"` // sessions without a name (ByNew, ByEcho) may be confused with identical histories
 	Started time.Time `json:"started"`
-	// Seen is the time of the newest main request. A store keeps the row with the later Seen, so Begin never sets Seen
-	// back, even if the clock is set back.
+	// Seen is the newest main request's time. A store keeps the row with the later Seen, so Begin never sets Seen back,
+	// even if the clock is set back.
 	Seen    time.Time    `json:"seen"`
 	Model   string       `json:"model,omitempty"`
 	Dialect wire.Dialect `json:"dialect"`
 }
 
 // Unit identifies the record with the session's coins, the random decisions to inject or withhold a lesson. A unit is a
-// run, or the parent session of a sub-agent. Its sessions get the same lessons: otherwise an agent with a lesson would
-// pass the lesson to an agent without the lesson.
+// run, or a sub-agent's parent session. All sessions in a unit get the same lessons: otherwise an agent with a lesson
+// would pass the lesson to an agent without the lesson.
 type Unit struct {
-	ID           string `json:"id,omitempty"`        // hex ID of the unit; set by proxy before the record is added; empty: the session is its own unit
+	ID           string `json:"id,omitempty"`        // unit's hex ID; set by proxy before the record is added; empty: the session is its own unit
 	RunName      string `json:"run,omitempty"`       // set with ID
-	MemberNumber int    `json:"member_no,omitempty"` // from 1; set by AddMember; MemberKey finds the session by it
-	Members      int    `json:"members,omitempty"`   // number of sessions of the unit; set by AddMember, so that feedback reaches each session
+	MemberNumber int    `json:"member_no,omitempty"` // from 1; set by AddMember; MemberKey finds the session by this number
+	Members      int    `json:"members,omitempty"`   // session count; set by AddMember, so that feedback reaches each session
 	IsRun        bool   `json:"is_run,omitempty"`    // set by NewRun: a run has no conversation of its own
 
 	Replica string `json:"-"` // this process in Thread.ReplicaCounts; set when the store keeps the record in memory
 }
 
-// Thread is the state of the conversation. Record.Begin and Record.SetLastTurn set the fields at a main request,
+// Thread is the conversation's state. Record.Begin and Record.SetLastTurn set the fields at a main request,
 // Record.AddReply at the reply.
 type Thread struct {
 	Turns       int      `json:"turns"`                  // main turns; a retry adds none
-	ListHash    uint64   `json:"list_hash,omitempty"`    // list of the newest main request; the same hash without a reply in between is a retry
-	Items       int      `json:"items,omitempty"`        // length of the list
-	ItemsBefore int      `json:"items_before,omitempty"` // Items of the turn before; unchanged by a retry, which reaches the same decisions
+	ListHash    uint64   `json:"list_hash,omitempty"`    // newest main request's list; the same hash without a reply in between is a retry
+	Items       int      `json:"items,omitempty"`        // list length
+	ItemsBefore int      `json:"items_before,omitempty"` // Items at the previous turn; unchanged by a retry, so that a retry reaches the same decisions
 	LastTurn    LastTurn `json:"last_turn,omitzero"`
 	Replied     bool     `json:"replied,omitempty"`     // the newest main request had a complete reply; the same list is then a new turn
-	FirstWords  uint64   `json:"first_words,omitempty"` // hash of the user's words at the first turn; separates conversations with a shared name
-	// Calls are the newest calls of replies, by id. Begin clears them if the request contains the history. For a delta
-	// request (wire.Request.Delta), which contains only outputs, loops and errors are found by Calls.
+	FirstWords  uint64   `json:"first_words,omitempty"` // hash over the user's words at the first turn; separates conversations with a shared name
+	// Calls are the newest calls from replies, by id. Begin clears them if the request contains the history. A delta
+	// request (wire.Request.Delta) contains only outputs, so finding loops and errors needs Calls.
 	Calls         map[string]wire.Call     `json:"calls,omitempty"`
-	CallOrder     []string                 `json:"call_order,omitempty"` // ids of Calls, oldest first
+	CallOrder     []string                 `json:"call_order,omitempty"` // Calls ids, oldest first
 	Work          []Work                   `json:"work,omitempty"`       // commits, branches and pull requests in tool results; see AddWork
-	Totals        trial.Totals             `json:"tally,omitzero"`       // sums of the session, or of all sessions of the unit; a pick's outcomes are differences of these sums
-	Used          trial.Usage              `json:"used,omitzero"`        // tokens of main turns as the upstream reported; closing adds them to the arms' costs
-	ReplicaCounts map[string]ReplicaCounts `json:"counted,omitempty"`    // for a unit of several sessions: each replica's parts of Totals and Used
+	Totals        trial.Totals             `json:"tally,omitzero"`       // sums for the session, or for all sessions in the unit; a pick's outcomes are differences between these sums
+	Used          trial.Usage              `json:"used,omitzero"`        // tokens in main turns as the upstream reported; closing adds them to the arms' costs
+	ReplicaCounts map[string]ReplicaCounts `json:"counted,omitempty"`    // for a unit with several sessions: each replica's parts of Totals and Used
 }
 
-// Agents is the state by which SideReason distinguishes a session's main requests from requests of helpers (for a
-// title, for a summary, of a sub-agent), which get no lessons. Record.Begin sets the fields.
+// Agents is the state by which SideReason distinguishes a session's main requests from helper requests (for a title,
+// for a summary, from a sub-agent), which get no lessons. Record.Begin sets the fields.
 type Agents struct {
 	HasTools            bool     `json:"has_tools,omitempty"`   // a request had tools
-	SystemHash          uint64   `json:"system_hash,omitempty"` // of the current agent
-	ToolsHash           uint64   `json:"tools_hash,omitempty"`  // of the current agent
+	SystemHash          uint64   `json:"system_hash,omitempty"` // for the current agent
+	ToolsHash           uint64   `json:"tools_hash,omitempty"`  // for the current agent
 	ToolNames           []uint32 `json:"tool_names,omitempty"`  // sorted short hashes; they recognise an agent that adds a tool
-	PromptsWithoutTools []uint64 `json:"toolless,omitempty"`    // of agents without tools that continued the conversation
-	PreviousPrompts     []uint64 `json:"former,omitempty"`      // of agents with tools that passed the conversation on
+	PromptsWithoutTools []uint64 `json:"toolless,omitempty"`    // from agents without tools that continued the conversation
+	PreviousPrompts     []uint64 `json:"former,omitempty"`      // from agents with tools that passed the conversation on
 }
 
-// Lessons are the matches of a session and the inserted text. Package inject sets them. Every turn replays the blocks
-// byte for byte: a change would empty the provider's prompt cache and spoil the experiment.
+// Lessons are a session's matches and the inserted text. Package inject sets them. Every turn replays the blocks byte
+// for byte: a change would empty the provider's prompt cache and spoil the experiment.
 type Lessons struct {
 	Matched    []string  `json:"matched,omitempty"` // slugs in order; a lesson matches once per session
 	Blocks     []Block   `json:"blocks,omitempty"`
 	BlockBytes int       `json:"block_bytes,omitempty"` // bytes of inserted and withheld text: withholding a lesson must leave no room for another
-	Picks      int       `json:"picks_spent,omitempty"` // picks of this session, also withheld ones; a unit's member has at most 2 * inject.k picks
+	Picks      int       `json:"picks_spent,omitempty"` // picks in this session, also withheld ones; a unit's member has at most 2 * inject.k picks
 	Loops      LoopState `json:"loops,omitzero"`
 }
 
 // OptOut records which parts of the session may be stored.
 type OptOut struct {
 	NoLearn bool  `json:"no_learn,omitempty"` // no content may be stored; set at the start
-	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by SetOptedOut; no row contains their text
+	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by SetOptedOut; no row contains text from these turns
 
 	ByRequest          bool  `json:"-"` // client or path opted out, not only the configuration: the store writes a mark for other replicas
-	PendingTurns       []int `json:"-"` // not yet searched for an opt-out; set by AddPendingTurn; no row contains their content
-	HasStorableSession bool  `json:"-"` // at least one session of the run may be stored; otherwise the run gets no row
+	PendingTurns       []int `json:"-"` // not yet searched for an opt-out; set by AddPendingTurn; no row contains content from these turns
+	HasStorableSession bool  `json:"-"` // at least one session in the run may be stored; otherwise the run gets no row
 }
 
 // Mailbox holds answers to the agent's /lesson commands. Package proxy adds them, and package inject inserts them into
 // the next turn.
 type Mailbox struct {
 	Answers []string `json:"answers,omitempty"` // to insert into the next turn
-	Pending []string `json:"owed,omitempty"`    // requests whose replies have commands; another replica may be writing the answers, so the next turn waits briefly
+	Pending []string `json:"owed,omitempty"`    // requests with commands in the reply; another replica may be writing the answers, so the next turn waits briefly
 	Offered bool     `json:"offered,omitempty"` // a request contained the information about /lesson commands
 }
 
@@ -118,14 +118,14 @@ type Mailbox struct {
 type State struct {
 	Closed         bool `json:"closed,omitempty"`   // the counters include the session; set from the row, so that a second close does not count it again
 	PassThrough    bool `json:"refused,omitempty"`  // the upstream accepted a request only without insertions; set by Injector.RecordRefusal; stops all insertions
-	NoDeletions    bool `json:"uncut,omitempty"`    // the upstream refused a request without sections of rules files; set by Injector.RecordRefusedCuts; stops all deletions
+	NoDeletions    bool `json:"uncut,omitempty"`    // the upstream refused a request with rules file sections cut out; set by Injector.RecordRefusedCuts; stops all deletions
 	Ambiguous      bool `json:"doubted,omitempty"`  // requests may belong to a different session; set by proxy; it gets lessons, but is in no report
 	StartedOffline bool `json:"stand_in,omitempty"` // began while the store did not answer; set by proxy; the stored session's row replaces this one
-	// Answered means that an upstream answered a main request with success. A session of failed requests is no evidence
-	// about a lesson. AddReply sets the flag.
+	// Answered means that an upstream answered a main request with success. A session with only failed requests is no
+	// evidence about a lesson. AddReply sets the flag.
 	Answered bool `json:"answered,omitempty"`
 
-	OverLimit bool `json:"beyond,omitempty"` // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first one
+	OverLimit bool `json:"beyond,omitempty"` // a request exceeded limits.inspect_bytes or limits.items; set by proxy; only the first one is logged
 
 	// LastPlaceholder maps kinds of redacted values to the highest placeholder number in stored exchanges. Numbering
 	// continues there after a restart and at another replica.
@@ -138,29 +138,29 @@ type State struct {
 type Block struct {
 	Anchor         wire.Anchor `json:"anchor"`
 	Text           string      `json:"text"`
-	Turn           int         `json:"turn"` // of the insertion; if it opted out, no row contains the block
+	Turn           int         `json:"turn"` // turn of the insertion; if the turn opted out, no row contains the block
 	Slugs          []string    `json:"slugs,omitempty"`
 	Loop           bool        `json:"loop,omitempty"`
-	KeptByProvider bool        `json:"once,omitempty"`  // inserted in a request without history, which the provider adds: a second insertion would repeat the text
+	KeptByProvider bool        `json:"once,omitempty"`  // inserted in a request without history; the provider stores the text, so a second insertion would repeat it
 	AnchorRemoved  bool        `json:"gone,omitempty"`  // compaction removed the anchor
 	Superseded     bool        `json:"moved,omitempty"` // the anchor is gone, and a later block repeats the lessons
-	Supersedes     bool        `json:"again,omitempty"` // repeats the lessons of a block whose anchor is gone
+	Supersedes     bool        `json:"again,omitempty"` // repeats the lessons from a block with a removed anchor
 }
 
-// LastTurn is the new content of the newest main request, and hashes of its reply. A block is inserted only before
-// content that is new in the request.
+// LastTurn is the newest main request's new content, and hashes for the reply. A block is inserted only before content
+// that is new in the request.
 type LastTurn struct {
 	FirstNew      int      `json:"from"`               // first new item
-	Items         []uint64 `json:"items,omitempty"`    // hashes of the new items
-	AnsweredCalls []uint64 `json:"answered,omitempty"` // hashes of the answered calls' ids
+	Items         []uint64 `json:"items,omitempty"`    // hashes of new items
+	AnsweredCalls []uint64 `json:"answered,omitempty"` // hashes of answered call ids
 	Reply         []uint64 `json:"reply,omitempty"`    // hashes that recognise the reply in a request; set by AddReply
 }
 
-// LoopState is the memory of the loop detector. Package inject sets the fields.
+// LoopState is the loop detector's memory. Package inject sets the fields.
 type LoopState struct {
 	WarnedCalls map[string]bool `json:"warned,omitempty"` // ids of calls with a warning, given or withheld; at most one each
 	Count       int             `json:"count,omitempty"`  // loops found
-	DeltaState  []byte          `json:"delta,omitempty"`  // state of the detector for delta requests, which lack the history
+	DeltaState  []byte          `json:"delta,omitempty"`  // detector state for delta requests without the history
 }
 
 // Snapshot returns a copy of identity, unit, turns, tokens and assignment. The session is closed from this copy, while
@@ -173,7 +173,7 @@ func (r *Record) Snapshot() *Record {
 	}
 }
 
-// NewRecord returns the record of a new session.
+// NewRecord returns a new session's record.
 func NewRecord(tenant string, c Claim, r Resolved, now time.Time) *Record {
 	now = now.UTC()
 	name := r.Name

@@ -7,9 +7,9 @@ import (
 	"precept/internal/wire"
 )
 
-// WasServedElsewhere reports whether another replica has probably served turns of the conversation. If so, the request
-// does not continue this record's list (as after compaction), or has several answers after the list, or has one answer
-// although this replica has seen no reply.
+// WasServedElsewhere reports whether another replica has probably served some turns. If so, the request does not
+// continue this record's list (as after compaction), or has several answers after the list, or has one answer although
+// this replica has seen no reply.
 func (r *Record) WasServedElsewhere(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || r.Thread.ListHash == req.ListHash {
 		return false
@@ -40,7 +40,7 @@ func (r *Record) lacksAnsweredCall(req *wire.Request) bool {
 	return false
 }
 
-// Adopt replaces the record by n, the newer record of another replica. Fields of this process, such as
+// Adopt replaces the record by n, another replica's newer record. Fields for this process only, such as
 // OptOut.PendingTurns and State.Dirty, stay. Adopt does not write the ID and the tenant, because other goroutines read
 // them without the lock.
 func (r *Record) Adopt(n *Record) {
@@ -83,7 +83,7 @@ func (s State) adopt(n State) State {
 	return n
 }
 
-// mergePicks adds the coins (random decisions) and picks (chosen lessons) of another replica's record.
+// mergePicks adds the coins (random decisions) and picks (chosen lessons) from another replica's record.
 func (r *Record) mergePicks(n *Record) {
 	r.Assignment.Merge(&n.Assignment, r.startedBefore(n))
 	r.Unit.Members = max(r.Unit.Members, n.Unit.Members)
@@ -97,7 +97,7 @@ func (r *Record) startedBefore(n *Record) bool {
 	return r.Assignment.Category <= n.Assignment.Category
 }
 
-// MergeUnit merges a unit's record with the record of another replica, and keeps the new turns of both.
+// MergeUnit merges a unit's record with another replica's record, and keeps the new turns from both.
 func (r *Record) MergeUnit(n *Record) {
 	r.State.Answered = r.State.Answered || n.State.Answered
 	if !r.Unit.IsRun { // a conversation has one newest state

@@ -6,7 +6,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Resolved is the session of a request. Pass the value to RecordReply and RecordEnd.
+// Resolved is a request's session. Pass the value to RecordReply and RecordEnd.
 type Resolved struct {
 	ID            ID
 	Name          string // from the client, else from precept
@@ -29,16 +29,16 @@ type Resolved struct {
 type listMark struct {
 	hash  uint64
 	items int
-	last  uint64 // key of the last item
+	last  uint64 // last item's key
 }
 
-// topic is a hash of a conversation's first words, computed at the first use.
+// topic is a hash over a conversation's first words, computed at the first use.
 type topic struct {
 	hash  uint64
 	known bool
 }
 
-// key returns the echo key of k. A random id has one key per tenant. The key of repeating content depends on the
+// key returns the echo key for k. A random id has one key per tenant. For repeating content, the key depends on the
 // credential and on the conversation's topic.
 func (r *Resolved) key(k string) EchoKey {
 	if !mayRepeat(k) {
@@ -47,7 +47,7 @@ func (r *Resolved) key(k string) EchoKey {
 	return echoKey(r.scope, k, r.topicHash())
 }
 
-// detailKey returns the key of a detail: repeating content of a conversation, for all clients of the tenant. A detail
+// detailKey returns the key for a detail: repeating content in a conversation, for all clients in the tenant. A detail
 // never finds a session, but separates sessions with a key in common.
 func (r *Resolved) detailKey(content string) EchoKey {
 	return echoKey(r.scope.anyCredential(), content, r.topicHash())
@@ -60,8 +60,7 @@ func (r *Resolved) topicHash() uint64 {
 	return r.topic.hash
 }
 
-// Release drops the request, whose bytes are not read afterwards. Before that, Release computes the topic for
-// RecordReply.
+// Release drops the request and no longer reads its bytes. Before that, Release computes the topic for RecordReply.
 func (r *Resolved) Release() {
 	r.topicHash()
 	r.req = nil

@@ -6,7 +6,7 @@ import (
 	"precept/internal/wire"
 )
 
-// SharesItemsWith reports whether the request contains a new item of the last turn, or has the list of that turn.
+// SharesItemsWith reports whether the request contains a new item from the last turn, or has that turn's list.
 // SharesItemsWith returns true if nothing can be compared: no turn, no item, or a delta request.
 func (r *Record) SharesItemsWith(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || req.Delta || len(r.Thread.LastTurn.Items) == 0 || r.Thread.ListHash == req.ListHash {
@@ -21,13 +21,13 @@ func (r *Record) SharesItemsWith(req *wire.Request) bool {
 }
 
 // RepeatsAnsweredList reports whether the request repeats the newest list after the list was answered. Under a shared
-// name, such a request begins a different conversation, except in a conversation object of the API.
+// name, such a request begins a different conversation, except in an API conversation object.
 func (r *Record) RepeatsAnsweredList(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash && !appendsToConversation(req)
 }
 
-// ShowsConversation reports whether a request with different tools contains a part of the conversation. The request of
-// an agent that keeps memories contains such a part, and the request of a sub-agent does not.
+// ShowsConversation reports whether a request with different tools contains a part of the conversation. Requests from
+// an agent that keeps memories contain such a part, and requests from a sub-agent do not.
 func (r *Record) ShowsConversation(req *wire.Request) bool {
 	if r.SharesItemsWith(req) {
 		return true
@@ -43,8 +43,8 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 	return false
 }
 
-// ContinuesWithSystemPrompt reports whether a side request contains the conversation under a system prompt of the
-// conversation's agents. Such a request contains the anchors of the inserted blocks.
+// ContinuesWithSystemPrompt reports whether a side request contains the conversation under a system prompt that one of
+// the conversation's agents uses. Such a request contains the anchors for the inserted blocks.
 func (r *Record) ContinuesWithSystemPrompt(req *wire.Request) bool {
 	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.PreviousPrompts, req.SystemHash)
 	return known && !req.Delta && r.continues(req)
@@ -59,8 +59,8 @@ func (r *Record) continues(req *wire.Request) bool {
 	return len(r.Thread.LastTurn.Items) > 0
 }
 
-// answersCall reports whether a new item is the result of a call of the newest reply. Such a request continues the
-// session whatever its tools are, because an agent that keeps memories answers only its own calls.
+// answersCall reports whether a new item answers a call in the newest reply. Such a request continues the session
+// whatever the tools are, because an agent that keeps memories answers only its own calls.
 func (r *Record) answersCall(req *wire.Request) bool {
 	if len(r.Thread.Calls) == 0 {
 		return false

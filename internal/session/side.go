@@ -8,17 +8,17 @@ import (
 	"precept/internal/wire"
 )
 
-// SideDetector holds functions of package detect, which knows agents and the wordings of side requests.
+// SideDetector holds functions from package detect, which knows agents and how they word side requests.
 type SideDetector struct {
 	// SideKind returns the kind of housekeeping that the request asks for, "" for an ordinary request.
 	SideKind func(req *wire.Request) string
-	// WorksWithTools reports whether agents with this User-Agent product work with tools. Requests of such agents
-	// without tools are side requests, even the first request.
+	// WorksWithTools reports whether agents with this User-Agent product work with tools. Without tools, requests from
+	// such agents are side requests, even the first request.
 	WorksWithTools func(product string) bool
 }
 
-// SideReason reports whether and why the request is a side request. Side requests are forwarded unchanged and are not
-// part of the experiment.
+// SideReason reports whether and why the request is a side request. Side requests are forwarded unchanged and stay out
+// of the experiment.
 func (r *Record) SideReason(req *wire.Request, c Claim, s SideDetector) (reason label.Reason, side bool) {
 	if req.NoGeneration {
 		return label.SideWarmUp, true
@@ -73,7 +73,7 @@ func (r *Record) addAgent(req *wire.Request) {
 }
 
 // addTools stores the tools of the first agent, or of a different agent that continues the conversation. A longer list
-// of the same agent is also stored. A shorter list is not stored, because that mode of the agent will end.
+// from the same agent is also stored. A shorter list is not stored, because the agent will leave that mode again.
 func (r *Record) addTools(req *wire.Request) {
 	names := shortNames(req.Tools)
 	switch {

@@ -11,9 +11,9 @@ import (
 	"precept/internal/sample"
 )
 
-// Every store uses the types and errors of this file. store/storetest checks the stores.
+// Every store uses the types and errors in this file. store/storetest checks the stores.
 
-// Errors of a store. A backend wraps one of these errors if the reason applies, because callers treat each error
+// Errors from a store. A backend wraps one of these errors if the reason applies, because callers treat each error
 // differently.
 var (
 	// ErrInvalid means that the store refuses the value permanently.
@@ -28,31 +28,31 @@ var (
 	ErrParkingFull = errors.New("too much early feedback is waiting")
 )
 
-// Default bounds of a session's feedback, in entries (limits.feedback) and bytes. The bounds limit the cost of a
-// reward, which is computed from all feedback.
+// Default bounds for a session's feedback, in entries (limits.feedback) and bytes. The bounds limit what a reward
+// costs, because the reward is computed from all feedback.
 const (
 	MaxFeedback      = 2000
 	MaxFeedbackBytes = 16 << 20
 )
 
-// FeedbackFull is the error of a call with feedback entries beyond their session's limit. The value is the number of
-// these entries. The other entries of the call are stored.
+// FeedbackFull is the error from a call with feedback entries beyond the session's limit. The value is the number of
+// these entries. The call's other entries are stored.
 type FeedbackFull int
 
 func (f FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(f)) }
 
-// Row is a session as stored. Data is the JSON of the record.
+// Row is a session as stored. Data is the record as JSON.
 type Row struct {
 	Tenant         string
 	ID             ID
 	Started        time.Time
 	Seen           time.Time
 	Closed         bool
-	StartedOffline bool // copy of Record.State.StartedOffline; the stored session's row replaces this row
+	StartedOffline bool // copied from Record.State.StartedOffline; the stored session's row replaces this row
 	IsUnit         bool // other sessions use the record's coins and picks; concurrent writes merge with MergeRows
 	Data           []byte
 
-	Exchanges int  // stored exchanges of a due session; 0 if unknown
+	Exchanges int  // stored exchanges in a due session; 0 if unknown
 	Unrated   bool // a due session is known to have no feedback and the feedback state 0
 }
 
@@ -81,7 +81,7 @@ type Ref struct {
 	ID     ID
 }
 
-// StoredSample is an MPLP sample with its tenant, agent and session.
+// StoredSample is an MPLP sample with tenant, agent and session.
 type StoredSample struct {
 	Tenant string
 	Agent  string
@@ -89,7 +89,7 @@ type StoredSample struct {
 	Sample sample.Sample
 }
 
-// SettledState is a session's reward as the counters contain it, with a version.
+// SettledState is a session's reward as included in the counters, with a version.
 type SettledState struct {
 	Version  int64 // 0 means not closed yet
 	Rewarded bool
@@ -118,7 +118,7 @@ type DeadLetter struct {
 	Step     string    `json:"step"`
 	Why      string    `json:"why"`
 	At       time.Time `json:"at"`
-	Tries    int       `json:"-"` // number of times that the session or exchange was marked
+	Tries    int       `json:"-"` // how often the session or exchange was marked
 }
 
 // UnsettledSession names a closed session with later feedback or exchanges.
@@ -127,39 +127,38 @@ type UnsettledSession struct {
 	ID     ID
 }
 
-// Position is the progress of a tenant's numbers, for replicas that share a store.
+// Position tells how far a tenant's numbers have progressed, for replicas that share a store.
 type Position struct {
 	Counters           string // changes whenever the tenant's counters change
-	ProvisionalRewards string // position of the newest provisional reward
+	ProvisionalRewards string // newest provisional reward's position
 }
 
 // Erasure announces deleted sessions to other replicas.
 type Erasure struct {
-	Position string // position of the announcement
+	Position string // announcement's position
 	Tenant   string
-	IDs      []ID // empty: all sessions of the tenant
+	IDs      []ID // empty: all the tenant's sessions
 	At       time.Time
 }
 
-// ErrUnknownPosition means that a ListRange.After is not from a page of the store.
+// ErrUnknownPosition means that ListRange.After does not come from a page of this store.
 var ErrUnknownPosition = errors.New("the position in the list is unknown; start at the top of the list")
 
 // ListRange selects a part of a list.
 type ListRange struct {
 	Since, Until time.Time // Since <= when < Until; zero means no bound
-	After        string    // Page.Next of the previous page; "" is the start
+	After        string    // previous page's Page.Next; "" is the start
 	Limit        int
 	OldestFirst  bool // sessions only
 }
 
-// Page is a part of a list. A store reads a bounded number of entries for a page, so an empty page may have a
-// successor.
+// Page is a part of a list. A store reads a bounded number of entries for a page, so more may follow an empty page.
 type Page[T any] struct {
 	List []T
-	Next string // position of the next page; "" at the end
+	Next string // next page's position; "" at the end
 }
 
-// ListedSession is a session in a list, with the reward that the counters contain.
+// ListedSession is a session in a list, with the reward included in the counters.
 type ListedSession struct {
 	Row          Row
 	SettledState SettledState
@@ -167,7 +166,7 @@ type ListedSession struct {
 
 // Documents are a batch's exchanges and samples as a store keeps them.
 type Documents struct {
-	Sessions  []ID // sessions of the exchanges, in the same order
+	Sessions  []ID // sessions for the exchanges, in the same order
 	Exchanges []sample.Encoded
 	Samples   [][]byte // JSON
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // An agent with a long history asks for a summary in a side request, and begins a new list with the summary as the
-// user's words. If the new list has no old call or answer, only lines of the summary show the session.
+// user's words. If the new list has no old call or answer, only lines in the summary show the session.
 const (
 	minSummaryLine        = 48 // identifies a session together with the next line
 	minLoneSummaryLine    = 80 // identifies a session alone
@@ -17,8 +17,8 @@ const (
 	summaryBytes          = 64 << 10
 )
 
-// summaryKeys returns keys of a text's first long lines. A very long line has a key, and so has a pair of successive
-// long lines. A single shorter line has none, because the line may be a heading of all summaries of an agent.
+// summaryKeys returns keys for a text's first long lines. A very long line has a key, and so has a pair of successive
+// long lines. A single shorter line has none, because all of an agent's summaries may share it as a heading.
 func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 	var keys []EchoKey
 	add := func(lines ...string) {
@@ -50,8 +50,8 @@ func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 	return keys
 }
 
-// openingSummaryKeys returns the summary keys of the user's first words. If these words were the reply to a side
-// request, the index has the keys.
+// openingSummaryKeys returns summary keys for the user's first words. If these words were the reply to a side request,
+// the index has the keys.
 func openingSummaryKeys(sc Scope, req *wire.Request) []EchoKey {
 	it, ok := firstUserItem(req)
 	if !ok {

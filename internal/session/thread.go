@@ -9,13 +9,13 @@ import (
 	"precept/internal/wire"
 )
 
-// Resolve finds the session of a request by the first of these rules that applies:
+// Resolve finds a request's session by the first rule that applies:
 //   - the request has a name that only one conversation uses,
 //   - the request names the previous reply,
-//   - the request sends back ids and texts of a session (echoes),
+//   - the request sends back a session's ids and texts (echoes),
 //   - the request has a name that several conversations may share,
-//   - the request has a shortened history with the first words of a session,
-//   - the request has a single message that continues the message of a session,
+//   - the request has a shortened history with a session's first words,
+//   - the request has a single message that continues a session's message,
 //   - the request repeats a first request that failed.
 //
 // Otherwise the session is new.
@@ -51,7 +51,7 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	return r
 }
 
-// assignBySharedName assigns the request to the session of its shared name if the name is new, or if the request
+// assignBySharedName assigns the request to the session with the shared name if the name is new, or if the request
 // continues the session's newest request. Lists without common content are separate conversations.
 func (t *Threader) assignBySharedName(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.scopedID(c.Namespace, c.Session)
@@ -66,7 +66,7 @@ func (t *Threader) assignBySharedName(r *Resolved, c Claim, req *wire.Request) b
 	return true
 }
 
-// SplitSession returns a new session for a request that has nothing in common with the session under its name.
+// SplitSession returns a new session for a request that has nothing in common with the session under the same name.
 func (t *Threader) SplitSession(r Resolved, c Claim, now time.Time) Resolved {
 	t.RecordEnd(r, false, now)
 	r.SharedName = false
@@ -75,8 +75,8 @@ func (t *Threader) SplitSession(r Resolved, c Claim, now time.Time) Resolved {
 	return r
 }
 
-// openSession starts a session. If an identical first request failed a moment ago, openSession takes the session of
-// that request.
+// openSession starts a session. If an identical first request failed a moment ago, openSession takes that request's
+// session.
 func (t *Threader) openSession(r *Resolved, c Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,8 +103,8 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 	}
 }
 
-// ResolveSubagent returns the session of a sub-agent whose request carries its parent's name. Echoes find the session.
-// If there are none, a first request starts a new session, and any other request is a side request of the parent (ok is
+// ResolveSubagent returns the session for a sub-agent that sends the parent's name. Echoes find the session. If there
+// are none, a first request starts a new session, and any other request is a side request in the parent session (ok is
 // false).
 func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
@@ -125,7 +125,7 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 	return r, true
 }
 
-// FindLostSession returns the stored session of a conversation that continued in r, a new session, because the store
+// FindLostSession returns the stored session for a conversation that continued in r, a new session, because the store
 // did not answer in time. FindLostSession compares random ids only: texts and counted ids may belong to a different
 // conversation. The newest items belong to r, so FindLostSession reads more items than Resolve.
 func (t *Threader) FindLostSession(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Threader finds the session of a request. A Threader is bounded, safe for concurrent use, and does no I/O.
+// Threader finds a request's session. A Threader is bounded, safe for concurrent use, and does no I/O.
 type Threader struct {
 	index       *index
 	transcripts *transcripts
@@ -61,7 +61,7 @@ func (t *Threader) countReply(r *Resolved) stamp {
 	return h.replies &^ stampKind
 }
 
-// assign assigns the request to a known session. The caller of Resolve sets the name from the record.
+// assign assigns the request to a known session. Resolve's caller sets the name from the record.
 func (t *Threader) assign(r *Resolved, id ID) {
 	r.ID, r.Name = id, ""
 	t.continueConversation(r)

@@ -7,24 +7,23 @@ import (
 	"precept/internal/wire"
 )
 
-// trail holds a request whose keys are looked up in this order: the previous reply's id, the echoes (ids and texts that
-// the agent sends back) from the newest on, a summary that begins the list, and the newest answer.
+// trail holds a request and yields keys in look-up order: the previous reply's id, the echoes (ids and texts that the
+// agent sends back) from the newest on, a summary that begins the list, and the newest answer.
 type trail struct {
-	resolved  *Resolved // session of the request so far
+	resolved  *Resolved // request's session so far
 	claim     Claim
-	excluded  ID  // session to ignore, because it has the request's keys already
+	excluded  ID  // session to ignore, because the request's keys already belong to it
 	maxEchoes int // 0 means maxTrail
 }
 
 type trailKey struct {
 	key    EchoKey
-	method Method // method of a session that the key finds
-	weak   bool   // the key may occur in every run of the agent
+	method Method // method if the key finds a session
+	weak   bool   // the key may occur in every run by the agent
 	unique bool   // the key counts only if one session fits best; see candidates
 }
 
-// keys yields the keys in the order of the look-up. The first key nearly always decides, so the others are rarely
-// computed.
+// keys yields the keys in look-up order. The first key nearly always decides, so the others are rarely computed.
 func (t *trail) keys(yield func(trailKey) bool) {
 	sc := t.resolved.scope
 	if t.claim.Previous != "" && !yield(trailKey{key: t.resolved.key("r:" + t.claim.Previous), method: ByBody}) {
@@ -67,11 +66,11 @@ func (t *trail) olderThan(k EchoKey) (older []EchoKey) {
 	return older
 }
 
-// longAnswer is the minimum length of a text or of a call's arguments that identifies a conversation.
+// longAnswer is the minimum length for a text, or for a call's arguments, to identify a conversation.
 const longAnswer = 64
 
-// newestAnswerKeys returns keys of the newest answer that do not depend on the conversation's beginning, because a
-// program may rewrite its first message in every turn and replace missing call ids.
+// newestAnswerKeys returns keys for the newest answer that do not depend on the conversation's beginning, because a
+// program may rewrite the first message every turn and replace missing call ids.
 func (t *trail) newestAnswerKeys() []EchoKey {
 	if t.resolved.req.Delta {
 		return nil
@@ -88,7 +87,7 @@ func (t *trail) newestAnswerKeys() []EchoKey {
 	return nil
 }
 
-// answerKeys returns keys of an answer's text, or of its calls' arguments. Short texts and arguments have no key.
+// answerKeys returns keys for an answer's text, or for the calls' arguments. Short texts and arguments have no key.
 func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	var keys []EchoKey
 	if len(calls) == 0 && len(text) >= longAnswer {
@@ -102,8 +101,8 @@ func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	return keys
 }
 
-// details returns keys of calls, results and the user's words, newest first, which separate runs with the same counted
-// ids. New content has no key, because no session has this content yet. An agent may reword its history, so details are
+// details returns keys for calls, results and the user's words, newest first. They separate runs with the same counted
+// ids. New content has no key, because no session has this content yet. An agent may reword the history, so details are
 // compared only if several sessions remain.
 func (t *trail) details() (keys []EchoKey) {
 	for i := t.resolved.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {

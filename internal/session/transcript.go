@@ -17,31 +17,31 @@ import (
 // transcript is the newest state of a conversation with a single growing message.
 type transcript struct {
 	id              ID
-	size            int // length of the newest text in bytes
+	size            int // newest text's length in bytes
 	insertionPoints [maxInsertionPoints]insertionPoint
-	list            uint64   // hash of the newest list
-	answer          []string // first lines of the newest answer
+	list            uint64   // newest list's hash
+	answer          []string // newest answer's first lines
 	unanswered      bool     // the newest text has no answer yet
 	extended        bool     // the conversation was continued at least once
 }
 
-// insertionPoint is a position near the end of a text where the next text may insert the answer, before the end of a
-// template.
+// insertionPoint is a position near a text's end, before the end of a template, where the next text may insert the
+// answer.
 type insertionPoint struct {
 	at            int
-	before, after uint64 // hashes of the text around it
+	before, after uint64 // hashes of the surrounding text
 	bytesAfter    int
 }
 
 const (
-	maxTranscriptKeys    = 1024 // number of keys; texts with the same first line share a key
+	maxTranscriptKeys    = 1024 // key limit; texts with the same first line share a key
 	maxTranscriptsPerKey = 64
 	maxInsertionPoints   = 4
 	transcriptHead       = 128     // bytes of the first line in the key
 	answerLines          = 4       // stored lines per answer
 	maxAnswerLine        = 80      // in bytes
 	minAnswerLine        = 12      // in bytes
-	maxComparedBytes     = 8 << 20 // bytes that a request may compare, in addition to twice its size
+	maxComparedBytes     = 8 << 20 // bytes that a request may compare, in addition to twice the request's size
 )
 
 type transcripts struct {
@@ -83,7 +83,7 @@ func (t *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 }
 
 // bestMatches returns the conversations with the highest score for the text. Without a match, bestMatches returns a
-// conversation whose newest list equals the request's list.
+// conversation with a newest list equal to the request's list.
 func (t *transcripts) bestMatches(r *Resolved, text string) (best []*transcript) {
 	var repeated []*transcript
 	bestRate, p := 0, prefixes{text: text, remainingBytes: maxComparedBytes + 2*len(text), sums: map[int]uint64{}}
@@ -103,8 +103,8 @@ func (t *transcripts) bestMatches(r *Resolved, text string) (best []*transcript)
 	return repeated
 }
 
-// matchScore rates the text as the next text of the conversation, first by the common prefix, and then by lines of the
-// answer in the insertion. 0 means that the text does not continue the conversation.
+// matchScore rates the text as the conversation's next text, first by the common prefix, and then by answer lines in
+// the insertion. 0 means that the text does not continue the conversation.
 func (t *transcript) matchScore(p *prefixes) int {
 	if t.unanswered || len(t.answer) == 0 || len(p.text) <= t.size {
 		return 0
@@ -128,8 +128,8 @@ func (t *transcript) matchScore(p *prefixes) int {
 	return 0
 }
 
-// prefixes caches hashes of a text's prefixes, because many conversations may be compared with the text. remainingBytes
-// limits the bytes that are read.
+// prefixes caches prefix hashes for a text, because many conversations may be compared with the text. remainingBytes
+// limits how many bytes are read.
 type prefixes struct {
 	text           string
 	remainingBytes int

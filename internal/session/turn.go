@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// TurnKind is the relation of a main request to the previous turns.
+// TurnKind is how a main request relates to the previous turns.
 type TurnKind uint8
 
 // Kinds of main requests.
@@ -20,8 +20,7 @@ const (
 	Repeat                  // the same list after a complete reply: a turn without new content
 )
 
-// Begin stores the properties of a main request, and returns the request's kind. A retry does not change the number of
-// turns.
+// Begin stores a main request's properties, and returns the request's kind. A retry does not change the turn count.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	if now = now.UTC(); now.Before(r.Identity.Seen) { // the clock was set back
 		now = r.Identity.Seen.Add(time.Microsecond)
@@ -56,13 +55,13 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	return NewTurn
 }
 
-// appendsToConversation reports whether the API appends the list to its conversation object. In this case, a list equal
+// appendsToConversation reports whether the API appends the list to the conversation object. In this case, a list equal
 // to the last answered list is new content, such as a second "continue".
 func appendsToConversation(req *wire.Request) bool { return req.Delta && req.Hints.PreviousID == "" }
 
-// KeepsIndices reports whether req has the items of the previous turn at their old indices. The reply and the new
-// content of that turn are compared. The result is also true for a list that still has a single message. Call
-// KeepsIndices after Begin and before SetLastTurn.
+// KeepsIndices reports whether req has the previous turn's items at the old indices, judged by that turn's reply and
+// new content. The result is also true for a list that still has a single message. Call KeepsIndices after Begin and
+// before SetLastTurn.
 func (r *Record) KeepsIndices(req *wire.Request) bool {
 	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {
 		return false
@@ -91,7 +90,7 @@ const (
 const (
 	maxCalls     = 512
 	maxCallArgs  = 512      // bytes; longer arguments are stored as a hash
-	maxCallBytes = 12 << 10 // bytes of all calls
+	maxCallBytes = 12 << 10 // bytes for all calls
 )
 
 // AddReply adds the reply to a main request. The record keeps the reply's calls for requests that carry only the
@@ -146,7 +145,7 @@ func (r *Record) dropCalls() {
 }
 
 // IsNewItem reports whether the session sends item i for the first time, as far as the record knows. A new item is in
-// the new part of req, and was not in the new part of the previous request. Call IsNewItem before SetLastTurn.
+// the new part of req, and was not in the previous request's new part. Call IsNewItem before SetLastTurn.
 func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 	if i < req.FirstNew() {
 		return false
@@ -174,7 +173,7 @@ func (r *Record) IsNewResult(req *wire.Request, i int, callID string) bool {
 // maxNewItems bounds LastTurn.Items. A first request may carry a long history without a reply.
 const maxNewItems = 64
 
-// SetLastTurn stores the new part of the request as LastTurn.
+// SetLastTurn stores the request's new part as LastTurn.
 func (r *Record) SetLastTurn(req *wire.Request) {
 	end := req.End()
 	from := max(min(req.FirstNew(), end), end-maxNewItems)

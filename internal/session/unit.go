@@ -10,11 +10,11 @@ import (
 	"precept/internal/wire"
 )
 
-// ByRun is the method of a run's record, which is not a conversation.
+// ByRun is the method for a run's record, which is not a conversation.
 const ByRun Method = "run"
 
-// NewRun returns the record of a run. All sessions of the run use the coins (random decisions) and picks (chosen
-// lessons) of this record.
+// NewRun returns a run's record. All sessions in the run use this record's coins (random decisions) and picks (chosen
+// lessons).
 func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	now = now.UTC()
 	return &Record{
@@ -35,15 +35,15 @@ func (r *Record) UnitID() (ID, bool) {
 // IsShared reports whether other sessions use the coins and picks.
 func (r *Record) IsShared() bool { return r.Unit.IsRun || r.Unit.Members > 0 }
 
-// AddMember makes the session of rec a member of the unit r. The caller locks r. No other goroutine may have rec yet.
+// AddMember makes rec's session a member of the unit r. The caller locks r. No other goroutine may have rec yet.
 func (r *Record) AddMember(rec *Record) {
 	r.Unit.Members++
 	r.State.Dirty = true
 	rec.Unit.MemberNumber = r.Unit.Members
 }
 
-// CountTurn stores the time of a member's turn and, for a run, adds the turn to Thread.Turns. A parent session counts
-// only its own turns.
+// CountTurn records a member's turn at now and, for a run, adds the turn to Thread.Turns. A parent session counts only
+// its own turns.
 func (r *Record) CountTurn(now time.Time) {
 	if now = now.UTC(); now.After(r.Identity.Seen) {
 		r.Identity.Seen = now
@@ -54,7 +54,7 @@ func (r *Record) CountTurn(now time.Time) {
 	}
 }
 
-// AddUsage adds the tokens of a member's turn.
+// AddUsage adds a member's turn tokens.
 func (r *Record) AddUsage(u wire.Usage) {
 	r.countUsage(u)
 	r.State.Dirty = true
@@ -65,15 +65,15 @@ func (r *Record) countUsage(u wire.Usage) {
 	r.count(ReplicaCounts{Totals: trial.Totals{Tokens: in + out}, Used: trial.Usage{Input: in, Cached: cached}})
 }
 
-// AddTotals adds the sums of a turn of the session or a member.
+// AddTotals adds the sums from a turn in the session or a member.
 func (r *Record) AddTotals(seen trial.Totals) { r.count(ReplicaCounts{Totals: seen}) }
 
-// RecordActivity stores the time of a request or reply of the session or a member.
+// RecordActivity records a request or reply at now, in the session or a member.
 func (r *Record) RecordActivity(now time.Time) {
 	r.Thread.Totals.At, r.State.Dirty = max(r.Thread.Totals.At, now.UnixMilli()), true
 }
 
-// MemberKey returns the echo key of the member with this number.
+// MemberKey returns the echo key for the member with this number.
 func MemberKey(tenant string, unit ID, number int) EchoKey {
 	return EchoKeyOf(tenant, fmt.Sprintf("m:%s/%d", unit, number))
 }
@@ -83,7 +83,7 @@ func RunEchoKey(tenant, name string) EchoKey { return EchoKeyOf(tenant, "u:"+Nor
 
 const memberStep = 256
 
-// Member identifies a session, its unit and its members, for feedback.
+// Member identifies a session, the unit and the unit's members, for feedback.
 type Member struct {
 	ID           ID
 	Unit         ID // zero without a unit
@@ -91,11 +91,11 @@ type Member struct {
 	MemberNumber int
 	Members      int
 	Name         string
-	Run          string // name of the run, in the run's own row
+	Run          string // run name, in the run's own row
 	Answered     bool   // an upstream answered a main request with success
 }
 
-// Member returns the identity of the session.
+// Member returns the session's identity.
 func (r *Record) Member() Member {
 	m := Member{ID: r.Identity.ID, UnitName: r.Unit.RunName, MemberNumber: r.Unit.MemberNumber, Members: r.Unit.Members, Name: r.Identity.Name, Answered: r.State.Answered}
 	m.Unit, _ = r.UnitID()
@@ -112,7 +112,7 @@ func (r *Record) MemberNow() Member {
 	return r.Member()
 }
 
-// Finder finds the sessions of echo keys.
+// Finder finds the sessions for echo keys.
 type Finder interface {
 	FindEcho(ctx context.Context, tenant string, keys []EchoKey) (map[EchoKey][]ID, error)
 }

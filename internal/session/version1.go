@@ -6,10 +6,10 @@ import (
 )
 
 // Up to November 2026 (version 1), a record was a flat JSON object with short keys. The tables in this file map these
-// keys to the keys of document.
+// keys to document's keys.
 
-// partsOfVersion1 returns maps from the keys of version 1 to current keys, by part of document. An empty current key
-// means that the value is the whole part.
+// partsOfVersion1 returns maps from version 1 keys to current keys, by document part. An empty current key means that
+// the value is the whole part.
 func partsOfVersion1() map[string]map[string]string {
 	return map[string]map[string]string{
 		"identity": {
@@ -32,7 +32,7 @@ func partsOfVersion1() map[string]map[string]string {
 	}
 }
 
-// innerOfVersion1 returns maps for the keys inside some values of version 1, which are objects or lists of objects.
+// innerOfVersion1 returns maps for the keys inside some version 1 values, which are objects or lists of objects.
 func innerOfVersion1() map[string]map[string]string {
 	return map[string]map[string]string{
 		"tail":  {"f": "from", "k": "items", "c": "answered", "r": "reply"},
@@ -76,7 +76,7 @@ func decodeVersion1(data []byte) (d document, err error) {
 	return d, json.Unmarshal(text, &d)
 }
 
-// renameKeys renames the keys of an object, or of each object in a list. Other keys are left out.
+// renameKeys renames the keys in an object, or in each object in a list. Other keys are left out.
 func renameKeys(value json.RawMessage, names map[string]string) (json.RawMessage, error) {
 	if value == nil {
 		return nil, nil

@@ -13,10 +13,10 @@ const maxWork = 64
 // or a pull request reaches at most these sessions.
 const MaxEchoSessions = 20
 
-// Work is a commit, a branch or a pull request in a tool result. Names of branches and repositories are stored as
-// hashes, because they may hold personal data.
+// Work is a commit, a branch or a pull request in a tool result. Branch and repository names are stored as hashes,
+// because they may hold personal data.
 type Work struct {
-	Turn       int     `json:"turn"` // turn of the tool results; if it opted out, the work is not stored
+	Turn       int     `json:"turn"` // turn with the tool results; if the turn opted out, the work is not stored
 	Key        EchoKey `json:"key"`
 	Commit     string  `json:"commit,omitempty"`     // hash as shown, full or short
 	Repository EchoKey `json:"repository,omitempty"` // 0 if unknown
@@ -50,9 +50,9 @@ func (r *Record) AddWork(turn int, refs []work.Ref) (keys []EchoKey) {
 	return keys
 }
 
-// MatchWork reports whether the session has the reference, in a turn that did not opt out. hashes are the matching
-// hashes of a commit, full or short. A branch of an unknown repository matches, unless the session has the branch only
-// in other repositories.
+// MatchWork reports whether the session has the reference, in a turn that did not opt out. hashes are a commit's
+// matching hashes, full or short. A branch in an unknown repository matches, unless the session has the branch only in
+// other repositories.
 func (r *Record) MatchWork(ref work.Ref) (hashes []string, ok bool) {
 	q := workOf(r.Identity.Tenant, 0, ref)
 	inRepository, inOtherRepository := false, false

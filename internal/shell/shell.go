@@ -1,6 +1,6 @@
-// Package shell reads the command lines of agents for a shell, and never runs or expands a command.
+// Package shell reads shell command lines from agents, and never runs or expands a command.
 //
-// mvdan.cc/sh parses the text as Bash. Other text (PowerShell, a pasted prompt, a truncated command) is split at its
+// mvdan.cc/sh parses the text as Bash. Other text (PowerShell, a pasted prompt, a truncated command) is split at
 // operators, and Line.Parsed is false: a caller must then assume that the line may do anything.
 package shell
 
@@ -17,8 +17,8 @@ import (
 // recover from a stack overflow. The bound keeps the stack below a few megabytes.
 const maxText = 4096
 
-// Characters before which word drops a backslash. Unlike Bash, word keeps a backslash before a letter, which may
-// separate the names of a Windows path.
+// Characters before which word drops a backslash. Unlike Bash, word keeps a backslash before a letter, because it may
+// separate names in a Windows path.
 const (
 	unquotedEscapes = " \t\"'`\\$&|;<>(){}[]*?!#~=%@+,:-"
 	quotedEscapes   = "\"\\$`"
@@ -26,12 +26,12 @@ const (
 
 const maxDepth = 64
 
-// maxNesting bounds the nesting of shells, which is two in bash -c "sh -c 'make'".
+// maxNesting bounds how deep shells nest. bash -c "sh -c 'make'" nests two.
 const maxNesting = 3
 
-// Line holds the commands of a command line.
+// Line holds the commands in a command line.
 type Line struct {
-	Commands            []Command // in textual order; the commands of a substitution follow the command around it
+	Commands            []Command // in textual order; the commands in a substitution follow the surrounding command
 	Writes              bool      // a redirection writes a file; if not Parsed, also a here-document
 	RetriesUntilSuccess bool      // a loop repeats a command until success
 	Parsed              bool      // the text is valid Bash
@@ -43,10 +43,10 @@ type Command struct {
 	Env            []string // names in Assigns
 	Words          []string // program and arguments, without quotes and with unexpanded variables
 	Operator       string   // operator before the command: "|", "&&", "||" or ";"; "" for the first command
-	InSubstitution bool     // in a substitution, which hides its exit status
+	InSubstitution bool     // in a substitution, so the exit status is lost
 }
 
-// Parse returns the commands of a command line.
+// Parse returns the commands in a command line.
 func Parse(text string) Line {
 	text = text[:min(len(text), maxText)]
 	if depth(text) <= maxDepth {
@@ -57,8 +57,8 @@ func Parse(text string) Line {
 	return splitUnparsed(text)
 }
 
-// depth returns an upper bound for the brackets and keywords that are open at once. The parser needs 10 µs for each
-// unclosed bracket or keyword.
+// depth returns an upper bound for the brackets and keywords that are open at the same time. The parser needs 10 µs for
+// each unclosed bracket or keyword.
 func depth(text string) int {
 	open, deepest, word := 0, 0, 0
 	for i := range len(text) {
@@ -84,7 +84,7 @@ func depth(text string) int {
 	return deepest
 }
 
-// parsers pools parsers, whose buffers of 2 KB exceed the needs of most command lines.
+// parsers pools parsers, because their 2 KB buffers exceed what most command lines need.
 //
 //nolint:gochecknoglobals // a sync.Pool is safe for concurrent use, and holds no state between calls
 var parsers = sync.Pool{New: func() any { return syntax.NewParser() }}
@@ -119,8 +119,7 @@ type reader struct {
 	operator string // before the next command
 }
 
-// read adds the commands of a statement. The walk visits a command before its words, and the words before the
-// redirections.
+// read adds a statement's commands. The walk visits a command before the words, and the words before the redirections.
 func (r *reader) read(stmt *syntax.Stmt) {
 	var operators map[*syntax.Stmt]string // before each statement
 	var from, to uint                     // byte offsets of the current substitution

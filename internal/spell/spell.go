@@ -4,7 +4,7 @@ package spell
 import "iter"
 
 // Suggest returns the name with the smallest Distance to a misspelt name, or "" if that distance exceeds 2. For a
-// misspelt name of up to three bytes, the limit is 1.
+// misspelt name with up to three bytes, the limit is 1.
 func Suggest(name string, names []string) string {
 	best, distance := "", 3
 	if len(name) < 4 {

@@ -11,8 +11,8 @@ type agentFormat struct {
 	prefixes []string
 	exact    bool // the whole text equals one of prefixes
 
-	// read parses a result. read returns false for a text that only begins like a result. Without read and readSteps,
-	// the text is a note of the agent, such as a list of files.
+	// read parses a result and returns false for a text that only begins like one. Without read and readSteps, the text
+	// is an agent's note, such as a file list.
 	read func(text string) (textResult, bool)
 
 	// readSteps parses a message with the user's words, then all calls and results so far. kind is the
@@ -25,7 +25,7 @@ type agentFormat struct {
 type textResult struct {
 	text           string
 	failed         bool
-	mayBeSeparated bool // other messages of the agent may follow the answer with the call
+	mayBeSeparated bool // other agent messages may follow the answer with the call
 
 	call     *Call                                 // if the result names the call
 	findCall func(answer string) (c Call, ok bool) // parses the call in the answer before the result; may be nil
@@ -67,7 +67,7 @@ var agentFormats = []agentFormat{
 	{agent: "ReAct in one message", readSteps: parseScratchpad, kind: "scratchpad"},
 }
 
-// growingFormat returns the form of a message that holds all calls and results so far, or nil for other messages.
+// growingFormat returns the form for a message holding all calls and results so far, or nil for other messages.
 func growingFormat(text string) (p *agentFormat, asked string, steps []step) {
 	for i := range agentFormats {
 		if agentFormats[i].readSteps == nil {
@@ -118,7 +118,7 @@ func parseToolResponse(s string) (textResult, bool) {
 	return textResult{text: strings.TrimSpace(text), findCall: parseTagCall}, true
 }
 
-// parseBracketResult reads "[execute_command for 'ls'] Result:". Environment details after the result change with every
+// parseBracketResult reads "[execute_command for 'ls'] Result:". Environment details after the result change every
 // turn.
 func parseBracketResult(s string) (textResult, bool) {
 	head, rest, ok := strings.Cut(s, "] Result:")
@@ -152,7 +152,7 @@ func parseMissedEdits(s string) (textResult, bool) {
 	return textResult{text: withoutRules(s), failed: true, findCall: parseEditCall, mayBeSeparated: true}, ok
 }
 
-// parseRanCommand reads the output of a test of aider, or of a command that the user allowed.
+// parseRanCommand reads the output from aider's test run or from a command that the user allowed.
 func parseRanCommand(s string) (textResult, bool) {
 	_, s, _ = strings.Cut(s, "\n\n")
 	command, output, ok := strings.Cut(s, "\n\nAnd got this output:\n\n")

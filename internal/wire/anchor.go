@@ -8,17 +8,17 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Anchor identifies an item of a conversation by its content, which an agent sends again with the history.
+// Anchor identifies a conversation item by content, because an agent sends the content again with the history.
 type Anchor struct {
-	CallID string `json:"call,omitempty"` // id of the call, for a tool result
-	Role   Role   `json:"role,omitempty"` // for other items: the role
-	Hash   uint64 `json:"hash,omitempty"` // the canonical hash of the content; 0 for a result in sessions of earlier releases
-	Nth    int    `json:"nth,omitempty"`  // number of equal items (or results of the call) before the item
-	Part   int    `json:"part,omitempty"` // for a tool result in the same item as its call: Result.Block plus one; for a system prompt in the list: 1; otherwise 0
-	Index  int    `json:"index"`          // last known index of the item, which Find verifies
+	CallID string `json:"call,omitempty"` // call id, for a tool result
+	Role   Role   `json:"role,omitempty"` // role, for other items
+	Hash   uint64 `json:"hash,omitempty"` // canonical content hash; 0 for a result in sessions from earlier releases
+	Nth    int    `json:"nth,omitempty"`  // number of equal items (or results for the call) before the item
+	Part   int    `json:"part,omitempty"` // for a tool result in the same item as the call: Result.Block plus one; for a system prompt in the list: 1; otherwise 0
+	Index  int    `json:"index"`          // last known item index, verified by Find
 }
 
-// AnchorAt returns the anchor of item i, of the system text if i is System, or of a call's result in item i.
+// AnchorAt returns the anchor for item i, for the system text if i is System, or for a call's result in item i.
 func (r *Request) AnchorAt(i int, callID string) Anchor {
 	if i == System {
 		a := Anchor{Role: RoleSystem, Index: System}
@@ -43,8 +43,8 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 // not store this prompt.
 func (a Anchor) IsInstructions() bool { return a.Role == RoleSystem && a.Part == 0 }
 
-// Find returns the index of the anchor's item, or System. block is the index of the tool result in the item's content,
-// or -1 for the user's text. ok is false if there is no such item, or the item has no place for text.
+// Find returns the index of the anchor's item, or System. block is the tool result's index in the content, or -1 for
+// the user's text. ok is false if there is no such item, or the item has no place for text.
 func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	if a.CallID != "" {
 		return r.findResult(a)
@@ -69,7 +69,7 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	return 0, 0, false
 }
 
-// position returns the arguments of an insertion into item i. part is Anchor.Part; block is -1 before the user's text.
+// position returns the arguments for an insertion into item i. part is Anchor.Part; block is -1 before the user's text.
 func (r *Request) position(i, part int) (item, block int, ok bool) {
 	block = part - 1
 	if results := r.Item(i).Results; r.scan.list[i].role == RoleTool && len(results) > 0 && part == 0 {
@@ -84,7 +84,7 @@ func (r *Request) matches(a Anchor, i int) bool {
 	return i >= 0 && i < len(r.scan.list) && r.scan.list[i].role == a.Role && r.Hash(i) == a.Hash
 }
 
-// countEqualBefore returns the number of equal items before item i. The number is 0 for a tool result with a call id,
+// countEqualBefore returns the number of equal items before item i. For a tool result with a call id, the number is 0,
 // because the hash covers the id.
 func (r *Request) countEqualBefore(i int) int {
 	if r.scan.list[i].role != RoleTool && len(r.resultsInItem(i)) > 0 {
@@ -106,7 +106,7 @@ func (r *Request) countEqualBefore(i int) int {
 	return n
 }
 
-// equalResultsWithoutID returns the indices of the tool results without a call id that equal item i, including i.
+// equalResultsWithoutID returns the indices of all tool results without a call id that equal item i, including i.
 func (r *Request) equalResultsWithoutID(i int) []int {
 	if r.memo.resultsWithoutID == nil {
 		r.memo.resultsWithoutID = make(map[uint64][]int)
@@ -169,12 +169,12 @@ func (it *Item) result(block int) *Result {
 	return &it.Results[i]
 }
 
-// EchoKeys returns the keys by which a later request with item i is recognised:
-//   - "c:" and the id of a call, or of the call that a tool result answers
-//   - "i:" and the id of an item, or of a part that the provider keeps
-//   - "t:" and the hash of an assistant text, of a call without an id, or of the newest step in a growing message
+// EchoKeys returns the keys that identify item i in a later request:
+//   - "c:" and a call id, also for the call that a tool result answers
+//   - "i:" and an item id, or the id of a part stored by the provider
+//   - "t:" and the hash for an assistant text, a call without an id, or the newest step in a growing message
 //
-// The text of an answer gets no key if the answer also has calls in the API's form.
+// If an answer has calls in the API's form, the answer's text gets no key.
 func (r *Request) EchoKeys(i int) []string {
 	it := r.Item(i)
 	var keys []string
@@ -229,11 +229,11 @@ func appendKey(keys []string, prefix, id string) []string {
 	return append(keys, prefix+id)
 }
 
-// endOfCode is the stop word of smolagents. The agent appends a missing stop word to a reply.
+// endOfCode is smolagents' stop word. The agent appends a missing stop word to a reply.
 const endOfCode = "</code>"
 
-// TextEchoHash returns a hash of an assistant's text, "" for an empty text. TextEchoHash ignores white space at the
-// ends and text that agents append, so that a reply and its copy in a request have one hash.
+// TextEchoHash returns a hash for an assistant's text, "" for an empty text. TextEchoHash ignores white space at both
+// ends and text that agents append, so a reply and the copy in a request have the same hash.
 func TextEchoHash(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+textCallsHead); ok {
 		text = head

@@ -2,7 +2,7 @@ package wire
 
 import "slices"
 
-// A body of the Chat Completions API has the member "messages", a list of {role, content, tool_calls, tool_call_id}.
+// A Chat Completions body has the member "messages", a list of {role, content, tool_calls, tool_call_id}.
 
 func (r *Request) decodeChat(it *Item, value span) {
 	b := r.Body
@@ -57,7 +57,7 @@ func chatCalls(b []byte, calls, legacy span) []Call {
 	}
 	if firstByteAt(b, legacy) == '{' {
 		c := decodeCall(b, legacy, "arguments")
-		c.ID = c.Name // function_call has no id; its result has the name
+		c.ID = c.Name // function_call has no id; the result has the name
 		out = append(out, c)
 	}
 	return out
@@ -81,7 +81,7 @@ func decodeCall(b []byte, v span, key string) Call {
 	return Call{Name: text(b, name), Args: argsText(b, args)}
 }
 
-// argsText returns the arguments of a call. The APIs define a string, but some servers and clients send the JSON value
+// argsText returns a call's arguments. The APIs define a string, but some servers and clients send the JSON value
 // itself.
 func argsText(b []byte, v span) string {
 	if isArgsValue(b, v) {

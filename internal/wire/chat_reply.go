@@ -41,11 +41,12 @@ func (r *ReplyReader) readChoice(b []byte, v span) {
 	r.readDelta(b, delta, whole)
 }
 
-// textItemIndex is the index of the first choice's text. Calls have indices from zero on, and further texts lower ones.
+// textItemIndex is the index for the first choice's text. Calls have indices from zero on, and further texts lower
+// ones.
 const textItemIndex = -1
 
-// readOtherChoice keeps the text and call ids of a choice after the first. The client may continue with this choice.
-// The text and the ids then recognise the next request.
+// readOtherChoice keeps the text and call ids from a choice after the first. If the client continues with this choice,
+// they identify the next request.
 func (r *ReplyReader) readOtherChoice(b []byte, index int, v span) {
 	if index < 0 {
 		return
@@ -98,7 +99,7 @@ func (r *ReplyReader) readContent(b []byte, v span) {
 	}
 }
 
-// readCallDelta reads a piece of a tool call. Without ids, a name after complete arguments starts a new call.
+// readCallDelta reads a tool call piece. Without ids, a name after complete arguments starts a new call.
 func (r *ReplyReader) readCallDelta(b []byte, v span, isComplete bool) {
 	if firstByteAt(b, v) != '{' {
 		return
@@ -119,8 +120,8 @@ func (r *ReplyReader) readCallDelta(b []byte, v span, isComplete bool) {
 	r.readNamedCall(s, b, custom, "input")
 }
 
-// callItem returns the call to which a piece belongs. A new id starts a new call, because some servers send no index,
-// or always index 0.
+// callItem returns the call for a piece. A new id starts a new call, because some servers send no index, or always
+// index 0.
 func (r *ReplyReader) callItem(index int, id string) *replyItem {
 	s := r.items.current
 	if index >= 0 {

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// The functions of this file read bytes that the scanner has validated. On other bytes, they may panic.
+// The functions in this file read bytes that the scanner has validated. On other bytes, they may panic.
 
-// members iterates over the unescaped names and the values of the object at v. Other values have no members.
+// members iterates over the object at v: unescaped names and values. Other values have no members.
 func members(b []byte, v span) iter.Seq2[[]byte, span] {
 	return func(yield func([]byte, span) bool) {
 		if firstByteAt(b, v) != '{' {
@@ -51,8 +51,8 @@ type field struct {
 	dest *span
 }
 
-// findMembers sets the destinations of the wanted members of the object at v. The last of equal names counts. The
-// destination of an absent member stays unchanged.
+// findMembers stores the wanted members found in the object at v. The last of equal names counts. An absent member
+// leaves the destination unchanged.
 func findMembers(b []byte, v span, wanted ...field) {
 	for name, m := range members(b, v) {
 		for _, f := range wanted {
@@ -73,8 +73,7 @@ func member(b []byte, v span, name string) (found span) {
 	return found
 }
 
-// firstByteAt returns the first byte of a value ('"', '{', '[', 't', 'f', 'n', a digit or '-'), and 0 for an absent
-// value.
+// firstByteAt returns a value's first byte ('"', '{', '[', 't', 'f', 'n', a digit or '-'), and 0 for an absent value.
 func firstByteAt(b []byte, v span) byte {
 	if v.empty() {
 		return 0
@@ -126,7 +125,7 @@ func nestEnd(b []byte, i int) int {
 	}
 }
 
-// unescapeBytes returns the text of raw, the inside a string literal. Without an escape, the result is raw itself.
+// unescapeBytes unescapes raw, the inside of a string literal. Without an escape, the result is raw itself.
 func unescapeBytes(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
@@ -134,7 +133,7 @@ func unescapeBytes(raw []byte) []byte {
 	return appendUnescaped(make([]byte, 0, len(raw)), raw)
 }
 
-// textBytes returns the text of the string at v, nil for other values. Without escapes, the text is a part of b.
+// textBytes returns the text of the string at v, nil for other values. Without escapes, the result is a slice of b.
 func textBytes(b []byte, v span) []byte {
 	if firstByteAt(b, v) != '"' {
 		return nil
@@ -153,8 +152,8 @@ func text(b []byte, v span) string {
 	return unescapeString(raw)
 }
 
-// unescapeString returns the text of raw, the inside a string literal. Most texts fit into the buffer on the stack,
-// so the string is the only allocation.
+// unescapeString unescapes raw, the inside of a string literal. Most texts fit into the buffer on the stack, so the
+// string is the only allocation.
 func unescapeString(raw []byte) string {
 	var buffer [2 << 10]byte
 	if len(raw) > len(buffer) {
@@ -163,8 +162,8 @@ func unescapeString(raw []byte) string {
 	return string(appendUnescaped(buffer[:0], raw))
 }
 
-// appendUnescaped appends the text of raw, the inside a string literal. An unpaired surrogate becomes U+FFFD. Bytes
-// that are not UTF-8 stay unchanged.
+// appendUnescaped appends the text for raw, the inside of a string literal. An unpaired surrogate becomes U+FFFD.
+// Invalid UTF-8 stays unchanged.
 func appendUnescaped(dst, raw []byte) []byte {
 	for {
 		n := bytes.IndexByte(raw, '\\')

@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// Cut is a range of Body that Splice leaves out. A Cut lies within one string literal and splits no escape or
+// Cut is a range in Body that Splice leaves out. A Cut lies within one string literal and splits no escape or
 // character.
 type Cut struct{ From, To int }
 
-// Passage is the text of the system prompt, or of one message before the first answer.
+// Passage is the system prompt's text, or the text of one message before the first answer.
 type Passage struct {
 	Role       Role   // RoleSystem or RoleUser
 	Text       string // all text parts, without a separator
-	Boundaries []int  // offsets in Text of the second and later parts
+	Boundaries []int  // offsets in Text where the second and later parts begin
 	parts      []passagePart
 }
 
@@ -64,7 +64,7 @@ func (r *Request) Head() []Passage {
 	return head
 }
 
-// readOnlyFiles begins the message with the files of aider's option --read.
+// readOnlyFiles begins aider's message with the files from option --read.
 const readOnlyFiles = "Here are some READ ONLY files, provided for your reference."
 
 func (r *Request) passage(parts []part) (p Passage, ok bool) {
@@ -88,7 +88,7 @@ func (r *Request) passage(parts []part) (p Passage, ok bool) {
 	return p, n > 0
 }
 
-// Cuts returns the ranges of the body for the bytes [from, to) of the passage, one for each part.
+// Cuts returns the body ranges for the passage bytes [from, to), one per part.
 func (r *Request) Cuts(p *Passage, from, to int) []Cut {
 	var cuts []Cut
 	for i, x := range p.parts {
@@ -108,7 +108,7 @@ func (r *Request) Cuts(p *Passage, from, to int) []Cut {
 	return cuts
 }
 
-// rawLength returns how many bytes of raw, the inside a string literal, decode to the first n bytes of its text.
+// rawLength returns how many bytes of raw, the inside of a string literal, decode to the first n bytes.
 func rawLength(raw []byte, n int) int {
 	at := 0
 	for n > 0 {
@@ -118,7 +118,7 @@ func rawLength(raw []byte, n int) int {
 		}
 		end := escapeEnd(raw, at+1)
 		var buf [utf8.UTFMax]byte
-		// A pair of surrogates is one character in two escapes.
+		// A surrogate pair is one character in two escapes.
 		if pair := min(end+6, len(raw)); raw[at+1] == 'u' && pair == end+6 && raw[end] == '\\' && raw[end+1] == 'u' &&
 			len(appendUnescaped(buf[:0], raw[at:pair])) == utf8.UTFMax && utf8.RuneCount(appendUnescaped(buf[:0], raw[at:pair])) == 1 {
 			end = pair
@@ -163,8 +163,8 @@ func (r *Request) appendWithout(dst []byte, from, to int, cuts []Cut) ([]byte, [
 	return dst, cuts
 }
 
-// HeadOf returns the head (see Request.Head) of a stored first turn. system is the JSON of the prompt in its own field,
-// or nil.
+// HeadOf returns the head (see Request.Head) of a stored first turn. system is the prompt's JSON from the separate
+// field, or nil.
 func HeadOf(d Dialect, system []byte, items [][]byte) []Passage {
 	if d == NoDialect {
 		return nil

@@ -20,7 +20,7 @@ const (
 	Messages
 )
 
-// DialectOf returns the dialect of a POST to the path, which ends in /chat/completions, /responses or /messages.
+// DialectOf returns the dialect for a POST to the path, which ends in /chat/completions, /responses or /messages.
 func DialectOf(path string) Dialect {
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):
@@ -33,7 +33,7 @@ func DialectOf(path string) Dialect {
 	return NoDialect
 }
 
-// String returns the name in metrics and reports: chat, responses, messages, none.
+// String returns the name used in metrics and reports: chat, responses, messages, none.
 func (d Dialect) String() string { return [...]string{"none", "chat", "responses", "messages"}[d] }
 
 // DialectNamed returns the dialect with the name, or NoDialect for an unknown name.
@@ -55,12 +55,12 @@ func (d Dialect) partType() string {
 	return "text"
 }
 
-// Role is the speaker of an item of the list.
+// Role is a list item's speaker.
 type Role uint8
 
-// Roles in all dialects. "developer" is RoleSystem. Output of the model, such as reasoning, calls and references to
-// items, is RoleAssistant. In the Messages API, a user message with only tool results is RoleTool, and a user message
-// with results and text is RoleUser.
+// Roles in all dialects. "developer" is RoleSystem. Model output, such as reasoning, calls and item references, is
+// RoleAssistant. In the Messages API, a user message with only tool results is RoleTool, and a user message with
+// results and text is RoleUser.
 const (
 	RoleOther Role = iota
 	RoleSystem
@@ -83,14 +83,14 @@ func roleOf(name string) Role {
 	return RoleOther
 }
 
-// Uninspected is the error of Parse for a body that precept does not understand. The body is forwarded unchanged and
-// counted in precept_uninspected_total{reason}.
+// Uninspected is Parse's error for a body that precept does not understand. The body is forwarded unchanged and counted
+// in precept_uninspected_total{reason}.
 type Uninspected struct{ Reason label.Reason }
 
 func (u *Uninspected) Error() string { return "uninspected: " + string(u.Reason) }
 
-// ErrorBody returns an error of precept in the shape of the dialect, with type precept_error. The OpenAI code is the
-// status name in snake case (service_unavailable).
+// ErrorBody returns a precept error in the dialect's shape, with type precept_error. The OpenAI code is the status name
+// in snake case (service_unavailable).
 func ErrorBody(d Dialect, status int, message string) []byte {
 	message = strings.ToValidUTF8(message, "\uFFFD")
 	if d == Messages {

@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// Document reads a JSON document in one pass. After a read of the wrong type, all reads fail and return zero values.
+// Document reads a JSON document in one pass. After a type mismatch, all reads fail and return zero values.
 type Document struct {
 	scan scanner
 	text string // the same bytes; a text without an escape needs no copy
-	at   int    // offset of the next value, or invalid
+	at   int    // next value's offset, or invalid
 }
 
-// NewDocument returns a reader of a UTF-8 document.
+// NewDocument returns a reader for a UTF-8 document.
 func NewDocument(json []byte) *Document {
 	d := &Document{scan: scanner{b: json}, text: string(json)}
 	d.at = d.scan.skipSpace(0)
@@ -25,7 +25,7 @@ func (d *Document) Done() bool { return d.at >= 0 && d.scan.skipSpace(d.at) == l
 // Fail makes every further read fail.
 func (d *Document) Fail() { d.at = invalid }
 
-// Object reads an object. member reads the value of each member.
+// Object reads an object. member reads each member's value.
 func (d *Document) Object(member func(name string)) {
 	if !d.expect('{') {
 		return
@@ -75,7 +75,7 @@ func (d *Document) textOf(inner span) string {
 	return d.text[inner.start:inner.end]
 }
 
-// Raw returns the bytes of a value of any kind, which may be nested up to maxDepth.
+// Raw returns the bytes of any value, which may be nested up to maxDepth.
 func (d *Document) Raw() []byte {
 	if d.at < 0 {
 		return nil

@@ -31,7 +31,7 @@ const maxWindow = 8 << 20
 
 var errEncoding = errors.New("unknown encoding")
 
-// decoder returns a decoder of r that starts no goroutine.
+// decoder returns a decoder for r that starts no goroutine.
 func decoder(encoding string, r io.Reader) (io.ReadCloser, error) {
 	switch canonicalEncoding(encoding) {
 	case "":
@@ -79,8 +79,8 @@ func inflate(r *bufio.Reader) (io.ReadCloser, error) {
 // unpacker decodes a compressed reply that arrives in pieces. The decoder is a coroutine on the caller's goroutine:
 // when Write returns, write has got everything that could be decoded.
 type unpacker struct {
-	input           []byte              // bytes of the current Write that are not yet read
-	yield           func(struct{}) bool // returns to the caller of Write; false means no more bytes come
+	input           []byte              // bytes from the current Write that are not yet read
+	yield           func(struct{}) bool // returns to Write's caller; false means no more bytes come
 	resume          func() (struct{}, bool)
 	stop            func()
 	cost            int // approximate memory in bytes
@@ -128,7 +128,7 @@ func (u *unpacker) run(encoding string, write func([]byte)) error {
 	return err
 }
 
-// Read implements io.Reader for the decoder. Without input, Read returns to the caller of Write until the next Write.
+// Read implements io.Reader for the decoder. Without input, Read returns to Write's caller until the next Write.
 func (u *unpacker) Read(p []byte) (int, error) {
 	for len(u.input) == 0 {
 		if !u.yield(struct{}{}) {
@@ -149,7 +149,7 @@ func (u *unpacker) Write(p []byte) {
 	u.input = nil
 }
 
-// Close ends the decoder, which then reads io.EOF.
+// Close ends the decoder: it reads io.EOF.
 func (u *unpacker) Close() {
 	u.ended = true
 	u.stop()

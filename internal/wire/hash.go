@@ -17,8 +17,8 @@ func hashWords(list []string) uint64 {
 	return d.Sum64()
 }
 
-// systemHash returns a hash of the raw system prompt and leading system items. The hash covers escapes as sent: a
-// client repeats them, and unescaping 30 KB on every turn would cost more than the scan.
+// systemHash returns a hash for the raw system prompt and leading system items. The hash covers escapes as sent: a
+// client repeats them, and unescaping 30 KB every turn would cost more than the scan.
 func (r *Request) systemHash(system span) uint64 {
 	d := xxhash.New()
 	b := r.Body
@@ -44,10 +44,9 @@ func (r *Request) systemHash(system span) uint64 {
 	return d.Sum64()
 }
 
-// Hash returns the canonical hash of the content of item i, which is stable across processes. Hash ignores
-// cache_control, id, status, refusal, internal_chat_message_metadata_passthrough, keys that start with "__", the order
-// of keys, reminder and environment blocks, and blocks of precept. If an assistant message has calls, only the calls
-// count.
+// Hash returns the canonical content hash for item i, which is stable across processes. Hash ignores cache_control, id,
+// status, refusal, internal_chat_message_metadata_passthrough, keys that start with "__", key order, reminder and
+// environment blocks, and precept's blocks. If an assistant message has calls, only the calls count.
 func (r *Request) Hash(i int) uint64 {
 	h := r.memo.hashes.at(i, len(r.scan.list))
 	if !h.known {
@@ -66,7 +65,7 @@ func (r *Request) hash(i int) uint64 {
 	for n := range it.Results {
 		res := &it.Results[n]
 		if res.WithCall && res.Block >= 0 || res.Inferred {
-			continue // the message grows, or its result is only inferred
+			continue // the message grows, or the result is only inferred
 		}
 		put('r', sentID(res.CallID))
 		put('t', resultText(res))
@@ -112,7 +111,7 @@ func (r *Request) userMediaHash(i int) uint64 {
 	return hashMedia(r.Body, r.parts(i))
 }
 
-// MediaHash returns a hash of the content of item i other than text and tool results, 0 for none.
+// MediaHash returns a hash for item i's content other than text and tool results, 0 for none.
 func (r *Request) MediaHash(i int) uint64 {
 	if r.scan.list[i].role != RoleUser {
 		return 0
@@ -129,15 +128,14 @@ func hashMedia(b []byte, parts []part) (sum uint64) {
 	return sum
 }
 
-// hashValue returns a hash of the value at v. The hash ignores the order of members, and the members that agents
-// change.
+// hashValue returns a hash for the value at v. The hash ignores member order and the members that agents change.
 func hashValue(b []byte, v span) uint64 {
 	sum, _ := hashAt(b, v.start)
 	return sum
 }
 
-// hashAt returns the hash and the end of the value at i. A separate search for the end would read the innermost bytes
-// once per level of nesting.
+// hashAt returns the hash and the end of the value at i. Searching for the end separately would read the innermost
+// bytes once per nesting level.
 func hashAt(b []byte, i int) (sum uint64, end int) {
 	s := scanner{b: b}
 	var value uint64
@@ -165,7 +163,7 @@ func hashAt(b []byte, i int) (sum uint64, end int) {
 		}
 		return sum, i
 	}
-	// Strings are hashed with their escapes: an image of 5 MB need not be unescaped.
+	// Strings are hashed with escapes, so a 5 MB image need not be unescaped.
 	end = valueEnd(b, i)
 	return xxhash.Sum64(b[i:end]), end
 }

@@ -21,34 +21,34 @@ type Result struct {
 	Text          string // unescaped; parts joined with \n
 	LeadingBlocks string // blocks that a second precept, next to the agent, inserted before Text
 	IsError       int8   // -1 for no error, +1 for an error, 0 without a flag
-	Block         int    // messages: index of the tool_result in the content; otherwise 0
-	InUserText    bool   // the result is text of a user message; Block is an observation's number, or -1
+	Block         int    // messages: tool_result index in the content; otherwise 0
+	InUserText    bool   // the result is user message text; Block is an observation's number, or -1
 	WithCall      bool   // the same item also holds the call
-	Inferred      bool   // a result only by repetition of the call and the text; the text is also in Item.UserText
-	MediaHash     uint64 // hash of images and files; 0 for none
+	Inferred      bool   // a result only because call and text repeat; the text is also in Item.UserText
+	MediaHash     uint64 // hash for images and files; 0 for none
 }
 
-// Item is one entry of messages or input, decoded.
+// Item is one decoded entry in messages or input.
 type Item struct {
 	Index         int
 	Role          Role
-	Kind          string // responses: type of the item
-	ID            string // responses: "id", also of an item_reference
+	Kind          string // responses: item type
+	ID            string // responses: "id", also for an item_reference
 	IsReference   bool   // the item refers to an item that the provider keeps
 	Text          string // text parts as sent, joined with \n
-	UserText      string // the user's words, without reminders, environment blocks and blocks of precept
+	UserText      string // the user's words, without reminders, environment blocks and precept's blocks
 	Calls         []Call
 	Results       []Result
-	ProviderIDs   []string // ids of parts that the provider keeps: calls that the provider answered, audio
-	LeadingBlocks string   // user: blocks of a second precept before the words
+	ProviderIDs   []string // ids for parts that the provider stores: calls that the provider answered, audio
+	LeadingBlocks string   // user: blocks from a second precept before the words
 	HasText       bool     // user: a block can be inserted before a text part
 
 	textCall      Call   // user: text call that the user text answers
 	textCallIndex int    // index of that call's item
-	steps         []step // user: steps of a growing message
+	steps         []step // user: steps in a growing message
 }
 
-// ItemResult is a tool result with its item's index.
+// ItemResult is a tool result with the item's index.
 type ItemResult struct {
 	Item   int
 	Result Result
@@ -120,7 +120,7 @@ func (r *Request) isPrefilled(i int) bool {
 	return it.Text != "" && len(it.Calls) == 0 && len(it.ProviderIDs) == 0 && !it.IsReference
 }
 
-// End returns the length of the list without a prefilled beginning of the answer.
+// End returns the list length without a prefilled beginning of the answer.
 func (r *Request) End() int {
 	end := len(r.scan.list)
 	for end > 0 && r.isPrefilled(end-1) {
@@ -139,7 +139,7 @@ func (r *Request) Prefill() string {
 	return strings.Clone(r.Item(end).Text)
 }
 
-// LastUser returns the index of the newest new user item with words of the user and a place for a block, -1 for none.
+// LastUser returns the index of the newest new user item with the user's words and a place for a block, -1 for none.
 func (r *Request) LastUser() int {
 	for i := len(r.scan.list) - 1; i >= r.FirstNew(); i-- {
 		if r.scan.list[i].role != RoleUser {
@@ -166,7 +166,7 @@ func (r *Request) NewUserTexts() []string {
 	return words
 }
 
-// NewResults returns the tool results of the new items, the oldest first. The caller must not change them.
+// NewResults returns the tool results in the new items, the oldest first. The caller must not change them.
 func (r *Request) NewResults() []ItemResult {
 	if !r.memo.hasNewResults {
 		r.memo.newResults, r.memo.hasNewResults = r.findNewResults(), true
@@ -206,7 +206,7 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 	return *c, true
 }
 
-// memoizeCalls adds the calls of item i to the memo, and returns the call with the wanted id. If calls share an id, the
+// memoizeCalls adds the calls in item i to the memo, and returns the call with the wanted id. If calls share an id, the
 // first call in the newest item counts.
 func (r *Request) memoizeCalls(i int, wanted string) (found *Call) {
 	made := r.Item(i).Calls
@@ -226,19 +226,19 @@ func (r *Request) memoizeCalls(i int, wanted string) (found *Call) {
 	return found
 }
 
-// generatedIDPrefix begins the ids that this package makes for calls without one. The id contains a position in the
-// list, and is stable while the agent only appends to the list.
+// generatedIDPrefix begins the ids that this package makes for calls without one. The id contains a list position, and
+// is stable while the agent only appends to the list.
 const generatedIDPrefix = "~"
 
 func generatedID(i int) string { return generatedIDPrefix + strconv.Itoa(i) }
 
-// GeneratedCallID returns the id of the nth call of item i, for a call without an id.
+// GeneratedCallID returns the id for the nth call in item i, for a call without an id.
 func GeneratedCallID(i, n int) string { return generatedID(i + 1 + n) }
 
-// IsGeneratedID reports whether this package made the id of a call.
+// IsGeneratedID reports whether this package made the call id.
 func IsGeneratedID(callID string) bool { return strings.HasPrefix(callID, generatedIDPrefix) }
 
-// sentID returns the id of a call if the agent sent the id. The content hash omits generated ids, which depend on the
+// sentID returns a call's id if the agent sent the id. The content hash omits generated ids, which depend on the
 // position.
 func sentID(callID string) string {
 	if IsGeneratedID(callID) {
@@ -247,8 +247,7 @@ func sentID(callID string) string {
 	return callID
 }
 
-// setMissingIDs gives ids to calls of item i. Agents answer such calls in order: the nth result gets the id of the nth
-// call.
+// setMissingIDs gives ids to calls in item i. Agents answer such calls in order: the nth result gets the nth call's id.
 func setMissingIDs(calls []Call, i int) {
 	for n := range calls {
 		if calls[n].ID == "" {
@@ -262,8 +261,8 @@ func (r *Request) hasCallID(i int) bool {
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }
 
-// CallEchoHash returns a hash of a call's name and arguments, by which later requests are recognised if calls have no
-// ids. The hash ignores white space between JSON values.
+// CallEchoHash returns a hash for a call's name and arguments, to identify later requests if calls have no ids. The
+// hash ignores white space between JSON values.
 func CallEchoHash(c *Call) string {
 	sum := uint64(0)
 	if args := []byte(c.Args); len(args) > 0 && args[0] == '{' && valid(args) {

@@ -2,16 +2,16 @@ package wire
 
 import "bytes"
 
-// StoredItems holds the stored items of one turn.
+// StoredItems holds one turn's stored items.
 type StoredItems[T ~[]byte] struct {
 	Dialect   Dialect // NoDialect: derived from the items
 	Items     []T     // JSON as in the list
 	From      int     // index of the first item in the list
-	ModelText string  // model's text before the items, which may contain calls as prose
+	ModelText string  // model's text before the items; may contain calls as prose
 }
 
-// Read decodes the items as Request.Item does. A string, which the Responses API accepts in place of a list, becomes a
-// user item. Other bytes that are not an item become an empty item of RoleOther.
+// Read decodes the items as Request.Item does. A string, accepted by the Responses API in place of a list, becomes a
+// user item. Other bytes that are not an item become an empty item with RoleOther.
 func (s StoredItems[T]) Read() []*Item {
 	out := make([]*Item, len(s.Items))
 	r := s.request()
@@ -71,7 +71,7 @@ func appendListKey(dst []byte, d Dialect) []byte {
 	return append(append(append(dst, `{"`...), d.listKey()...), `":`...)
 }
 
-// Elements returns the elements of a JSON array as slices of array. ok is false for other values.
+// Elements returns a JSON array's elements as slices of array. ok is false for other values.
 func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
 	v, ok := wholeValue(array, 0)
 	if !ok || array[v.start] != '[' {
@@ -83,8 +83,8 @@ func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
 	return list, true
 }
 
-// CallsIn returns the JSON of all kinds of calls in an item of any dialect, because the search for opted-out paths must
-// not miss a call. ok is false for bytes that are not an item.
+// CallsIn returns the JSON for all kinds of calls in an item of any dialect, because the search for opted-out paths
+// must not miss a call. ok is false for bytes that are not an item.
 func CallsIn(item []byte) (calls [][]byte, ok bool) {
 	v, ok := wholeValue(item, listDepth)
 	if !ok {

@@ -10,21 +10,21 @@ import (
 	"precept/internal/label"
 )
 
-// ParseCache limits the parsing of a growing conversation, which an agent sends with every turn, to the new part. Bytes
-// of an earlier request are only hashed, which takes a tenth of the time.
+// ParseCache limits parsing to the new part of a growing conversation that an agent sends every turn. Bytes from an
+// earlier request are only hashed, in a tenth of the time.
 //
 // The cache holds offsets and hashes, never text. The hash is not cryptographic, so a client may find two beginnings
-// with the same hash. The scope (the client's credential) is part of the key: such a client can confuse only its own
-// requests. A ParseCache is safe for concurrent use.
+// with the same hash. The scope (the client's credential) is part of the key, so such a client can confuse only
+// requests in the same scope. A ParseCache is safe for concurrent use.
 type ParseCache struct {
 	mu          sync.Mutex
-	checkpoints map[uint64][]*checkpoint // by scope, dialect and first bytes of the body; the shortest first
-	size        int                      // sum of the checkpoints' sizes, in entries
+	checkpoints map[uint64][]*checkpoint // by scope, dialect and the body's first bytes; the shortest first
+	size        int                      // total checkpoint size, in entries
 	minBytes    int
-	storeCount  uint64 // number of stored checkpoints
+	storeCount  uint64 // stored checkpoint count
 }
 
-// Bounds. An entry is one list item, result, tool or key of a checkpoint.
+// Bounds. An entry is one list item, result, tool or key in a checkpoint.
 const (
 	memoryMinBytes       = 8 << 10 // a shorter body is faster to parse than to look up
 	cacheKeyBytes        = 1 << 10 // first bytes that a bucket's key covers
@@ -32,8 +32,8 @@ const (
 	maxCacheEntries      = 1_000_000 // an entry needs about 16 bytes
 )
 
-// checkpoint is the state of the scan of an earlier body at the end of the last item. The scan of a longer body with
-// the same beginning resumes at end.
+// checkpoint is the scanner's state in an earlier body, after the last item. The scan of a longer body with the same
+// beginning resumes at end.
 type checkpoint struct {
 	end         int // end of the covered bytes
 	spans       memberSpans
@@ -42,15 +42,15 @@ type checkpoint struct {
 	results     []scannedResult
 	tools       []span
 	count       int    // parser.count after the list
-	start       int    // offset of the list
+	start       int    // list offset
 	head        uint64 // hash of the bytes before the list
 	sum         uint64 // hash of the list up to end
 	systemHash  uint64
 	systemFinal bool   // an item before end is not system text
 	lastUsed    uint64 // storeCount at the last use
-	isShared    bool   // a parser has resumed here, and may write beyond the ends of list and results
+	isShared    bool   // a parser has resumed here, and may write past the ends of list and results
 
-	digest xxhash.Digest // state of the list's hash up to end; set only in findCheckpoint's copy
+	digest xxhash.Digest // list hash state up to end; set only in findCheckpoint's copy
 }
 
 // NewParseCache returns an empty cache.
@@ -58,9 +58,9 @@ func NewParseCache() *ParseCache {
 	return &ParseCache{checkpoints: map[uint64][]*checkpoint{}, minBytes: memoryMinBytes}
 }
 
-// Parse is like the function Parse, but resumes from the checkpoint with the longest prefix of the body. If the body
-// has more than maxItems items, parts, calls, tools and top-level keys, the error has the reason "items". 0 means no
-// limit.
+// Parse is like the function Parse, but resumes from the checkpoint that covers the longest prefix of the body. If the
+// body has more than maxItems items, parts, calls, tools and top-level keys, the error has the reason "items". 0 means
+// no limit.
 func (m *ParseCache) Parse(scope uint64, d Dialect, body []byte, maxItems int) (*Request, error) {
 	if len(body) < m.minBytes {
 		r, _, err := parse(d, body, maxItems)
@@ -92,9 +92,9 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 	return r, p, err
 }
 
-// parser returns a parser that continues at cp.end. The parser appends to the arrays of cp.list and cp.results without
-// a copy, so a turn's cost does not grow with the conversation. Earlier requests read these arrays only up to their own
-// length. Only one parser may append. If the conversation branches, findCheckpoint returns lists without room.
+// parser returns a parser that continues at cp.end. The parser appends to the cp.list and cp.results arrays without a
+// copy, so a turn's cost does not grow with the conversation. Earlier requests read these arrays only up to the length
+// they know. Only one parser may append. If the conversation branches, findCheckpoint returns lists without room.
 func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
 		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: cp.count, spans: cp.spans, keys: slices.Clone(cp.keys),
@@ -142,8 +142,8 @@ func clip[T any](s []T) []T {
 	return append(make([]T, 0, len(s)), s...)
 }
 
-// findCheckpoint returns a copy of the checkpoint with the longest prefix of the body. findCheckpoint hashes the body
-// once for all checkpoints of the bucket.
+// findCheckpoint returns a copy of the checkpoint that covers the longest prefix of the body. findCheckpoint hashes the
+// body once for all checkpoints in the bucket.
 func (m *ParseCache) findCheckpoint(key uint64, body []byte) *checkpoint {
 	m.mu.Lock()
 	list := m.checkpoints[key]
@@ -184,7 +184,7 @@ func (m *ParseCache) findCheckpoint(key uint64, body []byte) *checkpoint {
 	return &cp
 }
 
-// storeCheckpoint stores the checkpoint of a scan in place of source, from which the scan resumed.
+// storeCheckpoint stores the scan's checkpoint in place of source, where the scan resumed.
 func (m *ParseCache) storeCheckpoint(key uint64, p *parser, r *Request, source *checkpoint) {
 	if len(p.list) == 0 || p.scan.b[p.spans.list.start] != '[' {
 		return
@@ -223,7 +223,7 @@ func (m *ParseCache) storeCheckpoint(key uint64, p *parser, r *Request, source *
 	}
 	slices.SortFunc(list, func(a, b *checkpoint) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
 	m.checkpoints[key] = list
-	for other := range m.checkpoints { // evicts random buckets, which costs their conversations one full parse
+	for other := range m.checkpoints { // evicts random buckets, at the cost of one full parse per conversation
 		if m.size <= maxCacheEntries {
 			break
 		}

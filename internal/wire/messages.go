@@ -2,8 +2,8 @@ package wire
 
 import "bytes"
 
-// A body of the Messages API has the members "system" and "messages", a list of {role, content}. Calls and results are
-// blocks of the content.
+// A Messages API body has the members "system" and "messages", a list of {role, content}. Calls and results are blocks
+// in the content.
 
 func (r *Request) decodeMessages(it *Item, value span) {
 	b := r.Body

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// nesting tracks the depth of a JSON value that arrives in pieces, and reads each byte once.
+// nesting tracks the depth in a JSON value arriving in pieces, and reads each byte once.
 type nesting struct {
 	readLen   int
 	depth     int

@@ -2,8 +2,8 @@ package wire
 
 import "bytes"
 
-// parser proves that a body is JSON. In the same pass, it records the top-level members, the list's items and roles,
-// and the ids of tool results. A second pass over 256 KB would cost as much.
+// parser proves that a body is JSON. In the same pass, the parser records the top-level members, the list items and
+// roles, and the tool result ids. A second pass over 256 KB would cost as much.
 type parser struct {
 	scan         scanner
 	dialect      Dialect
@@ -46,7 +46,7 @@ func (p *parser) body() int {
 }
 
 // countOne counts an item, part, call, tool or key, and reports whether maxCount permits a further one. A parsed
-// element takes more memory than its bytes, and the client chooses the number of elements.
+// element takes more memory than the bytes, and the client chooses how many elements there are.
 func (p *parser) countOne() bool {
 	p.count++
 	p.overLimit = p.overLimit || p.maxCount > 0 && p.count > p.maxCount
@@ -114,8 +114,8 @@ func (p *parser) recordMember(name []byte, v span) {
 	}
 }
 
-// toolList scans the tools at i and records their names: {name}, {function:{name}}, {custom:{name}}, and names in a
-// namespace. A tool without a name is recorded by its type.
+// toolList scans the tools at i and records the names: {name}, {function:{name}}, {custom:{name}}, and names in a
+// namespace. A tool without a name is recorded by type.
 func (p *parser) toolList(i, depth int) int {
 	i, more := p.scan.firstElement(i, ']', depth)
 	for more {

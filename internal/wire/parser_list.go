@@ -28,7 +28,7 @@ func (p *parser) listItems(i int, more bool) int {
 	return i
 }
 
-// countedValue is like scanner.skipValue, and counts the elements of an array: the parts or calls of an item or block.
+// countedValue is like scanner.skipValue, and counts an array's elements: the parts or calls in an item or block.
 func (p *parser) countedValue(i, depth int) int {
 	if i >= len(p.scan.b) || p.scan.b[i] != '[' {
 		return p.scan.skipValue(i, depth)
@@ -81,7 +81,7 @@ func (p *parser) item(start int) int {
 		}
 		i, more = p.scan.nextElement(i, '}')
 	}
-	if p.dialect == Chat && call.empty() { // result of an older client's function
+	if p.dialect == Chat && call.empty() { // result for an older client's function
 		call = named
 	}
 	if string(p.stringAt(kind)) != "additional_tools" { // other items describe tools that the model can no longer call
@@ -133,8 +133,8 @@ func (p *parser) block(i, n int) int {
 	return i
 }
 
-// addItem records an item. blocks is the number of blocks of its content, -1 if the content is not a list. before is
-// the number of results before the item.
+// addItem records an item. blocks is the number of content blocks, -1 if the content is not a list. before is the
+// number of results before the item.
 func (p *parser) addItem(item span, role, kind, call []byte, blocks, before int) {
 	if p.list == nil {
 		p.list = make([]entry, 0, 16)

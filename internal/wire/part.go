@@ -41,8 +41,8 @@ func (r *Request) content(i int) span {
 	return member(r.Body, r.itemSpan(i), "content")
 }
 
-// parts returns the content parts of item i. The parts of the last item are cached, because one message may hold
-// thousands of results.
+// parts returns the content parts of item i. The last item's parts are cached, because one message may hold thousands
+// of results.
 func (r *Request) parts(i int) []part {
 	if r.memo.splitItem != i+1 {
 		r.memo.splitParts, r.memo.splitItem = contentParts(r.Body, r.content(i)), i+1
@@ -73,7 +73,7 @@ func partAt(b []byte, e span) part {
 }
 
 func joinText(b []byte, parts []part) string {
-	if len(parts) == 1 && parts[0].kind == textPart { // usual case: no list of texts
+	if len(parts) == 1 && parts[0].kind == textPart { // usual case: no text list
 		return text(b, parts[0].text)
 	}
 	var texts []string

@@ -9,13 +9,13 @@ import (
 	"precept/internal/label"
 )
 
-// ReplyReader assembles a Reply from a response that arrives in pieces. ReplyReader never fails, and skips input that
-// ReplyReader does not understand. Only one goroutine at a time may use a ReplyReader.
+// ReplyReader assembles a Reply from a response that arrives in pieces. ReplyReader never fails, and skips unknown
+// input. Only one goroutine at a time may use a ReplyReader.
 type ReplyReader struct {
 	dialect       Dialect
 	contentLength int64
-	limit         int // maximum of keptBytes
-	keptBytes     int // stored bytes of the reply, plus itemCost for each item
+	limit         int // maximum for keptBytes
+	keptBytes     int // stored reply bytes, plus itemCost for each item
 	mode          replyMode
 	sse           sseReader
 	json          jsonBody
@@ -40,7 +40,7 @@ const (
 // stream from a JSON body by the first byte, because the content type is often wrong.
 func NewReplyReader(d Dialect, contentLength int64, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, contentLength: contentLength, limit: max(limit, 0)}
-	r.sse.maxBytes = r.limit + eventOverhead // an event is longer than its text
+	r.sse.maxBytes = r.limit + eventOverhead // an event is longer than the text in it
 	r.sse.handleEvent = r.readEvent
 	r.json.max = r.sse.maxBytes
 	r.tokens = tokens{-1, -1, -1, -1, -1}
@@ -61,7 +61,7 @@ func (r *ReplyReader) SetEncoding(encoding string) {
 // UnreadReason returns why a part of the reply could not be decoded, "" for none.
 func (r *ReplyReader) UnreadReason() label.Reason { return r.unread }
 
-// Write reads the next bytes. Write keeps no reference to p.
+// Write reads the next bytes and keeps no reference to p.
 func (r *ReplyReader) Write(p []byte) (int, error) {
 	switch {
 	case r.unread != "":
@@ -147,7 +147,7 @@ func (j *jsonBody) shrink(limit int) {
 // later.
 func (r *ReplyReader) Ended() bool { return r.ended }
 
-// MemoryBytes returns the memory of the reader.
+// MemoryBytes returns the memory held by the reader.
 func (r *ReplyReader) MemoryBytes() int {
 	n := r.unpack.memoryBytes() + cap(r.json.bytes) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.after)
 	for _, s := range r.items.list {
@@ -159,8 +159,8 @@ func (r *ReplyReader) MemoryBytes() int {
 // Dropped reports whether text was discarded because of Drop or a limit of 0.
 func (r *ReplyReader) Dropped() bool { return r.rep.Cut && r.limit == 0 }
 
-// Drop releases the kept bytes. Afterwards, the reader keeps only ids, the finish reason and the usage. Of a long JSON
-// body or a compressed reply, the reader keeps nothing.
+// Drop releases the kept bytes. Afterwards, the reader keeps only ids, the finish reason and the usage. From a long
+// JSON body or a compressed reply, the reader keeps nothing.
 func (r *ReplyReader) Drop() {
 	if r.unpack != nil && !r.unpack.ended {
 		r.unpack.Close()
@@ -174,7 +174,7 @@ func (r *ReplyReader) Drop() {
 	}
 }
 
-// droppedBody is the maximum length of a JSON body that is still read after Drop, for the ids of its calls.
+// droppedBody is the maximum length for a JSON body that is still read after Drop, for the call ids.
 const droppedBody = 16 << 10
 
 const eventOverhead = 4096
@@ -201,7 +201,7 @@ func (r *ReplyReader) Reply() *Reply {
 				rep.otherKeys = appendKey(rep.otherKeys, "c:", s.itemID)
 			}
 		}
-		if len(s.surrogate) > 0 { // without its pair, it becomes U+FFFD
+		if len(s.surrogate) > 0 { // an unpaired surrogate becomes U+FFFD
 			r.unescape(s, s.surrogate)
 		}
 		content := s.takeText()

@@ -96,8 +96,8 @@ func recordedDialect(b []byte, list span) Dialect {
 	return d
 }
 
-// typedDialect returns the dialect to which the type of an item points, or d. Types of the Messages API always decide.
-// Types of the Responses API change only Chat.
+// typedDialect returns the dialect implied by an item's type, or d. Messages API types always decide. Responses API
+// types change only Chat.
 func typedDialect(d Dialect, kind []byte) Dialect {
 	switch string(kind) {
 	case "tool_result", "tool_use":

@@ -9,11 +9,11 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Usage holds the reported token counts of a turn, -1 for absent ones. Input includes cached tokens in every dialect,
+// Usage holds a turn's reported token counts, -1 for absent ones. Input includes cached tokens in every dialect,
 // although the Messages API reports them separately.
 type Usage struct{ Input, Cached, Output int }
 
-// Reply is the content of a response.
+// Reply is a response's content.
 type Reply struct {
 	ID       string
 	Model    string
@@ -23,17 +23,17 @@ type Reply struct {
 	Finish   string // finish_reason, stop_reason or status
 	Error    string // provider's message
 	Usage    Usage
-	Choices  int  // chat: number of choices; Text and Calls belong to the first choice
+	Choices  int  // chat: choice count; Text and Calls belong to the first choice
 	Complete bool // a regular end was read, and no error
 	Cut      bool // a part exceeded a limit or could not be decoded
 
-	// HostedArgs holds the arguments of calls to tools that the provider runs, such as an MCP server's tools. The agent
-	// does not answer such calls, but the text may quote their results.
+	// HostedArgs holds the arguments in calls to tools that the provider runs, such as an MCP server's tools. The agent
+	// does not answer such calls, but the text may quote the results.
 	HostedArgs []string
 
-	texts     []string // messages of a reply that may have several
-	otherKeys []string // for ReplyEchoKeys: keys of further choices and of the calls' items
-	echoKeys  []string // memo of keys
+	texts     []string // messages in a reply that may have several
+	otherKeys []string // for ReplyEchoKeys: keys for further choices and for the calls' items
+	echoKeys  []string // memo for keys
 }
 
 func integerAt(b []byte, v span, fallback int) int {
@@ -85,7 +85,7 @@ func (t *tokens) read(b []byte, v span) {
 	}
 }
 
-// usage returns the tokens of a reply. Gemini and xAI leave reasoning out of completion_tokens, although reasoning is
+// usage returns a reply's tokens. Gemini and xAI leave reasoning out of completion_tokens, although reasoning is
 // charged as output; total_tokens includes reasoning.
 func (t *tokens) usage(d Dialect) Usage {
 	u := Usage{Input: t.input, Cached: t.cached, Output: t.output}
@@ -101,9 +101,9 @@ func (t *tokens) usage(d Dialect) Usage {
 // endOfThought ends the thinking before an answer. The opening tag may be in the prompt.
 const endOfThought = "</think>"
 
-// ReplyEchoKeys returns the keys by which a later request that continues this reply is recognised (see
-// Request.EchoKeys), and "r:" with the reply's id. The keys fit whether or not the client sends prefill
-// (Request.Prefill) back. The keys are computed once, so the reply must not change afterwards.
+// ReplyEchoKeys returns the keys that identify a later request continuing this reply (see Request.EchoKeys), and "r:"
+// with the reply's id. The keys fit whether or not the client sends prefill (Request.Prefill) back. The keys are
+// computed once, so the reply must not change afterwards.
 func ReplyEchoKeys(rep *Reply, prefill string) []string {
 	if rep.echoKeys == nil {
 		rep.echoKeys = rep.keys()
@@ -141,7 +141,7 @@ func (rep *Reply) keys() []string {
 	return appendKey(keys, "r:", rep.ID)
 }
 
-// messageTexts returns the texts of the reply's messages, at least one.
+// messageTexts returns the texts in the reply's messages, at least one.
 func (rep *Reply) messageTexts() []string {
 	if rep.texts == nil {
 		return []string{rep.Text}

@@ -13,23 +13,23 @@ type replyItems struct {
 	current *replyItem         // last used
 }
 
-// replyItem is a call, a content block, or an output item of a reply that is still being read.
+// replyItem is a call, a content block, or an output item in a reply that is still being read.
 type replyItem struct {
 	index        int
 	isCall       bool
-	isHosted     bool // call of a tool that the provider runs
+	isHosted     bool // call to a tool that the provider runs
 	isComplete   bool
 	hasJSONArgs  bool // the arguments are not a string (see addArgs)
 	id, name     string
 	itemID       string
-	fullPieces   [][]byte // complete pieces of the text or the arguments
-	fullCapacity int      // of fullPieces, in bytes
+	fullPieces   [][]byte // complete pieces of text or arguments
+	fullCapacity int      // total fullPieces capacity, in bytes
 	text         []byte   // last piece, still growing
-	nesting      nesting  // nesting of the text up to the last call of isWholeValue
-	surrogate    []byte   // escape of a high surrogate, whose pair may begin the next piece
+	nesting      nesting  // text nesting as far as isWholeValue has read
+	surrogate    []byte   // high surrogate's escape; the next piece may begin with the low surrogate
 }
 
-// A text doubles its capacity up to textPiece, because a copy per event would be expensive. A longer text grows in
+// A text doubles in capacity up to textPiece, because a copy per event would be expensive. A longer text grows in
 // pieces, because doubling would leave half of the memory empty.
 const (
 	textRoom  = 1 << 10  // first allocation in bytes
@@ -83,8 +83,8 @@ const itemCost = 128
 
 const maxItemsAtLimit = 32
 
-// newItem adds an item. At the limit, the item has ids but no text, because the next request may be recognised only by
-// call ids. After maxItemsAtLimit items, the new item is not part of the reply.
+// newItem adds an item. At the limit, the item has ids but no text, because call ids alone may identify the next
+// request. After maxItemsAtLimit items, the new item is not part of the reply.
 func (r *ReplyReader) newItem(index int) *replyItem {
 	s := &replyItem{index: index}
 	if r.keptBytes+itemCost <= r.limit {
@@ -108,8 +108,8 @@ func (r *ReplyReader) addText(s *replyItem, b []byte, v span) {
 	r.append(s, v.inner().of(b))
 }
 
-// addArgs adds a piece of a string, or the whole object or array. Pieces after an object replace the object, because
-// some servers begin a call with an empty object.
+// addArgs adds a string piece, or the whole object or array. Pieces after an object replace the object, because some
+// servers begin a call with an empty object.
 func (r *ReplyReader) addArgs(s *replyItem, b []byte, v span) {
 	switch {
 	case isArgsValue(b, v):
@@ -124,7 +124,7 @@ func (r *ReplyReader) addArgs(s *replyItem, b []byte, v span) {
 	}
 }
 
-// append adds the inside a JSON string to an item. A high surrogate at the end waits for the next piece, because
+// append adds the inside of a JSON string to an item. A high surrogate at the end waits for the next piece, because
 // some servers split a character.
 func (r *ReplyReader) append(s *replyItem, raw []byte) {
 	if r.keptBytes >= r.limit {

@@ -15,7 +15,7 @@ import (
 // Hints holds the ids in a body that may identify a session.
 type Hints struct {
 	MetadataSession string // metadata.session_id
-	UserIDSession   string // in metadata.user_id of Claude Code; see userSession
+	UserIDSession   string // in Claude Code's metadata.user_id; see userSession
 	PromptCacheKey  string
 	PreviousID      string // previous_response_id
 	Conversation    string // string or {id}
@@ -31,9 +31,9 @@ type Request struct {
 	RequestsCompaction bool // responses: the list ends with a compaction_trigger, and the reply is the shortened conversation
 	Hints              Hints
 	Delta              bool     // the list is not the whole history (previous_response_id, conversation)
-	Tools              []string // sorted names, with members of namespaces and of additional_tools items
+	Tools              []string // sorted names, with namespace members and additional_tools items
 
-	// SystemHash covers the system prompt and the leading system items. ListHash is the xxhash64 of the raw list and of
+	// SystemHash covers the system prompt and the leading system items. ListHash is an xxhash64 over the raw list and
 	// previous_response_id, which a retry repeats even in a different process.
 	SystemHash, ToolsHash, ListHash uint64
 
@@ -45,8 +45,8 @@ type Request struct {
 type requestMembers struct {
 	firstMember int
 	system      span // system or instructions
-	// misspelt is a member "system" or "instructions" in a different case, such as "System", which some upstreams
-	// accept.
+	// misspelt is a member "system" or "instructions" in a different case, such as "System", accepted by some
+	// upstreams.
 	misspelt   span
 	tools      span // or functions
 	format     span // response_format, text or output_format
@@ -63,21 +63,21 @@ type requestScan struct {
 type requestMemo struct {
 	items            paged[*Item]
 	calls            map[string]*Call // by id, from the newest items on; filled by CallOf
-	decodedCallItems int              // items at the end of the list whose calls are in calls
-	lines            itemLines        // of the item whose observations were located last
+	decodedCallItems int              // items at the end of the list with their calls in calls
+	lines            itemLines        // lines in the item with the last located observations
 	newResults       []ItemResult     // valid if hasNewResults
 	hasNewResults    bool
-	resultsByCall    map[uint64][]int32 // indices of results by the hash of the call id
+	resultsByCall    map[uint64][]int32 // result indices by call id hash
 	splitParts       []part             // parts of the item that was split last
-	splitItem        int                // index of that item plus one, or 0
-	resultsWithoutID map[uint64][]int   // indices of results without a call id, by the content hash
+	splitItem        int                // that item's index plus one, or 0
+	resultsWithoutID map[uint64][]int   // indices of results without a call id, by content hash
 	hashes           paged[itemHash]
-	pairCounts       map[uint64]int // numbers of equal results for equal calls; built by countPairs
+	pairCounts       map[uint64]int // how often equal calls got equal results; built by countPairs
 	hasRepeatedPair  bool           // a call outside a code fence got the same answer twice
 }
 
-// paged holds a value for each item of a list, in pages allocated at their first use. Mostly, precept reads only the
-// first and the newest items, so the memory hardly grows with the conversation.
+// paged holds a value for each list item, in pages allocated at the first use. Mostly, precept reads only the first and
+// the newest items, so the memory hardly grows with the conversation.
 type paged[T any] struct{ pages []*[pageItems]T }
 
 const pageItems = 16
@@ -101,15 +101,15 @@ type itemHash struct {
 type entry struct {
 	start, end    int32
 	role          Role
-	resultsBefore int32 // number of earlier entries of requestScan.results
+	resultsBefore int32 // number of earlier entries in requestScan.results
 }
 
 type scannedResult struct {
 	item, block int32
-	call        uint64 // hash of the call id
+	call        uint64 // call id hash
 }
 
-// maxBody is the longest body whose offsets fit into an int32.
+// maxBody is the longest body with offsets that fit into an int32.
 const maxBody = math.MaxInt32
 
 // Parse finds the list and the other members that precept needs. Parse copies only short strings. The error is an
@@ -119,8 +119,7 @@ func Parse(d Dialect, body []byte) (*Request, error) {
 	return r, err
 }
 
-// request returns the Request for a scan that ended at end. known is the checkpoint from which the scan resumed, or
-// nil.
+// request returns the Request for a scan that ended at end. known is the checkpoint where the scan resumed, or nil.
 func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 	body := p.scan.b
 	switch {
@@ -156,7 +155,7 @@ func (p *parser) listFits() bool {
 const maxPlainKeys = 64
 
 // hasRepeatedKey reports whether two top-level keys are equal, ignoring escapes and case. JSON readers differ in which
-// of the two members they use, so such a body is not rewritten. The few plain keys of an ordinary body are compared
+// of the two members they use, so such a body is not rewritten. The few plain keys in an ordinary body are compared
 // without a map.
 func (p *parser) hasRepeatedKey() bool {
 	b := p.scan.b
@@ -266,10 +265,10 @@ func userSession(id string) string {
 // Len returns the number of items in the list. A string in place of the list (responses) is one user item.
 func (r *Request) Len() int { return len(r.scan.list) }
 
-// Raw returns the bytes of item i in Body.
+// Raw returns item i's bytes in Body.
 func (r *Request) Raw(i int) []byte { return r.itemSpan(i).of(r.Body) }
 
-// Role returns the role of item i without decoding it.
+// Role returns item i's role without decoding the item.
 func (r *Request) Role(i int) Role { return r.scan.list[i].role }
 
 func (r *Request) itemSpan(i int) span {

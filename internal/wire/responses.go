@@ -2,11 +2,11 @@ package wire
 
 import "strings"
 
-// A body of the Responses API has the members "instructions" and "input". The input is a string or a list of items
-// {type, ...}. A message may omit its type.
+// A Responses API body has the members "instructions" and "input". The input is a string or a list of items {type,
+// ...}. A message may omit the type.
 
-// itemRole returns RoleAssistant for output of the model, RoleTool for output of a tool, and RoleOther for an unknown
-// type, which is never changed.
+// itemRole returns RoleAssistant for model output, RoleTool for tool output, and RoleOther for an unknown type. Such an
+// item is never changed.
 func itemRole(role, kind []byte) Role {
 	switch string(kind) {
 	case "", "message":
@@ -22,8 +22,8 @@ func itemRole(role, kind []byte) Role {
 	return RoleOther
 }
 
-// outputPlace returns the place for text at the top of a tool's output. For a list of shell commands, this is the
-// output of the first command. An output without text, such as a screenshot, has no place.
+// outputPlace returns the place for text at the top of a tool's output. For a list of shell commands, this is the first
+// command's output. An output without text, such as a screenshot, has no place.
 func outputPlace(b []byte, kind string, output span) (place, bool) {
 	switch kind {
 	case "function_call_output", "custom_tool_call_output":
@@ -136,7 +136,7 @@ func patchErrorFlag(status string) int8 {
 	return 0
 }
 
-// outputText returns a tool's output: a string, text parts, the output of shell commands, or the JSON.
+// outputText returns a tool's output: a string, text parts, shell command output, or the JSON.
 func outputText(b []byte, kind string, v span) string {
 	switch k := firstByteAt(b, v); {
 	case k == 0 || k == 'n':

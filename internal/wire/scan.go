@@ -1,7 +1,7 @@
 package wire
 
-// maxDepth bounds the nesting of a body. The scanner calls itself once per level: 8 MB of "[" would overflow the stack,
-// from which Go cannot recover.
+// maxDepth bounds how deep a body nests. The scanner calls itself once per level, so 8 MB of "[" would overflow the
+// stack, and Go cannot recover from that.
 const maxDepth = 256
 
 const invalid = -1
@@ -13,7 +13,7 @@ func (s span) empty() bool        { return s.end == 0 }
 
 func (s span) inner() span { return span{s.start + 1, s.end - 1} }
 
-// scanner proves in one pass that b is JSON, as strictly as encoding/json, and finds the ends of values.
+// scanner proves in one pass that b is JSON, as strictly as encoding/json, and finds where values end.
 type scanner struct {
 	b    []byte
 	deep bool // the scan stopped at maxDepth
@@ -71,8 +71,8 @@ func (s *scanner) firstElement(i int, closing byte, depth int) (at int, more boo
 	return i, true
 }
 
-// nextElement moves from the end of an element at i to the next one, or past the closing bracket. more means that
-// an element or key must follow.
+// nextElement moves from an element's end at i to the next element, or past the closing bracket. more means that an
+// element or key must follow.
 func (s *scanner) nextElement(i int, closing byte) (at int, more bool) {
 	if i < 0 {
 		return invalid, false
@@ -122,7 +122,7 @@ func (s *scanner) skipLiteral(i int, word string) int {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// wholeValue returns the span of the only JSON value in b, which is nested depth levels deep in its document.
+// wholeValue returns the span of the only JSON value in b, which is nested depth levels deep in the document.
 func wholeValue(b []byte, depth int) (v span, ok bool) {
 	s := scanner{b: b}
 	v.start = s.skipSpace(0)

@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// Edit is an insertion of Text before the user's own words, at the top of a tool result, or at the end of the system
-// prompt.
+// Edit inserts Text before the user's own words, at the top of a tool result, or at the end of the system prompt.
 type Edit struct {
 	Item  int // index, or System
 	Block int // -1 for the user's words; else the tool result's index in the content (messages), or 0
@@ -20,10 +19,10 @@ const (
 	insideString  form = iota // at the beginning of a string
 	beforePart                // new text part before an existing part
 	firstPart                 // new text part that begins an array
-	createdMember             // new member of an object, or new message
+	createdMember             // new member in an object, or new message
 	atEnd                     // at the end of a string
 	lastPart                  // new text part that ends an array
-	aroundNull                // string in place of a null content
+	aroundNull                // string in place of null content
 )
 
 // A null content becomes the string "TEXT\u000anull". Clients write a line feed as \n, so this escape shows that
@@ -36,7 +35,7 @@ const (
 type place struct {
 	offset int
 	form   form
-	typ    string // beforePart, firstPart, lastPart: type of the part
+	typ    string // beforePart, firstPart, lastPart: part type
 	empty  bool   // firstPart, lastPart: the array is empty
 
 	head, tail string // createdMember: bytes around the text
@@ -87,7 +86,7 @@ func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 	return place{}, false
 }
 
-// partType returns the type of a new part next to a part of type typ. The types are equal if possible, because some
+// partType returns the type for a new part next to a part with type typ. The types are equal if possible, because some
 // servers know only one spelling.
 func partType(typ string, d Dialect) string {
 	if typ == "text" || typ == "input_text" {
@@ -136,7 +135,7 @@ type insertion struct {
 	texts       []string
 }
 
-// insertions returns the edits grouped by place, in the order of the body, without empty texts.
+// insertions returns the edits grouped by place, in body order, without empty texts.
 func (r *Request) insertions(edits []Edit) ([]insertion, error) {
 	list := make([]insertion, 0, len(edits))
 	for _, e := range edits {
@@ -158,8 +157,8 @@ func (r *Request) insertions(edits []Edit) ([]insertion, error) {
 	return list, nil
 }
 
-// Splice appends the body to dst, with the texts of the edits and without the cuts. dst must not overlap Body. Texts at
-// the same place keep their order. If an edit has no place, dst is returned unchanged with an error.
+// Splice appends the body to dst, with the edits' texts and without the cuts. dst must not overlap Body. Texts at the
+// same place keep their order. If an edit has no place, dst is returned unchanged with an error.
 func (r *Request) Splice(dst []byte, edits []Edit, cuts ...Cut) ([]byte, error) {
 	insertions, err := r.insertions(edits)
 	if err != nil {

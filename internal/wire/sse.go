@@ -4,9 +4,9 @@ import (
 	"bytes"
 )
 
-// sseReader splits a stream of server-sent events, in pieces of every size, into events. Lines end with LF, CR or CRLF.
+// sseReader splits a stream of server-sent events, in pieces of any size, into events. Lines end with LF, CR or CRLF.
 type sseReader struct {
-	maxBytes    int                                   // limit of a line, and of an event's data
+	maxBytes    int                                   // limit for a line, and for an event's data
 	handleEvent func(name, data []byte, tooLong bool) // data is missing if tooLong
 
 	line    []byte
@@ -66,7 +66,7 @@ func (s *sseReader) drop(maxBuffered int) {
 	}
 }
 
-// end reads the last line and event, which some servers send without a line end.
+// end reads the last line and event. Some servers send them without a line end.
 func (s *sseReader) end() {
 	s.readLine(s.line)
 	s.dispatch()
@@ -123,12 +123,12 @@ func reuse(b []byte) []byte {
 	return b[:0]
 }
 
-// eventTemplate holds the last event's bytes around its piece of text. Hundreds of events of a stream differ only in
-// this piece. A comparison takes a tenth of the time of a scan.
+// eventTemplate holds the last event's bytes around the text piece. Hundreds of events in a stream differ only in this
+// piece. A comparison takes a tenth of the time for a scan.
 type eventTemplate struct {
 	name, before, after []byte
 	item                *replyItem
-	textSpan            span // with its quotes
+	textSpan            span // with the quotes
 	changes             int  // texts that the last event added or replaced
 	valid               bool
 }
@@ -144,7 +144,7 @@ func (e *eventTemplate) learn(name, data []byte) {
 }
 
 // readByTemplate reads an event that matches the template, and reports whether the event matches. Such an event only
-// adds a piece of text to the template's item.
+// adds text to the template's item.
 func (r *ReplyReader) readByTemplate(name, data []byte) bool {
 	m := &r.template
 	if !m.valid || !bytes.HasPrefix(data, m.before) || !bytes.Equal(name, m.name) {

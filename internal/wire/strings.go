@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Strings are nine tenths of a body. This file finds the ends of strings, and proves eight bytes at a time that strings
-// have no control characters and no invalid escapes.
+// Strings make up nine tenths of a body. This file finds where strings end, and proves eight bytes at a time that
+// strings have no control characters and no invalid escapes.
 
 const (
 	ones        = 0x0101010101010101
@@ -18,7 +18,7 @@ const (
 	blanks      = ' ' * ones
 )
 
-// stopBits marks the bytes of w that end plain text: a quote, a backslash or a control character. Only the lowest set
+// stopBits marks the bytes in w that end plain text: a quote, a backslash or a control character. Only the lowest set
 // bit is reliable, because the subtraction may carry.
 func stopBits(w uint64) uint64 {
 	q, s := w^quotes, w^backslashes
@@ -74,7 +74,7 @@ func hex4(b []byte) rune {
 	return rune(binary.BigEndian.Uint16(n[:]))
 }
 
-// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, as in encoding/json.
+// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD, as in encoding/json.
 func AppendString(dst []byte, s string) []byte {
 	if !utf8.ValidString(s) {
 		s = string([]rune(s))
@@ -82,8 +82,8 @@ func AppendString(dst []byte, s string) []byte {
 	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
-// appendEscaped appends s as the inside a string literal, with only the required escapes. appendEscaped keeps bytes
-// that are not UTF-8.
+// appendEscaped appends s as the inside of a string literal, with only the required escapes. appendEscaped keeps
+// invalid UTF-8.
 func appendEscaped(dst []byte, s string) []byte {
 	const digit = "0123456789abcdef"
 	from := 0

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// System is the Edit.Item of the system prompt. The edit's text is appended to the prompt, which invalidates the
-// provider's prompt cache. A missing prompt is created.
+// System is the system prompt's Edit.Item. The edit's text is appended to the prompt, which invalidates the provider's
+// prompt cache. A missing prompt is created.
 const System = -2
 
 // Beginnings of a created prompt. The space before the colon distinguishes such a member from the client's. A prompt
@@ -18,8 +18,8 @@ const (
 	createdMessage      = `{"role":"system","content" :"`
 )
 
-// SystemText returns the text of the member "instructions" or "system" and of the leading system messages, without
-// blocks of precept.
+// SystemText returns the text from the member "instructions" or "system" and from the leading system messages, without
+// precept's blocks.
 func (r *Request) SystemText() string {
 	texts := make([]string, 0, 2)
 	if t := joinText(r.Body, contentParts(r.Body, r.members.system)); t != "" {
@@ -36,7 +36,7 @@ func (r *Request) SystemText() string {
 	return strings.TrimSpace(withoutBlocks(strings.Join(texts, "\n"), nil))
 }
 
-// Prompt returns the JSON of the system prompt and of the tools outside the list, as sent. An absent part is nil.
+// Prompt returns the system prompt's JSON and the JSON of the tools outside the list, as sent. An absent part is nil.
 func (r *Request) Prompt() (system, tools []byte) {
 	if v := r.members.system; firstByteAt(r.Body, v) == '"' || firstByteAt(r.Body, v) == '[' {
 		system = v.of(r.Body)

@@ -112,7 +112,7 @@ const (
 	maxTemplatedBytes = 1 << 20 // a longer message is returned as it is
 )
 
-// UserRequest returns the user's request in item i, without templates and preambles of known harnesses. Without a
+// UserRequest returns the user's request in item i, without templates and preambles from known harnesses. Without a
 // template, the result is Item.UserText.
 func (r *Request) UserRequest(i int) string {
 	if r.Role(i) != RoleUser || strings.HasPrefix(r.Item(i).UserText, examplesEnd) {
@@ -121,7 +121,7 @@ func (r *Request) UserRequest(i int) string {
 	return r.taskIn(i)
 }
 
-// UserRequest is like Request.UserRequest, for the words of a message with a single text part.
+// UserRequest is like Request.UserRequest, for a message with a single text part.
 func UserRequest(words string) string {
 	if len(words) > maxTemplatedBytes {
 		return words
@@ -132,7 +132,7 @@ func UserRequest(words string) string {
 	return withoutTemplates(words)
 }
 
-// TemplateOf returns words with an ellipsis in place of request, the result of UserRequest.
+// TemplateOf returns words with an ellipsis in place of request, which UserRequest returned.
 func TemplateOf(words, request string) string {
 	if request == "" {
 		return words
@@ -160,7 +160,7 @@ func (r *Request) Task(n int) (task string) {
 	return task
 }
 
-// taskIn returns the user's own text in item i, whose parts may each have a template.
+// taskIn returns the user's own text in item i. Each part may have a template.
 func (r *Request) taskIn(i int) string {
 	words, parts := r.Item(i).UserText, r.parts(i)
 	switch {
@@ -264,7 +264,7 @@ func lineStart(s, text string) int {
 	}
 }
 
-// taskElements returns the first index of each of taskTags at the beginning of a line, -1 for none, in one pass.
+// taskElements returns, in one pass, each tag's first index at the beginning of a line, -1 for none.
 func taskElements(words string) (found [numTaskTags]int) {
 	for i := range found {
 		found[i] = -1
@@ -358,8 +358,8 @@ func withoutNote(s string) string {
 	return s
 }
 
-// isNote reports whether a harness wrote the element <name>. A person may write <context>, too. The <context> of
-// Copilot Chat precedes another element, and the <context> of Zed begins with a known sentence.
+// isNote reports whether a harness wrote the element <name>. A person may write <context>, too. Copilot Chat's
+// <context> precedes another element, and Zed's <context> begins with a known sentence.
 func isNote(name, note, after string) bool {
 	return name != "context" || strings.HasPrefix(strings.TrimSpace(note), "The following items were attached") ||
 		strings.HasPrefix(strings.TrimSpace(after), "<")

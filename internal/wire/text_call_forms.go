@@ -2,7 +2,7 @@ package wire
 
 import "strings"
 
-// toolCallOpen is the tag of a call in the text format of Hermes and Qwen.
+// toolCallOpen is the call tag in the Hermes and Qwen text format.
 const toolCallOpen = "<tool_call>"
 
 // parseTagCall parses calls in tags. Without tags, parseTagCall tries the forms of parseActionCall. Several calls
@@ -152,8 +152,8 @@ func parseActionCall(text string) (Call, bool) {
 	return parseShellCall(text)
 }
 
-// parseListedCall parses calls of smolagents in Python's notation. Several calls become one Call with the first name
-// and all arguments.
+// parseListedCall parses smolagents calls in Python's notation. Several calls become one Call with the first name and
+// all arguments.
 func parseListedCall(list string) (Call, bool) {
 	var c Call
 	for range 16 {
@@ -207,8 +207,8 @@ func parseEditCall(text string) (Call, bool) {
 	return Call{Name: "search_replace", Args: strings.TrimSpace(text[i : j+len(">>>>>>> REPLACE")])}, true
 }
 
-// parseAnyCall parses a call in any of the text formats. bare is false for a call in fenced code, which may also be
-// meant for a person.
+// parseAnyCall parses a call in any of the text formats. bare is false for a call in fenced code, possibly meant for a
+// person.
 func parseAnyCall(text string) (c Call, bare bool) {
 	text = withoutThinking(text)
 	if c, ok := parseObjectCall(text); ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxResultDistance is the maximum number of items from a call to its result. aider inserts notes between the two.
+// maxResultDistance is the maximum number of items from a call to the result. aider inserts notes between the two.
 const maxResultDistance = 8
 
 func hex16(n uint64) string { return strconv.FormatUint(n, 16) }
@@ -56,8 +56,7 @@ func (r *Request) readTextResult(it *Item) {
 	it.setTextResult(c, from, res)
 }
 
-// setTextResult sets the result of a user item and the call c that the result answers. from is the index of the call's
-// item, -1 if unknown.
+// setTextResult sets a user item's result and the answered call c. from is the index of the call's item, -1 if unknown.
 func (it *Item) setTextResult(c Call, from int, res Result) {
 	res.CallID = textCallID(&c, res.Text)
 	if from >= 0 {
@@ -87,8 +86,7 @@ func (r *Request) callOfTextResult(i int, rep *textResult) (Call, int) {
 	return Call{}, -1
 }
 
-// textAt returns the text of item i without decoding the item, because the decoding of an answer depends on later
-// items.
+// textAt returns item i's text without decoding the item, because decoding an answer depends on later items.
 func (r *Request) textAt(i int) string {
 	if it := *r.memo.items.at(i, len(r.scan.list)); it != nil {
 		return it.Text
@@ -143,8 +141,8 @@ func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
 	return c, r.memo.pairCounts[pairKey(&c, text)] > 2
 }
 
-// mayHoldTextResult reports whether item i may be a tool result of an unknown agent: a user message after an answer, in
-// a request without tools.
+// mayHoldTextResult reports whether item i may be an unknown agent's tool result: a user message after an answer, in a
+// request without tools.
 func (r *Request) mayHoldTextResult(i int) bool {
 	return i > 0 && !r.Delta && r.hasNoTools() && r.scan.list[i].role == RoleUser && r.scan.list[i-1].role == RoleAssistant
 }
@@ -171,7 +169,7 @@ func (r *Request) countPairs() {
 	}
 }
 
-// pairKey returns the key of a call and a user text. pairKey ignores digits, which may count seconds or turns.
+// pairKey returns the key for a call and a user text. pairKey ignores digits, which may count seconds or turns.
 func pairKey(c *Call, text string) uint64 {
 	kept := make([]byte, 0, len(text))
 	for _, b := range []byte(text) {

@@ -8,10 +8,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Some agents write all steps so far into one growing message. The oldest form of ReAct is such a scratchpad. The
-// message contains rules for the model and a question, then every thought, action and observation, and finally an empty
-// thought, which the model completes. The rules may contain examples of steps, which are not steps of this agent.
-// dspy's message is a trajectory, with a line such as [[ ## thought_0 ## ]] before each thought, call and observation.
+// Some agents write all steps so far into one growing message. The oldest ReAct form is such a scratchpad. The message
+// contains rules for the model and a question, then every thought, action and observation, and finally an empty
+// thought, which the model completes. Example steps in the rules are not this agent's steps. dspy's message is a
+// trajectory, with a line such as [[ ## thought_0 ## ]] before each thought, call and observation.
 
 type step struct {
 	number      int
@@ -19,8 +19,8 @@ type step struct {
 	thought     string // trajectory: thought before the call
 	call        Call
 	observation string
-	line        int    // line at which the observation begins
-	label       string // first bytes of that line in the JSON string; text is inserted after it
+	line        int    // line where the observation begins
+	label       string // that line's first bytes in the JSON string; text is inserted after them
 }
 
 func (it *Item) setSteps(steps []step) {
@@ -55,8 +55,8 @@ func (r *Request) observationPlace(i, number int) (place, bool) {
 	return place{offset: top + len(s.label), form: insideString}, r.hasPrefixAt(top, s.label)
 }
 
-// itemLines has the offsets in the body at which the text lines of an item start. Without this memo, locating each of
-// 4,000 observations would read the whole text again.
+// itemLines has the body offsets where an item's text lines start. Without this memo, locating each of 4,000
+// observations would read the whole text again.
 type itemLines struct {
 	item   int
 	starts []int
@@ -99,7 +99,7 @@ func parseScratchpad(text string) (asked string, steps []step, ok bool) {
 	if !strings.Contains(text, "\n"+observationLabel) {
 		return "", nil, false
 	}
-	begin, from, number := -1, 0, 0 // start of the steps, start of the piece, line number
+	begin, from, number := -1, 0, 0 // where the steps start, where the piece starts, line number
 	observing := false
 	for at := 0; at < len(text); number++ {
 		line, _, _ := strings.Cut(text[at:], "\n")
@@ -129,7 +129,7 @@ func parseScratchpad(text string) (asked string, steps []step, ok bool) {
 	return strings.TrimSpace(text[:begin]), steps, true
 }
 
-// stepLabel returns a line's label without its number, and the text after it. Other lines have no label.
+// stepLabel returns a line's label without the number, and the text after it. Other lines have no label.
 func stepLabel(line string) (label, content string) {
 	head, content, ok := strings.Cut(line, ":")
 	if !ok || len(head) > 20 {
@@ -214,7 +214,7 @@ func parseStepHead(line string) (kind string, number int, ok bool) {
 	return kind, int(n), ok && closed && err == nil && slices.Contains([]string{"thought", "tool_name", "tool_args", "observation"}, kind)
 }
 
-// stepKey returns the echo key of a trajectory's step, which equals the key of the reply with the call.
+// stepKey returns the echo key for a trajectory step. The reply with the call has the same key.
 func stepKey(thought string, c *Call) string {
 	return "t:" + hex16(combineHashes(xxhash.Sum64String(strings.TrimSpace(thought)), xxhash.Sum64String(CallEchoHash(c))))
 }

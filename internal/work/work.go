@@ -1,7 +1,7 @@
-// Package work defines references to the results of an agent's work: commits, branches and pull requests.
+// Package work defines references to what an agent's work produced: commits, branches and pull requests.
 //
-// A session keeps the references in its tool results (package detect), and feedback from a person, CI or a webhook
-// finds the sessions by them. All spellings of a pull request, such as its URL and acme/shop#12, give one reference.
+// A session keeps the references in tool results (package detect), and feedback from a person, CI or a webhook finds
+// the sessions by them. All spellings of a pull request, such as its URL and acme/shop#12, give one reference.
 package work
 
 import (
@@ -13,18 +13,18 @@ import (
 // Kind is the kind of object that a reference names.
 type Kind string
 
-// Kinds of references.
+// Reference kinds.
 const (
 	Commit      Kind = "commit"
 	Branch      Kind = "branch"
-	PullRequest Kind = "pull_request" // pull request of GitHub, merge request of GitLab
+	PullRequest Kind = "pull_request" // GitHub pull request, GitLab merge request
 )
 
 // Bounds in bytes.
 const (
-	minHash = 7   // of a commit
-	maxHash = 64  // of a SHA-256
-	maxName = 256 // of a branch, and of a repository's path
+	minHash = 7   // for a commit
+	maxHash = 64  // for a SHA-256
+	maxName = 256 // for a branch, and for a repository's path
 )
 
 // Ref is a reference to a commit, a branch or a pull request. Refs to the same object are equal, unless a commit hash
@@ -32,7 +32,7 @@ const (
 type Ref struct {
 	Kind       Kind
 	Repository string // path in lower case, such as acme/shop; "" if unknown
-	Name       string // hash in lower case, branch, or number of the pull request
+	Name       string // hash in lower case, branch, or pull request number
 }
 
 // CommitRef returns the Ref for a hash of at least 7 hex digits.
@@ -63,7 +63,7 @@ func PullRequestRef(repository, number string) (ref Ref, ok bool) {
 	return Ref{Kind: PullRequest, Repository: repository, Name: strconv.FormatUint(n, 10)}, true
 }
 
-// ParsePullRequest reads the URL of a pull or merge request, or a repository with a number:
+// ParsePullRequest reads a pull or merge request URL, or a repository with a number:
 // https://github.com/acme/shop/pull/12, acme/shop#12, acme/shop!12. A URL may continue after the number.
 func ParsePullRequest(text string) (ref Ref, ok bool) {
 	text = strings.TrimSpace(text)
@@ -123,7 +123,7 @@ func RepositoryOf(remote string) string {
 	return CleanPath(path)
 }
 
-// CleanPath returns a repository path in the form of Ref.Repository, or "" if the path has fewer than two segments.
+// CleanPath returns a repository path in Ref.Repository's form, or "" if the path has fewer than two segments.
 func CleanPath(path string) string {
 	path = strings.ToLower(strings.Trim(strings.TrimSuffix(strings.Trim(path, "/"), ".git"), "/"))
 	if !strings.Contains(path, "/") || len(path) > maxName || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' }) {
@@ -132,8 +132,8 @@ func CleanPath(path string) string {
 	return path
 }
 
-// Key returns the index key of a reference. A full commit hash and its shortened forms share a key, and so do branches
-// of one name in several repositories. session.Record.MatchWork separates these branches.
+// Key returns a reference's index key. A full commit hash and shortened forms share a key, and so do branches with one
+// name in several repositories. session.Record.MatchWork separates these branches.
 func (r Ref) Key() string {
 	switch r.Kind {
 	case Commit:
