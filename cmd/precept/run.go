@@ -85,9 +85,10 @@ func (inv *invocation) runAgent(
 		return agentError(startFailureCode(err), err)
 	}
 	base, err := dataListener(ctx, inv.env, cfg, &f.listener)
+	var own *server.Server // runs in this process; nil if another process serves
 	if errors.Is(err, errNotRunning) {
 		var stop func() error
-		if base, stop, err = inv.startServer(ctx, flags); err == nil {
+		if own, base, stop, err = inv.startServer(ctx, flags); err == nil {
 			defer func() {
 				if failed := stop(); failed != nil {
 					fmt.Fprintln(inv.stderr, "precept:", failed)
@@ -118,6 +119,10 @@ func (inv *invocation) runAgent(
 	o := agent.run()
 	if o.err != nil {
 		return agentError(o.code, o.err)
+	}
+	if own != nil && own.Requests() == 0 && f.verify == "" {
+		fmt.Fprintf(inv.stderr, "precept: %s sent no request to precept; if the agent does not read OPENAI_BASE_URL or ANTHROPIC_BASE_URL, "+
+			"start `precept serve` and set the agent's base URL to the printed address (docs/AGENTS.md)\n", l.agent)
 	}
 	result := runResult{Run: l.run, Session: l.session, Agent: l.agent, URL: base, ExitCode: o.code}
 	if f.verify != "" && (o.lastSignal == 0 || isUserSignal(o.lastSignal)) { // the work of a stopped agent is incomplete
@@ -249,11 +254,11 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 
 // startServer starts a server in this process, which the caller stops after the agent has ended. It uses free ports,
 // handles no signals and writes no run.json, so that other commands do not find it.
-func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
+func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (s *server.Server, base string, stop func() error, err error) {
 	source := flags.source(inv, false)
 	cfg, err := source.Load()
 	if err != nil {
-		return "", nil, misuse(err)
+		return nil, "", nil, misuse(err)
 	}
 	ownCfg := *cfg
 	ownCfg.Listen, ownCfg.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
@@ -261,7 +266,7 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (bas
 		ownCfg.DataDir = dir // ./data of a repository may belong to another program
 	}
 	if err := server.MakeDataDir(ownCfg.DataDir); err != nil {
-		return "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)
+		return nil, "", nil, fmt.Errorf("make the data directory: %w; give another directory with --data-dir", err)
 	}
 	fmt.Fprintf(inv.stderr, "precept: no running server; this command has its own: upstream %s, %s in %s, data in %s\n",
 		strings.Join(ownCfg.UpstreamURLs(), " and "), countNoun(inv.countLessons(ctx, &ownCfg), "lesson"), ownCfg.Lessons, ownCfg.DataDir)
@@ -269,10 +274,10 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (bas
 		filepath.Join(ownCfg.DataDir, "run.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600,
 	)
 	if err != nil {
-		return "", nil, err
+		return nil, "", nil, err
 	}
 	ready := make(chan string, 1)
-	s := server.New(server.Options{
+	s = server.New(server.Options{
 		Tools: inv.tools, Config: &ownCfg, Source: source, Console: log, Embedded: true,
 		OnReady: func(data, _ string) { ready <- data },
 	})
@@ -287,7 +292,7 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (bas
 	}
 	select {
 	case base = <-ready:
-		return base, stop, nil
+		return s, base, stop, nil
 	case err := <-ended:
 		cancel()
 		if errors.Is(err, errDataDirLocked) {
@@ -295,7 +300,7 @@ func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (bas
 				"%w; to start several runs at once, start `precept serve` first", err,
 			)
 		}
-		return "", nil, errors.Join(err, log.Close())
+		return nil, "", nil, errors.Join(err, log.Close())
 	}
 }
 

@@ -92,6 +92,7 @@ type Server struct {
 type inFlightRequests struct {
 	group sync.WaitGroup
 	n     atomic.Int64
+	total atomic.Int64 // includes requests that have ended
 }
 
 // New returns a server, and opens and starts nothing.

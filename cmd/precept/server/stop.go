@@ -32,11 +32,15 @@ func (s *Server) stop() error {
 	return errs
 }
 
+// Requests returns the number of requests that the data listener has received.
+func (s *Server) Requests() int64 { return s.requests.total.Load() }
+
 // countRequests counts the calls of h that have not returned.
 func (s *Server) countRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.group.Add(1)
 		s.requests.n.Add(1)
+		s.requests.total.Add(1)
 		defer s.requests.group.Done()
 		defer s.requests.n.Add(-1)
 		h.ServeHTTP(w, r)
