@@ -82,8 +82,8 @@ const (
 // SessionList answers a SessionQuery.
 type SessionList struct {
 	Sessions    []SessionItem `json:"sessions"`
-	Next        string        `json:"next,omitempty"` // After for the next query; a short page may have a Next, too
-	RowsRead    int           `json:"looked_at"`      // session rows read, without runs
+	Next        string        `json:"next,omitempty"` // after value for the next query; a short page may have one, too
+	RowsRead    int           `json:"looked_at"`      // sessions read, without runs
 	OldestStart *time.Time    `json:"back_to"`        // start of the oldest session read
 	NewestStart *time.Time    `json:"up_to"`          // start of the newest session read
 	Total       *Total        `json:"total"`          // null: unknown, such as on a later page of a text search
@@ -313,7 +313,7 @@ type SampleItem struct {
 // SampleList answers a SampleQuery.
 type SampleList struct {
 	Samples  []SampleItem `json:"samples"`
-	Next     string       `json:"next,omitempty"` // After for the next query; a short page may have a Next, too
+	Next     string       `json:"next,omitempty"` // after value for the next query; a short page may have one, too
 	RowsRead int          `json:"looked_at"`      // samples read
 }
 

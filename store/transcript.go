@@ -28,7 +28,7 @@ type Transcript struct {
 	Fates     []Fate       `json:"lessons"`    // state of each lesson that matched or nearly matched, and of each measured rules file section
 	TurnItems []TurnItem   `json:"transcript"` // exchanges, oldest first
 	From      int          `json:"from"`       // number of exchanges before the first exchange in transcript
-	Next      int          `json:"next"`       // from for the next query; equal to exchanges at the end
+	Next      int          `json:"next"`       // from value for the next query; equal to exchanges at the end
 	Exchanges int          `json:"exchanges"`  // number of exchanges in the session
 	OptedOut  []int        `json:"opted_out"`  // turns that opted out
 }

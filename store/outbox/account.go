@@ -14,27 +14,28 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Account counts the exchanges of a data directory since its first use: Admitted = Stored + Spooled + Incomplete + the
-// sum of Dropped. An exchange is admitted when its document or its stub is in the file, or when it is dropped.
+// Account counts a data directory's exchanges since the directory was first used: Admitted = Stored + Spooled +
+// Incomplete + the sum of Dropped. An exchange is admitted when its document or stub is in the file, or when it is
+// dropped.
 type Account struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
 	Spooled    int64            `json:"spooled"`    // in the outbox, but not yet in the store
 	Incomplete int64            `json:"incomplete"` // in progress when precept died; the store has a stub for each
 	Dropped    map[string]int64 `json:"dropped"`
-	// LateFeedback is the number of posted feedback entries that wait in the outbox. They are not exchanges.
+	// LateFeedback is the number of posted feedback entries waiting in the outbox. They are not exchanges.
 	LateFeedback int64 `json:"late_feedback"`
 }
 
-// DroppedDamaged is the reason in Account.Dropped for exchanges that were lost in a damaged outbox file.
+// DroppedDamaged is the reason in Account.Dropped for exchanges lost in a damaged outbox file.
 const DroppedDamaged = "damaged"
 
 type counts struct {
 	Admitted, Stored, Spooled, Incomplete int64
-	Sequence                              int64 // sequence number of the last row
-	Delivered                             int64 // sequence number of the last row that the store has
-	Released                              int64 // sequence number of the last deleted row
-	Posts                                 int64 // number of posts that wait for the store
+	Sequence                              int64 // last row's sequence number
+	Delivered                             int64 // sequence number of the last row in the store
+	Released                              int64 // last deleted row's sequence number
+	Posts                                 int64 // posts waiting for the store
 	dropped                               map[string]int64
 }
 
@@ -127,7 +128,7 @@ func (o *Outbox) Account() Account {
 }
 
 // ReadAccount reads the account from an outbox file without changing the file. If a precept process has the file open
-// (running), turns in progress count as spooled. A file that is missing or has no tables has a zero account.
+// (running), turns in progress count as spooled. A missing file and a file without tables have a zero account.
 func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return Account{Dropped: map[string]int64{}}, nil
@@ -143,7 +144,7 @@ func ReadAccount(path string, running bool) (Account, error) {
 	return a, err
 }
 
-// readAccount is like ReadAccount. flags are further parameters of SQLite's file URI.
+// readAccount is like ReadAccount. flags are further parameters for SQLite's file URI.
 func readAccount(path, flags string, running bool) (a Account, err error) {
 	a.Dropped = map[string]int64{}
 	path, err = filepath.Abs(path) // in a URI, a relative path would name a host

@@ -9,8 +9,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Append writes a flush, and returns the sequence number of the newest row. After ErrQuota or ErrFull, nothing was
-// written.
+// Append writes a flush, and returns the newest row's sequence number. After ErrQuota or ErrFull, nothing was written.
 func (o *Outbox) Append(f *Flush) (last int64, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -34,8 +33,8 @@ func (o *Outbox) Append(f *Flush) (last int64, err error) {
 	return o.counts.Sequence, nil
 }
 
-// writeWithRepair calls change, which writes to the file. After a failure it repairs the file and calls change again:
-// on a full disk it makes SQLite reuse the write-ahead log, and it replaces a damaged file. The caller holds mu.
+// writeWithRepair calls change to write to the file. After a failure it repairs the file and calls change again: on a
+// full disk it makes SQLite reuse the write-ahead log, and it replaces a damaged file. The caller holds mu.
 func (o *Outbox) writeWithRepair(change func() error) error {
 	err := classifyError(change())
 	if errors.Is(err, ErrFull) && o.checkpoint("RESTART") == nil {
@@ -49,8 +48,8 @@ func (o *Outbox) writeWithRepair(change func() error) error {
 	return err
 }
 
-// transact runs change in a transaction that also writes the counts, and the turns of CountBypassed. If the transaction
-// fails, the counts in memory are restored. The caller holds mu.
+// transact runs change in a transaction that also writes the counts, and the turns from CountBypassed. If the
+// transaction fails, the counts in memory are restored. The caller holds mu.
 func (o *Outbox) transact(change func() error) (err error) {
 	before := o.counts.clone()
 	defer func() {
@@ -83,8 +82,8 @@ func (o *Outbox) transact(change func() error) (err error) {
 	return err
 }
 
-// applyFlush writes the rows and stubs of a flush, deletes the stubs of ended turns, and updates the counts in memory.
-// The caller has started a transaction.
+// applyFlush writes a flush's rows and stubs, deletes ended turns' stubs, and updates the counts in memory. The caller
+// has started a transaction.
 func (o *Outbox) applyFlush(f *Flush) error {
 	n := &o.counts
 	for i := range f.Rows {
@@ -106,7 +105,7 @@ func (o *Outbox) applyFlush(f *Flush) error {
 		if err := execute(o.writer, "DELETE FROM begun WHERE id = ?", id); err != nil {
 			return err
 		}
-		n.Admitted -= int64(o.writer.Changes()) // the turn is counted again, by its row or as dropped
+		n.Admitted -= int64(o.writer.Changes()) // the turn is counted again, by a row or as dropped
 	}
 	for reason, lost := range f.Dropped {
 		n.Admitted += lost

@@ -14,13 +14,13 @@ import (
 
 const (
 	asideInfix = ".corrupt-"
-	// salvageLimit is the time after which salvageRows stops at unreadable rows.
+	// salvageLimit is how long salvageRows retries unreadable rows.
 	salvageLimit = time.Second
-	// maxSalvageTries is the number of consecutive unreadable sequence numbers after which salvageRows stops.
+	// maxSalvageTries is how many consecutive unreadable sequence numbers stop salvageRows.
 	maxSalvageTries = 50_000
 )
 
-// replaceDamaged renames a damaged file, and opens a new file with its readable rows. damage is the error that showed
+// replaceDamaged renames a damaged file, and opens a new file with the readable rows. damage is the error that showed
 // the damage. The caller holds mu, but not readerMu.
 func (o *Outbox) replaceDamaged(damage error) (err error) {
 	o.readerMu.Lock()
@@ -30,7 +30,7 @@ func (o *Outbox) replaceDamaged(damage error) (err error) {
 			_ = o.open() // the next write finds the damage again, and tries again
 		}
 	}()
-	inMemory := o.counts // if the file was open, these counts are newer than those in the file
+	inMemory := o.counts // if the file was open, these counts are newer than the file's
 	_ = o.close()        // closing a damaged file may fail
 	replacement := o.path + ".new"
 	for _, suffix := range []string{"", "-wal", "-shm"} {
@@ -75,7 +75,7 @@ func damagedName(path string, now time.Time) string {
 	}
 }
 
-// setAside renames the file, its write-ahead log and its shared-memory file, and returns the new name of the file.
+// setAside renames the file, the write-ahead log and the shared-memory file, and returns the file's new name.
 func setAside(path string, now time.Time) (string, error) {
 	aside := damagedName(path, now)
 	for _, suffix := range []string{"-wal", "-shm", ""} {
@@ -95,7 +95,7 @@ func (l loss) String() string {
 	return fmt.Sprintf("%d exchanges and %d posts of feedback", l.exchanges, l.posts)
 }
 
-// salvage copies the readable rows of the damaged file at path to the new file, and counts the other exchanges as lost.
+// salvage copies readable rows from the damaged file at path to the new file, and counts the other exchanges as lost.
 // inMemory is zero if the file was never open.
 func (o *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 	old, oldErr := sqlite.OpenConn(path, sqlite.OpenReadWrite)
@@ -134,13 +134,13 @@ func (o *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 }
 
 type fileContents struct {
-	spooledExchanges int64 // exchanges that the store does not have
-	lastSequence     int64 // sequence number of the newest row
+	spooledExchanges int64 // exchanges missing from the store
+	lastSequence     int64 // newest row's sequence number
 	openTurns        int64 // turns in progress
 	posts            int64
 }
 
-// readContents counts the rows of the file. delivered is the last row that the store has.
+// readContents counts the file's rows. delivered is the last row in the store.
 func (o *Outbox) readContents(delivered int64) (found fileContents, err error) {
 	for _, q := range []struct {
 		dest  *int64
@@ -167,8 +167,8 @@ func (f *fileContents) matches(c *counts) bool {
 	return c.Admitted == sum && c.Spooled == f.spooledExchanges && c.Sequence >= f.lastSequence && c.Posts == f.posts
 }
 
-// reconcile makes target, the newest known account, the account of the file. Exchanges that the file lacks count as
-// dropped, with the reason DroppedDamaged. The caller has started a transaction.
+// reconcile makes target, the newest known account, the file's account. Exchanges missing from the file count as
+// dropped, with reason DroppedDamaged. The caller has started a transaction.
 func (o *Outbox) reconcile(target *counts) (lost loss, err error) {
 	found, err := o.readContents(target.Delivered)
 	if err != nil {
@@ -199,7 +199,7 @@ func (o *Outbox) reconcile(target *counts) (lost loss, err error) {
 func (o *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 	start := o.now()
 	for next, tries := int64(1), 0; tries < maxSalvageTries; {
-		// For "sequence > ?" SQLite would read the page of the row before, which may be unreadable.
+		// For "sequence > ?" SQLite would read the previous row's page, possibly an unreadable one.
 		s, err := old.Prepare(selectRows + "WHERE sequence >= ? ORDER BY sequence")
 		if err != nil {
 			return nil //nolint:nilerr // no part of the table can be read

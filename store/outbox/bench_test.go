@@ -27,8 +27,8 @@ func randomText(n int) []byte {
 	return b[:n]
 }
 
-// BenchmarkExchange measures the cost of one exchange at 300 and at 6,000 exchanges per second. A flush contains the
-// exchanges of 50 ms. An exchange includes 740 bytes for the record of its session.
+// BenchmarkExchange measures the cost per exchange at 300 and at 6,000 exchanges per second. A flush contains the
+// exchanges from 50 ms. An exchange includes 740 bytes for the session's record.
 func BenchmarkExchange(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		for _, rate := range []int{300, 6000} {
@@ -56,7 +56,7 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// BenchmarkRecovery measures opening and reading a queue of 256 MiB.
+// BenchmarkRecovery measures opening and reading a 256 MiB queue.
 func BenchmarkRecovery(b *testing.B) {
 	q := open(b, b.TempDir())
 	f := outbox.Flush{}

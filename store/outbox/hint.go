@@ -5,9 +5,9 @@ import (
 	"os"
 )
 
-// The first bytes of the ballast, the file that reserves disk space, hold a copy of the account (the counts of
-// exchanges), written after each transaction. If damage has lost the newest rows, the outbox looks like an older,
-// undamaged file. At the next start the copy shows the loss. The copy is not synced, and may be old or missing.
+// The ballast, the file that reserves disk space, begins with a copy of the account (the exchange counts), written
+// after each transaction. If damage has lost the newest rows, the outbox looks like an older, undamaged file. At the
+// next start the copy shows the loss. The copy is not synced, and may be old or missing.
 
 const accountCopyBytes = 4096
 

@@ -16,7 +16,7 @@ import (
 
 const childFlag = "outbox-child"
 
-// runChild appends, delivers and releases rows until it is killed, and prints the last row of each acknowledged flush.
+// runChild appends, delivers and releases rows until it is killed, and prints each acknowledged flush's last row.
 func runChild(dir string) {
 	check := func(err error) {
 		if err != nil {
@@ -94,7 +94,7 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 		exchanges := int64(0)
 		for i, r := range rows {
 			if want := delivered + int64(i) + 1; r.Sequence != want {
-				t.Fatalf("round %d: sequence number of undelivered row %d: got %d, want %d", round, i, r.Sequence, want)
+				t.Fatalf("round %d: undelivered row %d has sequence number %d, want %d", round, i, r.Sequence, want)
 			}
 			exchanges += r.Exchanges
 		}

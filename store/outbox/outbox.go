@@ -15,62 +15,62 @@ import (
 
 const (
 	busyTimeout = 5 * time.Second
-	// stateAllowance is the number of bytes by which flushes without exchanges may exceed the quota: losing a session's
-	// row is worse than losing an exchange.
+	// stateAllowance is how many bytes flushes without exchanges may use beyond the quota: losing a session's row is
+	// worse than losing an exchange.
 	stateAllowance = 64 << 20
-	// sparePages is the number of unused pages (together 8 MiB) that stay in the file.
+	// sparePages is the number of unused pages (8 MiB in total) that stay in the file.
 	sparePages = 1024
-	// vacuumPages limits the pages that one step frees, so that no caller waits long for the lock.
+	// vacuumPages limits the pages freed per step, so that no caller waits long for the lock.
 	vacuumPages = 256
 )
 
-// Kind is the kind of a row, which determines the content of its document.
+// Kind is a row's kind; it determines the document's content.
 type Kind int64
 
 const (
-	// KindTurns is a row with the data of one session in one flush.
+	// KindTurns is a row with one session's data from one flush.
 	KindTurns Kind = 1
-	// KindStub is a row for a turn that was in progress when the program died, with the document of its Stub.
+	// KindStub is a row for a turn in progress when the program died, with the Stub's document.
 	KindStub Kind = 2
-	// KindForgotten is a row whose document was deleted before delivery. Its number of exchanges remains.
+	// KindForgotten is a row with a document deleted before delivery. The exchange count remains.
 	KindForgotten Kind = 3
 )
 
 // SessionID is the type of session.ID; this package does not import package session.
 type SessionID = [16]byte
 
-// Row is one row of the queue. Append sets the sequence number.
+// Row is one queue row. Append sets the sequence number.
 type Row struct {
 	Sequence  int64
 	Kind      Kind
 	Tenant    string
 	Session   SessionID
-	Exchanges int64 // number of exchanges in the document, for the Account
+	Exchanges int64 // exchanges in the document, for the Account
 	Document  []byte
 }
 
-// Stub is the record of a turn in progress.
+// Stub records a turn in progress.
 type Stub struct {
-	ID       string // id of the exchange
+	ID       string // exchange id
 	Tenant   string
 	Session  SessionID
 	Document []byte
 }
 
-// Flush is the content of one Append.
+// Flush is the input to one Append.
 type Flush struct {
 	Rows  []Row
 	Stubs []Stub
-	// Ended lists the exchanges whose turns ended. Their stubs are deleted.
+	// Ended lists exchanges with ended turns. Their stubs are deleted.
 	Ended []string
-	// Dropped is the number of exchanges that are not stored, by reason.
+	// Dropped counts unstored exchanges by reason.
 	Dropped map[string]int64
-	// Scrub makes the next Tidy also remove the content of deleted rows from the file.
+	// Scrub makes the next Tidy also remove deleted rows' content from the file.
 	Scrub bool
-	// Notes are values for Outbox.Note, by their keys.
+	// Notes are values for Outbox.Note, by key.
 	Notes map[string]string
-	// Carried, if set, is the account of an earlier file, which is added to this account. Such a flush may exceed the
-	// quota. Its exchanges that are neither incomplete nor dropped count as stored.
+	// Carried, if set, is an earlier file's account, added to this account. Such a flush may exceed the quota. Its
+	// exchanges that are neither incomplete nor dropped count as stored.
 	Carried *Account
 }
 
@@ -82,8 +82,8 @@ func (f *Flush) IsEmpty() bool {
 // Options configure an Outbox.
 type Options struct {
 	Path       string
-	QuotaBytes int64 // total size of the rows (limits.outbox_bytes)
-	// TenantQuotaBytes limits the rows of one tenant (limits.tenant_bytes); 0 means no limit.
+	QuotaBytes int64 // total row size (limits.outbox_bytes)
+	// TenantQuotaBytes limits one tenant's rows (limits.tenant_bytes); 0 means no limit.
 	TenantQuotaBytes int64
 	// MultiTenant means that several tenants share the queue. RefusedTenants then returns the tenants with the most
 	// bytes when the queue becomes full.
@@ -105,11 +105,11 @@ type Outbox struct {
 	writer            *sqlite.Conn
 	counts            counts
 	storedCounts      counts          // counts in the file
-	openTurns         map[string]bool // exchanges of turns in progress; nil until the file is loaded
+	openTurns         map[string]bool // exchanges in open turns; nil until the file is loaded
 	hasBallast        bool            // the file that reserves disk space exists
 	needsScrub        bool            // unused pages may contain deleted text
-	bypassed          Flush           // content of CountBypassed calls that is not in the file yet
-	bypassedExchanges int64           // exchanges of CountBypassed calls that are not in the file yet
+	bypassed          Flush           // content from CountBypassed calls not yet in the file
+	bypassedExchanges int64           // exchanges from CountBypassed calls not yet in the file
 
 	postCount atomic.Int64 // number of posts, for readers that must not wait for mu
 
@@ -117,9 +117,9 @@ type Outbox struct {
 	reader   *sqlite.Conn
 }
 
-// Open opens the file of a queue, or creates the file if it is missing. Turns that were in progress when the previous
-// process died count as incomplete. After a restart of the machine all rows become undelivered, because the store may
-// have lost unsynced data.
+// Open opens a queue's file, or creates the file if it is missing. Turns in progress when the previous process died
+// count as incomplete. After a machine restart all rows become undelivered, because the store may have lost unsynced
+// data.
 func Open(o Options) (*Outbox, error) {
 	b := &Outbox{
 		path: o.Path, quota: o.QuotaBytes, usage: tenantUsage{maxBytes: o.TenantQuotaBytes, multiTenant: o.MultiTenant}, now: o.Now, onDamage: o.OnDamage, needsScrub: true,
@@ -180,7 +180,7 @@ func (o *Outbox) load() error {
 	var lost loss
 	mismatch := false
 	err = o.transact(func() error {
-		target := o.counts.clone() // newer of the accounts in the file and the ballast
+		target := o.counts.clone() // the newer account: the file's or the ballast's
 		accountCopy, ok := o.readAccountCopy()
 		if ok && accountCopy.isNewer(&target) {
 			target = accountCopy
@@ -214,7 +214,7 @@ func (o *Outbox) load() error {
 	return err
 }
 
-// endOpenTurns replaces the stubs of turns that never ended by rows of KindStub. The caller has started a transaction.
+// endOpenTurns replaces the stubs for turns that never ended with KindStub rows. The caller has started a transaction.
 func (o *Outbox) endOpenTurns() error {
 	var stubs []Row
 	err := sqlitex.Execute(o.writer, "SELECT tenant, session, document FROM begun ORDER BY id", &sqlitex.ExecOptions{
@@ -235,7 +235,7 @@ func (o *Outbox) endOpenTurns() error {
 	return execute(o.writer, "DELETE FROM begun")
 }
 
-// Close writes the account (the counts of exchanges), and closes the file.
+// Close writes the account (the exchange counts), and closes the file.
 func (o *Outbox) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -269,7 +269,7 @@ func (o *Outbox) setMeta(key, value string) error {
 	return execute(o.writer, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", key, value)
 }
 
-// Note returns the value that SetNote has stored under a key; "" means none.
+// Note returns the value stored under a key by SetNote; "" means none.
 func (o *Outbox) Note(key string) (string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -277,7 +277,7 @@ func (o *Outbox) Note(key string) (string, error) {
 	return value, classifyError(err)
 }
 
-// SetNote stores a value of the caller under a key.
+// SetNote stores a caller's value under a key.
 func (o *Outbox) SetNote(key, value string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -286,8 +286,8 @@ func (o *Outbox) SetNote(key, value string) error {
 
 const notePrefix = "note "
 
-// EndOpenTurns replaces the stubs of all turns in progress by rows of KindStub, after the process that began them has
-// ended.
+// EndOpenTurns replaces the stubs for all turns in progress with KindStub rows, after the process that began the turns
+// has ended.
 func (o *Outbox) EndOpenTurns() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -298,7 +298,7 @@ func (o *Outbox) EndOpenTurns() error {
 	return err
 }
 
-// BootID returns an id that changes at each start of the machine, or "".
+// BootID returns an id that changes each time the machine starts, or "".
 func BootID() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

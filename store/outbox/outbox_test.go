@@ -44,7 +44,7 @@ func open(t testing.TB, dir string) *queue {
 	return q
 }
 
-// tryOpen opens the outbox of a directory with a quota in bytes, and records damage reports.
+// tryOpen opens the outbox in a directory with a quota in bytes, and records damage reports.
 func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 	t.Helper()
 	q := &queue{t: t, dir: dir}
@@ -73,7 +73,7 @@ func (q *queue) append(f outbox.Flush) int64 {
 	return last
 }
 
-// appendRows appends a flush with one row for each text, and returns the last sequence number.
+// appendRows appends a flush with one row per text, and returns the last sequence number.
 func (q *queue) appendRows(texts ...string) int64 {
 	q.t.Helper()
 	var f outbox.Flush
@@ -83,7 +83,7 @@ func (q *queue) appendRows(texts ...string) int64 {
 	return q.append(f)
 }
 
-// readDocuments returns the documents of the rows after a sequence number, joined by spaces.
+// readDocuments returns the documents in the rows after a sequence number, joined by spaces.
 func (q *queue) readDocuments(after int64) string {
 	q.t.Helper()
 	var out []string
@@ -179,7 +179,7 @@ func TestSequenceNumbersContinueAfterRestart(t *testing.T) {
 	q.MarkDelivered(last, 2, nil)
 	must(t, q.Release(last), q.Close())
 	q = open(t, q.dir)
-	checkEqual(t, "sequence number of the first row after a restart", q.appendRows("c"), last+1)
+	checkEqual(t, "first sequence number after a restart", q.appendRows("c"), last+1)
 }
 
 func TestReadEndsWithTheRowThatReachesTheByteLimit(t *testing.T) {
@@ -187,10 +187,10 @@ func TestReadEndsWithTheRowThatReachesTheByteLimit(t *testing.T) {
 	q := open(t, t.TempDir())
 	q.appendRows(strings.Repeat("a", 600), strings.Repeat("b", 600), strings.Repeat("c", 600))
 	rows, err := q.Read(0, math.MaxInt64, 1000)
-	checkEqual(t, "rows of 600 bytes at a limit of 1000", len(rows), 2)
+	checkEqual(t, "600-byte rows within 1000 bytes", len(rows), 2)
 	must(t, err)
 	rows, err = q.Read(rows[1].Sequence, math.MaxInt64, 1)
-	checkEqual(t, "rows of 600 bytes at a limit of 1", len(rows), 1)
+	checkEqual(t, "600-byte rows within 1 byte", len(rows), 1)
 	must(t, err)
 }
 
@@ -233,8 +233,8 @@ func TestStubBecomesRowAfterCrash(t *testing.T) {
 	}
 	rows, err := q.Read(1, math.MaxInt64, 1)
 	must(t, err)
-	checkEqual(t, "kind of the stub's row", rows[0].Kind, outbox.KindStub)
-	checkEqual(t, "session of the stub's row", rows[0].Session, outbox.SessionID{7})
+	checkEqual(t, "stub row's kind", rows[0].Kind, outbox.KindStub)
+	checkEqual(t, "stub row's session", rows[0].Session, outbox.SessionID{7})
 	q.MarkDelivered(2, 1, nil)
 	checkAccount(t, "after delivery", q.Account(), "2 = 1 + 0 + 1")
 }
@@ -277,7 +277,7 @@ func TestQuotaRefusesOnlyRowsWithExchanges(t *testing.T) {
 		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{newRow("default", 1, strings.Repeat("x", 16<<10))}})
 	}
 	if !errors.Is(err, outbox.ErrQuota) || n < 8 {
-		t.Fatalf("Append of row %d: err = %v, want outbox.ErrQuota at row 8 or later", n, err)
+		t.Fatalf("Append(row %d) error = %v, want outbox.ErrQuota at row 8 or later", n, err)
 	}
 	withoutExchange := newRow("default", 1, strings.Repeat("y", 16<<10))
 	withoutExchange.Exchanges = 0
@@ -306,7 +306,7 @@ func (q *queue) filesWith(text string) (names []string) {
 func TestForgetErasesTextFromFiles(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	for i := range 40 { // the text is on many pages, even on pages of deleted rows
+	for i := range 40 { // the text is on many pages, even on deleted rows' pages
 		q.append(outbox.Flush{Rows: []outbox.Row{
 			newRow("forgotten", 1, strings.Repeat("zanzibar ", 500)), newRow("kept", 1, strings.Repeat("madagascar ", 500)), newRow("kept", 2, strings.Repeat("comoros ", 500)),
 		}})
@@ -317,9 +317,9 @@ func TestForgetErasesTextFromFiles(t *testing.T) {
 	}
 	q.append(outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Tenant: "forgotten", Document: []byte("zanzibar")}}})
 	must(t, q.Forget("forgotten", nil), q.Forget("kept", []outbox.SessionID{{2}}), q.Forget("kept", []outbox.SessionID{}), q.Tidy())
-	checkEqual(t, "files with the text of the forgotten tenant", fmt.Sprint(q.filesWith("zanzibar")), "[]")
-	checkEqual(t, "files with the text of the forgotten session", fmt.Sprint(q.filesWith("comoros")), "[]")
-	checkEqual(t, "files with the text of the other session", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
+	checkEqual(t, "files with the forgotten tenant's text", fmt.Sprint(q.filesWith("zanzibar")), "[]")
+	checkEqual(t, "files with the forgotten session's text", fmt.Sprint(q.filesWith("comoros")), "[]")
+	checkEqual(t, "files with the other session's text", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
 	checkAccount(t, "after Forget", q.Account(), "121 = 30 + 91 + 0")
 	undelivered, err := q.Read(30, math.MaxInt64, 1<<30)
 	must(t, err)
@@ -340,7 +340,7 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	q.append(outbox.Flush{Ended: []string{"x"}, Dropped: map[string]int64{"opted_out": 1}, Scrub: true})
 	must(t, q.Tidy())
 	checkEqual(t, "files with the opted-out text", fmt.Sprint(q.filesWith("zanzibar")), "[]")
-	checkEqual(t, "files with the text of the turn in progress", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
+	checkEqual(t, "files with the text from the turn in progress", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
 }
 
 func TestTidyShrinksFileOfReleasedQueue(t *testing.T) {
@@ -375,7 +375,7 @@ func TestNoteSurvivesReopen(t *testing.T) {
 	must(t, q.SetNote("epoch", "a"), q.SetNote("epoch", "b"), q.Close())
 	note, err := open(t, q.dir).Note("epoch")
 	must(t, err)
-	checkEqual(t, "note epoch after a reopen", note, "b")
+	checkEqual(t, "note epoch after reopening", note, "b")
 }
 
 func TestReadAccountWorksDuringWrites(t *testing.T) {
@@ -422,7 +422,7 @@ func TestReadAccountOfMissingFileIsZero(t *testing.T) {
 	t.Parallel()
 	a, err := outbox.ReadAccount(pathIn(t.TempDir()), false)
 	must(t, err)
-	checkAccount(t, "of a missing file", a, "0 = 0 + 0 + 0")
+	checkAccount(t, "in a missing file", a, "0 = 0 + 0 + 0")
 }
 
 func TestForeignFileIsSetAside(t *testing.T) {
@@ -431,7 +431,7 @@ func TestForeignFileIsSetAside(t *testing.T) {
 	must(t, os.WriteFile(pathIn(dir), []byte("this is a letter"), 0o600))
 	q := open(t, dir)
 	q.appendRows("a")
-	checkEqual(t, "rows of the new file", q.readDocuments(0), "a")
+	checkEqual(t, "rows in the new file", q.readDocuments(0), "a")
 	checkEqual(t, "number of damage reports", len(q.damageReports), 1)
 	checkEqual(t, "files with the letter", len(q.filesWith("this is a letter")), 1)
 	must(t, q.DeleteDamagedFiles(time.Time{}))
@@ -473,21 +473,21 @@ func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 		must(t, os.WriteFile(pathIn(dir), b, 0o600))
 		q, err := tryOpen(t, dir, 1<<30)
 		if err != nil {
-			t.Fatalf("round %d: Open of the damaged file: %v", round, err)
+			t.Fatalf("round %d: Open(damaged file) error = %v, want nil", round, err)
 		}
 		delivered, _ := q.Delivered()
 		rows, err := q.Read(delivered, math.MaxInt64, 1<<30)
 		must(t, err)
 		for _, r := range rows {
 			if !slices.Contains(want, string(r.Document)) {
-				t.Fatalf("round %d: document of row %d = %.60q, want an appended document", round, r.Sequence, r.Document)
+				t.Fatalf("round %d: row %d's document = %.60q, want an appended document", round, r.Sequence, r.Document)
 			}
 		}
 		posts, err := q.Posts(0, 1<<30)
 		must(t, err)
 		for _, p := range posts {
 			if !slices.Contains(want, string(p.Document)) {
-				t.Fatalf("round %d: document of post %d = %.60q, want an appended document", round, p.Number, p.Document)
+				t.Fatalf("round %d: post %d's document = %.60q, want an appended document", round, p.Number, p.Document)
 			}
 		}
 		checkEqual(t, "PostCount after damage", q.PostCount(), int64(len(posts)))
@@ -530,7 +530,7 @@ func TestClearedPageLosesOnlyItsOwnRows(t *testing.T) {
 	checkEqual(t, "number of damage reports", len(q.damageReports), 1)
 }
 
-// A directory with the name of the new file prevents the first replacement.
+// A directory with the new file's name prevents the first replacement.
 func TestReplacementOfADamagedFileIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -547,10 +547,10 @@ func TestReplacementOfADamagedFileIsTriedAgain(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(obstacle, "x"), 0o700))
 	row := []outbox.Row{newRow("default", 1, "after the damage")}
 	if _, err := q.Read(0, math.MaxInt64, 1<<30); err == nil {
-		t.Fatal("Read of a damaged file that cannot be replaced: got no error, want one")
+		t.Fatal("Read(damaged file, blocked replacement) error = nil, want an error")
 	}
 	if _, err := q.Append(&outbox.Flush{Rows: row}); err == nil {
-		t.Fatal("Append to a damaged file that cannot be replaced: got no error, want one")
+		t.Fatal("Append(damaged file, blocked replacement) error = nil, want an error")
 	}
 	must(t, os.RemoveAll(obstacle))
 	if _, err := q.Append(&outbox.Flush{Rows: row}); err != nil {
@@ -581,13 +581,13 @@ func TestFullDiskRefusesRowsAndAllowsRelease(t *testing.T) {
 	for at := int64(10); at < n; at += 10 {
 		q.MarkDelivered(at, 10, nil)
 		if err := q.Release(at); err != nil {
-			t.Fatalf("Release(%d) of %d rows: %v", at, n, err)
+			t.Fatalf("Release(%d) with %d rows: %v", at, n, err)
 		}
 	}
 	q.appendRows("after release")
 	rows, err := q.Read(0, math.MaxInt64, 1<<30)
 	must(t, err)
-	checkEqual(t, "document of the last row", string(rows[len(rows)-1].Document), "after release")
+	checkEqual(t, "last row's document", string(rows[len(rows)-1].Document), "after release")
 	checkAccount(t, "after a crash", open(t, q.crashCopy()).accountInFile(), formatAccount(q.accountInFile()))
 }
 
@@ -600,7 +600,7 @@ func TestFileFromNewerReleaseIsRefused(t *testing.T) {
 	b[63]++ // user_version
 	must(t, os.WriteFile(pathIn(q.dir), b, 0o600))
 	if _, err := tryOpen(t, q.dir, 1<<30); !errors.Is(err, outbox.ErrNewer) {
-		t.Errorf("Open of a file from a newer release: err = %v, want outbox.ErrNewer", err)
+		t.Errorf("Open(newer release's file) error = %v, want outbox.ErrNewer", err)
 	}
 }
 
@@ -616,6 +616,6 @@ func TestForgetHandlesVeryLargeRun(t *testing.T) {
 	first.Session, last.Session, other.Session = ids[0], ids[len(ids)-1], outbox.SessionID{255}
 	q.append(outbox.Flush{Rows: []outbox.Row{first, last, other}})
 	must(t, q.Forget("t", ids), q.Tidy())
-	checkEqual(t, "files with the text of the forgotten sessions", fmt.Sprint(q.filesWith("zanzibar")), "[]")
-	checkEqual(t, "files with the text of the other session", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
+	checkEqual(t, "files with the forgotten sessions' text", fmt.Sprint(q.filesWith("zanzibar")), "[]")
+	checkEqual(t, "files with the other session's text", fmt.Sprint(q.filesWith("madagascar")), "[outbox.db]")
 }

@@ -15,12 +15,12 @@ import (
 type Post struct {
 	Number   int64 // set by AddPosts
 	Tenant   string
-	At       time.Time // time of receipt
+	At       time.Time // time received
 	Document []byte    // defined by the store
 }
 
-// postsTable creates the table of posts. openWriter executes it on every file, because files of earlier releases lack
-// the table.
+// postsTable creates the post table. openWriter executes it on every file, because files from earlier releases lack the
+// table.
 const postsTable = `CREATE TABLE IF NOT EXISTS posts (
 	number   INTEGER PRIMARY KEY,
 	tenant   TEXT    NOT NULL,
@@ -70,7 +70,7 @@ func (o *Outbox) AddPosts(posts []Post) error {
 	})
 }
 
-// Posts returns the posts with numbers above after, oldest first. It ends with the post at which the documents reach
+// Posts returns the posts numbered above after, oldest first. It ends with the post that brings the documents to
 // maxBytes.
 func (o *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
 	list, err := o.readPosts(after, maxBytes)
@@ -124,7 +124,7 @@ func (o *Outbox) DropPosts(numbers []int64) error {
 	})
 }
 
-// DropPostsBefore deletes the posts that were received before a time, and returns their number.
+// DropPostsBefore deletes posts received before a time, and returns how many.
 func (o *Outbox) DropPostsBefore(before time.Time) (n int64, err error) {
 	if o.PostCount() == 0 {
 		return 0, nil
@@ -136,7 +136,7 @@ func (o *Outbox) DropPostsBefore(before time.Time) (n int64, err error) {
 	return posts - o.counts.Posts, err
 }
 
-// dropPosts runs drop, which deletes posts, in a transaction. On a full disk it deletes the ballast and runs drop
+// dropPosts runs drop, a function deleting posts, in a transaction. On a full disk it deletes the ballast and runs drop
 // again. The caller holds mu.
 func (o *Outbox) dropPosts(drop func() error) error {
 	if o.writer == nil {
@@ -151,7 +151,7 @@ func (o *Outbox) dropPosts(drop func() error) error {
 	return err
 }
 
-// deletePosts deletes the posts that a condition selects. The caller has started a transaction.
+// deletePosts deletes the posts selected by a condition. The caller has started a transaction.
 func (o *Outbox) deletePosts(where string, arg any) error {
 	err := execute(o.writer, "DELETE FROM posts WHERE "+where, arg)
 	if err == nil {
@@ -177,7 +177,7 @@ func insertPost(c *sqlite.Conn, p *Post) error {
 	return execute(c, "INSERT OR REPLACE INTO posts (number, tenant, at, sum, document) VALUES (?, ?, ?, ?, ?)", p.Number, p.Tenant, p.At.UnixMicro(), p.checksum(), p.Document)
 }
 
-// scanPost returns the post in the current row of s; ok is false for a wrong checksum.
+// scanPost returns the post in s's current row; ok is false for a wrong checksum.
 func scanPost(s *sqlite.Stmt) (p Post, ok bool) {
 	p = Post{Number: s.ColumnInt64(0), Tenant: s.ColumnText(1), At: time.UnixMicro(s.ColumnInt64(2)), Document: scanBlob(s, 3)}
 	return p, p.checksum() == s.ColumnInt64(4)

@@ -10,7 +10,7 @@ import (
 
 const selectRows = "SELECT sequence, kind, tenant, session, exchanges, document, sum FROM outbox "
 
-// Read returns the rows from after+1 to until, in order. It ends with the row at which the documents reach maxBytes.
+// Read returns the rows from after+1 to until, in order. It ends with the row that brings the documents to maxBytes.
 func (o *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 	rows, err := o.read(after, until, maxBytes)
 	if !errors.Is(err, errDamaged) {
@@ -25,7 +25,7 @@ func (o *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 	return o.read(after, until, maxBytes)
 }
 
-// ReadExcept is like Read, but leaves out the rows of some tenants. last is the last row that was read or left out.
+// ReadExcept is like Read, but leaves out some tenants' rows. last is the last row read or left out.
 func (o *Outbox) ReadExcept(after, until, maxBytes int64, tenants []string) (rows []Row, last int64, err error) {
 	names, err := json.Marshal(tenants)
 	if err != nil {
@@ -71,8 +71,8 @@ func (o *Outbox) readWhere(condition string, after, until, maxBytes int64, args 
 	})
 }
 
-// readPage returns the results of s until their documents reach maxBytes. scan returns the current result and the size
-// of its document.
+// readPage returns s's results until their documents reach maxBytes. scan returns the current result and the document
+// size.
 func readPage[T any](s *sqlite.Stmt, maxBytes int64, scan func() (T, int, error)) (page []T, err error) {
 	for size := int64(0); size < maxBytes; {
 		more, err := s.Step()
@@ -89,7 +89,7 @@ func readPage[T any](s *sqlite.Stmt, maxBytes int64, scan func() (T, int, error)
 	return page, nil
 }
 
-// scanRow returns the row of the queue in the current row of s; ok is false for a wrong checksum.
+// scanRow returns the queue row in s's current row; ok is false for a wrong checksum.
 func scanRow(s *sqlite.Stmt) (r Row, ok bool) {
 	r = Row{
 		Sequence: s.ColumnInt64(0), Kind: Kind(s.ColumnInt64(1)), Tenant: s.ColumnText(2), Session: scanID(s, 3),

@@ -10,7 +10,7 @@ import (
 )
 
 // MarkDelivered records that the store has the rows up to a sequence number. exchanges is the number of exchanges since
-// the last call. refused is the number that the store could not store, by reason. The next write stores the change.
+// the last call. refused counts exchanges that the store could not store, by reason. The next write stores the change.
 func (o *Outbox) MarkDelivered(sequence, exchanges int64, refused map[string]int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -35,8 +35,8 @@ func (o *Outbox) DropIncomplete(turns int64) {
 	o.counts.addDropped(DroppedDamaged, turns)
 }
 
-// CountBypassed records exchanges that were delivered without a row in the queue. Ended, Dropped and Scrub of f
-// describe their turns. The next write stores the change.
+// CountBypassed records exchanges delivered without a row in the queue. Ended, Dropped and Scrub in f describe the
+// turns. The next write stores the change.
 func (o *Outbox) CountBypassed(exchanges int64, f *Flush) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,8 +83,8 @@ func (o *Outbox) Release(safe int64) error {
 		_ = o.makeBallast() // each write tries again
 	}
 	if err == nil && o.hasBallast { // a scrub would need space on a full disk
-		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both, which never happens
-		// in an idle queue. An empty queue is therefore scrubbed.
+		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both. This never happens in
+		// an idle queue. An empty queue is therefore scrubbed.
 		rows, countErr := queryInt(o.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
 		o.needsScrub = o.needsScrub || countErr == nil && rows == 0
 	}
@@ -123,7 +123,7 @@ func (o *Outbox) Spooled() int64 {
 	return o.counts.Spooled
 }
 
-// Delivered returns the last row that the store has, and the last row of the queue.
+// Delivered returns the last row in the store, and the last row in the queue.
 func (o *Outbox) Delivered() (delivered, last int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,8 +133,8 @@ func (o *Outbox) Delivered() (delivered, last int64) {
 // forgetStep limits the sessions in one statement; SQLite refuses more than 32,766 parameters.
 const forgetStep = 1000
 
-// Forget deletes the content of sessions of a tenant or, if ids is nil, of all its sessions and posts. The account
-// still counts undelivered exchanges.
+// Forget deletes the content of a tenant's sessions or, if ids is nil, of all the tenant's sessions and posts. The
+// account still counts undelivered exchanges.
 func (o *Outbox) Forget(tenant string, ids []SessionID) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -184,8 +184,8 @@ func (o *Outbox) forgetRows(tenant, where string, args []any, freed *int64) erro
 	return err
 }
 
-// forget deletes the delivered rows that a condition selects. Undelivered rows become rows of KindForgotten, because
-// the account counts their exchanges. Stubs lose their documents, too.
+// forget deletes the delivered rows selected by a condition. Undelivered rows become KindForgotten rows, because the
+// account counts their exchanges. Stubs lose their documents, too.
 func (o *Outbox) forget(where string, args []any) error {
 	delivered := append([]any{o.counts.Delivered}, args...)
 	if err := execute(o.writer, "DELETE FROM outbox WHERE sequence <= ? AND "+where, delivered...); err != nil {

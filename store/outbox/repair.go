@@ -9,8 +9,8 @@ import (
 	"precept/internal/file"
 )
 
-// The parts of SQLite's write-ahead log, in bytes (sqlite.org/fileformat2.html, section 4). The log is a header and a
-// list of frames, each a frame header and a page. The checksum of a frame covers all earlier bytes.
+// The sizes in SQLite's write-ahead log, in bytes (sqlite.org/fileformat2.html, section 4). The log is a header and a
+// list of frames, each a frame header and a page. A frame's checksum covers all earlier bytes.
 const (
 	logHeader   = 32
 	frameHeader = 24
@@ -19,15 +19,15 @@ const (
 
 type logFile struct {
 	data      []byte
-	byteOrder binary.ByteOrder // of the words that a checksum adds up
+	byteOrder binary.ByteOrder // for the words in a checksum
 }
 
-// repairLog repairs a write-ahead log that is damaged in the middle. SQLite ignores the log from the first wrong
-// checksum on, so one wrong bit would lose every later commit. With new checksums SQLite reads the whole log, and the
-// outbox finds the damage by the checksums of its rows.
+// repairLog repairs a write-ahead log damaged in the middle. SQLite ignores the log from the first wrong checksum on,
+// so one wrong bit would lose every later commit. With new checksums SQLite reads the whole log, and the outbox finds
+// the damage by the row checksums.
 //
-// Frames after the last complete transaction are not repaired, because it was never acknowledged. Before a change, the
-// damaged log is copied to copyPath.
+// Frames after the last complete transaction are not repaired, because that transaction was never acknowledged. Before
+// a change, the damaged log is copied to copyPath.
 func repairLog(path, copyPath string) (changed bool, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || len(b) < logHeader+2*frameSize {
@@ -55,7 +55,7 @@ func repairLog(path, copyPath string) (changed bool, err error) {
 	for i := first; i <= last; i++ {
 		f := l.frame(i)
 		if string(f[8:16]) != string(salt) || binary.BigEndian.Uint32(f) == 0 {
-			continue // damaged header of the frame: the page number is unknown
+			continue // damaged frame header: the page number is unknown
 		}
 		repaired.data = append(repaired.data, f...)
 		repaired.writeChecksum((len(repaired.data)-logHeader)/frameSize - 1)
@@ -65,8 +65,8 @@ func repairLog(path, copyPath string) (changed bool, err error) {
 
 func (l *logFile) frame(i int) []byte { return l.data[logHeader+i*frameSize:][:frameSize] }
 
-// countFrames returns the number of frames of the newest generation of the log, and their salt. SQLite starts a
-// generation, with a different salt, when it reuses the log.
+// countFrames returns the number of frames in the log's newest generation, and the salt. SQLite starts a generation,
+// with a different salt, when it reuses the log.
 func (l *logFile) countFrames() (n int, salt []byte) {
 	all := (len(l.data) - logHeader) / frameSize
 	salt = l.data[16:24]
@@ -104,7 +104,7 @@ func (l *logFile) damagedRange(frames int) (first, last int) {
 func (l *logFile) isCommit(i int) bool { return binary.BigEndian.Uint32(l.frame(i)[4:]) != 0 }
 
 // hasCommitBetween reports whether a transaction ends at a damaged frame, or between it and the frame last. The damaged
-// frame is then not the rest of an unacknowledged transaction.
+// frame then does not belong to an unacknowledged transaction.
 func (l *logFile) hasCommitBetween(damaged, last int) bool {
 	for i := damaged; i < last; i++ {
 		if l.isCommit(i) {
@@ -114,7 +114,7 @@ func (l *logFile) hasCommitBetween(damaged, last int) bool {
 	return false
 }
 
-// frameChecksum computes the checksum of a frame (two words) from the checksum of the previous frame.
+// frameChecksum computes a frame's checksum (two words) from the previous frame's checksum.
 func (l *logFile) frameChecksum(i int) (a, b uint32) {
 	before := l.data[24:32]
 	if i > 0 {
@@ -144,7 +144,7 @@ func (l *logFile) repairHeader(salt []byte) {
 	h := l.data[:logHeader]
 	binary.BigEndian.PutUint32(h, 0x377f0682) // a log with little-endian checksums
 	l.byteOrder = binary.LittleEndian
-	binary.BigEndian.PutUint32(h[4:], 3007000) // version of the format
+	binary.BigEndian.PutUint32(h[4:], 3007000) // format version
 	binary.BigEndian.PutUint32(h[8:], pageBytes)
 	copy(h[16:24], salt)
 	a, b := l.addChecksum(0, 0, h[:24])

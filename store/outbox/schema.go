@@ -14,11 +14,11 @@ import (
 // schemaVersion is stored in user_version.
 const schemaVersion = 1
 
-// applicationID marks a SQLite file as an outbox of precept: "prec" in ASCII.
+// applicationID marks a SQLite file as a precept outbox: "prec" in ASCII.
 const applicationID = 0x70726563
 
 // schema creates the tables. This package assigns the sequence numbers, because SQLite would start again at 1 in an
-// empty table. The table begun has the stubs of turns in progress.
+// empty table. The table begun has the stubs for turns in progress.
 const schema = `
 CREATE TABLE outbox (
 	sequence  INTEGER PRIMARY KEY,
@@ -41,16 +41,16 @@ CREATE UNIQUE INDEX optout_places ON optout_marks (place);
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 `
 
-// pageBytes is the size of a page. Most exchanges are 1 to 6 KiB long, and fit into one page.
+// pageBytes is the page size. Most exchanges are 1 to 6 KiB long, and fit into one page.
 const pageBytes = 8192
 
-// The sizes to which SQLite truncates the write-ahead log after a checkpoint.
+// The write-ahead log's sizes after SQLite truncates it at a checkpoint.
 const (
 	logBytes        = 16 << 20
 	trimmedLogBytes = 128 << 10 // size on a full disk
 )
 
-// pragmas returns the pragmas of the writing connection:
+// pragmas returns the writing connection's pragmas:
 //   - synchronous FULL: a commit returns when it is on the disk.
 //   - auto_vacuum INCREMENTAL: a large file can shrink in steps, even on a full disk. It must be set before the first
 //     table is created.
@@ -65,19 +65,19 @@ func pragmas() []string {
 }
 
 var (
-	// ErrNewer is the error for a file of a later release.
+	// ErrNewer means that a later release wrote the file.
 	ErrNewer = errors.New("the outbox was written by a newer release of precept: upgrade precept, or let the newer release deliver the exchanges")
-	// ErrQuota is the error for a queue at limits.outbox_bytes.
+	// ErrQuota means that the queue has reached limits.outbox_bytes.
 	ErrQuota = errors.New("the outbox has reached limits.outbox_bytes")
-	// ErrFull is the error for a full disk.
+	// ErrFull means that the disk is full.
 	ErrFull = errors.New("the disk of the outbox is full")
-	// errClosed is the error for a use after Close.
+	// errClosed means a use after Close.
 	errClosed = errors.New("the outbox is closed")
-	// errDamaged is the error for a file with unreadable content.
+	// errDamaged means that the file has unreadable content.
 	errDamaged = errors.New("the outbox is damaged")
 )
 
-// classifyError wraps an error of SQLite or of the operating system, in ErrFull for a full disk and in errDamaged for a
+// classifyError wraps an error from SQLite or the operating system in ErrFull for a full disk, and in errDamaged for a
 // damaged file.
 func classifyError(err error) error {
 	switch code := sqlite.ErrCode(err); {
@@ -144,7 +144,7 @@ func createTables(c *sqlite.Conn) (err error) {
 	return sqlitex.ExecuteScript(c, schema+postsTable+fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, schemaVersion), nil)
 }
 
-// queryInt returns the integer that a query returns; 0 means no row.
+// queryInt returns a query's integer result; 0 means no row.
 func queryInt(c *sqlite.Conn, query string, args ...any) (n int64, err error) {
 	err = sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args, ResultFunc: func(s *sqlite.Stmt) error {
 		n = s.ColumnInt64(0)

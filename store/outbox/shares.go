@@ -7,20 +7,20 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// reservedShare is the share of the quota, 1/reservedShare, that is reserved for tenants with few bytes. While less is
-// free, the rows of a tenant may not exceed half of the free bytes, so that the largest tenant loses exchanges first.
+// reservedShare is the quota share, 1/reservedShare, reserved for tenants with few bytes. While less is free, a
+// tenant's rows may not exceed half the free bytes, so that the largest tenant loses exchanges first.
 const reservedShare = 8
 
 type tenantUsage struct {
-	maxBytes    int64            // largest size of one tenant's rows; 0 means no limit
+	maxBytes    int64            // largest total row size per tenant; 0 means no limit
 	multiTenant bool             // several tenants share the quota
-	bytesOf     map[string]int64 // bytes of the rows, by tenant
+	bytesOf     map[string]int64 // row bytes by tenant
 }
 
-// isEnabled reports whether a limit depends on the bytes of each tenant.
+// isEnabled reports whether a limit depends on per-tenant bytes.
 func (s *tenantUsage) isEnabled() bool { return s.multiTenant || s.maxBytes > 0 }
 
-// bytesByTenant returns, by tenant, the bytes of the rows that an SQL condition selects, or an empty map if bytes are
+// bytesByTenant returns, by tenant, the bytes in the rows selected by an SQL condition, or an empty map if bytes are
 // not counted.
 func (s *tenantUsage) bytesByTenant(c *sqlite.Conn, where string, args ...any) (map[string]int64, error) {
 	sums := map[string]int64{}
@@ -53,7 +53,7 @@ func (s *tenantUsage) remove(sums map[string]int64) {
 	}
 }
 
-// LargestTenants returns the tenants with at least minBytes of rows. If these tenants have less than half of all bytes,
+// LargestTenants returns the tenants with at least minBytes in rows. If these tenants have less than half of all bytes,
 // the result is empty.
 func (o *Outbox) LargestTenants(minBytes int64) (tenants []string) {
 	o.mu.Lock()
@@ -72,15 +72,15 @@ func (o *Outbox) LargestTenants(minBytes int64) (tenants []string) {
 	return tenants
 }
 
-// Refused lists tenants whose new exchanges do not fit into the queue.
+// Refused lists tenants with new exchanges that do not fit into the queue.
 type Refused struct {
-	OverQuota       map[string]bool // the exchanges do not fit into the quota of all rows
-	OverTenantQuota map[string]bool // the rows exceed the quota of one tenant
+	OverQuota       map[string]bool // the exchanges do not fit into the quota for all rows
+	OverTenantQuota map[string]bool // the rows exceed the quota for one tenant
 }
 
-// RefusedTenants returns the tenants whose exchanges in rows do not fit into the queue. When the queue becomes full,
-// the largest tenants are refused first. Without counts by tenant, the result is empty, and Append may refuse the whole
-// flush.
+// RefusedTenants returns the tenants with exchanges in rows that do not fit into the queue. When the queue becomes
+// full, the largest tenants are refused first. Without counts by tenant, the result is empty, and Append may refuse the
+// whole flush.
 func (o *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

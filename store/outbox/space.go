@@ -8,7 +8,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Tidy removes the unused pages beyond sparePages from the file. After RequestScrub, which is for deleted text, Tidy
+// Tidy removes unused pages beyond sparePages from the file. After RequestScrub, called when text was deleted, Tidy
 // removes all unused pages and empties the write-ahead log.
 func (o *Outbox) Tidy() error {
 	o.mu.Lock()
@@ -33,7 +33,7 @@ func (o *Outbox) Tidy() error {
 	}
 }
 
-// RequestScrub makes the next Tidy remove the content of deleted rows from the file.
+// RequestScrub makes the next Tidy remove deleted rows' content from the file.
 func (o *Outbox) RequestScrub() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -48,8 +48,8 @@ func (o *Outbox) FreeSpace() {
 	o.shrink()
 }
 
-// shrink removes all unused pages from the file. On a full disk, a step may write only into the space of the deleted
-// ballast, so each step removes few pages, then copies the write-ahead log into the file. The caller holds mu.
+// shrink removes all unused pages from the file. On a full disk, a step may write only into the deleted ballast's
+// space, so each step removes few pages, then copies the write-ahead log into the file. The caller holds mu.
 func (o *Outbox) shrink() {
 	for {
 		n, err := o.vacuum(0, ballastBytes/pageBytes/4)
@@ -70,7 +70,7 @@ func (o *Outbox) vacuum(spare, maxPages int64) (n int64, err error) {
 	return n, sqlitex.ExecuteTransient(o.writer, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n), nil)
 }
 
-// checkpointForBallast copies the write-ahead log into the file if its new pages take more than half of the ballast's
+// checkpointForBallast copies the write-ahead log into the file if the new pages take more than half the ballast's
 // size. On a full disk, a longer log could not be copied, and no row deleted. The caller holds mu.
 func (o *Outbox) checkpointForBallast() error {
 	pages, err := queryInt(o.writer, "PRAGMA page_count")
@@ -95,7 +95,7 @@ func (o *Outbox) trimLog() error {
 	return errors.Join(o.setMeta("trimmed", o.now().String()), limit(logBytes)) // SQLite truncates the log at a commit
 }
 
-// checkpoint copies the write-ahead log into the file. After mode RESTART, SQLite writes the log from its start;
+// checkpoint copies the write-ahead log into the file. After mode RESTART, SQLite writes the log from the start;
 // TRUNCATE also empties it. A reading process causes an error.
 func (o *Outbox) checkpoint(mode string) error {
 	busy, err := queryInt(o.writer, "PRAGMA wal_checkpoint("+mode+")")
@@ -146,7 +146,7 @@ func (o *Outbox) usedBytes() (int64, error) {
 	return (all - free) * pageBytes, err
 }
 
-// Bytes returns the size of the rows on the disk; 0 after an error.
+// Bytes returns the rows' size on disk; 0 after an error.
 func (o *Outbox) Bytes() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -160,7 +160,7 @@ func (o *Outbox) Bytes() int64 {
 	return n
 }
 
-// ballastSuffix is the suffix of the ballast, a file that reserves disk space for the deletion of rows on a full disk.
+// ballastSuffix is the suffix for the ballast, a file that reserves disk space for deleting rows on a full disk.
 const ballastSuffix = "-ballast"
 
 const ballastBytes = 2 << 20

@@ -44,7 +44,7 @@ func benchID(n int) (id session.ID) {
 	return id
 }
 
-// meter measures calls, but not the time between them, in which the benchmark creates data. The CPU time includes
+// meter measures calls, without the time between them when the benchmark creates data. The CPU time includes
 // checkpoints and garbage collection.
 type meter struct {
 	b     *testing.B
@@ -70,12 +70,12 @@ func (m *meter) report(unit string) {
 	m.b.ReportMetric(float64(m.cpu.Nanoseconds())/float64(m.items), "cpu-ns/"+unit)
 }
 
-// benchRow returns a session of 4 KiB, the size of a session with a few blocks.
+// benchRow returns a 4 KiB session, the size of a session with a few blocks.
 func benchRow(n, seen int) session.Row {
 	return session.Row{Tenant: "default", ID: benchID(n), Started: benchStart(), Seen: benchStart().Add(time.Duration(seen)), Data: bytes.Repeat([]byte("0123456789abcdef"), 256)}
 }
 
-// benchExchange returns a turn of about 1.3 KB.
+// benchExchange returns a turn with about 1.3 KB.
 func benchExchange(n, turn int) sample.Exchange {
 	id := benchID(n)
 	return sample.Exchange{
@@ -104,8 +104,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// benchBatch returns one part of the data of 500 turns: "rows", "echoes" (three for each turn), "exchanges", or
-// "turns" with all of them.
+// benchBatch returns one part of the data for 500 turns: "rows", "echoes" (three per turn), "exchanges", or "turns"
+// with all of them.
 func benchBatch(part string, turn int) (batch session.Batch) {
 	for i := range 500 {
 		turn++
@@ -148,12 +148,12 @@ func BenchmarkSession(b *testing.B) {
 	for b.Loop() {
 		n += 7919
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n%5000)); err != nil || !ok {
-			b.Fatalf("Session of a stored session: found = %v, err = %v, want true, nil", ok, err)
+			b.Fatalf("Session(stored session): found = %v, err = %v, want true, nil", ok, err)
 		}
 	}
 }
 
-// BenchmarkUnknownSession looks up sessions that are not stored, as the first request of each session does.
+// BenchmarkUnknownSession looks up unstored sessions, as each session's first request does.
 func BenchmarkUnknownSession(b *testing.B) {
 	s := openBench(b)
 	fillStore(b, s, 5000)
@@ -161,13 +161,13 @@ func BenchmarkUnknownSession(b *testing.B) {
 	for b.Loop() {
 		n++
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n)); err != nil || ok {
-			b.Fatalf("Session of an unknown session: found = %v, err = %v, want false, nil", ok, err)
+			b.Fatalf("Session(unknown session): found = %v, err = %v, want false, nil", ok, err)
 		}
 	}
 	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n-5000), "cpu-ns/op")
 }
 
-// BenchmarkFindByEcho looks up twenty keys, one of which is stored.
+// BenchmarkFindByEcho looks up twenty keys; one of them is stored.
 func BenchmarkFindByEcho(b *testing.B) {
 	s := openBench(b)
 	fillStore(b, s, 5000)
@@ -182,12 +182,12 @@ func BenchmarkFindByEcho(b *testing.B) {
 		}
 		keys[19] = session.EchoKey(n%5000) * 0x9e3779b97f4a7c15
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatalf("FindEcho = %v, %v, want the session of one key", found, err)
+			b.Fatalf("FindEcho = %v, %v, want the session for one key", found, err)
 		}
 	}
 }
 
-// BenchmarkSettle settles 200 sessions of 90 deltas: 14 fields of each of six lessons, and six global fields.
+// BenchmarkSettle settles 200 sessions with 90 deltas each: 14 fields for each of six lessons, and six global fields.
 func BenchmarkSettle(b *testing.B) {
 	for _, lessons := range []int{20, 1000} {
 		b.Run(fmt.Sprintf("lessons=%d", lessons), func(b *testing.B) {
@@ -249,8 +249,8 @@ func BenchmarkCounters(b *testing.B) {
 	}
 }
 
-// BenchmarkEchoes measures the writing of 198,000 echoes in batches of 30 (a quiet second) or 1,500 (a busy second),
-// their bytes in the file, and their look-up (docs/decisions/0032-echoes.md).
+// BenchmarkEchoes measures writing 198,000 echoes in batches of 30 (a quiet second) or 1,500 (a busy second), the
+// echoes' size in the file, and looking them up (docs/decisions/0032-echoes.md).
 func BenchmarkEchoes(b *testing.B) {
 	const echoes = 198_000
 	for _, size := range []int{30, 1500} {
@@ -304,7 +304,7 @@ func measureLookup(b *testing.B, s *sqlite.Store, echoes int) time.Duration {
 		}
 		keys[19] = benchKey(n * 7919 % echoes)
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatalf("FindEcho = %v, %v, want the session of one key", found, err)
+			b.Fatalf("FindEcho = %v, %v, want the session for one key", found, err)
 		}
 	}
 	return time.Since(start) / rounds

@@ -16,22 +16,22 @@ import (
 
 // conn is one connection to the file, for one goroutine at a time.
 //
-// Statements run inside do. After a failed statement, or the end of do's context, later statements have no effect and
-// return no rows, and do returns the error. Code therefore checks errors only where it depends on a result.
+// Statements run inside do. After a failed statement, or when do's context has ended, later statements have no effect
+// and return no rows, and do returns the error. Code therefore checks errors only where a result matters.
 //
 // docs/decisions/0052-sqlite-driver.md compares this layer with other drivers.
 type conn struct {
 	db         *sqlite.Conn
 	interrupts bool            // ctx interrupts a running statement
-	ctx        context.Context // context of the current do
+	ctx        context.Context // for the current do
 	err        error           // first failure in the current do
 }
 
-// connect opens a connection and runs settings, a script of PRAGMA statements. SQLite's own wait for locks does not end
-// with the context, so Store.retry waits.
+// connect opens a connection and runs settings, a script of PRAGMA statements. SQLite's own wait for locks ignores the
+// context, so Store.retry waits instead.
 //
-// SetDefensive of zombiezen v1.4.2 must not be used. It passes only one of two variable arguments, and SQLite writes to
-// the address that it reads in place of the second: on 16 cores the process crashed, or statements were damaged.
+// Do not use SetDefensive from zombiezen v1.4.2. It passes only one of two variable arguments, and SQLite writes to the
+// address read in place of the second: on 16 cores the process crashed, or statements were damaged.
 func connect(ctx context.Context, uri, settings string) (*conn, error) {
 	db, err := sqlite.OpenConn(uri, sqlite.OpenReadWrite, sqlite.OpenCreate, sqlite.OpenURI)
 	if err != nil {
@@ -47,7 +47,7 @@ func connect(ctx context.Context, uri, settings string) (*conn, error) {
 
 func (c *conn) close() error { return c.db.Close() }
 
-// do runs fn, and returns the first failure of its statements.
+// do runs fn, and returns the first statement failure.
 func (c *conn) do(ctx context.Context, fn func()) error {
 	c.ctx, c.err = ctx, nil
 	if c.interrupts {
@@ -61,8 +61,8 @@ func (c *conn) do(ctx context.Context, fn func()) error {
 	return c.err
 }
 
-// fail records err unless a failure is recorded already. For an interrupted statement it records the error of the
-// context.
+// fail records err unless a failure is already recorded. For an interrupted statement, fail records the context's
+// error.
 func (c *conn) fail(err error) {
 	if c.err != nil || err == nil {
 		return
@@ -79,7 +79,7 @@ func (c *conn) canContinue() bool {
 }
 
 // prepare returns a statement with bound arguments, or nil after a failure. The connection caches statements; all
-// queries are constants of this package.
+// queries are constants in this package.
 func (c *conn) prepare(query string, args []any) *sqlite.Stmt {
 	if !c.canContinue() {
 		return nil
@@ -113,7 +113,7 @@ func (c *conn) exec(query string, args ...any) int64 {
 	return int64(c.db.Changes())
 }
 
-// insert executes a statement that adds a row, and returns its rowid.
+// insert executes a statement that adds a row, and returns the rowid.
 func (c *conn) insert(query string, args ...any) int64 {
 	if c.exec(query, args...); c.err != nil {
 		return 0
@@ -149,7 +149,7 @@ func (c *conn) rollback() error {
 	return errors.Join(err, stmt.Reset())
 }
 
-// query returns the rows of a query. A row is valid until the next row is read; values that scan has copied stay valid.
+// query returns a query's rows. A row is valid until the next row is read; values copied by scan stay valid.
 func (c *conn) query(query string, args ...any) iter.Seq[row] {
 	return func(yield func(row) bool) {
 		stmt := c.prepare(query, args)
@@ -168,13 +168,13 @@ func (c *conn) query(query string, args ...any) iter.Seq[row] {
 
 type row struct {
 	stmt        *sqlite.Stmt
-	firstColumn int // first column that scan reads
+	firstColumn int // first column read by scan
 }
 
 func (r row) skip(n int) row { return row{r.stmt, r.firstColumn + n} }
 
-// scan copies the first columns into dest, converted to the types of the variables (see bind). A column of a different
-// type, such as NULL, is read as zero.
+// scan copies the first columns into dest, converted to the variable types (see bind). A column with a different type,
+// such as NULL, is read as zero.
 func (r row) scan(dest ...any) {
 	for i, d := range dest {
 		col := r.firstColumn + i
@@ -224,13 +224,13 @@ func (q rowQuery) scan(dest ...any) bool {
 	return false
 }
 
-// queryInt returns the integer in the first row of a query; 0 means NULL, zero or no row.
+// queryInt returns the integer in a query's first row; 0 means NULL, zero or no row.
 func (c *conn) queryInt(query string, args ...any) (n int64) {
 	c.queryRow(query, args...).scan(&n)
 	return n
 }
 
-// queryBlob returns the blob in the first row of a query; nil means no row.
+// queryBlob returns the blob in a query's first row; nil means no row.
 func (c *conn) queryBlob(query string, args ...any) (v []byte) {
 	if !c.queryRow(query, args...).scan(&v) {
 		return nil
@@ -238,7 +238,7 @@ func (c *conn) queryBlob(query string, args ...any) (v []byte) {
 	return notNull(v)
 }
 
-// notNull returns b, or an empty slice for nil, which would be stored as NULL.
+// notNull returns b, or an empty slice instead of nil, which would be stored as NULL.
 func notNull(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -246,8 +246,8 @@ func notNull(b []byte) []byte {
 	return b
 }
 
-// bind sets an argument of a statement. A time is stored as Unix microseconds, and a float as the integer with the same
-// bits, so that its value never changes.
+// bind sets a statement argument. A time is stored as Unix microseconds. A float is stored as the integer with the same
+// bits, so the value never changes.
 func bind(stmt *sqlite.Stmt, index int, v any) {
 	switch v := v.(type) {
 	case int64:

@@ -35,7 +35,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 		x.db.fail(errors.New("a later error"))
 	})
 	if err == nil || !strings.Contains(err.Error(), `"no"`) {
-		t.Errorf("update: err = %v, want the error of the first failed statement", err)
+		t.Errorf("update: err = %v, want the first failed statement's error", err)
 	}
 	err = s.update(t.Context(), "test", func(x *tx) {
 		if n := x.db.queryInt("SELECT count(*) FROM meta"); n != 0 {
@@ -44,7 +44,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 		x.db.exec(put, "e")
 	})
 	if _, ok, e := s.Meta(t.Context(), "e"); err != nil || !ok || e != nil {
-		t.Errorf("value of the next transaction: found = %v, update error %v, read error %v, want true, nil, nil", ok, err, e)
+		t.Errorf("next transaction's value: found = %v, update error %v, read error %v, want true, nil, nil", ok, err, e)
 	}
 }
 
@@ -56,14 +56,14 @@ func TestEndedContextRollsBackTheTransaction(t *testing.T) {
 		x.db.exec("INSERT INTO meta(key, value) VALUES('a', x'01')")
 		cancel()
 		if x.db.queryInt("SELECT 1") != 0 {
-			t.Error("a query after the end of the context returned a row")
+			t.Error("a query after the context ended returned a row")
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("update with a canceled context: err = %v, want context.Canceled", err)
 	}
 	if _, ok, err := s.Meta(t.Context(), "a"); ok || err != nil {
-		t.Errorf("value of a canceled transaction: found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("canceled transaction's value: found = %v, err = %v, want false, nil", ok, err)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 	}
 }
 
-// Times keep their microseconds, and floats keep every bit.
+// Times keep microseconds, and floats keep every bit.
 func TestValuesRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -93,7 +93,7 @@ func TestValuesRoundTrip(t *testing.T) {
 			i    int
 			day  int32
 			yes  bool
-			f    uint64 // bits of the number, because NaN is not equal to NaN
+			f    uint64 // the number's bits, because NaN is not equal to NaN
 			at   time.Time
 			word string
 			blob string
@@ -127,16 +127,16 @@ func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	_, err := read(t.Context(), s, func(c *conn) (none int) {
 		n := int64(7)
 		if c.queryRow("SELECT 1 WHERE false").scan(&n) || n != 7 {
-			t.Errorf("variable after the scan of a missing row: got %d, want 7 unchanged", n)
+			t.Errorf("variable after scanning a missing row: got %d, want 7 unchanged", n)
 		}
 		if n := c.queryInt("SELECT NULL"); n != 0 {
-			t.Errorf("queryInt of NULL = %d, want 0", n)
+			t.Errorf("queryInt(NULL) = %d, want 0", n)
 		}
 		if v := c.queryBlob("SELECT 1 WHERE false"); v != nil {
-			t.Errorf("queryBlob of a missing row = %v, want nil", v)
+			t.Errorf("queryBlob(missing row) = %v, want nil", v)
 		}
 		if v := c.queryBlob("SELECT x''"); v == nil {
-			t.Error("queryBlob of an empty blob = nil, want an empty blob")
+			t.Error("queryBlob(empty blob) = nil, want an empty blob")
 		}
 		return none
 	})

@@ -14,12 +14,12 @@ import (
 
 const settledColumns = "version, told, reward, tier, frozen"
 
-// settledDest returns the variables for settledColumns, which are NULL for a session that was never settled.
+// settledDest returns the variables for settledColumns. The columns are NULL for a session that was never settled.
 func settledDest(a *session.SettledState) []any {
 	return []any{&a.Version, &a.Rewarded, &a.Reward, &a.Tier, &a.Frozen}
 }
 
-// SettledState returns the settled state of a session; the zero value means it was never settled.
+// SettledState returns a session's settled state; the zero value means never settled.
 func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (a session.SettledState) {
 		c.queryRow("SELECT "+settledColumns+" FROM settled WHERE sid = ?", sid).scan(settledDest(&a)...)
@@ -27,12 +27,12 @@ func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) 
 	})
 }
 
-// Settle applies each step whose session has version From: the deltas are added to the counters, and To becomes the
-// settled state, with version From+1. A step from version 0 also closes the session. For a step that is not applied,
-// the caller reads SettledState and computes the step again. All steps run in one transaction, in order.
+// Settle applies each step if the session has version From: it adds the deltas to the counters, and makes To the
+// settled state, with version From+1. A step from version 0 also closes the session. If a step is not applied, the
+// caller reads SettledState and computes the step again. All steps run in one transaction, in order.
 //
-// After an error no step was applied, unless the context ended during the commit; the versions make a repetition safe.
-// An applied step removes the session from UnsettledSessions, unless the step lacks later feedback.
+// After an error no step was applied, unless the context ended during the commit; the versions make repeating safe. An
+// applied step removes the session from UnsettledSessions, unless the step lacks later feedback.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	err := s.update(ctx, "settle", func(t *tx) {
@@ -51,8 +51,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	return applied, nil
 }
 
-// settle stores the settled state of one step. It returns false, and does nothing, if the session has a different
-// version.
+// settle stores a step's settled state. It returns false, and does nothing, if the session has a different version.
 func (t *tx) settle(tenant int64, step session.Settlement) bool {
 	sid := t.findOrAdd(sessionKey{tenant, step.ID}, fromMicros(0)).sid
 	if t.db.queryInt("SELECT version FROM settled WHERE sid = ?", sid) != step.From {
@@ -69,8 +68,8 @@ func (t *tx) settle(tenant int64, step session.Settlement) bool {
 	return true
 }
 
-// cell is one non-zero field of a counter row (a scope and a day), encoded as its name and a zigzag varint. Rows are
-// sorted by name. Values are added in Go, because SQL turns a sum that overflows into a float.
+// cell is one non-zero field in a counter row (a scope and a day), encoded as a name and a zigzag varint. Rows are
+// sorted by name. Go adds the values, because SQL turns an overflowing sum into a float.
 type cell struct {
 	field string
 	value int64
@@ -82,11 +81,11 @@ type counterRowKey struct {
 	day    int32
 }
 
-// sums adds up the deltas of a batch, so that each counter row is read and written once.
+// sums adds up a batch's deltas, so that each counter row is read and written once.
 type sums struct {
 	rows map[counterRowKey]*[]cell
-	// lastCells holds the cells of the row of the last delta. The next delta often belongs to the same row, and then
-	// needs no look-up.
+	// lastCells holds the cells in the last delta's row. The next delta often belongs to the same row, and then needs
+	// no look-up.
 	lastCells *[]cell
 	lastKey   counterRowKey
 }
@@ -105,8 +104,8 @@ func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	}
 }
 
-// addCell adds c to the cell of its field in the sorted cells, or inserts c. For few cells a sorted list is faster than
-// a map.
+// addCell adds c to the cell with the same field in the sorted cells, or inserts c. For few cells a sorted list is
+// faster than a map.
 func addCell(cells []cell, c cell) []cell {
 	i, found := slices.BinarySearchFunc(cells, c.field, func(c cell, f string) int { return cmp.Compare(c.field, f) })
 	if found {
@@ -116,7 +115,7 @@ func addCell(cells []cell, c cell) []cell {
 	return slices.Insert(cells, i, c)
 }
 
-// store adds the sums to the table in key order, which is the order of the B-tree.
+// store adds the sums to the table in key order, the B-tree's order.
 func (s *sums) store(t *tx) {
 	keys := slices.SortedFunc(maps.Keys(s.rows), func(a, b counterRowKey) int {
 		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.scope, b.scope), cmp.Compare(a.day, b.day))
@@ -178,7 +177,7 @@ func eachCell(b []byte, fn func(cell)) error {
 	return nil
 }
 
-// Counters returns the non-zero counters of a tenant, sorted by scope, field and day.
+// Counters returns a tenant's non-zero counters, sorted by scope, field and day.
 func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (list []trial.Delta) {
 		names := map[string]string{} // all rows share a few dozen names
@@ -201,7 +200,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, err
 	})
 }
 
-// RaiseMaxima raises each maximum of a tenant to the given value, if greater. Repeated and reordered calls have the
+// RaiseMaxima raises each of a tenant's maxima to the given value, if greater. Repeated and reordered calls have the
 // same result.
 func (s *Store) RaiseMaxima(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	if len(maxima) == 0 {
@@ -216,7 +215,7 @@ func (s *Store) RaiseMaxima(ctx context.Context, tenant string, maxima []trial.D
 	})
 }
 
-// Maxima returns the maxima of a tenant, sorted by scope, field and day.
+// Maxima returns a tenant's maxima, sorted by scope, field and day.
 func (s *Store) Maxima(ctx context.Context, tenant string) ([]trial.Delta, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (list []trial.Delta) {
 		for r := range c.query("SELECT scope, field, day, value FROM maxima WHERE tenant = ? ORDER BY scope, field, day", tenantNumber) {
@@ -228,7 +227,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) ([]trial.Delta, error
 	})
 }
 
-// Priors returns the newest priors of a tenant and their version; 0 means there are none.
+// Priors returns a tenant's newest priors and the priors' version; 0 means none.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
 	type versioned struct {
 		version int64

@@ -13,15 +13,15 @@ import (
 
 // An echo is a key by which feedback and later turns find a session. A turn writes several echoes, but look-ups are
 // rare. The keys are hashes: in one large B-tree each would change a different page. The primary key therefore begins
-// with a generation, the newest of which fits into the cache. A look-up reads all generations
+// with a generation, and the newest generation fits into the cache. A look-up reads all generations
 // (docs/decisions/0032-echoes.md).
 const (
 	maxEchoesPerKey   = session.MaxEchoSessions
-	maxGenerationSize = 64 << 10 // echoes in a generation, about 1.7 MiB
+	maxGenerationSize = 64 << 10 // echoes per generation, about 1.7 MiB
 	maxGenerations    = 64       // a new generation replaces the oldest
 )
 
-// generation is a generation of the table echoes, with its number of echoes.
+// generation is a generation in the table echoes; size is the number of echoes.
 type generation struct{ number, size int64 }
 
 func newestGeneration(c *conn) (g generation) {
@@ -29,8 +29,8 @@ func newestGeneration(c *conn) (g generation) {
 	return g
 }
 
-// FindEcho returns the sessions in which the keys occurred, newest first, at most session.MaxEchoSessions for a key.
-// Keys without a session are left out.
+// FindEcho returns the sessions with the keys, newest first, at most session.MaxEchoSessions per key. Keys without a
+// session are left out.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	return read(ctx, s, func(c *conn) map[session.EchoKey][]session.ID {
 		found := map[session.EchoKey][]session.ID{}
@@ -58,7 +58,7 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 	})
 }
 
-// encodeNumbers encodes a list of numbers as JSON, for SQLite's json_each.
+// encodeNumbers encodes a number list as JSON, for SQLite's json_each.
 func encodeNumbers(list []int64) string {
 	b, _ := json.Marshal(list) // numbers always encode
 	return string(b)
@@ -66,8 +66,7 @@ func encodeNumbers(list []int64) string {
 
 const insertEcho = "INSERT INTO echoes(gen, k, sid, at) VALUES(?, ?, ?, ?) ON CONFLICT DO UPDATE SET at = excluded.at WHERE excluded.at > at"
 
-// putEchoes writes echoes into the newest generation. If this generation is then full, the next echoes begin a new
-// generation.
+// putEchoes writes echoes into the newest generation. If the generation is then full, the next echoes begin a new one.
 func (t *tx) putEchoes(list []session.Echo) {
 	if len(list) == 0 {
 		return
@@ -91,8 +90,8 @@ func (t *tx) putEchoes(list []session.Echo) {
 	t.onCommit = append(t.onCommit, func() { t.store.newestGen = g })
 }
 
-// compactGeneration deletes from a full generation the echoes that FindEcho never returns: all but the newest
-// maxEchoesPerKey echoes of a key. It also deletes generations that are too old.
+// compactGeneration deletes the echoes in a full generation that FindEcho never returns: all but the newest
+// maxEchoesPerKey echoes per key. It also deletes generations that are too old.
 func (t *tx) compactGeneration(gen int64) {
 	t.db.exec(`DELETE FROM echoes WHERE gen = ?1 AND (k, sid) IN (SELECT k, sid FROM
 		(SELECT k, sid, row_number() OVER (PARTITION BY k ORDER BY at DESC, sid DESC) AS place FROM echoes WHERE gen = ?1) WHERE place > ?2)`,
@@ -100,7 +99,7 @@ func (t *tx) compactGeneration(gen int64) {
 	t.db.exec("DELETE FROM echoes WHERE gen <= ?", gen-maxGenerations)
 }
 
-// dropOldEchoes deletes the oldest generations, as long as all their echoes are older than a time.
+// dropOldEchoes deletes the oldest generations, as long as they have only echoes from before a time.
 func (s *Store) dropOldEchoes(ctx context.Context, before time.Time) error {
 	return s.eachGeneration(ctx, "retain echoes", func(t *tx, gen int64) bool {
 		if t.db.queryInt("SELECT 1 FROM echoes WHERE gen = ? AND at >= ? LIMIT 1", gen, before) != 0 {
@@ -111,7 +110,7 @@ func (s *Store) dropOldEchoes(ctx context.Context, before time.Time) error {
 	})
 }
 
-// dropEchoes deletes the echoes of deleted sessions, because no data of a deleted session may stay in the file.
+// dropEchoes deletes deleted sessions' echoes, because no data from a deleted session may stay in the file.
 func (s *Store) dropEchoes(ctx context.Context, sids []int64) error {
 	if len(sids) == 0 {
 		return nil

@@ -28,7 +28,7 @@ func testID(n int) (id session.ID) {
 	return id
 }
 
-// model holds, for each key, the latest time of each session.
+// model holds each session's latest time by key.
 type model map[session.EchoKey]map[int]int
 
 func (m model) newest(k session.EchoKey) (ids []session.ID) {
@@ -47,12 +47,12 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 	for _, k := range keys {
 		if want := m.newest(k); !slices.Equal(found[k], want) {
-			t.Errorf("sessions of key %x: got %x, want %x", k, found[k], want)
+			t.Errorf("FindEcho(%x) = %x, want %x", k, found[k], want)
 		}
 	}
 }
 
-// fillGeneration makes the next batch fill the newest generation, a group of echoes that the store deletes together.
+// fillGeneration makes the next batch fill the newest generation (the echoes that the store deletes together).
 func fillGeneration(s *Store) { s.newestGen.size = maxGenerationSize }
 
 func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {
@@ -69,7 +69,7 @@ func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {
 func TestFindByEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openStore(t, path)
-	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // reproducible by its seed
+	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // reproducible by seed
 	m, at := model{}, 0
 	start := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	for round := range 40 {
@@ -78,7 +78,7 @@ func TestFindByEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 			at++
 			k, n := session.EchoKey(rng.IntN(3_000)), 1+rng.IntN(40)
 			if rng.IntN(20) == 0 {
-				k = 1 << 50 // a key that is in every batch
+				k = 1 << 50 // a key in every batch
 			}
 			echoTime := at
 			if rng.IntN(10) == 0 {
@@ -87,7 +87,7 @@ func TestFindByEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 			if m[k] == nil {
 				m[k] = map[int]int{}
 			}
-			for clash := true; clash; echoTime++ { // the order of equal times is undefined
+			for clash := true; clash; echoTime++ { // equal times have no defined order
 				clash = slices.Contains(slices.Collect(maps.Values(m[k])), echoTime+1)
 			}
 			m[k][n] = max(m[k][n], echoTime)
@@ -112,14 +112,14 @@ func TestFindByEchoOverSeveralGenerationsMatchesModel(t *testing.T) {
 	s = openStore(t, path)
 	checkModel(t, s, m, keys)
 	if s.newestGen.number != newest.number || s.newestGen.number != 4 || s.newestGen.size == 0 {
-		t.Errorf("newest generation after the reopen = %+v, want number 4 as in %+v, not empty", s.newestGen, newest)
+		t.Errorf("newest generation after reopening = %+v, want number 4 as in %+v, not empty", s.newestGen, newest)
 	}
 
 	if _, err := s.PurgeSessions(t.Context(), start.Add(time.Duration(at)*time.Millisecond/2)); err != nil {
 		t.Fatal(err)
 	}
 	if oldEchoes, newEchoes := countEchoes(t, s, "gen < 1"), countEchoes(t, s, "gen > 2"); oldEchoes != 0 || newEchoes == 0 {
-		t.Errorf("echoes after PurgeSessions: got %d of generation 0 and %d of generations above 2, want 0 and more than 0", oldEchoes, newEchoes)
+		t.Errorf("echoes after PurgeSessions: got %d in generation 0 and %d in generations above 2, want 0 and more than 0", oldEchoes, newEchoes)
 	}
 	if _, err := s.PurgeSessions(t.Context(), start.Add(1000*time.Hour)); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestNumberOfEchoesIsLimited(t *testing.T) {
 		want = append(want, testID(perBatch*last+perBatch-1-i))
 	}
 	if err != nil || found[4] != nil || len(found[5]) != 1 || !slices.Equal(found[everywhere], want) {
-		t.Errorf("FindEcho = %v, %v, want no session of key 4, one of key 5, and %v of the key in every session", found, err, want)
+		t.Errorf("FindEcho = %v, %v, want no session for key 4, one for key 5, and %v for the key in every session", found, err, want)
 	}
 }
 
@@ -208,13 +208,13 @@ func TestRollbackUndoesNewGeneration(t *testing.T) {
 		t.Fatalf("update: err = %v, want %v", err, stop)
 	}
 	if s.newestGen.number != 0 {
-		t.Errorf("number of the newest generation after the rollback: got %d, want 0", s.newestGen.number)
+		t.Errorf("newest generation after the rollback = %d, want 0", s.newestGen.number)
 	}
 	if err := s.Write(t.Context(), session.Batch{Echoes: []session.Echo{echo}}); err != nil {
 		t.Fatal(err)
 	}
 	checkModel(t, s, model{1: {1: 1}}, []session.EchoKey{1})
 	if s.newestGen.number != 1 {
-		t.Errorf("number of the newest generation after the next write: got %d, want 1", s.newestGen.number)
+		t.Errorf("newest generation after the next write = %d, want 1", s.newestGen.number)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"precept/internal/session"
 )
 
-// deleteChunk is the number of sessions that one transaction deletes, within some milliseconds, so that other writes
-// can run in between.
+// deleteChunk is the number of sessions deleted per transaction. A transaction takes some milliseconds, so that other
+// writes can run in between.
 const deleteChunk = 64
 
 type storedSession struct {
@@ -16,8 +16,9 @@ type storedSession struct {
 	id  session.ID
 }
 
-// Forget deletes a session with all its data, and reports whether it existed. The counters keep its contribution, which
-// identifies no session. SQLite overwrites the freed pages, and a checkpoint removes their old copies from the WAL.
+// Forget deletes a session with all data, and reports whether the session existed. The counters keep the session's
+// contribution, which identifies no session. SQLite overwrites the freed pages, and a checkpoint removes old page
+// copies from the WAL.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	var sid int64
 	err := s.update(ctx, "forget", func(t *tx) {
@@ -34,13 +35,13 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return true, s.checkpoint(ctx, true)
 }
 
-// ForgetTenant deletes all sessions, the notes and the parked feedback of a tenant, and returns the number of sessions.
-// Its name and counters stay. After an error the caller repeats the call.
+// ForgetTenant deletes a tenant's sessions, notes and parked feedback, and returns the number of sessions. The tenant's
+// name and counters stay. After an error, call ForgetTenant again.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	var deleted []int64
 	for after := []byte{}; ; {
 		found, err := readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (list []storedSession) {
-			// Without this index SQLite would read the rows of all other tenants.
+			// Without this index SQLite would read all other tenants' rows.
 			for r := range c.query("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?", after, tenantNumber, deleteChunk) {
 				var v storedSession
 				r.scan(&v.sid, &v.id)
@@ -76,8 +77,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return len(deleted), s.checkpoint(ctx, true)
 }
 
-// dropNotesAndParked deletes the notes and the parked feedback of a tenant, and all parked feedback from before schema
-// 2, which has no tenant.
+// dropNotesAndParked deletes a tenant's notes and parked feedback, and all parked feedback from before schema 2, which
+// has no tenant.
 func (s *Store) dropNotesAndParked(ctx context.Context, tenant string) error {
 	return s.update(ctx, "forget parked feedback", func(t *tx) {
 		if n := t.tenantNumber(tenant); n != 0 {
@@ -100,13 +101,12 @@ func (t *tx) dropSession(sid int64) {
 }
 
 // maxYoungSessions limits a search: PurgeSessions stops after this many consecutive sessions that started after the
-// time limit. Sessions are numbered approximately in the order of their start. An older session behind them is deleted
-// later.
+// time limit. Sessions are numbered approximately in start order. An older session behind them is deleted later.
 const maxYoungSessions = 4096
 
-// PurgeSessions deletes the sessions that were last seen before a time, and returns their number. When ctx ends, it
-// stops after the current step of some milliseconds, and returns the error of ctx. Echoes stay until their generation
-// is deleted, but FindEcho does not return them.
+// PurgeSessions deletes the sessions last seen before a time, and returns how many. When ctx ends, it stops after the
+// current step, some milliseconds, and returns ctx's error. Echoes stay until the generation is deleted, but FindEcho
+// does not return them.
 func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (n int, err error) {
 	uncancelled := context.WithoutCancel(ctx)
 	for last := int64(0); ; {
@@ -135,8 +135,8 @@ func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (n int, err
 
 type candidates struct {
 	list       []storedSession
-	lastSID    int64 // last session that was read
-	youngCount int   // consecutive young sessions that end with lastSID
+	lastSID    int64 // last session read
+	youngCount int   // consecutive young sessions up to lastSID
 	isLast     bool  // no candidates follow
 }
 
@@ -168,8 +168,7 @@ func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Ti
 	})
 }
 
-// deleteOldSessions deletes sessions in one transaction, except sessions that were seen after findOldSessions found
-// them.
+// deleteOldSessions deletes sessions in one transaction, except those seen again after findOldSessions found them.
 func (s *Store) deleteOldSessions(ctx context.Context, list []storedSession, before time.Time) (deleted int, err error) {
 	if len(list) == 0 {
 		return 0, nil

@@ -51,12 +51,12 @@ func countOnDisk(t *testing.T, s *Store, needle []byte) int {
 	return bytes.Count(readAllFiles(t, s), needle)
 }
 
-// readAllFiles returns the bytes of all files of the database, deleted pages included.
+// readAllFiles returns the bytes in all database files, deleted pages included.
 func readAllFiles(t *testing.T, s *Store) (all []byte) {
 	t.Helper()
 	files, err := filepath.Glob(s.options.Path + "*")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("files of the database: got %v, error %v, want at least one", files, err)
+		t.Fatalf("database files: got %v, error %v, want at least one", files, err)
 	}
 	for _, f := range files {
 		data, err := os.ReadFile(f)
@@ -92,14 +92,14 @@ func TestForgetTenantErasesDataFromFiles(t *testing.T) {
 	}
 	for _, needle := range [][]byte{[]byte(canary), echoBytes(t, s, "forgotten", 7)} {
 		if countOnDisk(t, s, needle) == 0 {
-			t.Fatalf("occurrences of %q in the files before the deletion: got 0, want at least 1", needle)
+			t.Fatalf("no file contains %q before the deletion", needle)
 		}
 	}
 	if n, err := s.ForgetTenant(t.Context(), "forgotten"); n != sessions || err != nil {
 		t.Fatalf("ForgetTenant = %d, %v, want %d", n, err, sessions)
 	}
 	if n := countOnDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
+		t.Errorf("deleted text: %d occurrences in the files, want 0", n)
 	}
 	all := readAllFiles(t, s)
 	for n := range sessions {
@@ -109,7 +109,7 @@ func TestForgetTenantErasesDataFromFiles(t *testing.T) {
 	}
 	found, err := s.FindEcho(t.Context(), "kept", []session.EchoKey{kept})
 	if err != nil || len(found[kept]) != 1 {
-		t.Errorf("FindEcho of the other tenant = %v, %v, want one session", found, err)
+		t.Errorf("FindEcho(other tenant) = %v, %v, want one session", found, err)
 	}
 }
 
@@ -141,7 +141,7 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := countOnDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
+		t.Errorf("deleted text: %d occurrences in the files, want 0", n)
 	}
 	for _, n := range []int{3, 50} {
 		if c := countOnDisk(t, s, echoBytes(t, s, "t", n)); c != 0 {
@@ -192,7 +192,7 @@ func TestRetentionStopsAfterOneStepWhenItsContextEnds(t *testing.T) {
 			t.Fatalf("PurgeSessions: err = %v, want nil or context.DeadlineExceeded", err)
 		}
 		if err != nil && n == 0 {
-			t.Fatal("PurgeSessions deleted no session before its context ended, want one step in each call")
+			t.Fatal("PurgeSessions deleted no session before the context ended, want one step per call")
 		}
 		more = err != nil
 		total += n
@@ -202,10 +202,10 @@ func TestRetentionStopsAfterOneStepWhenItsContextEnds(t *testing.T) {
 	}
 }
 
-// endingContext ends at the second call of Err.
+// endingContext ends at the second Err call.
 type endingContext struct {
 	context.Context
-	calls int // number of calls of Err
+	calls int // number of Err calls
 }
 
 func (c *endingContext) Err() error {
@@ -227,7 +227,7 @@ func TestForgettingDeletesMigratedParkedFeedback(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := countOnDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
+		t.Errorf("deleted text: %d occurrences in the files, want 0", n)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalParked] != 0 {
 		t.Errorf("Stats[%q] after ForgetTenant = %d, %v, want 0", totalParked, st[totalParked], err)

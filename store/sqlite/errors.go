@@ -9,12 +9,12 @@ import (
 	"precept/internal/session"
 )
 
-// The errors of the store, in addition to session.ErrInvalid, session.ErrParkingFull and session.ErrDiskFull. Test them
-// with errors.Is. A write that returns one of them stored nothing.
+// The store's errors, in addition to session.ErrInvalid, session.ErrParkingFull and session.ErrDiskFull. Test them with
+// errors.Is. A write that returns one of them stored nothing.
 var (
-	// ErrBusy reports that another process holds the lock of the database. Repeat the call later.
+	// ErrBusy reports that another process holds the database lock. Repeat the call later.
 	ErrBusy = errors.New("the database is locked by another process")
-	// ErrReadOnly reports that the file or its directory cannot be written.
+	// ErrReadOnly reports that the file or the directory cannot be written.
 	ErrReadOnly = errors.New("the data directory cannot be written")
 	// ErrDisk reports an I/O error.
 	ErrDisk = errors.New("the disk fails")
@@ -22,7 +22,7 @@ var (
 	ErrCorrupt = errors.New("the database file is damaged")
 	// ErrNewer reports that a newer release has written the file.
 	ErrNewer = errors.New("the database was written by a newer release")
-	// ErrForeign reports that the file is the database of another program.
+	// ErrForeign reports that the file is another program's database.
 	ErrForeign = errors.New("the file is another program's database")
 	// ErrMissing reports that the file does not exist.
 	ErrMissing = errors.New("the database does not exist yet")

@@ -59,12 +59,12 @@ func TestLockedDatabaseAllowsReadsAndRefusesWrites(t *testing.T) {
 		t.Error("session 1 was not found in the locked database")
 	}
 	if err := s.Write(t.Context(), rowBatch(2)); !errors.Is(err, sqlite.ErrBusy) {
-		t.Errorf("Write without a deadline to a locked database: err = %v, want sqlite.ErrBusy", err)
+		t.Errorf("Write(locked database, no deadline) error = %v, want sqlite.ErrBusy", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := s.Write(ctx, rowBatch(2)); !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Write with a deadline to a locked database: err = %v, want sqlite.ErrBusy and context.DeadlineExceeded", err)
+		t.Errorf("Write(locked database, deadline) error = %v, want sqlite.ErrBusy and context.DeadlineExceeded", err)
 	}
 	p.release(t) // the transaction is rolled back
 	mustWrite(t, s, rowBatch(2))
@@ -98,7 +98,7 @@ func TestOpenOfExclusivelyLockedDatabaseReturnsErrBusy(t *testing.T) {
 	startConnectionHolder(t, path, "PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE")
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, BusyTimeout: 20 * time.Millisecond})
 	if !errors.Is(err, sqlite.ErrBusy) {
-		t.Errorf("Open of an exclusively locked database: err = %v, want sqlite.ErrBusy", err)
+		t.Errorf("Open(exclusively locked database) error = %v, want sqlite.ErrBusy", err)
 	}
 	checkErrorText(t, err, "close the program that has the file open")
 }
@@ -123,10 +123,10 @@ func TestWaitingWriterReturnsWhenItsContextEnds(t *testing.T) {
 func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	path := dbPath(t)
 	if _, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true}); !errors.Is(err, sqlite.ErrMissing) || strings.Count(err.Error(), path) != 1 {
-		t.Errorf("read-only Open of a missing file: err = %v, want sqlite.ErrMissing that names the path once", err)
+		t.Errorf("read-only Open(missing file) error = %v, want sqlite.ErrMissing naming the path once", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Stat after a read-only Open of a missing file: err = %v, want fs.ErrNotExist", err)
+		t.Errorf("Stat after read-only Open(missing file) error = %v, want fs.ErrNotExist", err)
 	}
 	w := open(t, sqlite.Options{Path: path})
 	mustWrite(t, w, session.Batch{Rows: rowBatch(1).Rows, Echoes: []session.Echo{{Tenant: "default", Key: 7, ID: benchID(1), At: benchStart()}}})
@@ -134,21 +134,21 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	mustWrite(t, w, rowBatch(2))
 	mustWrite(t, w, session.Batch{Echoes: []session.Echo{{Tenant: "default", Key: 8, ID: benchID(1), At: benchStart()}}})
 	if !hasSession(t, r, 1) || !hasSession(t, r, 2) {
-		t.Error("a read-only store does not find a row that was written before or after its Open")
+		t.Error("a read-only store does not find a row written before or after Open")
 	}
 	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7, 8}); err != nil || len(found[7]) != 1 || len(found[8]) != 1 {
-		t.Errorf("FindEcho of a read-only store = %v, %v, want one session for each key", found, err)
+		t.Errorf("read-only store: FindEcho = %v, %v, want one session per key", found, err)
 	}
 	for name, err := range map[string]error{
 		"Write": r.Write(t.Context(), rowBatch(3)), "Sync": r.Sync(t.Context()),
 	} {
 		if !errors.Is(err, sqlite.ErrReadOnly) {
-			t.Errorf("%s of a read-only store: err = %v, want sqlite.ErrReadOnly", name, err)
+			t.Errorf("read-only store: %s error = %v, want sqlite.ErrReadOnly", name, err)
 		}
 	}
 }
 
-// The clock of the owner may have been ahead.
+// The owner's clock may have been ahead.
 func TestLeaseFromTheFutureIsIgnored(t *testing.T) {
 	s, now := open(t, sqlite.Options{}), benchStart()
 	for _, tc := range []struct {
@@ -175,7 +175,7 @@ func TestReadOnlyOpenOfAnOlderStoreIsRefused(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
 	if err == nil || !strings.Contains(err.Error(), "start precept serve once") {
-		t.Errorf("read-only Open of an older file: err = %v, want an error with \"start precept serve once\"", err)
+		t.Errorf("read-only Open(older file) error = %v, want an error with \"start precept serve once\"", err)
 	}
 }
 
@@ -187,7 +187,7 @@ func TestDirectoryLockIsReleasedWhenItsProcessEnds(t *testing.T) {
 	}
 	_, err := sqlite.Lock(dir)
 	if !errors.Is(err, sqlite.ErrLocked) {
-		t.Fatalf("Lock while another process holds the lock: err = %v, want sqlite.ErrLocked", err)
+		t.Fatalf("Lock(locked by another process) error = %v, want sqlite.ErrLocked", err)
 	}
 	checkErrorText(t, err, dir, "process ", "--data-dir")
 	if err := p.cmd.Process.Kill(); err != nil { // no stale lock is left
@@ -228,13 +228,13 @@ func TestForgetErasesBytesFromFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := countOccurrences(t, path, canary); n == 0 {
-		t.Fatal("occurrences of the text in the files before Forget: got 0, want at least 1")
+		t.Fatal("no file contains the text before Forget")
 	}
 	if ok, err := s.Forget(t.Context(), "default", benchID(17)); !ok || err != nil {
 		t.Fatalf("Forget = %v, %v, want true, nil", ok, err)
 	}
 	if n := countOccurrences(t, path, canary); n != 0 {
-		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
+		t.Errorf("deleted text: %d occurrences in the files, want 0", n)
 	}
 }
 
@@ -254,7 +254,7 @@ func countOccurrences(t *testing.T, path, text string) (n int) {
 	return n
 }
 
-// Some places for parked entries (feedback that waits for its session) stay free for other tenants.
+// Some places for parked entries (feedback waiting for a session) stay free for other tenants.
 func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	t.Parallel()
 	path := dbPath(t)
@@ -279,10 +279,10 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	parkUntilFull("late", 1)
 	parkUntilFull("too late", 0)
 	if err := s.Park(t.Context(), "greedy", 1, feedback.Entry{ID: "greedy1", At: benchStart()}); err != nil {
-		t.Errorf("Park of an entry that is already parked: %v", err)
+		t.Errorf("Park(parked entry) error = %v, want nil", err)
 	}
 	if out, err := s.Unpark(t.Context(), "other", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil || out[benchID(1)] != 2 {
-		t.Errorf("Unpark of another tenant = %v, %v, want 2 entries", out, err)
+		t.Errorf("Unpark(another tenant) = %v, %v, want 2 entries", out, err)
 	}
 	parkUntilFull("greedy", 0)
 	parkUntilFull("too late", 1)
@@ -292,7 +292,7 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	if _, err := s.ForgetTenant(t.Context(), "late"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil { // the next start reads the numbers of parked entries from the file
+	if err := s.Close(); err != nil { // the next start reads the parked entry counts from the file
 		t.Fatal(err)
 	}
 	s = open(t, sqlite.Options{Path: path, MaxParked: 3})
@@ -314,7 +314,7 @@ func TestReopenedStoreKeepsItsData(t *testing.T) {
 		t.Errorf("file mode = %v, %v, want 0600", info.Mode(), err)
 	}
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Stat of the write-ahead log after Close: err = %v, want fs.ErrNotExist", err)
+		t.Errorf("Stat(write-ahead log) after Close: err = %v, want fs.ErrNotExist", err)
 	}
 	s = open(t, sqlite.Options{Path: path})
 	if !hasSession(t, s, 1) {

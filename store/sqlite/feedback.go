@@ -12,9 +12,9 @@ import (
 	"precept/internal/session"
 )
 
-// AddFeedback adds entries to the feedback of sessions in one transaction, and returns the number of changes by
-// session. Of two versions of an entry it keeps, in every order of arrival, the version with the later At or, at the
-// same time, with the greater hash. If a session has reached its limit, the error is a session.FeedbackFull with the
+// AddFeedback adds entries to the sessions' feedback in one transaction, and returns the number of changes by session.
+// If an entry has two versions, AddFeedback keeps the one with the later At or, at the same time, with the greater
+// hash, whichever arrives first. If a session has reached the limit, the error is a session.FeedbackFull with the
 // number of rejected entries.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if len(entries) == 0 {
@@ -66,7 +66,7 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *additions) 
 	}
 }
 
-// quota is the number of entries and bytes of feedback that a session may still get.
+// quota is the number of feedback entries and bytes that a session may still get.
 type quota struct{ entries, bytes int64 }
 
 func (t *tx) remainingQuota(sid int64) quota {
@@ -112,13 +112,13 @@ func (t *tx) encode(e feedback.Entry) []byte {
 	return data
 }
 
-// Feedback returns the feedback of a session, ordered by time and id.
+// Feedback returns a session's feedback, ordered by time and id.
 func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	list, _, err := s.SessionFeedback(ctx, tenant, id)
 	return list, err
 }
 
-// FeedbackEntry returns the entry of a session with the given id.
+// FeedbackEntry returns a session's entry with the given id.
 func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (e feedback.Entry, ok bool, err error) {
 	list, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) []feedback.Entry {
 		return c.entries("SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, hashKey(entry))
@@ -126,8 +126,8 @@ func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID,
 	return onlyEntry(list, entry, err)
 }
 
-// onlyEntry returns the entry of list, which has at most one entry. ok is false if list is empty, or if the entry has a
-// different id with an equal hash.
+// onlyEntry returns the only entry in list. ok is false if list is empty, or if the entry has a different id with an
+// equal hash.
 func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, bool, error) {
 	if err != nil || len(list) == 0 || list[0].ID != id {
 		return feedback.Entry{}, false, err
@@ -135,15 +135,15 @@ func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, boo
 	return list[0], true, nil
 }
 
-// SessionFeedback returns the feedback of a session. A settlement based on this feedback needs the second result as its
+// SessionFeedback returns a session's feedback. A settlement based on this feedback needs the second result as its
 // FeedbackState.
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
-	type result struct { // the function below may run after ctx has ended, and must not set variables of this one
+	type result struct { // the function below may run after ctx has ended, and must not set this function's variables
 		list  []feedback.Entry
 		state int64
 	}
 	r, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) (r result) {
-		// The count is read first, so that an entry that arrives between the two queries stays unsettled.
+		// The count is read first, so that an entry arriving between the two queries stays unsettled.
 		r.state = c.queryInt("SELECT n FROM unsettled WHERE sid = ?", sid)
 		r.list = c.entries("SELECT data FROM feedback WHERE sid = ?", sid)
 		return r
@@ -163,7 +163,7 @@ func (c *conn) entries(query string, args ...any) (list []feedback.Entry) {
 	return list
 }
 
-// UnsettledSessions returns closed sessions that got feedback or exchanges after their last settlement, at most limit.
+// UnsettledSessions returns closed sessions that got feedback or exchanges after the last settlement, at most limit.
 func (s *Store) UnsettledSessions(ctx context.Context, limit int) ([]session.UnsettledSession, error) {
 	return read(ctx, s, func(c *conn) (list []session.UnsettledSession) {
 		for r := range c.query(`SELECT t.name, s.id FROM unsettled u CROSS JOIN settled USING(sid) JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
@@ -177,7 +177,7 @@ func (s *Store) UnsettledSessions(ctx context.Context, limit int) ([]session.Uns
 }
 
 // Park stores feedback under an echo key (see FindEcho). A later version of an entry replaces the earlier one. The
-// caller looks the key up again afterwards, because the session of the key may have been stored meanwhile.
+// caller then looks the key up again, because a session with the key may have been stored meanwhile.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	return s.update(ctx, "park", func(t *tx) {
 		tenantNumber := t.findOrAddTenant(tenant)
@@ -185,7 +185,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	})
 }
 
-// ParkedEntry returns the entry with the given id that is parked under a key.
+// ParkedEntry returns the entry with the given id parked under a key.
 func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (e feedback.Entry, ok bool, err error) {
 	list, err := readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) []feedback.Entry {
 		return c.entries("SELECT data FROM parked WHERE echo = ? AND k = ?", echoKey(tenantNumber, key), hashKey(id))
@@ -219,7 +219,7 @@ func (t *tx) isParkingFull(tenant, echo int64) bool {
 	return ofTenant >= 2*int64(t.store.options.MaxParked)-total || ofKey >= maxPerKey
 }
 
-// Unpark moves the feedback that is parked under keys to the sessions of the keys, in one transaction. The results are
+// Unpark moves the feedback parked under keys to the sessions with these keys, in one transaction. The results are
 // those of AddFeedback.
 func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	keys, err := s.parkedKeys(ctx, tenant, slices.Sorted(maps.Keys(sessions)))
@@ -253,7 +253,7 @@ func (s *Store) parkedKeys(ctx context.Context, tenant string, keys []session.Ec
 	})
 }
 
-// PurgeParked deletes the feedback that was parked before a time, and returns the number of entries.
+// PurgeParked deletes feedback parked before a time, and returns the number of entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
 	err = s.update(ctx, "purge parked feedback", func(t *tx) {
 		deleted := t.db.exec("DELETE FROM parked WHERE at < ?", before)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// magic is the start of every SQLite file (sqlite.org/fileformat.html, 1.3).
+// magic starts every SQLite file (sqlite.org/fileformat.html, 1.3).
 const magic = "SQLite format 3\x00"
 
 // checkHeader returns ErrCorrupt for a file that is not a database. A missing or empty file is valid.
@@ -21,7 +21,7 @@ func checkHeader(path string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
 	}
-	defer f.Close() //nolint:errcheck // a file that was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	info, err := f.Stat()
 	switch {
 	case err == nil && info.IsDir():
@@ -40,7 +40,7 @@ func checkMagic(f *os.File) error {
 	return nil
 }
 
-// checkTables reads a few rows of every table, so that Open detects damage behind the header.
+// checkTables reads a few rows from every table, so that Open detects damage behind the header.
 func checkTables(c *conn) {
 	for _, table := range []string{
 		"tenants", "sessions", "echoes", "exchanges", "samples", "feedback", "parked", "settled",
@@ -50,7 +50,7 @@ func checkTables(c *conn) {
 	}
 }
 
-// setAside renames a damaged file with its WAL and its shared-memory file, without overwriting, and returns the new
+// setAside renames a damaged file with the WAL and the shared-memory file, without overwriting, and returns the new
 // name.
 func setAside(path string, now time.Time) (string, error) {
 	base := path + ".corrupt-" + now.UTC().Format("20060102T150405Z")
@@ -61,7 +61,7 @@ func setAside(path string, now time.Time) (string, error) {
 		}
 		aside = fmt.Sprintf("%s-%d", base, n)
 	}
-	for _, suffix := range []string{"-wal", "-shm", ""} { // the database last, so that after a crash in between the next start finds the damage again
+	for _, suffix := range []string{"-wal", "-shm", ""} { // the database last: after a crash in between, the next start finds the damage again
 		if err := os.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
@@ -69,8 +69,7 @@ func setAside(path string, now time.Time) (string, error) {
 	return aside, nil
 }
 
-// prepareDir makes the directory of the file. The error names the cause; SQLite would report "unable to open database
-// file".
+// prepareDir makes the file's directory. The error names the cause; SQLite would report "unable to open database file".
 func prepareDir(path string) error {
 	dir := filepath.Dir(path)
 	err := os.MkdirAll(dir, 0o700)

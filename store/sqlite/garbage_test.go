@@ -25,7 +25,7 @@ func TestGarbageIsSetAside(t *testing.T) {
 			}
 			s := open(t, sqlite.Options{Path: path, Now: fixedTime})
 			if n := s.Notice(); !strings.Contains(n, "precept.db.corrupt-20310203T040506Z") {
-				t.Errorf("Notice = %q, want the new name of the damaged file", n)
+				t.Errorf("Notice = %q, want the damaged file's new name", n)
 			}
 			mustWrite(t, s, rowBatch(1))
 			for _, suffix := range []string{"", "-wal"} {
@@ -50,7 +50,7 @@ func TestEmptyFileIsANewStore(t *testing.T) {
 	}
 	mustWrite(t, s, rowBatch(1))
 	if !hasSession(t, s, 1) {
-		t.Error("session 1 was not found after its write")
+		t.Error("session 1 was not found after writing it")
 	}
 }
 
@@ -77,7 +77,7 @@ func TestFileWithDamagedPagesIsSetAside(t *testing.T) {
 			t.Error("Notice for a damaged file is empty")
 		}
 		if hasSession(t, s, 1) {
-			t.Error("the new database has a row of the damaged file")
+			t.Error("the new database has a row from the damaged file")
 		}
 		mustWrite(t, s, rowBatch(2))
 		if err := s.Close(); err != nil {
@@ -129,7 +129,7 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 	}
 }
 
-// A container runtime creates a directory at the path if the source of a mount is missing.
+// A container runtime creates a directory at the path if a mount's source is missing.
 func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	path := dbPath(t)
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -137,11 +137,11 @@ func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
 	if !errors.Is(err, sqlite.ErrForeign) {
-		t.Errorf("Open of a directory: err = %v, want sqlite.ErrForeign", err)
+		t.Errorf("Open(directory) error = %v, want sqlite.ErrForeign", err)
 	}
 	checkErrorText(t, err, path, "choose a file")
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		t.Errorf("Stat of the path after Open: err = %v, want the directory", err)
+		t.Errorf("Stat(path) after Open: err = %v, want the directory", err)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
 	if !errors.Is(err, sqlite.ErrCorrupt) {
-		t.Errorf("read-only Open of a damaged file: err = %v, want sqlite.ErrCorrupt", err)
+		t.Errorf("read-only Open(damaged file) error = %v, want sqlite.ErrCorrupt", err)
 	}
 	checkErrorText(t, err, path, "restore a copy of the file", "start precept serve")
 	if content, err := os.ReadFile(path); err != nil || !bytes.Equal(content, garbage) {
@@ -166,9 +166,9 @@ func TestForeignAndNewerFilesAreRefused(t *testing.T) {
 		want       error
 		text       string
 	}{
-		{"file of another program", "CREATE TABLE t(x)", sqlite.ErrForeign, "choose another file"},
+		{"another program's file", "CREATE TABLE t(x)", sqlite.ErrForeign, "choose another file"},
 		{"file with another application id", "PRAGMA application_id = 7", sqlite.ErrForeign, "choose another file"},
-		{"file of a newer release", "PRAGMA application_id = 1886544752; PRAGMA user_version = 999", sqlite.ErrNewer, "upgrade precept"},
+		{"newer release's file", "PRAGMA application_id = 1886544752; PRAGMA user_version = 999", sqlite.ErrNewer, "upgrade precept"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := dbPath(t)

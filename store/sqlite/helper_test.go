@@ -18,8 +18,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// helperEnv is an environment variable that makes the test binary run as a helper process instead of running tests.
-// Its value is the mode of runHelper.
+// helperEnv is an environment variable that makes the test binary run as a helper process instead of running tests. The
+// value is the mode for runHelper.
 const helperEnv = "PRECEPT_SQLITE_HELPER"
 
 func TestMain(m *testing.M) {
@@ -90,7 +90,7 @@ func startProcess(t *testing.T, mode string, args ...string) *process {
 	return startProcessAs(t, os.Args[0], nil, mode, args...)
 }
 
-// startProcessAs runs a binary with the rights of user; nil means the current user.
+// startProcessAs runs a binary with user's rights; nil means the current user.
 func startProcessAs(t *testing.T, binary string, user *syscall.Credential, mode string, args ...string) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
@@ -156,7 +156,7 @@ func checkErrorText(t *testing.T, err error, parts ...string) {
 	}
 	for _, p := range parts {
 		if !strings.Contains(err.Error(), p) {
-			t.Errorf("err = %q, want it to contain %q", err, p)
+			t.Errorf("err = %q, want %q in the text", err, p)
 		}
 	}
 }

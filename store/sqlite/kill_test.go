@@ -32,7 +32,7 @@ func burstBatch(n int) session.Batch {
 	return b
 }
 
-// writeUntilKilled prints the number of each acknowledged batch.
+// writeUntilKilled prints each acknowledged batch's number.
 func writeUntilKilled(dir, from string) error {
 	ctx := context.Background()
 	l, err := sqlite.Lock(dir)
@@ -61,7 +61,7 @@ func writeUntilKilled(dir, from string) error {
 
 func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	dir := t.TempDir()
-	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible by its seed
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible by seed
 	survived := 0
 	for round := range 10 {
 		p := startProcess(t, "burst", dir, strconv.Itoa(round*100_000))
@@ -149,7 +149,7 @@ func checkSums(t *testing.T, s *sqlite.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sumA, sumB := int64(0), int64(0) // sums of the scope a@1 and of all scopes b@
+	sumA, sumB := int64(0), int64(0) // sums for scope a@1 and for all scopes b@
 	for _, d := range list {
 		if d.Key.Scope == "a@1" {
 			sumA += d.Value
@@ -158,6 +158,6 @@ func checkSums(t *testing.T, s *sqlite.Store) {
 		}
 	}
 	if sumA != settled || sumB != settled {
-		t.Errorf("sums of the counters: got %d and %d, want the %d settled sessions", sumA, sumB, settled)
+		t.Errorf("counter sums: got %d and %d, want the %d settled sessions", sumA, sumB, settled)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Lock returns an error, because this package has no lock for this system.
+// Lock returns an error, because this package cannot lock on this system.
 func Lock(string) (io.Closer, error) {
 	return nil, errors.New("locking a data directory is not supported on this system")
 }

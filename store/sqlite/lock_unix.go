@@ -24,7 +24,7 @@ func Lock(dir string) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, addRemedy(fmt.Errorf("%w: %w", ErrReadOnly, err), false))
 	}
-	// A flock belongs to the open file: it also separates two stores of one process, and ends when the process crashes.
+	// A flock belongs to the open file: it also separates two stores in one process, and ends when the process crashes.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close() //nolint:errcheck // nothing was written to the file
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
@@ -42,7 +42,7 @@ func writeAt(f *os.File, s string) error {
 	return err
 }
 
-// holder returns the process that the lock file names, such as "process 42".
+// holder returns the process named in the lock file, such as "process 42".
 func holder(f *os.File) string {
 	b := make([]byte, 32)
 	n, _ := f.ReadAt(b, 0)

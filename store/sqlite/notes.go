@@ -10,21 +10,21 @@ import (
 	"precept/internal/session"
 )
 
-// SessionNote returns the note of a session, or nil.
+// SessionNote returns a session's note, or nil.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) []byte {
 		return c.queryBlob("SELECT data FROM marks WHERE sid = ?", sid)
 	})
 }
 
-// TenantNote returns the note of a tenant under a key, or nil.
+// TenantNote returns a tenant's note under a key, or nil.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) ([]byte, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) []byte {
 		return c.queryBlob("SELECT data FROM notes WHERE tenant = ? AND key = ?", tenantNumber, key)
 	})
 }
 
-// EachNote calls fn with each note of a tenant whose key begins with prefix, in the order of the keys.
+// EachNote calls fn with each tenant note that has a key beginning with prefix, in key order.
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	type note struct {
 		key  string
@@ -56,8 +56,8 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// WriteNotes writes notes of sessions and of the tenant in one transaction. A note of a missing session is dropped, and
-// a tenant's note with nil data is deleted.
+// WriteNotes writes session notes and tenant notes in one transaction. A missing session's note is dropped, and a
+// tenant note with nil data is deleted.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	return s.update(ctx, "write notes", func(t *tx) {
 		tenantNumber := t.findOrAddTenant(tenant)
@@ -79,7 +79,7 @@ type lease struct {
 	Until time.Time `json:"until"`
 }
 
-// AcquireLease acquires or renews the lease of owner on a piece of work. owner must be unique among processes.
+// AcquireLease acquires or renews owner's lease on a piece of work. owner must be unique among processes.
 func (s *Store) AcquireLease(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
 	key := "claim:" + name
 	data, err := json.Marshal(lease{owner, now.Add(ttl)})
@@ -89,7 +89,7 @@ func (s *Store) AcquireLease(ctx context.Context, name, owner string, now time.T
 	err = s.update(ctx, "claim", func(t *tx) {
 		var current lease
 		_ = json.Unmarshal(t.db.queryBlob(metaByKey, key), &current) // a lease that does not decode has no owner
-		// A lease that ends after now+ttl is from before the clock was set back, and invalid.
+		// A lease ending after now+ttl is from before the clock was set back, and invalid.
 		if ok = current.Owner == owner || !current.Until.After(now) || current.Until.After(now.Add(ttl)); ok {
 			t.db.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
 		}
@@ -106,14 +106,14 @@ func (s *Store) ReleaseLease(ctx context.Context, name, owner string) error {
 
 const metaByKey = "SELECT value FROM meta WHERE key = ?"
 
-// Meta returns the value that InitMeta has stored under a key.
+// Meta returns the value stored under a key by InitMeta.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
 	v, err := read(ctx, s, func(c *conn) []byte { return c.queryBlob(metaByKey, key) })
 	return v, v != nil, err
 }
 
-// InitMeta stores a value that must not change, such as the salt of the random decisions, unless the key has a value,
-// and returns the stored value.
+// InitMeta stores a value that must not change, such as the random decisions' salt, unless the key has a value, and
+// returns the stored value.
 func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {
 	stored, ok, err := s.Meta(ctx, key)
 	if err != nil || ok {

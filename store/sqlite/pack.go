@@ -12,15 +12,15 @@ import (
 
 const (
 	minPackedBytes   = 512       // shorter documents are not compressed
-	minZstdBytes     = 2 << 10   // shorter documents use s2 and a dictionary, in a quarter of the time of zstd
-	minS2LongBytes   = 64 << 10  // longer documents use s2 alone: a third of the time of zstd, a third more bytes
-	zstdWindowBytes  = 256 << 10 // memory that the encoder keeps; most documents have some kilobytes
-	maxUnpackedBytes = 256 << 20 // size of the longest valid document
-	packS2           = 1         // first byte of a document in s2 with the dictionary; neither JSON nor zstd begins with it
-	packS2Long       = 2         // first byte of a document in s2 without the dictionary
+	minZstdBytes     = 2 << 10   // shorter documents use s2 and a dictionary, in a quarter of zstd's time
+	minS2LongBytes   = 64 << 10  // longer documents use s2 alone: a third of zstd's time, a third more bytes
+	zstdWindowBytes  = 256 << 10 // memory kept by the encoder; most documents have some kilobytes
+	maxUnpackedBytes = 256 << 20 // longest valid document
+	packS2           = 1         // first byte in an s2 document with the dictionary; JSON and zstd begin differently
+	packS2Long       = 2         // first byte in an s2 document without the dictionary
 )
 
-// smallDict is the s2 dictionary: text of many small documents. It is part of the file format; a changed dictionary
+// smallDict is the s2 dictionary: text from many small documents. It is part of the file format; a changed dictionary
 // would need a new first byte instead of packS2.
 const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"type":"message","role":"user","content":[{"type":"input_text","text":"` +
 	`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_01","content":[{"type":"text","text":"{"type":"tool_use","id":"toolu_01","name":"","input":{` +
@@ -32,8 +32,8 @@ const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"
 	`"status":200,"outcome":"complete","new":[],"new_from":1,"reply":{"id":"chatcmpl-","text":"","calls":[{"id":"call_","name":"","args":"{\"path\":\""}],` +
 	`"finish":"stop","input_tokens":1,"cached_tokens":1,"output_tokens":1},"latency_ms":1.0,"first_byte_ms":1.0,"book":"","config":""}`
 
-// packer compresses documents, which take most of the file. Without compression, a long session would take twice the
-// bytes of its transcript. A packer is safe for concurrent use.
+// packer compresses documents, which take most of the file. Without compression, a long session would take twice its
+// transcript's size. A packer is safe for concurrent use.
 type packer struct {
 	once sync.Once
 	enc  *zstd.Encoder

@@ -15,16 +15,15 @@ import (
 	"precept/internal/session"
 )
 
-// A walk reads all rows of a table in a range, and releases the connection before it calls a function with the rows of
-// a page. A snapshot of the database, held during a slow export, would prevent checkpoints, and the WAL would grow
-// without limit.
+// A walk reads all table rows in a range, and releases the connection before it calls a function with a page of rows. A
+// database snapshot held during a slow export would prevent checkpoints, and the WAL would grow without limit.
 const (
-	pageRows  = 256     // rows of a page
-	pageBytes = 1 << 20 // bytes of documents at which a page ends
-	walkRows  = 8192    // rows that one step of a walk examines
+	pageRows  = 256     // rows per page
+	pageBytes = 1 << 20 // document bytes at which a page ends
+	walkRows  = 8192    // rows examined per walk step
 )
 
-// Exchanges returns the stored exchanges of a session, ordered by turn, then by arrival.
+// Exchanges returns a session's stored exchanges, ordered by turn, then by arrival.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (list []sample.Exchange) {
 		// No ORDER BY: SQLite would copy every document to sort the rows.
@@ -50,8 +49,7 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 
 const sampleColumns = "m.data, m.agent, s.id"
 
-// scanSample reads sampleColumns into m and the columns after them into dest, and returns the size of the sample in
-// bytes.
+// scanSample reads sampleColumns into m and the columns after them into dest, and returns the sample's size in bytes.
 func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, dest ...any) int {
 	var data []byte
 	r.scan(append([]any{&data, &m.Agent, &m.ID}, dest...)...)
@@ -60,8 +58,9 @@ func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, dest ...any)
 	return len(doc)
 }
 
-// EachSample calls fn for the samples of a tenant ("" means all) with since <= CreatedAt < until (zero means no bound),
-// in the order of their first write. Samples written meanwhile may be included. The first error of fn ends the walk.
+// EachSample calls fn with each sample of tenant ("" for all tenants) created in [since, until), in the order first
+// written. A zero time means no bound. Samples written meanwhile may be included. The first error from fn ends the
+// walk.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(rid) FROM samples"}, `SELECT m.rid, `+sampleColumns+`, t.name FROM samples m
 		JOIN sessions s ON s.sid = m.sid JOIN tenants t ON t.id = m.tenant
@@ -74,8 +73,8 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 
 const sampleStream = "samples"
 
-// SampleStreams returns the position of the newest sample, under the name of the stream. Positions increase in the
-// order of the writes, even after deletions.
+// SampleStreams returns the newest sample's position, under the stream name. Positions increase in write order, even
+// after deletions.
 func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	newest, err := read(ctx, s, func(c *conn) int64 { return c.queryInt("SELECT max(rid) FROM samples") })
 	if err != nil || newest == 0 {
@@ -85,7 +84,7 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 }
 
 // SamplesAfter returns the next samples after the position after ("" means from the first sample), up to and including
-// until ("" means to the last sample). last is the position of the last returned sample, or after if no sample follows.
+// until ("" means to the last sample). last is the last returned sample's position, or after if no sample follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	from, end := int64(0), int64(math.MaxInt64)
 	for _, bound := range []struct {
@@ -122,8 +121,8 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	return found.list, strconv.FormatInt(found.last, 10), err
 }
 
-// EachSession is like EachSample, for the sessions with since <= Started < until and their settled states, in the order
-// of the writes that first named the sessions.
+// EachSession is like EachSample, for sessions started in [since, until) with their settled states, in the order first
+// named by a write.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error {
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+settledColumns+`
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
@@ -135,7 +134,7 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 		}, func(v session.ListedSession) error { return fn(v.Row, v.SettledState) })
 }
 
-// scanListed reads rowColumns and settledColumns, and returns their size in bytes.
+// scanListed reads rowColumns and settledColumns, and returns the size in bytes.
 func scanListed(r row, v *session.ListedSession) int {
 	r.scan(append(rowDest(&v.Row), settledDest(&v.SettledState)...)...)
 	return len(v.Row.Data) + len(v.SettledState.Frozen)
@@ -144,7 +143,7 @@ func scanListed(r row, v *session.ListedSession) int {
 type walkRange struct {
 	tenant       string
 	since, until time.Time
-	lastRowQuery string // returns the last row number of the table
+	lastRowQuery string // returns the table's last row number
 }
 
 func (w *walkRange) bounds() (from, to int64) {
@@ -158,9 +157,9 @@ func (w *walkRange) bounds() (from, to int64) {
 	return from, to
 }
 
-// walk reads the rows of a table in pages, in the order of their row numbers, and calls fn with each row. The first
-// column of query is the row number. Its arguments are the last row number of the previous page, the highest row number
-// of the step, the two times, the tenant and the limit. A step examines at most walkRows rows.
+// walk reads table rows in pages, in row number order, and calls fn with each row. The query's first column is the row
+// number. The arguments are the previous page's last row number, the step's highest row number, the two times, the
+// tenant and the limit. A step examines at most walkRows rows.
 func walk[T any](ctx context.Context, s *Store, within walkRange, query string, scan scanner[T], fn func(T) error) error {
 	type step struct {
 		list []T
@@ -198,11 +197,11 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 	return nil
 }
 
-// scanner reads a row, and returns its value and the size of the value in bytes.
+// scanner reads a row, and returns the value and the size in bytes.
 type scanner[T any] func(c *conn, r row) (v T, bytes int)
 
-// page reads rows until it has maxRows rows or pageBytes bytes; then more is true. key gets the first columns of the
-// last row.
+// page reads rows until it has maxRows rows or pageBytes bytes; then more is true. key gets the last row's first
+// columns.
 func page[T any](c *conn, maxRows int, scan scanner[T], key []any, query string, args ...any) (list []T, more bool) {
 	size := 0
 	for r := range c.query(query, args...) {
@@ -216,7 +215,7 @@ func page[T any](c *conn, maxRows int, scan scanner[T], key []any, query string,
 	return list, false
 }
 
-// SampleSession returns the session of a sample.
+// SampleSession returns a sample's session.
 func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error) {
 	type result struct {
 		id    session.ID
@@ -252,7 +251,7 @@ func (p position) String() string {
 	return strconv.FormatInt(p.at, 36) + "." + strconv.FormatInt(p.rid, 36)
 }
 
-// parsePosition parses a position; "" means the start of a list that begins with the newest entry.
+// parsePosition parses a position; "" means the start of a list in newest-first order.
 func parsePosition(text string) (p position, err error) {
 	if text == "" {
 		return position{math.MaxInt64, math.MaxInt64}, nil
@@ -267,8 +266,8 @@ func parsePosition(text string) (p position, err error) {
 	return p, nil
 }
 
-// ListSessions returns a page of a tenant's sessions in the order of their start, latest first unless OldestFirst is
-// set. Both orders use the same index.
+// ListSessions returns a page of a tenant's sessions in start order, latest first unless OldestFirst is set. Both
+// orders use the same index.
 func (s *Store) ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error) {
 	after, order := `<`, `ORDER BY s.started DESC, s.sid DESC`
 	if within.OldestFirst {
@@ -285,7 +284,7 @@ func (s *Store) ListSessions(ctx context.Context, tenant string, within session.
 		})
 }
 
-// ListSamples returns a page of a tenant's samples in the order of CreatedAt, latest first.
+// ListSamples returns a page of a tenant's samples by CreatedAt, latest first.
 func (s *Store) ListSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
 	return readPage(ctx, s, tenant, within, `SELECT m.at, m.rid, `+sampleColumns+` FROM samples m JOIN sessions s ON s.sid = m.sid
 		WHERE m.tenant = ? AND m.at >= ? AND m.at < ? AND (m.at, m.rid) < (?, ?)
@@ -297,8 +296,8 @@ func (s *Store) ListSamples(ctx context.Context, tenant string, within session.L
 		})
 }
 
-// readPage returns one page of a list. The first columns of the query are the time and the row number of an entry. Its
-// arguments are the tenant, the two times of the range, the time and the row number before the page, and the limit.
+// readPage returns one list page. The query's first columns are an entry's time and row number. The arguments are the
+// tenant, the two range times, the time and the row number before the page, and the limit.
 func readPage[T any](ctx context.Context, s *Store, tenant string, within session.ListRange, query string, scan scanner[T]) (session.Page[T], error) {
 	after, err := parsePosition(within.After)
 	if err != nil {

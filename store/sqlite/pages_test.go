@@ -12,7 +12,7 @@ import (
 	"precept/internal/session"
 )
 
-// A list must read only the rows of its page, for any number of sessions and tenants.
+// A list must read only the page's rows, for any number of sessions and tenants.
 func TestListsUseIndexes(t *testing.T) {
 	n := 100_000
 	if text := os.Getenv("PRECEPT_TEST_SESSIONS"); text != "" {
@@ -29,7 +29,7 @@ func TestListsUseIndexes(t *testing.T) {
 	}
 	for i := range p.List {
 		if want := micros(sessionsStart()) + int64(n-1-i)*1e6; micros(p.List[i].Row.Started) != want {
-			t.Fatalf("start of session %d on the first page: got %v, want %v", i, p.List[i].Row.Started, fromMicros(want))
+			t.Fatalf("start[%d] on the first page = %v, want %v", i, p.List[i].Row.Started, fromMicros(want))
 		}
 	}
 	start = time.Now()
@@ -45,7 +45,7 @@ func TestListsUseIndexes(t *testing.T) {
 	}
 	t.Logf("50 from the middle: %v", time.Since(start))
 	if p, err = s.ListSessions(t.Context(), "few", session.ListRange{Limit: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
-		t.Fatalf("page of the tenant few: got %d sessions, Next = %q, error %v, want 1 session and no Next", len(p.List), p.Next, err)
+		t.Fatalf("page for tenant few: got %d sessions, Next = %q, error %v, want 1 session and no Next", len(p.List), p.Next, err)
 	}
 	for query, index := range map[string]string{
 		"SELECT sid FROM sessions s WHERE s.tenant = 1 AND s.started >= 0 AND s.started < 9 AND (s.started, s.sid) < (9, 9) AND s.data IS NOT NULL ORDER BY s.started DESC, s.sid DESC LIMIT 5": "sessions_newest",
@@ -54,14 +54,14 @@ func TestListsUseIndexes(t *testing.T) {
 	} {
 		plan := queryPlan(t, s, query)
 		if !strings.Contains(plan, "USING INDEX "+index) && !strings.Contains(plan, "USING COVERING INDEX "+index) || strings.Contains(plan, "TEMP B-TREE") {
-			t.Errorf("plan of query %s: got %s, want index %s and no TEMP B-TREE", query, plan, index)
+			t.Errorf("query plan(%s) = %s, want index %s and no TEMP B-TREE", query, plan, index)
 		}
 	}
 }
 
 func sessionsStart() time.Time { return time.Unix(1_900_000_000, 0) }
 
-// writeSessions writes n sessions of the tenant "many", a second apart, and one session of the tenant "few".
+// writeSessions writes n sessions, a second apart, in the tenant "many", and one session in the tenant "few".
 func writeSessions(t *testing.T, s *Store, n int) {
 	t.Helper()
 	err := s.update(t.Context(), "test", func(x *tx) {
@@ -112,6 +112,6 @@ func TestMigrationToListIndexesKeepsData(t *testing.T) {
 		t.Errorf("sessions on all pages after the migration: got %d, want 300", total)
 	}
 	if plan := queryPlan(t, s, "SELECT sid FROM sessions WHERE tenant = 1 ORDER BY started DESC LIMIT 5"); !strings.Contains(plan, "sessions_newest") {
-		t.Errorf("plan of a list after the migration: got %q, want the index sessions_newest", plan)
+		t.Errorf("list query plan after the migration: got %q, want the index sessions_newest", plan)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// unprivilegedUser returns the path of the test binary, and nil for the current user. Root may write to every
-// directory, so for root it returns a copy of the binary and the user nobody.
+// unprivilegedUser returns the test binary's path, and nil for the current user. Root may write to every directory, so
+// for root it returns a copy of the binary and the user nobody.
 func unprivilegedUser(t *testing.T) (binary string, user *syscall.Credential) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -75,7 +75,7 @@ func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
 		line := startProcessAs(t, binary, user, mode, target).readLine(t)
 		for _, part := range []string{"error: ", dir, sqlite.ErrReadOnly.Error(), "make the directory writable", "--data-dir"} {
 			if !strings.Contains(line, part) {
-				t.Errorf("mode %s in a read-only directory: got %q, want it to contain %q", mode, line, part)
+				t.Errorf("mode %s in a read-only directory: got %q, want %q in the text", mode, line, part)
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func TestOpenRefusesDataDirThatIsAFile(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(file, "precept.db")})
 	if !errors.Is(err, sqlite.ErrReadOnly) {
-		t.Errorf("Open in a data directory that is a file: err = %v, want sqlite.ErrReadOnly", err)
+		t.Errorf("Open(data directory is a file) error = %v, want sqlite.ErrReadOnly", err)
 	}
 	checkErrorText(t, err, file, "--data-dir")
 }

@@ -6,29 +6,29 @@ import (
 )
 
 const (
-	// applicationID ("prcp" in ASCII) marks the files of this program. Open refuses other databases.
+	// applicationID ("prcp" in ASCII) marks this program's files. Open refuses other databases.
 	applicationID = 0x70726370
-	// schemaVersion is the schema of this release; see migrations.
+	// schemaVersion is this release's schema; see migrations.
 	schemaVersion = 9
-	// lateExchangeVersion is the first schema that records exchanges after the settlement (the final count) of their
-	// session. reopenVersion is the first schema whose migration has searched for such exchanges.
+	// lateExchangeVersion is the first schema that records exchanges arriving after their session's settlement (the
+	// final count). reopenVersion is the first schema with a migration that has searched for such exchanges.
 	lateExchangeVersion, reopenVersion = 4, 6
-	// echoVersion is the first schema with one row for each echo.
+	// echoVersion is the first schema with one row per echo.
 	echoVersion = 9
 )
 
 // migrations returns the scripts that migrate from each schema version to the next. A released script is never changed.
 //
-// All tables refer to sessions.sid, a small integer: the rows of one session are neighbours in every index, and large
-// B-trees grow at their end. A session that an exchange, an echo or feedback names before its row is written has data
+// All tables refer to sessions.sid, a small integer: a session's rows are neighbours in every index, and large B-trees
+// grow at the end. If an exchange, an echo or feedback names a session before the row is written, the session has data
 // NULL.
 //
-// data is JSON. items holds the new list items of an exchange separately, because copying them would take most of the
-// time of encoding. k is the first 8 bytes of the SHA-256 of a text id. at, started and seen are Unix microseconds.
+// data is JSON. items holds an exchange's new list items separately, because copying them would take most of the
+// encoding time. k is the first 8 bytes of a text id's SHA-256. at, started and seen are Unix microseconds.
 //
-// state is 0 before the row of the session is written, then 1 (open), 2 (closed) or 3 (open, and set aside after a
-// panic). The index sessions_open has only rows of state 1, so that an update of seen and data changes no index. A
-// session with exchanges but without a row, which a crash may leave, is also open.
+// state is 0 before the session's row is written, then 1 (open), 2 (closed) or 3 (open, and set aside after a panic).
+// The index sessions_open has only rows with state 1, so that updating seen and data changes no index. A session with
+// exchanges but without a row, which a crash may leave, is also open.
 func migrations() []string {
 	return []string{`
 CREATE TABLE tenants(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -92,15 +92,15 @@ CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NUL
 `, reopenScript, newestIndexes, parkedOfScript, echoesTable}
 }
 
-// reopenScript reopens the sessions that an older release closed without settling them. Imported sessions are never
-// settled, and stay closed.
+// reopenScript reopens sessions that an older release closed without settling. Imported sessions are never settled, and
+// stay closed.
 const reopenScript = `
 UPDATE sessions SET state = 1 WHERE state = 2 AND sid NOT IN (SELECT sid FROM settled)
   AND instr(coalesce(data, ''), CAST('"method":"import"' AS BLOB)) = 0;
 `
 
-// lateExchangeScript marks sessions as unsettled if exchanges arrived after their samples were built. The time of a
-// sample is the end of its last exchange, to the millisecond.
+// lateExchangeScript marks sessions as unsettled if exchanges arrived after their samples were built. A sample's time
+// is the end of the last exchange, to the millisecond.
 const lateExchangeScript = `
 INSERT INTO unsettled(sid, n, x)
   SELECT e.sid, 1, count(*) FROM exchanges e JOIN settled USING(sid)
@@ -108,14 +108,14 @@ INSERT INTO unsettled(sid, n, x)
   ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + excluded.x;
 `
 
-// newestIndexes adds the indexes for ListSessions and ListSamples. Both grow only at their end, because the start of a
-// session and the time of a sample do not change.
+// newestIndexes adds the indexes for ListSessions and ListSamples. Both grow only at the end, because a session's start
+// and a sample's time do not change.
 const newestIndexes = `
 CREATE INDEX IF NOT EXISTS sessions_newest ON sessions(tenant, started);
 CREATE INDEX IF NOT EXISTS samples_newest ON samples(tenant, at);
 `
 
-// parkedOfScript adds a table with the number of parked feedback entries of each tenant, which triggers update.
+// parkedOfScript adds a table with each tenant's number of parked feedback entries; triggers update the table.
 const parkedOfScript = `
 CREATE TABLE parked_of(tenant INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 INSERT INTO parked_of SELECT tenant, count(*) FROM parked GROUP BY tenant;
@@ -128,14 +128,14 @@ CREATE TRIGGER parked_out AFTER DELETE ON parked BEGIN
 END;
 `
 
-// echoesTable creates the table of echoes (see echoes.go). moveEchoes fills it from schema 8.
+// echoesTable creates the echo table (see echoes.go). moveEchoes fills it from schema 8.
 const echoesTable = `
 CREATE TABLE echoes(gen INTEGER NOT NULL, k INTEGER NOT NULL, sid INTEGER NOT NULL, at INTEGER NOT NULL,
   PRIMARY KEY(gen, k, sid)) WITHOUT ROWID;
 `
 
-// moveEchoes moves the echoes of schema 8 to schema 9. Schema 8 had up to 128 sorted runs, two of which become a
-// generation, and a log. An echo was its key, its time and the number of its session.
+// moveEchoes moves echoes from schema 8 to schema 9. Schema 8 had a log, and up to 128 sorted runs; two runs become a
+// generation. An echo was the key, the time and the session number.
 func moveEchoes(c *conn) {
 	for r := range c.query(`SELECT run / 2, v FROM (SELECT id >> 20 AS run, id, v FROM echo_blocks
 		UNION ALL SELECT (SELECT coalesce(max(run), 0) + 1 FROM echo_runs), rid, v FROM echo_log) ORDER BY run, id`) {
@@ -150,8 +150,8 @@ func moveEchoes(c *conn) {
 	c.script("DROP TABLE echo_log; DROP TABLE echo_runs; DROP TABLE echo_blocks")
 }
 
-// readVersion returns the version of the file's schema; 0 means an empty file. It records a failure for the file of
-// another program or of a newer release.
+// readVersion returns the file's schema version; 0 means an empty file. It records a failure for a file from another
+// program or a newer release.
 func readVersion(c *conn) int {
 	app, v := c.queryInt("PRAGMA application_id"), c.queryInt("PRAGMA user_version")
 	tables := c.queryInt("SELECT count(*) FROM sqlite_schema")
@@ -165,7 +165,7 @@ func readVersion(c *conn) int {
 	return int(v)
 }
 
-// migrate runs the missing scripts, each in a transaction with its version number. from is the schema version before,
+// migrate runs the missing scripts, each in a transaction with the version number. from is the schema version before,
 // or schemaVersion for an empty file.
 func migrate(c *conn) (from int) {
 	from = readVersion(c)

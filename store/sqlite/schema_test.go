@@ -16,7 +16,7 @@ import (
 	"precept/internal/session"
 )
 
-// downgradeStatements returns the statements that restore the previous schema, by schema.
+// downgradeStatements returns the statements for restoring the previous schema, by schema.
 func downgradeStatements() map[int][]string {
 	return map[int][]string{
 		9: {
@@ -50,15 +50,14 @@ func downgrade(t *testing.T, s *Store, schema int) {
 	}
 }
 
-// createSchema creates a database of an earlier schema with a row in each of its tables.
+// createSchema creates a database with an earlier schema and a row in each table.
 func createSchema(t *testing.T, path string, schema int) {
 	t.Helper()
 	c, err := connect(t.Context(), fileURI(path, "rwc"), writerSettings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first two blocks belong to one row of echo_runs. The third is a row of echo_log with a later time for echo
-	// 3.
+	// The first two blocks belong to one echo_runs row. The third is an echo_log row with a later time for echo 3.
 	blocks := [3]string{oldEchoes(1, 20, 1, 2, 20, 1), oldEchoes(3, 20, 1), oldEchoes(3, 40, 1, 4, 40, 1, 4, 30, 1)}
 	script := strings.Join(migrations()[:schema], "\n") + fmt.Sprintf(`
 		PRAGMA application_id = %d; PRAGMA user_version = %d;
@@ -85,8 +84,7 @@ func createSchema(t *testing.T, path string, schema int) {
 	}
 }
 
-// oldEchoes encodes echoes of tenant 1 in the format of schema 8. The arguments are the key, the time and the session
-// of each echo.
+// oldEchoes encodes tenant 1's echoes in the schema 8 format. The arguments are each echo's key, time and session.
 func oldEchoes(keysTimesSessions ...int64) string {
 	var b []byte
 	for i, n := range keysTimesSessions {
@@ -112,15 +110,15 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		}
 		ctx := t.Context()
 		from, to := s.SchemaVersions()
-		check("schemas of the upgrade", from == schema && to == schemaVersion, from, nil)
+		check("upgrade schemas", from == schema && to == schemaVersion, from, nil)
 		row, ok, err := s.Session(ctx, "t", id)
 		check("session", ok && string(row.Data) == `{"turns":3}` && !row.StartedOffline && row.Seen.UnixMicro() == 2000, row, err)
 		ex, err := s.Exchanges(ctx, "t", id)
 		check("exchanges", len(ex) == 1 && ex[0].ID == "x", ex, err)
 		found, err := s.FindEcho(ctx, "t", []session.EchoKey{1, 2, 3, 4, 5})
 		check("echoes", maps.EqualFunc(found, map[session.EchoKey][]session.ID{1: {id}, 2: {id}, 3: {id}, 4: {id}}, slices.Equal), found, err)
-		check("times of the echoes", countEchoes(t, s, "gen = 3 AND at = 20") == 3 && countEchoes(t, s, "gen = 4 AND at = 40") == 2, nil, nil)
-		check("newest generation of echoes", s.newestGen == generation{4, 2}, s.newestGen, nil)
+		check("echo times", countEchoes(t, s, "gen = 3 AND at = 20") == 3 && countEchoes(t, s, "gen = 4 AND at = 40") == 2, nil, nil)
+		check("newest echo generation", s.newestGen == generation{4, 2}, s.newestGen, nil)
 		owner, ok, err := s.SampleSession(ctx, "t", "m")
 		check("sample", ok && owner == id, owner, err)
 		a, err := s.SettledState(ctx, "t", id)
@@ -138,7 +136,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		entries, state, err := s.SessionFeedback(ctx, "t", id)
 		check("feedback", len(entries) == 2 && state == 1, entries, err)
 		err = s.Write(ctx, session.Batch{Exchanges: []sample.Exchange{{ID: "y", Tenant: "t", Session: id.String(), At: later, Turn: 2}}})
-		check("write of an exchange", true, nil, err)
+		check("Write(exchange)", true, nil, err)
 		n, err := s.CountUnsampled(ctx)
 		check("an exchange after close", n == 1, n, err)
 		check("parked feedback", true, nil, s.Park(ctx, "t", 10, feedback.Entry{ID: "q", At: later}))
@@ -177,11 +175,11 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 	s := openStore(t, path)
 	found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{1, 2, 3, 4})
 	if err != nil || len(found) != 4 {
-		t.Errorf("FindEcho after the repaired migration = %v, %v, want sessions of 4 keys", found, err)
+		t.Errorf("FindEcho after the repaired migration = %v, %v, want sessions for 4 keys", found, err)
 	}
 }
 
-// writeClosedSessions writes a settled session, a session that an earlier release closed without a settlement, and an
+// writeClosedSessions writes a settled session, a session that an earlier release closed without settling, and an
 // imported session.
 func writeClosedSessions(t *testing.T, s *Store, noon time.Time) (settled, unsettled, imported session.ID) {
 	t.Helper()
@@ -220,15 +218,14 @@ func TestMigrationMakesSessionClosedWithoutSettlementDue(t *testing.T) {
 	s = openStore(t, path)
 	due, err := s.DueSessions(t.Context(), noon.Add(time.Hour), session.Row{}, 10)
 	if err != nil || len(due) != 1 || due[0].ID != unsettled {
-		t.Errorf("DueSessions after the migration = %+v, %v, want only the session without a settlement", due, err)
+		t.Errorf("DueSessions after the migration = %+v, %v, want only the unsettled session", due, err)
 	}
 	if list, err := s.UnsettledSessions(t.Context(), 10); err != nil || len(list) != 0 {
 		t.Errorf("UnsettledSessions after the migration = %v, %v, want none", list, err)
 	}
 }
 
-// In a schema before 4, the newest exchange may be later than the samples. The learner rebuilds the samples of
-// unsettled sessions.
+// Before schema 4, the newest exchange may be later than the samples. The learner rebuilds unsettled sessions' samples.
 func TestMigrationMakesSessionWithLateExchangeUnsettled(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)

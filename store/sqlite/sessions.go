@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	stateWithoutRow int64 = 0 // something names the session, whose row is not written yet
+	stateWithoutRow int64 = 0 // something names the session, but the row is not written yet
 	stateOpen       int64 = 1
 	stateClosed     int64 = 2
 	stateAside      int64 = 3 // open and set aside; neither due nor unsettled
@@ -31,7 +31,7 @@ func rowDest(r *session.Row) []any {
 	return []any{&r.Started, &r.Seen, &r.Closed, &r.ID, &r.Data, &r.StartedOffline}
 }
 
-// Session returns the row of a session, if it exists.
+// Session returns a session's row, if it exists.
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
 	type result struct {
 		row   session.Row
@@ -48,9 +48,9 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 	return r.row, true, err
 }
 
-// DueSessions returns at most limit open sessions that started before a time, oldest first (ties by id, then tenant),
-// after the last row of the previous call (or the zero Row). The query also finds whether feedback exists, so that most
-// sessions close without another read.
+// DueSessions returns at most limit open sessions started before a time, oldest first (ties by id, then tenant), after
+// the previous call's last row (or the zero Row). The query also finds whether feedback exists, so that most sessions
+// close without another read.
 func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
 	return read(ctx, s, func(c *conn) (list []session.Row) {
 		for r := range c.query(`SELECT `+rowColumns+`, t.name, (SELECT count(*) FROM exchanges e WHERE e.sid = s.sid),
@@ -73,7 +73,7 @@ type txSession struct {
 	settledKnown bool
 }
 
-// findOrAdd returns a session. If the session is missing, findOrAdd adds it without data, with the start at.
+// findOrAdd returns a session. It adds a missing session without data, starting at at.
 func (t *tx) findOrAdd(k sessionKey, at time.Time) *txSession {
 	if n, ok := t.sessions[k]; ok {
 		return n
@@ -97,7 +97,7 @@ func (c *conn) sessionNumber(tenant int64, id session.ID) int64 {
 	return c.queryInt("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id, tenant)
 }
 
-// readSession runs fn in a read, with the number of a session. For an unknown session it returns the zero value.
+// readSession runs fn in a read, with a session's number. For an unknown session it returns the zero value.
 func readSession[T any](ctx context.Context, s *Store, tenant string, id session.ID, fn func(c *conn, sid int64) T) (T, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (v T) {
 		if sid := c.sessionNumber(tenantNumber, id); sid != 0 {
@@ -107,9 +107,9 @@ func readSession[T any](ctx context.Context, s *Store, tenant string, id session
 	})
 }
 
-// putRow writes the row of a session, unless the stored row has a newer Seen. The row of a session that began while the
-// store did not answer (StartedOffline) replaces only such a row, and every other row replaces it. A closed session
-// stays closed.
+// putRow writes a session's row, unless the stored row has a newer Seen. The row for a session that began while the
+// store did not answer (StartedOffline) replaces only another such row, and every other row replaces it. A closed
+// session stays closed.
 func (t *tx) putRow(r session.Row) {
 	tenant := t.findOrAddTenant(r.Tenant)
 	started, seen, data := micros(r.Started), micros(r.Seen), notNull(r.Data) // NULL would mean a missing row
@@ -152,7 +152,7 @@ func (t *tx) putRow(r session.Row) {
 // maxCachedTenants limits tenantNames. With by-credential tenancy, every client key is a tenant.
 const maxCachedTenants = 4096
 
-// tenantNames caches the numbers of stored tenants by name. Tenants are never deleted.
+// tenantNames caches stored tenants' numbers by name. Tenants are never deleted.
 type tenantNames struct {
 	mu      sync.RWMutex
 	numbers map[string]int64
@@ -190,7 +190,7 @@ func (s *Store) tenantNumber(c *conn, name string) int64 {
 	return id
 }
 
-// readTenant runs fn in a read, with the number of a tenant. For an unknown tenant it returns the zero value.
+// readTenant runs fn in a read, with a tenant's number. For an unknown tenant it returns the zero value.
 func readTenant[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, tenantNumber int64) T) (T, error) {
 	return read(ctx, s, func(c *conn) (v T) {
 		if tenantNumber := s.tenantNumber(c, tenant); tenantNumber != 0 {
@@ -200,8 +200,8 @@ func readTenant[T any](ctx context.Context, s *Store, tenant string, fn func(c *
 	})
 }
 
-// findOrAddTenant returns the number of a tenant, and adds a missing tenant. The number is cached after the commit,
-// because after a rollback a different tenant could get the number.
+// findOrAddTenant returns a tenant's number, and adds a missing tenant. The number is cached after the commit, because
+// after a rollback a different tenant could get the number.
 func (t *tx) findOrAddTenant(name string) int64 {
 	id, ok := t.tenants[name]
 	if ok {
@@ -233,20 +233,20 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	})
 }
 
-// hashKey returns the key of a text id, the first 64 bits of its SHA-256. A client cannot cause equal keys, because
-// this program makes the ids of exchanges and samples.
+// hashKey returns a text id's key, the first 64 bits of the SHA-256. A client cannot cause equal keys, because this
+// program makes the exchange and sample ids.
 func hashKey(id string) int64 {
 	sum := sha256.Sum256([]byte(id))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
-// echoKey returns the key of an echo in the table. k is a hash of the tenant and the text; the number of the tenant
-// separates tenants even if their hashes are equal.
+// echoKey returns an echo's key in the table. k is a hash of the tenant and the text; the tenant number separates
+// tenants even if the hashes are equal.
 func echoKey(tenant int64, k session.EchoKey) int64 {
 	return int64(mix(uint64(k) ^ mix(uint64(tenant))))
 }
 
-// mix is the finaliser of splitmix64, a bijection in which every output bit depends on all input bits.
+// mix is the splitmix64 finaliser, a bijection. Every output bit depends on all input bits.
 func mix(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -254,8 +254,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// asideExchange is the value of the column aside.out for an exchange. Readmit leaves exchanges out, because their step
-// is not repeated.
+// asideExchange is the value for an exchange in the column aside.out. Readmit leaves exchanges out, because the step is
+// not repeated.
 const asideExchange = 2
 
 // SetAside records sessions and exchanges at which a step panicked. DueSessions and UnsettledSessions leave out such a
@@ -290,7 +290,7 @@ func (t *tx) setAside(a *session.DeadLetter) {
 	}
 }
 
-// Readmit makes the sessions that were set aside fewer than maxTries times due again, and returns their number.
+// Readmit makes sessions due again that were set aside fewer than maxTries times, and returns how many.
 func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	err = s.update(ctx, "readmit", func(t *tx) {
 		t.db.exec("UPDATE sessions SET state = ? WHERE state = ? AND sid IN (SELECT sid FROM aside WHERE out = 1 AND tries < ?)", stateOpen, stateAside, maxTries)
@@ -321,8 +321,8 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 	return r.list, r.total, err
 }
 
-// CountUnsampled returns the number of exchanges without a sample, because they arrived after the settlement of their
-// session, or because their session is set aside.
+// CountUnsampled returns the number of exchanges without a sample, because they arrived after the session was settled,
+// or because the session is set aside.
 func (s *Store) CountUnsampled(ctx context.Context) (int64, error) {
 	return read(ctx, s, func(c *conn) int64 {
 		late := c.queryInt("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")

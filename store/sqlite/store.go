@@ -1,13 +1,13 @@
-// Package sqlite is the embedded store: sessions, echoes (keys by which a session is found), exchanges, samples,
-// feedback and counters in one SQLite file in WAL mode.
+// Package sqlite is the embedded store: sessions, echoes (keys for finding a session), exchanges, samples, feedback and
+// counters in one SQLite file in WAL mode.
 //
-// Every write is one transaction, and every call ends when its context ends. Test errors with errors.Is. The caller may
-// repeat a write after ErrBusy, session.ErrDiskFull and the end of a context; after session.ErrInvalid a repetition
-// fails again, and after ErrCorrupt the caller opens the store again. Times have a precision of microseconds, in UTC.
+// Every write is one transaction, and every call ends when the context ends. Test errors with errors.Is. The caller may
+// repeat a write after ErrBusy, session.ErrDiskFull or an ended context. After session.ErrInvalid a repeated write
+// fails again, and after ErrCorrupt the caller opens the store again. Times have microsecond precision, in UTC.
 //
 // A commit does not sync the disk: a power failure may undo the last transactions, each as a whole, unless Sync ran
-// after them. A write whose context ended may still have been stored. The file must be on a local disk, because WAL
-// mode needs shared memory, and the file locks of network file systems are not reliable.
+// after them. A write may have been stored although the context ended. The file must be on a local disk, because WAL
+// mode needs shared memory, and network file systems have unreliable locks.
 package sqlite
 
 import (
@@ -26,33 +26,33 @@ import (
 	"precept/internal/session"
 )
 
-// Options holds the path of the store and its limits.
+// Options holds the store's path and limits.
 type Options struct {
 	Path string // Open creates the directory if it is missing
 	// ReadOnly opens an existing file while a server runs and writes nothing.
 	ReadOnly bool
-	// Now returns the time for the name of a damaged file; it is the only use of the clock.
+	// Now returns the time for a damaged file's name; the clock has no other use.
 	Now func() time.Time
-	// BusyTimeout is the longest wait for the lock of another process; 0 means 2 s.
+	// BusyTimeout is the longest wait for another process's lock; 0 means 2 s.
 	BusyTimeout time.Duration
-	// MaxParked limits the parked feedback entries of one tenant; 0 means 100,000. All tenants together may have twice
-	// as many.
+	// MaxParked limits one tenant's parked feedback entries; 0 means 100,000. All tenants together may have twice as
+	// many.
 	MaxParked int
-	// MaxFeedback limits the feedback entries of one session, and under one key; 0 means session.MaxFeedback.
+	// MaxFeedback limits one session's feedback entries, and the entries under one key; 0 means session.MaxFeedback.
 	MaxFeedback int
 }
 
 // Store is the embedded store, safe for concurrent use.
 type Store struct {
 	options     Options
-	readURI     string // URI of the connections for reads
+	readURI     string // URI for read connections
 	notice      string
-	foundSchema int           // schema version that Open found
+	foundSchema int           // schema version found by Open
 	fileCheck   *fileIdentity // nil if the store is read-only
 
-	writeConn chan *conn    // holds the connection for writes while no write runs
+	writeConn chan *conn    // holds the write connection while no write runs
 	readers   chan struct{} // one value for each read that may begin now; a read takes a value
-	idle      idleConns     // open connections for reads that are not in use
+	idle      idleConns     // open, unused read connections
 	closed    chan struct{}
 	closeOnce sync.Once
 	tenants   tenantNames
@@ -63,7 +63,7 @@ type Store struct {
 // Open opens the store at o.Path, creates the file if it is missing, and migrates an older schema.
 //
 // A file that is damaged or not a database is renamed to <name>.corrupt-<time> and replaced by an empty file; Notice
-// reports this. The database of another program or of a newer release is refused, and stays unchanged.
+// reports this. A database from another program or a newer release is refused, and stays unchanged.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = withDefaults(o)
 	path, err := filepath.Abs(o.Path)
@@ -71,7 +71,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, err)
 	}
 	o.Path = path
-	// POSIX locks are lost when the process closes another descriptor of the file, as fileCheck does. OFD locks are
+	// POSIX locks are lost when the process closes another descriptor for the file, as fileCheck does. OFD locks are
 	// not, but some systems lack them.
 	_, _ = sqlite.OFDLocking(true)
 	var s *Store
@@ -98,10 +98,10 @@ func replaceDamaged(ctx context.Context, o Options, damage error) (*Store, error
 	return s, err
 }
 
-// Notice returns a message of Open for the operator, or "".
+// Notice returns Open's message for the operator, or "".
 func (s *Store) Notice() string { return s.notice }
 
-// SchemaVersions returns the schema version that Open found, and that of this release. Older releases refuse a migrated
+// SchemaVersions returns the schema version found by Open, and this release's version. Older releases refuse a migrated
 // file.
 func (s *Store) SchemaVersions() (from, to int) { return s.foundSchema, schemaVersion }
 
@@ -150,10 +150,10 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// checkFile reads the application id and the schema through a read-only connection, because a connection for writing
-// would switch the file of another program to WAL mode. A missing file is created with mode 0600.
+// checkFile reads the application id and the schema through a read-only connection, because a write connection would
+// switch another program's file to WAL mode. A missing file is created with mode 0600.
 func (s *Store) checkFile(ctx context.Context) error {
-	// Only the owner may read the conversations in the file. SQLite gives the WAL the mode of the file.
+	// Only the owner may read the conversations in the file. SQLite gives the WAL the file's mode.
 	f, err := os.OpenFile(s.options.Path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
@@ -172,7 +172,7 @@ func (s *Store) checkFile(ctx context.Context) error {
 	})
 }
 
-// prepare migrates the database, checks that all tables can be read, and reads the newest generation of echoes.
+// prepare migrates the database, checks that all tables can be read, and reads the newest echo generation.
 func (s *Store) prepare(c *conn) {
 	s.foundSchema = migrate(c)
 	checkTables(c)
@@ -205,7 +205,7 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 	}
 	s, err := openURI(fileURI(o.Path, "ro"))
 	if _, walErr := os.Stat(o.Path + "-wal"); err != nil && errors.Is(walErr, os.ErrNotExist) {
-		// The store is closed, and its directory does not allow the WAL's shared-memory file. Without a WAL there is no
+		// The store is closed, and the directory does not allow the WAL's shared-memory file. Without a WAL there is no
 		// writer, and the file can be read as immutable.
 		return openURI(fileURI(o.Path, "ro") + "&immutable=1")
 	}
@@ -237,13 +237,13 @@ func addRemedy(err error, readOnly bool) error {
 	return err
 }
 
-// The settings of the connections:
+// The connection settings:
 //   - journal_mode WAL: readers and the writer do not wait for each other.
 //   - synchronous NORMAL: a commit is a write without an fsync, and only a power failure may undo it.
 //   - page_size 8 KiB: for exchanges of 1 to 4 KiB, smaller pages would need overflow pages, and larger pages double
 //     the cost of small updates.
-//   - cache_size 4 MiB for the writer and 1 MiB for a reader, no mmap: the file cache of the system suffices.
-//   - journal_size_limit truncates the WAL after a burst of writes.
+//   - cache_size 4 MiB for the writer and 1 MiB for a reader, no mmap: the system's file cache suffices.
+//   - journal_size_limit truncates the WAL after a write burst.
 //   - secure_delete: forgotten data is overwritten, not only unlinked.
 const (
 	commonSettings = `
@@ -265,7 +265,7 @@ PRAGMA query_only = ON;
 `
 )
 
-// fileURI returns the URI with which SQLite opens the file. mode is rwc, rw or ro.
+// fileURI returns the URI that SQLite opens. mode is rwc, rw or ro.
 func fileURI(path, mode string) string {
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=" + mode}
 	return u.String()
@@ -283,7 +283,7 @@ const (
 )
 
 // Stats returns the numbers of stored sessions, exchanges, samples, feedback and parked feedback. exchanges_ever and
-// samples_ever include deleted ones. bytes is the size of the files.
+// samples_ever include deleted ones. bytes is the total file size.
 func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	m, err := read(ctx, s, func(c *conn) map[string]int64 {
 		m := map[string]int64{
@@ -342,7 +342,7 @@ func (s *Store) close() error {
 		if err := s.fileCheck.check(); err != nil {
 			return err
 		}
-		defer s.fileCheck.close() //nolint:errcheck // a file that was only read
+		defer s.fileCheck.close() //nolint:errcheck // the file was only read
 	}
 	var errs []error
 	for _, c := range all {

@@ -18,7 +18,7 @@ import (
 	"precept/internal/session"
 )
 
-// A sum of 0 has no cell.
+// A zero sum has no cell.
 func TestPackedCellsHoldSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sum := map[string]int64{}
@@ -35,7 +35,7 @@ func TestPackedCellsHoldSums(t *testing.T) {
 				t.Fatalf("field %q comes after %q, want sorted fields", c.field, *last)
 			}
 			if sum[c.field] != c.value || c.value == 0 {
-				t.Fatalf("field %q: got value %d, want %d (a sum of 0 has no cell)", c.field, c.value, sum[c.field])
+				t.Fatalf("field %q: got value %d, want %d (a zero sum has no cell)", c.field, c.value, sum[c.field])
 			}
 			delete(sum, c.field)
 			last = &c.field
@@ -58,7 +58,7 @@ func FuzzCells(f *testing.F) {
 		size := 0
 		err := eachCell(b, func(c cell) { size += len(c.field) })
 		if err != nil && !errors.Is(err, ErrCorrupt) {
-			t.Errorf("eachCell: err = %v, want ErrCorrupt or none", err)
+			t.Errorf("eachCell: err = %v, want ErrCorrupt or nil", err)
 		}
 		if size > len(b) {
 			t.Errorf("field names: got %d bytes, want at most the %d bytes of the packed cells", size, len(b))
@@ -110,14 +110,14 @@ func TestFullDiskRefusesTheWholeBatch(t *testing.T) {
 		err = s.Write(t.Context(), largeBatch(n))
 	}
 	if !errors.Is(err, session.ErrDiskFull) {
-		t.Fatalf("Write of batch %d: err = %v, want session.ErrDiskFull", n, err)
+		t.Fatalf("Write(batch %d) error = %v, want session.ErrDiskFull", n, err)
 	}
 	n--
 	if _, ok, err := s.Session(t.Context(), "t", testID(n)); ok || err != nil {
-		t.Errorf("Session of the refused batch: found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("Session(refused batch): found = %v, err = %v, want false, nil", ok, err)
 	}
 	if found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{session.EchoKey(n), 0}); err != nil || len(found) != 1 {
-		t.Errorf("FindEcho of a refused key and the stored key 0 = %v, %v, want only key 0", found, err)
+		t.Errorf("FindEcho(refused key, stored key 0) = %v, %v, want only key 0", found, err)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalSessions] != int64(n) {
 		t.Errorf("Stats[%q] = %d, %v, want %d", totalSessions, st[totalSessions], err, n)
@@ -140,13 +140,13 @@ func TestRollbackRemovesNewTenantFromTheCache(t *testing.T) {
 		t.Fatalf("update: err = %v, want %v", err, stop)
 	}
 	if _, ok := s.tenants.get("ghost"); ok {
-		t.Error("the cache has the number of a tenant that was rolled back")
+		t.Error("the cache has a rolled-back tenant's number")
 	}
 	if err := s.RaiseMaxima(t.Context(), "real", []trial.Delta{{Key: trial.Key{Field: "x"}, Value: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := s.Maxima(t.Context(), "ghost"); err != nil || len(list) != 0 {
-		t.Errorf("Maxima of the tenant that was rolled back = %v, %v, want none", list, err)
+		t.Errorf("Maxima(rolled-back tenant) = %v, %v, want none", list, err)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestPanicRollsBack(t *testing.T) {
 	func() {
 		defer func() {
 			if recover() == nil {
-				t.Error("update did not panic, want the panic of its function")
+				t.Error("update did not panic, want the function's panic")
 			}
 		}()
 		_ = s.update(t.Context(), "test", func(x *tx) {
@@ -164,7 +164,7 @@ func TestPanicRollsBack(t *testing.T) {
 		})
 	}()
 	if _, ok, err := s.Meta(t.Context(), "k"); ok || err != nil {
-		t.Errorf("Meta of a value from a transaction that panicked: found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("Meta(key written by a panicked transaction): found = %v, err = %v, want false, nil", ok, err)
 	}
 	if _, err := s.InitMeta(t.Context(), "k", nil); err != nil {
 		t.Error(err)
@@ -185,7 +185,7 @@ func TestHangingReadReturnsWhenItsContextEnds(t *testing.T) {
 		return 1
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("read whose context ended: err = %v, want context.Canceled", err)
+		t.Errorf("read(ended context) error = %v, want context.Canceled", err)
 	}
 	if _, err := s.Stats(t.Context()); err != nil {
 		t.Errorf("Stats during the hanging read: %v", err)
@@ -253,7 +253,7 @@ func TestErrorNamesTheOperation(t *testing.T) {
 	}
 }
 
-// A read that waits for the disk cannot be interrupted and keeps its connection.
+// A read waiting for the disk cannot be interrupted and keeps the connection.
 func TestInterruptedReadFreesItsConnection(t *testing.T) {
 	const numbers = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
 	started, hang := make(chan struct{}), make(chan struct{})
@@ -276,7 +276,7 @@ func TestInterruptedReadFreesItsConnection(t *testing.T) {
 			for range maxReaders + 1 {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 				want := context.DeadlineExceeded
-				if name == "blocked disk" { // the read must have its connection before its context ends
+				if name == "blocked disk" { // the read must have a connection before the context ends
 					cancel()
 					ctx, cancel = context.WithCancel(t.Context())
 					want = context.Canceled
@@ -287,7 +287,7 @@ func TestInterruptedReadFreesItsConnection(t *testing.T) {
 				}
 				cancel()
 				if name == "blocked disk" {
-					break // the hanging read keeps its connection
+					break // the hanging read keeps the connection
 				}
 			}
 			if _, err := s.Stats(t.Context()); err != nil {

@@ -14,15 +14,15 @@ import (
 	"precept/internal/session"
 )
 
-// maxReaders is the number of connections for reads. With one connection, all reads would wait for a read that waits
-// for a slow disk.
+// maxReaders is the number of read connections. With one connection, all reads would wait behind a read from a slow
+// disk.
 const maxReaders = 8
 
-// read runs fn on a connection for reads, in a new goroutine. When ctx ends, read interrupts SQLite and returns. If
-// SQLite waits for the disk, fn may still run after that. It must therefore not read variables that change, or write
-// variables of the caller. Close waits for such a read.
+// read runs fn on a read connection, in a new goroutine. When ctx ends, read interrupts SQLite and returns. If SQLite
+// waits for the disk, fn may still run after that. fn must therefore not read changing variables, or write the caller's
+// variables. Close waits for such a read.
 //
-// A panic of fn continues in the caller.
+// A panic in fn continues in the caller.
 func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {
 	var zero T
 	slot, err := take(ctx, s, s.readers)
@@ -52,7 +52,7 @@ type readResult[T any] struct {
 	panicked *readPanic
 }
 
-// readPanic carries the panic of a read to the goroutine of the caller.
+// readPanic carries a read's panic to the caller's goroutine.
 type readPanic struct {
 	value any
 	stack []byte
@@ -60,7 +60,7 @@ type readPanic struct {
 
 func (p *readPanic) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
-// Unwrap returns the value of the panic if it is an error, else nil.
+// Unwrap returns the panic value if it is an error, else nil.
 func (p *readPanic) Unwrap() error {
 	err, _ := p.value.(error)
 	return err
@@ -81,7 +81,7 @@ func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResu
 	defer func() {
 		if v := recover(); v != nil {
 			r.panicked = &readPanic{v, debug.Stack()}
-			_ = c.close() // the state of the connection is unknown
+			_ = c.close() // the connection's state is unknown
 			return
 		}
 		s.idle.put(c)
@@ -90,8 +90,8 @@ func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResu
 	return r
 }
 
-// idleConns holds the unused connections for reads. take returns the connection of the last put, so that few
-// connections are used and fill their caches.
+// idleConns holds the unused read connections. take returns the last connection put, so that few connections are used
+// and fill their caches.
 type idleConns struct {
 	mu   sync.Mutex
 	list []*conn
@@ -135,7 +135,7 @@ func take[T any](ctx context.Context, s *Store, ch <-chan T) (v T, err error) {
 	}
 }
 
-// takeWriter waits for the connection for writes, which the caller sends back to s.writeConn.
+// takeWriter waits for the write connection. The caller sends it back to s.writeConn.
 func (s *Store) takeWriter(ctx context.Context) (*conn, error) {
 	if s.options.ReadOnly {
 		return nil, fmt.Errorf("%w: this store was opened for reading", ErrReadOnly)
@@ -146,16 +146,16 @@ func (s *Store) takeWriter(ctx context.Context) (*conn, error) {
 type tx struct {
 	db       *conn
 	store    *Store
-	tenants  map[string]int64          // numbers of tenants, cached after the commit
-	sessions map[sessionKey]*txSession // sessions that were looked up so far
+	tenants  map[string]int64          // tenant numbers, cached after the commit
+	sessions map[sessionKey]*txSession // sessions looked up so far
 	totals   map[string]int64          // changes, by name
 	onCommit []func()
 
 	sampleRow int64 // next row number; 0 means not read yet
 }
 
-// update runs fn in one write transaction; conn.fail aborts it. On a full disk, update runs a checkpoint, which may
-// free the space of the WAL, and then runs fn again.
+// update runs fn in one write transaction; conn.fail aborts it. On a full disk, update runs a checkpoint that may free
+// the WAL's space, and then runs fn again.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 	err := classifyError(s.transact(ctx, fn))
 	if errors.Is(err, session.ErrDiskFull) && s.checkpoint(ctx, false) == nil {
@@ -261,15 +261,15 @@ func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 	return nil
 }
 
-// Sync syncs the disk, so that all earlier writes survive a power failure. A caller with a copy of its writes, such as
-// the outbox, calls Sync before it deletes the copy.
+// Sync syncs the disk, so that all earlier writes survive a power failure. A caller that keeps a copy of the writes,
+// such as the outbox, calls Sync before deleting the copy.
 func (s *Store) Sync(ctx context.Context) error {
 	c, err := s.takeWriter(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { s.writeConn <- c }()
-	// fsync covers writes through any descriptor of the file. Closing this descriptor releases no lock, because SQLite
+	// fsync covers writes through any descriptor for the file. Closing this descriptor releases no lock, because SQLite
 	// has none on the WAL.
 	f, err := os.OpenFile(s.options.Path+"-wal", os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,11 +9,11 @@ import (
 )
 
 // Write stores a batch in one transaction. Writing a batch again changes nothing: stored rows with a newer Seen, stored
-// exchanges and stored echoes are kept, and a sample replaces the sample with its id.
+// exchanges and stored echoes are kept, and a sample replaces the one with the same id.
 //
 // After session.ErrInvalid nothing was stored, and one of the values can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
-	docs, err := b.Documents() // encoding is half of the work, and needs no connection for writes
+	docs, err := b.Documents() // encoding is half the work, and needs no write connection
 	var compressed packed
 	if err == nil {
 		compressed, err = s.pack(&docs)
@@ -85,7 +85,7 @@ func (s *Store) pack(d *session.Documents) (p packed, err error) {
 	return p, err
 }
 
-// putExchange adds an exchange, unless the session has one with its id. data and items are compressed.
+// putExchange adds an exchange, unless the session has one with the same id. data and items are compressed.
 func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 	tenant := t.findOrAddTenant(e.Tenant)
 	ses := t.findOrAdd(sessionKey{tenant, id}, e.At)
@@ -110,7 +110,7 @@ func (t *tx) markForSettlement(ses *txSession) {
 		if !ses.settledKnown {
 			ses.settled, ses.settledKnown = t.db.queryInt("SELECT 1 FROM settled WHERE sid = ?", ses.sid) == 1, true
 		}
-		if ses.settled { // an imported session is closed but not settled, and has its samples
+		if ses.settled { // an imported session is closed but not settled, and already has samples
 			t.db.exec("INSERT INTO unsettled(sid, n, x) VALUES(?, 1, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + 1", ses.sid)
 		}
 	}
@@ -129,8 +129,8 @@ func (t *tx) putSample(m session.StoredSample, data []byte) {
 	}
 }
 
-// nextSample returns the row number of the next sample. SQLite would reuse the number of a deleted newest sample, and a
-// reader would miss the new one.
+// nextSample returns the next sample's row number. SQLite would reuse a deleted newest sample's number, and a reader
+// would miss the new one.
 func (t *tx) nextSample() int64 {
 	if t.sampleRow == 0 {
 		t.sampleRow = 1 + max(

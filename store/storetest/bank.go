@@ -17,11 +17,11 @@ type BankWriter interface {
 	Delete(t *testing.T, name string)
 }
 
-// OpenBank returns a writer of an empty bank, and a function run, which watches the bank. run calls onBook with each
-// new book (the valid lessons) and the problems of the bank.
+// OpenBank returns a writer for an empty bank, and a function run that watches the bank. run calls onBook with each new
+// book (the valid lessons) and the bank's problems.
 type OpenBank func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (w BankWriter, run func(context.Context) error)
 
-// RunBank runs the conformance suite of a lesson bank.
+// RunBank runs the conformance suite for lesson banks.
 func RunBank(t *testing.T, open OpenBank) {
 	t.Helper()
 	for name, run := range map[string]func(*testing.T, *watchedBank){
@@ -35,7 +35,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			w.Put(t, "deep/folder/b.md", lessonText("bbb", "two"))
 			w.await(t, "two lessons", hasSlugs("aaa", "bbb"))
 			if l, _ := w.last().Get("bbb"); l.Category != "deep/folder" {
-				t.Errorf("category of lesson bbb = %q, want deep/folder", l.Category)
+				t.Errorf("lesson bbb's category = %q, want deep/folder", l.Category)
 			}
 			hash := w.last().Hash()
 			w.Put(t, "a.md", lessonText("aaa", "one, changed"))
@@ -69,12 +69,12 @@ func RunBank(t *testing.T, open OpenBank) {
 				return b.Len() == 1 && len(p) == 1 && !p[0].PreviousActive && strings.HasSuffix(p[0].Path, "bad.md")
 			})
 		},
-		"first lesson of a slug wins": func(t *testing.T, w *watchedBank) {
+		"first lesson with a slug wins": func(t *testing.T, w *watchedBank) {
 			t.Helper()
 			w.Put(t, "a.md", lessonText("same", "one"))
 			w.await(t, "the first lesson", hasSlugs("same"))
 			w.Put(t, "b.md", lessonText("same", "two"))
-			w.await(t, "the problem of the second lesson with the slug", func(b *lesson.Book, p []lesson.Problem) bool {
+			w.await(t, "the problem with the second lesson", func(b *lesson.Book, p []lesson.Problem) bool {
 				l, ok := b.Get("same")
 				return ok && b.Len() == 1 && len(p) == 1 && strings.HasSuffix(l.Path, "a.md")
 			})
@@ -132,7 +132,7 @@ func hasSlugs(want ...string) func(*lesson.Book, []lesson.Problem) bool {
 	}
 }
 
-// watchedBank is a bank with the last book and the last problems of its watcher.
+// watchedBank is a bank with the watcher's last book and last problems.
 type watchedBank struct {
 	BankWriter
 

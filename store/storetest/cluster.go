@@ -10,31 +10,31 @@ import (
 	"time"
 )
 
-// minClusterNodes is the smallest number of masters of a Redis Cluster.
+// minClusterNodes is a Redis Cluster's smallest number of masters.
 const minClusterNodes = 3
 
 const clusterSlots = 16384
 
-// Cluster is a real Redis Cluster of masters without replicas.
+// Cluster is a real Redis Cluster with masters but no replicas.
 type Cluster struct {
 	Nodes []*Redis
 	tls   []string // nil means no TLS
 }
 
-// StartCluster starts a Cluster of three nodes; see StartClusterOf.
+// StartCluster starts a Cluster with three nodes; see StartClusterOf.
 func StartCluster(t *testing.T, args ...string) *Cluster {
 	t.Helper()
 	return StartClusterOf(t, minClusterNodes, args...)
 }
 
 // StartClusterOf starts a complete Cluster on free ports, with equal numbers of slots on the nodes. args are
-// configuration options of each node.
+// configuration options for each node.
 func StartClusterOf(t *testing.T, nodes int, args ...string) *Cluster {
 	t.Helper()
 	return startCluster(t, nodes, nil, args...)
 }
 
-// StartClusterTLS starts a Cluster of three nodes that use TLS between nodes and require client certificates.
+// StartClusterTLS starts a Cluster with three nodes that use TLS between nodes and require client certificates.
 func StartClusterTLS(t *testing.T, files *TLSFiles, args ...string) *Cluster {
 	t.Helper()
 	skipWithoutTLS(t)
@@ -85,7 +85,7 @@ func (c *Cluster) await(t *testing.T, n *Redis) {
 	t.Fatalf("node %s did not report a complete Cluster within %v:\n%s", n.Addr, startLimit, info)
 }
 
-// MoveSlot moves a slot and its keys from one node to another, key by key, like redis-cli.
+// MoveSlot moves a slot and the keys from one node to another, key by key, like redis-cli.
 func (c *Cluster) MoveSlot(slot string, from, to *Redis) error {
 	source, err := from.Do("CLUSTER", "MYID")
 	if err != nil {

@@ -18,10 +18,10 @@ func concurrencyCases() map[string]func(tester, Store) {
 		"parked entries are joined by one call":             testConcurrentJoin,
 		"one of several first values is stored":             testConcurrentInitMeta,
 		"one of several priors for a version is stored":     testConcurrentPutPriors,
-		"concurrent settlements of a session are all added": testConcurrentSettlements,
-		"highest of concurrent maxima is kept":              testConcurrentRaise,
+		"concurrent settlements in a session are all added": testConcurrentSettlements,
+		"highest concurrent maximum is kept":                testConcurrentRaise,
 		"concurrent feedback is merged":                     testConcurrentFeedback,
-		"concurrent picks of a run are merged":              testConcurrentPicks,
+		"concurrent picks in a run are merged":              testConcurrentPicks,
 	}
 }
 
@@ -59,21 +59,21 @@ func testReadOwnWrites(t tester, s Store) {
 				return err
 			}
 			if !ok || r.ID != id(n) {
-				return fmt.Errorf("session %x after its write: found = %v, id = %x, want found = true and this id", id(n), ok, r.ID)
+				return fmt.Errorf("session %x after writing it: found = %v, id = %x, want found = true and this id", id(n), ok, r.ID)
 			}
 			found, err := s.FindEcho(ctx, tenant, []session.EchoKey{session.EchoKey(n)})
 			if err != nil {
 				return err
 			}
 			if len(found[session.EchoKey(n)]) != 1 {
-				return fmt.Errorf("sessions with the key of session %d after its write: got %v, want one session", n, found)
+				return fmt.Errorf("sessions with session %d's key after writing it: got %v, want one session", n, found)
 			}
 			list, err := s.Exchanges(ctx, tenant, id(n))
 			if err != nil {
 				return err
 			}
 			if len(list) != 1 {
-				return fmt.Errorf("exchanges of session %d after its write: got %d, want 1", n, len(list))
+				return fmt.Errorf("exchanges in session %d after writing them: got %d, want 1", n, len(list))
 			}
 		}
 		return nil
@@ -100,13 +100,13 @@ func testConcurrentFirstSettlements(t tester, s Store) {
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
-// testConcurrentPicks tests that replicas can write the row of a run without reading each other's rows: all workers
-// write it with different picks, and the stored row has all picks.
+// testConcurrentPicks tests that replicas can write a run's row without reading each other's rows: all workers write
+// the row with different picks, and the stored row has all picks.
 func testConcurrentPicks(t tester, s Store) {
 	if _, ok := s.(interface {
 		Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
 	}); !ok {
-		return // only the replicas of a shared store write the same row
+		return // only a shared store's replicas write the same row
 	}
 	runTogether(t, func(w int) error {
 		for i := range 5 {
@@ -126,18 +126,17 @@ func testConcurrentPicks(t tester, s Store) {
 	})
 	row, ok, err := s.Session(t.Context(), tenantA, session.RunID(tenantA, "ci-1"))
 	if err != nil || !ok {
-		t.Fatalf("Session of the run: found = %v, err = %v, want true, nil", ok, err)
+		t.Fatalf("Session(run): found = %v, err = %v, want true, nil", ok, err)
 	}
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkEqual(t, "picks of the run", len(rec.Assignment.Picks), 5*workers)
-	checkEqual(t, "members of the run", rec.Unit.Members, workers)
+	checkEqual(t, "picks in the run", len(rec.Assignment.Picks), 5*workers)
+	checkEqual(t, "members in the run", rec.Unit.Members, workers)
 }
 
-// testConcurrentSettlements retries the settlement of each worker from the current version. The deltas of all workers
-// are counted.
+// testConcurrentSettlements retries each worker's settlement from the current version. All workers' deltas are counted.
 func testConcurrentSettlements(t tester, s Store) {
 	runTogether(t, func(int) error {
 		for {
@@ -155,7 +154,7 @@ func testConcurrentSettlements(t tester, s Store) {
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, workers)})
 }
 
-// testConcurrentJoin tests that concurrent calls of Unpark add each parked entry once.
+// testConcurrentJoin tests that concurrent Unpark calls add each parked entry once.
 func testConcurrentJoin(t tester, s Store) {
 	for n := range 20 {
 		must(t, s.Park(t.Context(), tenantA, session.EchoKey(n%4), entry(fmt.Sprint(n), n, 1)))

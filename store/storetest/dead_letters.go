@@ -10,9 +10,9 @@ import (
 
 func deadLetterCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"late exchange of a settled session is unsampled": testLateExchange,
+		"late exchange in a settled session is unsampled": testLateExchange,
 		"session with exchanges but no row is due":        testExchangeWithoutRow,
-		"AllSamplesOf replaces all samples of a session":  testSamplesReplaced,
+		"AllSamplesOf replaces a session's samples":       testSamplesReplaced,
 		"session set aside is not due":                    testSetAsideIsNotDue,
 		"settled session set aside is not unsettled":      testSetAsideIsNotUnsettled,
 		"exchange set aside leaves a dead letter":         testExchangeSetAside,
@@ -43,7 +43,7 @@ func deadLetterCases() map[string]func(tester, Store) {
 	}
 }
 
-// deadLetter returns the record of a panic at an exchange of session 1, or at the session itself if exchange is empty.
+// deadLetter returns the record for a panic at an exchange in session 1, or at the session itself if exchange is empty.
 func deadLetter(exchange string) session.DeadLetter {
 	return session.DeadLetter{Tenant: tenantA, ID: id(1), Exchange: exchange, Step: "samples", Why: "index out of range <7>", At: atMinute(1)}
 }
@@ -58,15 +58,15 @@ func checkDeadLetters(t tester, s Store, want ...session.DeadLetter) {
 	}
 }
 
-// countUnsampled returns the number of exchanges without a sample. They arrived after the settlement of their session,
-// or their session is set aside.
+// countUnsampled returns the number of exchanges without a sample. They arrived after the session was settled, or the
+// session is set aside.
 func countUnsampled(t tester, s Store) int64 {
 	t.Helper()
 	return mustGet[int64](t)(s.CountUnsampled(t.Context()))
 }
 
-// testLateExchange tests an exchange after the settlement of its session. The session becomes unsettled, and
-// CountUnsampled counts the exchange until the next settlement.
+// testLateExchange tests an exchange after the session was settled. The session becomes unsettled, and CountUnsampled
+// counts the exchange until the next settlement.
 func testLateExchange(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	first := settlement(tenantA, 1, 0)
@@ -95,7 +95,7 @@ func testLateExchange(t tester, s Store) {
 	checkEqual(t, "unsampled and unsettled after the last settlement", []int64{countUnsampled(t, s), int64(len(unsettledSessions(t, s)))}, []int64{0, 0})
 }
 
-// testExchangeWithoutRow tests a session with exchanges but without a row, which a crash can leave.
+// testExchangeWithoutRow tests a session with exchanges but without a row, as a crash can leave it.
 func testExchangeWithoutRow(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), exchange(tenantA, 2, 1)}})
 	list := dueSessions(t, s, atMinute(60), session.Row{}, 10)
@@ -106,7 +106,7 @@ func testExchangeWithoutRow(t tester, s Store) {
 	checkEqual(t, "row after the exchange", mustSession(t, s, tenantA, 1), row(tenantA, 1, 5))
 	list = dueSessions(t, s, atMinute(60), session.Row{}, 10)
 	checkEqual(t, "due sessions after the row", len(list), 2)
-	checkEqual(t, "first due session with its row", withoutExchanges(t, list[0], 1), row(tenantA, 1, 5))
+	checkEqual(t, "first due session with a row", withoutExchanges(t, list[0], 1), row(tenantA, 1, 5))
 	settle(t, s, settlement(tenantA, 1, 0), settlement(tenantA, 2, 0))
 	checkEqual(t, "due sessions after the settlements", len(dueSessions(t, s, atMinute(60), session.Row{}, 10)), 0)
 }
@@ -114,29 +114,29 @@ func testExchangeWithoutRow(t tester, s Store) {
 // withoutExchanges returns a due row with Exchanges = 0. Exchanges is optional, but must not be wrong.
 func withoutExchanges(t tester, r session.Row, want int) session.Row {
 	if r.Exchanges != 0 {
-		checkEqual(t, "exchanges of the session", r.Exchanges, want)
+		checkEqual(t, "exchanges in the session", r.Exchanges, want)
 	}
 	r.Exchanges = 0
 	return r
 }
 
-// testSamplesReplaced tests that AllSamplesOf deletes the earlier samples of only these sessions.
+// testSamplesReplaced tests that AllSamplesOf deletes only these sessions' earlier samples.
 func testSamplesReplaced(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantB, 1, 4)}})
 	write(t, s, session.Batch{
 		Samples:      []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 1, 5)},
 		AllSamplesOf: []session.Ref{{Tenant: tenantA, ID: id(1)}, {Tenant: tenantA, ID: id(9)}, {Tenant: tenantB, ID: id(2)}},
 	})
-	checkEqual(t, "samples of tenant A", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantA, 1, 5)})
-	checkEqual(t, "samples of tenant B", len(walkSamples(t, s, tenantB, time.Time{}, time.Time{})), 1)
+	checkEqual(t, "tenant A's samples", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantA, 1, 5)})
+	checkEqual(t, "tenant B's samples", len(walkSamples(t, s, tenantB, time.Time{}, time.Time{})), 1)
 	checkEqual(t, "stored samples", stats(t, s)["samples"], int64(4))
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
-		t.Errorf("SampleSession of a sample that AllSamplesOf deleted: found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("SampleSession(sample deleted by AllSamplesOf): found = %v, err = %v, want false, nil", ok, err)
 	}
 }
 
-// testSetAsideIsNotDue tests a session that was set aside after a panic. The session is due only after Readmit, which
-// omits sessions with too many tries.
+// testSetAsideIsNotDue tests a session set aside after a panic. The session is due only after Readmit, which omits
+// sessions with too many tries.
 func testSetAsideIsNotDue(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
@@ -177,7 +177,7 @@ func testSetAsideIsNotUnsettled(t tester, s Store) {
 	checkEqual(t, "unsettled sessions after the readmission", len(unsettledSessions(t, s)), 1)
 }
 
-// testExchangeSetAside tests an exchange that is set aside. Its session stays due, and Readmit and a settlement keep
+// testExchangeSetAside tests an exchange that is set aside. The session stays due, and Readmit and a settlement keep
 // the dead letter.
 func testExchangeSetAside(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})

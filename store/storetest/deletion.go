@@ -12,7 +12,7 @@ import (
 
 func deletionCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"stats of an empty store are zero": func(t tester, s Store) {
+		"empty store's stats are zero": func(t tester, s Store) {
 			st := stats(t, s)
 			for _, name := range []string{"sessions", "exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "parked"} {
 				if n, ok := st[name]; !ok || n != 0 {
@@ -23,30 +23,30 @@ func deletionCases() map[string]func(tester, Store) {
 				t.Error(`Stats has no entry "bytes"`)
 			}
 		},
-		"forget removes all data of a session": testForget,
-		"forget of an unknown session changes nothing": func(t tester, s Store) {
+		"forget removes all session data": testForget,
+		"forgetting an unknown session changes nothing": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 			checkEqual(t, "unknown session forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(2))), false)
-			checkEqual(t, "session of another tenant forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantB, id(1))), false)
-			checkEqual(t, "row of the session that was not forgotten", mustSession(t, s, tenantA, 1), row(tenantA, 1, 1))
+			checkEqual(t, "another tenant's session forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantB, id(1))), false)
+			checkEqual(t, "row of the kept session", mustSession(t, s, tenantA, 1), row(tenantA, 1, 1))
 		},
-		"forget removes all data of a tenant": testForgetTenant,
-		"forget of an unknown tenant changes nothing": func(t tester, s Store) {
+		"forget removes all tenant data": testForgetTenant,
+		"forgetting an unknown tenant changes nothing": func(t tester, s Store) {
 			writeCompleteSession(t, s, tenantA, 1)
-			checkEqual(t, "sessions of an unknown tenant forgotten", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantB)), 0)
+			checkEqual(t, "unknown tenant's sessions forgotten", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantB)), 0)
 			checkEqual(t, "tenants", mustGet[[]string](t)(s.Tenants(t.Context())), []string{tenantA})
-			checkEqual(t, "data of the session of tenant A", mustSession(t, s, tenantA, 1).Data, row(tenantA, 1, 1).Data)
+			checkEqual(t, "tenant A's session data", mustSession(t, s, tenantA, 1).Data, row(tenantA, 1, 1).Data)
 		},
 		"forgotten session can start again": func(t tester, s Store) {
 			writeCompleteSession(t, s, tenantA, 1)
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
 			writeCompleteSession(t, s, tenantA, 1)
-			checkEqual(t, "sessions of the key 101 after the restart", echoes(t, s, tenantA, 101)[101], []session.ID{id(1)})
+			checkEqual(t, "sessions for key 101 after the restart", echoes(t, s, tenantA, 101)[101], []session.ID{id(1)})
 			checkEqual(t, "exchanges after the restart", len(exchanges(t, s, tenantA, 1)), 2)
 			checkEqual(t, "samples after the restart", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 1)
 			checkEqual(t, "exchanges ever stored", stats(t, s)["exchanges_ever"], int64(4))
 		},
-		"retention deletes sessions by their last use": func(t tester, s Store) {
+		"retention deletes sessions by last use": func(t tester, s Store) {
 			for n := range 100 {
 				writeCompleteSession(t, s, tenantA, n)
 			}
@@ -59,7 +59,7 @@ func deletionCases() map[string]func(tester, Store) {
 			checkEqual(t, "sessions, exchanges, samples and feedback left", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"]}, []int64{11, 22, 11, 11})
 			checkEqual(t, "sessions deleted by a second call", mustGet[int](t)(s.PurgeSessions(t.Context(), atMinute(90))), 0)
 		},
-		"retention stops when its context ends, and continues": func(t tester, s Store) {
+		"retention stops when the context ends, and continues": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 200 {
 				b.Rows = append(b.Rows, row(tenantA, n, n))
@@ -67,7 +67,7 @@ func deletionCases() map[string]func(tester, Store) {
 			write(t, s, b)
 			deleted, err := s.PurgeSessions(&endingContext{Context: t.Context(), calls: 1}, atMinute(500))
 			if deleted == 0 || deleted == 200 || !isContextError(err) {
-				t.Errorf("PurgeSessions with a context that ends = %d, %v, want 1 to 199 deleted sessions and the context's error", deleted, err)
+				t.Errorf("PurgeSessions(ending context) = %d, %v, want 1 to 199 deleted sessions and the context's error", deleted, err)
 			}
 			checkEqual(t, "sessions deleted by the second call", mustGet[int](t)(s.PurgeSessions(t.Context(), atMinute(500))), 200-deleted)
 		},
@@ -90,10 +90,10 @@ func deletionCases() map[string]func(tester, Store) {
 	}
 }
 
-// endingContext is a context that ends after a number of calls of Err.
+// endingContext is a context that ends after a number of Err calls.
 type endingContext struct {
 	context.Context
-	calls int // number of further calls of Err that return nil
+	calls int // further Err calls that return nil
 }
 
 func (e *endingContext) Err() error {
@@ -116,7 +116,7 @@ func writeCompleteSession(t tester, s Store, tenant string, n int) {
 	settle(t, s, settlement(tenant, n, 0, delta("a@1", "n", 0, 1)))
 }
 
-// testForget tests that Forget deletes no counters, and no data of different sessions and tenants.
+// testForget tests that Forget deletes no counters, and no data in other sessions and tenants.
 func testForget(t tester, s Store) {
 	writeCompleteSession(t, s, tenantA, 1)
 	writeCompleteSession(t, s, tenantA, 2)
@@ -126,22 +126,22 @@ func testForget(t tester, s Store) {
 
 	checkNoSession(t, s, tenantA, 1)
 	checkEqual(t, "sessions by key after the deletion", echoes(t, s, tenantA, 100, 101, 102), map[session.EchoKey][]session.ID{100: {id(2)}, 102: {id(2)}})
-	checkEqual(t, "exchanges of the forgotten session", len(exchanges(t, s, tenantA, 1)), 0)
-	checkEqual(t, "feedback of the forgotten session", len(entries(t, s, tenantA, 1)), 0)
-	checkEqual(t, "settled state of the forgotten session", settledState(t, s, tenantA, 1), session.SettledState{})
+	checkEqual(t, "exchanges in the forgotten session", len(exchanges(t, s, tenantA, 1)), 0)
+	checkEqual(t, "feedback on the forgotten session", len(entries(t, s, tenantA, 1)), 0)
+	checkEqual(t, "forgotten session's settled state", settledState(t, s, tenantA, 1), session.SettledState{})
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
-		t.Errorf("SampleSession of a forgotten session: found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("SampleSession(sample in a forgotten session): found = %v, err = %v, want false, nil", ok, err)
 	}
 	checkEqual(t, "samples left", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), []string{"sample-default-2"})
 
 	checkEqual(t, "counters after the deletion", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 2)})
-	checkEqual(t, "entries of the other session", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 2, 1)})
-	checkEqual(t, "exchanges of the other tenant", len(exchanges(t, s, tenantB, 1)), 2)
+	checkEqual(t, "other session's entries", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 2, 1)})
+	checkEqual(t, "other tenant's exchanges", len(exchanges(t, s, tenantB, 1)), 2)
 	st := stats(t, s)
 	checkEqual(t, "sessions, exchanges, exchanges ever, samples and feedback", []int64{st["sessions"], st["exchanges"], st["exchanges_ever"], st["samples"], st["feedback"]}, []int64{2, 4, 6, 2, 2})
 }
 
-// testForgetTenant tests that ForgetTenant deletes no counters, and no data of different tenants.
+// testForgetTenant tests that ForgetTenant deletes no counters, and no other tenants' data.
 func testForgetTenant(t tester, s Store) {
 	const sessions = 70 // more than ForgetTenant deletes in one step
 	for n := range sessions {
@@ -155,19 +155,19 @@ func testForgetTenant(t tester, s Store) {
 
 	for _, n := range []int{0, 1, sessions - 1} {
 		checkNoSession(t, s, tenantA, n)
-		checkEqual(t, "exchanges of a forgotten session", len(exchanges(t, s, tenantA, n)), 0)
-		checkEqual(t, "feedback of a forgotten session", len(entries(t, s, tenantA, n)), 0)
-		checkEqual(t, "settled state of a forgotten session", settledState(t, s, tenantA, n), session.SettledState{})
-		checkEqual(t, "keys of a forgotten session", len(echoes(t, s, tenantA, 100, session.EchoKey(100+n))), 0)
+		checkEqual(t, "exchanges in a forgotten session", len(exchanges(t, s, tenantA, n)), 0)
+		checkEqual(t, "feedback on a forgotten session", len(entries(t, s, tenantA, n)), 0)
+		checkEqual(t, "forgotten session's settled state", settledState(t, s, tenantA, n), session.SettledState{})
+		checkEqual(t, "forgotten session's keys", len(echoes(t, s, tenantA, 100, session.EchoKey(100+n))), 0)
 	}
-	checkEqual(t, "samples of the forgotten tenant", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 0)
-	checkEqual(t, "sessions with joined feedback of the forgotten tenant", len(mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(77)}))), 0)
+	checkEqual(t, "forgotten tenant's samples", len(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), 0)
+	checkEqual(t, "forgotten tenant's sessions with joined feedback", len(mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(77)}))), 0)
 	checkEqual(t, "counters after the deletion", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, sessions)})
 
-	checkEqual(t, "row of the other tenant", mustSession(t, s, tenantB, 1).Data, row(tenantB, 1, 1).Data)
-	checkEqual(t, "exchanges of the other tenant", len(exchanges(t, s, tenantB, 1)), 2)
-	checkEqual(t, "echoes of the other tenant", echoes(t, s, tenantB, 100, 101), map[session.EchoKey][]session.ID{100: {id(1)}, 101: {id(1)}})
-	checkEqual(t, "sessions with joined feedback of the other tenant", len(mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(77)}))), 1)
+	checkEqual(t, "other tenant's row", mustSession(t, s, tenantB, 1).Data, row(tenantB, 1, 1).Data)
+	checkEqual(t, "other tenant's exchanges", len(exchanges(t, s, tenantB, 1)), 2)
+	checkEqual(t, "other tenant's echoes", echoes(t, s, tenantB, 100, 101), map[session.EchoKey][]session.ID{100: {id(1)}, 101: {id(1)}})
+	checkEqual(t, "other tenant's sessions with joined feedback", len(mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(77)}))), 1)
 	st := stats(t, s)
 	checkEqual(t, "sessions, exchanges, samples, feedback and parked feedback", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"], st["parked"]}, []int64{1, 2, 1, 2, 0})
 	checkEqual(t, "exchanges ever stored", st["exchanges_ever"], int64(2*sessions+2))

@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// ownNamespaces is the environment variable of a test process with separate namespaces.
+// ownNamespaces is the environment variable for a test process with separate namespaces.
 const ownNamespaces = "STORETEST_OWN_SPACE"
 
-// Disk is a real file system of a chosen size.
+// Disk is a real file system with a chosen size.
 type Disk struct{ Dir string }
 
-// SmallDisk mounts a file system of size bytes in memory. If this process may not mount, the test runs in a process
-// with its own namespaces, and is skipped here. Without namespaces, the test is skipped.
+// SmallDisk mounts a file system with size bytes in memory. If this process may not mount, the test runs in a process
+// with separate namespaces, and is skipped here. Without namespaces, the test is skipped.
 func SmallDisk(t *testing.T, size int) *Disk {
 	t.Helper()
 	d := &Disk{t.TempDir()}
@@ -52,11 +52,11 @@ func runInOwnNamespaces(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	switch {
 	case err == nil:
-		t.Skip("the test passed in a process with its own namespaces, which may mount file systems")
+		t.Skip("the test passed in a process with separate namespaces, which may mount file systems")
 	case cmd.ProcessState == nil:
 		t.Skip("a small disk cannot be mounted here: ", err)
 	}
-	t.Fatalf("the test failed in a process with its own namespaces: %v\n%s", err, out)
+	t.Fatalf("the test failed in a process with separate namespaces: %v\n%s", err, out)
 }
 
 // Fill extends a file until only freeBytes bytes are free.
@@ -91,7 +91,7 @@ func (d *Disk) FreeBytes(t testing.TB) int64 {
 	return int64(s.Bavail) * s.Bsize //nolint:gosec // SmallDisk limits the size
 }
 
-// Unfill deletes the file that Fill wrote.
+// Unfill deletes the file written by Fill.
 func (d *Disk) Unfill(t testing.TB) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(d.Dir, "filler")); err != nil {

@@ -4,7 +4,7 @@ package storetest
 
 import "testing"
 
-// Disk is a real file system of a chosen size.
+// Disk is a real file system with a chosen size.
 type Disk struct{ Dir string }
 
 // SmallDisk skips the test.

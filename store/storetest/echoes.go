@@ -4,18 +4,18 @@ import (
 	"precept/internal/session"
 )
 
-// echoCases returns the cases of echo keys, hashes of ids and texts by which the store finds sessions.
+// echoCases returns the cases for echo keys, hashes of ids and texts for finding sessions.
 func echoCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"unknown key has no sessions": func(t tester, s Store) {
 			checkEqual(t, "sessions by key", echoes(t, s, tenantA, 1, 2), map[session.EchoKey][]session.ID{})
 			checkEqual(t, "sessions found without keys", echoes(t, s, tenantA), map[session.EchoKey][]session.ID{})
 		},
-		"newest session of a key is listed first": func(t tester, s Store) {
+		"newest session for a key is listed first": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1), echo(tenantA, 7, 2, 3), echo(tenantA, 7, 3, 2), echo(tenantA, 8, 1, 1)}})
 			checkEqual(t, "sessions by key", echoes(t, s, tenantA, 7, 8, 9), map[session.EchoKey][]session.ID{7: {id(2), id(3), id(1)}, 8: {id(1)}})
 		},
-		"number of sessions of a key is limited to the newest": func(t tester, s Store) {
+		"only the newest sessions for a key are kept": func(t tester, s Store) {
 			for n := range 25 {
 				n = n * 7 % 25
 				write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, n, n)}})
@@ -26,7 +26,7 @@ func echoCases() map[string]func(tester, Store) {
 			}
 			checkEqual(t, "sessions by key", echoes(t, s, tenantA, 7), map[session.EchoKey][]session.ID{7: want})
 		},
-		"session is listed once, at its latest time": func(t tester, s Store) {
+		"session is listed once, at the latest time": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1), echo(tenantA, 7, 2, 2), echo(tenantA, 7, 1, 3), echo(tenantA, 7, 1, 0)}})
 			checkEqual(t, "sessions by key", echoes(t, s, tenantA, 7), map[session.EchoKey][]session.ID{7: {id(1), id(2)}})
 		},
@@ -54,9 +54,9 @@ func echoCases() map[string]func(tester, Store) {
 			for n := range 4 {
 				write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, n, n), echo(tenantB, 7, 10+n, 10+n)}})
 			}
-			checkEqual(t, "echoes of tenant A", echoes(t, s, tenantA, 7)[7], []session.ID{id(3), id(2), id(1), id(0)})
-			checkEqual(t, "echoes of tenant B", echoes(t, s, tenantB, 7)[7], []session.ID{id(13), id(12), id(11), id(10)})
-			checkEqual(t, "echoes of an unknown tenant", echoes(t, s, "unknown", 7), map[session.EchoKey][]session.ID{})
+			checkEqual(t, "tenant A's echoes", echoes(t, s, tenantA, 7)[7], []session.ID{id(3), id(2), id(1), id(0)})
+			checkEqual(t, "tenant B's echoes", echoes(t, s, tenantB, 7)[7], []session.ID{id(13), id(12), id(11), id(10)})
+			checkEqual(t, "unknown tenant's echoes", echoes(t, s, "unknown", 7), map[session.EchoKey][]session.ID{})
 		},
 		"keys use all 64 bits": func(t tester, s Store) {
 			const high = session.EchoKey(1<<63 + 7)

@@ -20,7 +20,7 @@ func (oneSessionStore) Exchanges(context.Context, string, session.ID) ([]sample.
 	return []sample.Exchange{{ID: "x1"}, {ID: "x2"}}, nil
 }
 
-// EachExchange walks over the exchanges of all sessions.
+// EachExchange walks over the exchanges in all sessions.
 func ExampleEachExchange() {
 	err := storetest.EachExchange(context.Background(), oneSessionStore{}, func(x sample.Exchange) error {
 		fmt.Println(x.ID)

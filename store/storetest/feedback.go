@@ -35,13 +35,13 @@ func feedbackCases() map[string]func(tester, Store) {
 			checkEqual(t, "entries added by an empty call", addFeedback(t, s, tenantA, 1), 0)
 			checkEqual(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
-		"entries are merged by id, in order of time": func(t tester, s Store) {
+		"entries are merged by id, in time order": func(t tester, s Store) {
 			checkEqual(t, "entries added by the first call", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("c", 1, 0)), 2)
 			checkEqual(t, "entries added by the second call", addFeedback(t, s, tenantA, 1, entry("b", 2, 1), entry("a", 2, 0.5)), 1)
 			checkEqual(t, "entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 0), entry("a", 2, 0.5), entry("b", 2, 1)})
 			checkEqual(t, "stored feedback", stats(t, s)["feedback"], int64(3))
 		},
-		"latest entry of an id wins": func(t tester, s Store) {
+		"latest entry with an id wins": func(t tester, s Store) {
 			checkEqual(t, "entries changed by the first version", addFeedback(t, s, tenantA, 1, entry("a", 5, 1)), 1)
 			checkEqual(t, "entries changed by an earlier version", addFeedback(t, s, tenantA, 1, entry("a", 4, 0)), 0)
 			checkEqual(t, "entries changed by a later version", addFeedback(t, s, tenantA, 1, entry("a", 6, 0.5)), 1)
@@ -52,12 +52,12 @@ func feedbackCases() map[string]func(tester, Store) {
 			addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
 			addFeedback(t, s, tenantA, 2, entry("a", 1, 0))
 			addFeedback(t, s, tenantB, 1, entry("a", 1, 0.5))
-			checkEqual(t, "entries of session 1", entries(t, s, tenantA, 1), []feedback.Entry{entry("a", 1, 1)})
-			checkEqual(t, "entries of session 2", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 1, 0)})
-			checkEqual(t, "entries of tenant B", entries(t, s, tenantB, 1), []feedback.Entry{entry("a", 1, 0.5)})
-			checkEqual(t, "entries of session 2 of tenant B", len(entries(t, s, tenantB, 2)), 0)
+			checkEqual(t, "session 1's entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("a", 1, 1)})
+			checkEqual(t, "session 2's entries", entries(t, s, tenantA, 2), []feedback.Entry{entry("a", 1, 0)})
+			checkEqual(t, "tenant B's entries", entries(t, s, tenantB, 1), []feedback.Entry{entry("a", 1, 0.5)})
+			checkEqual(t, "entries in tenant B's session 2", len(entries(t, s, tenantB, 2)), 0)
 		},
-		"entry is found by its id": func(t tester, s Store) {
+		"entry is found by id": func(t tester, s Store) {
 			addFeedback(t, s, tenantA, 1, entry("a", 1, 1), entry("b", 2, 0))
 			find := func(tenant string, n int, name string) (feedback.Entry, bool) {
 				e, ok, err := s.FeedbackEntry(t.Context(), tenant, id(n), name)
@@ -65,7 +65,7 @@ func feedbackCases() map[string]func(tester, Store) {
 				return e, ok
 			}
 			e, ok := find(tenantA, 1, "b")
-			checkEqual(t, "entry found by its id", ok, true)
+			checkEqual(t, "entry found by id", ok, true)
 			checkEqual(t, "entry", e, entry("b", 2, 0))
 			for name, find := range map[string]func() (feedback.Entry, bool){
 				"an unknown id":      func() (feedback.Entry, bool) { return find(tenantA, 1, "c") },
@@ -76,10 +76,10 @@ func feedbackCases() map[string]func(tester, Store) {
 				checkEqual(t, "entry found for "+name, ok, false)
 			}
 			if _, _, err := s.FeedbackEntry(canceledContext(t), tenantA, id(1), "a"); !isContextError(err) {
-				t.Errorf("FeedbackEntry with a canceled context: err = %v, want the context's error", err)
+				t.Errorf("FeedbackEntry(canceled context) error = %v, want the context's error", err)
 			}
 		},
-		"batch of many sessions": func(t tester, s Store) {
+		"batch with many sessions": func(t tester, s Store) {
 			addFeedback(t, s, tenantA, 2, entry("a", 1, 0))
 			m := map[session.ID][]feedback.Entry{id(2): {entry("a", 1, 0)}, id(3): nil}
 			for n := range 200 {
@@ -88,17 +88,17 @@ func feedbackCases() map[string]func(tester, Store) {
 			changed := mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenantA, m))
 			checkEqual(t, "changed sessions", len(changed), 200)
 			checkEqual(t, "entries added to session 150", changed[id(150)], 2)
-			checkEqual(t, "entries of session 150", entries(t, s, tenantA, 150), []feedback.Entry{entry("a", 50, 1), entry("b", 50, 0)})
+			checkEqual(t, "session 150's entries", entries(t, s, tenantA, 150), []feedback.Entry{entry("a", 50, 1), entry("b", 50, 0)})
 		},
 		"invalid entry refuses the whole batch": func(t tester, s Store) {
 			bad := entry("b", 1, 1)
 			bad.Details = json.RawMessage(`{"x":`)
 			if added, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, entry("a", 1, 1), bad)); err == nil || len(added) != 0 {
-				t.Errorf("AddFeedback with an invalid entry = %v, %v, want no added entry and an error", added, err)
+				t.Errorf("AddFeedback(invalid entry) = %v, %v, want no added entry and an error", added, err)
 			}
 			checkEqual(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
-		"number of entries of a session is limited": func(t tester, s Store) {
+		"entry count per session is limited": func(t tester, s Store) {
 			list := make([]feedback.Entry, session.MaxFeedback-1)
 			for i := range list {
 				list[i] = entry(fmt.Sprint("e", i), i, 1)
@@ -107,7 +107,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			m := entriesOf(1, entry("new", 1, 1), entry("one more", 1, 0), entry("e5", 5, 1), entry("e7", 9000, 0))
 			m[id(2)] = []feedback.Entry{entry("b", 1, 1)}
 			added, err := s.AddFeedback(t.Context(), tenantA, m)
-			checkEqual(t, "error of entries above the limit", err, error(session.FeedbackFull(1)))
+			checkEqual(t, "error for entries above the limit", err, error(session.FeedbackFull(1)))
 			checkEqual(t, "added entries by session", added, map[session.ID]int{id(1): 2, id(2): 1})
 			checkEqual(t, "added entries by a repeated post", addFeedback(t, s, tenantA, 1, entry("e5", 5, 1)), 0)
 			checkEqual(t, "added corrections", addFeedback(t, s, tenantA, 1, entry("e5", 9001, 0)), 1)
@@ -116,7 +116,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			checkEqual(t, "latest entry", got[len(got)-1], entry("e5", 9001, 0))
 			checkEqual(t, "stored feedback", stats(t, s)["feedback"], int64(session.MaxFeedback+1))
 		},
-		"size of the entries of a session is limited": func(t tester, s Store) {
+		"entry size per session is limited": func(t tester, s Store) {
 			large := func(id string, minute, size int) feedback.Entry {
 				e := entry(id, minute, 1)
 				e.Comment = strings.Repeat("x", size)
@@ -131,7 +131,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			checkEqual(t, "entries added at the size limit", addFeedback(t, s, tenantA, 1, large("last", 1, size)), 1)
 			for _, e := range []feedback.Entry{entry("new", 1, 1), large("e0", 9, size+1)} {
 				if _, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
-					t.Errorf("AddFeedback of entry %s above the size limit: err = %v, want session.FeedbackFull(1)", e.ID, err)
+					t.Errorf("AddFeedback(%s above the size limit) error = %v, want session.FeedbackFull(1)", e.ID, err)
 				}
 			}
 			checkEqual(t, "entries replaced by a shorter entry", addFeedback(t, s, tenantA, 1, entry("e0", 9, 0)), 1)
@@ -139,17 +139,17 @@ func feedbackCases() map[string]func(tester, Store) {
 		},
 		"calls with a canceled context return errors": func(t tester, s Store) {
 			if _, err := s.AddFeedback(canceledContext(t), tenantA, entriesOf(1, entry("a", 1, 1))); !isContextError(err) {
-				t.Errorf("AddFeedback with a canceled context: err = %v, want the context's error", err)
+				t.Errorf("AddFeedback(canceled context) error = %v, want the context's error", err)
 			}
 			if _, err := s.Feedback(canceledContext(t), tenantA, id(1)); !isContextError(err) {
-				t.Errorf("Feedback with a canceled context: err = %v, want the context's error", err)
+				t.Errorf("Feedback(canceled context) error = %v, want the context's error", err)
 			}
 			checkEqual(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
 	}
 }
 
-// parkingCases returns the cases of parked feedback, which waits for its session under an echo key.
+// parkingCases returns the cases for parked feedback waiting for a session under an echo key.
 func parkingCases() map[string]func(tester, Store) {
 	type parked = map[session.EchoKey][]feedback.Entry
 	park := func(t tester, s Store, tenant string, k session.EchoKey, list ...feedback.Entry) {
@@ -158,7 +158,7 @@ func parkingCases() map[string]func(tester, Store) {
 			must(t, s.Park(t.Context(), tenant, k, e))
 		}
 	}
-	var unparked atomic.Int64 // number of unparked keys; the feedback of each key joins a new session
+	var unparked atomic.Int64 // number of unparked keys; each key's feedback joins a new session
 	unpark := func(t tester, s Store, tenant string, keys ...session.EchoKey) parked {
 		t.Helper()
 		out, sessions := parked{}, map[session.EchoKey]session.ID{}
@@ -178,21 +178,21 @@ func parkingCases() map[string]func(tester, Store) {
 			checkEqual(t, "joined entries", unpark(t, s, tenantA, 1, 2), parked{})
 			checkEqual(t, "entries joined without keys", unpark(t, s, tenantA), parked{})
 		},
-		"parked entries join once, in order of time": func(t tester, s Store) {
+		"parked entries join once, in time order": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("b", 2, 1), entry("a", 1, 0))
 			park(t, s, tenantA, 8, entry("c", 1, 1))
 			park(t, s, tenantA, 9, entry("d", 1, 1))
 			checkEqual(t, "parked entries", stats(t, s)["parked"], int64(4))
 			checkEqual(t, "joined entries", unpark(t, s, tenantA, 8, 7, 6), parked{7: {entry("a", 1, 0), entry("b", 2, 1)}, 8: {entry("c", 1, 1)}})
 			checkEqual(t, "entries joined by a second call", unpark(t, s, tenantA, 8, 7), parked{})
-			checkEqual(t, "entries that are still parked", stats(t, s)["parked"], int64(1))
+			checkEqual(t, "entries still parked", stats(t, s)["parked"], int64(1))
 		},
-		"latest parked entry of an id wins": func(t tester, s Store) {
+		"latest parked entry with an id wins": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 5, 1), entry("a", 4, 0), entry("a", 6, 0.5), entry("a", 6, 0.5))
 			checkEqual(t, "parked entries", stats(t, s)["parked"], int64(1))
 			checkEqual(t, "joined entries", unpark(t, s, tenantA, 7), parked{7: {entry("a", 6, 0.5)}})
 		},
-		"parked entry is found by its id": func(t tester, s Store) {
+		"parked entry is found by id": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 1), entry("b", 2, 0))
 			find := func(tenant string, key session.EchoKey, name string) (feedback.Entry, bool) {
 				e, ok, err := s.ParkedEntry(t.Context(), tenant, key, name)
@@ -200,14 +200,14 @@ func parkingCases() map[string]func(tester, Store) {
 				return e, ok
 			}
 			e, ok := find(tenantA, 7, "a")
-			checkEqual(t, "parked entry found by its id", ok, true)
+			checkEqual(t, "parked entry found by id", ok, true)
 			checkEqual(t, "parked entry", e, entry("a", 1, 1))
 			unpark(t, s, tenantA, 7)
 			park(t, s, tenantA, 8, entry("c", 1, 1))
 			for name, find := range map[string]func() (feedback.Entry, bool){
-				"a joined id":          func() (feedback.Entry, bool) { return find(tenantA, 7, "a") },
-				"an id of another key": func() (feedback.Entry, bool) { return find(tenantA, 7, "c") },
-				"another tenant":       func() (feedback.Entry, bool) { return find(tenantB, 8, "c") },
+				"a joined id":      func() (feedback.Entry, bool) { return find(tenantA, 7, "a") },
+				"another key's id": func() (feedback.Entry, bool) { return find(tenantA, 7, "c") },
+				"another tenant":   func() (feedback.Entry, bool) { return find(tenantB, 8, "c") },
 			} {
 				_, ok := find()
 				checkEqual(t, "parked entry found for "+name, ok, false)
@@ -216,10 +216,10 @@ func parkingCases() map[string]func(tester, Store) {
 		"tenants are separate": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 1))
 			park(t, s, tenantB, 7, entry("b", 1, 1))
-			checkEqual(t, "joined entries of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("b", 1, 1)}})
-			checkEqual(t, "joined entries of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("a", 1, 1)}})
+			checkEqual(t, "tenant B's joined entries", unpark(t, s, tenantB, 7), parked{7: {entry("b", 1, 1)}})
+			checkEqual(t, "tenant A's joined entries", unpark(t, s, tenantA, 7), parked{7: {entry("a", 1, 1)}})
 		},
-		"parked entries join the session of their key": func(t tester, s Store) {
+		"parked entries join the session with the key": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 0), entry("b", 2, 1))
 			park(t, s, tenantA, 8, entry("a", 3, 0.5), entry("c", 1, 1))
 			park(t, s, tenantA, 9, entry("d", 1, 1))
@@ -228,26 +228,26 @@ func parkingCases() map[string]func(tester, Store) {
 			sessions := map[session.EchoKey]session.ID{7: id(1), 8: id(1), 9: id(2), 10: id(3)}
 			added := mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantA, sessions))
 			checkEqual(t, "sessions with joined entries", len(added), 1) // the other session had the entry already
-			checkEqual(t, "entries of session 1", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
-			checkEqual(t, "entries of session 2", entries(t, s, tenantA, 2), []feedback.Entry{entry("d", 1, 1)})
+			checkEqual(t, "session 1's entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
+			checkEqual(t, "session 2's entries", entries(t, s, tenantA, 2), []feedback.Entry{entry("d", 1, 1)})
 			checkEqual(t, "sessions with joined entries after a second call", len(mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantA, sessions))), 0)
 			checkEqual(t, "entries joined by a third call", unpark(t, s, tenantA, 7, 8, 9, 10), parked{})
-			checkEqual(t, "joined entries of tenant B", unpark(t, s, tenantB, 7), parked{7: {entry("e", 1, 1)}})
+			checkEqual(t, "tenant B's joined entries", unpark(t, s, tenantB, 7), parked{7: {entry("e", 1, 1)}})
 		},
-		"number of parked entries of a key is limited": func(t tester, s Store) {
+		"parked entries per key are limited": func(t tester, s Store) {
 			for i := range session.MaxFeedback {
 				park(t, s, tenantA, 7, entry(fmt.Sprint("e", i), i, 1))
 			}
 			if err := s.Park(t.Context(), tenantA, 7, entry("new", 1, 1)); !errors.Is(err, session.ErrParkingFull) {
-				t.Errorf("Park into a full key: err = %v, want session.ErrParkingFull", err)
+				t.Errorf("Park(full key) error = %v, want session.ErrParkingFull", err)
 			}
 			park(t, s, tenantA, 7, entry("e5", 9000, 0))
 			park(t, s, tenantA, 8, entry("new", 1, 1))
 			addFeedback(t, s, tenantA, 1, entry("own", 1, 1))
 			added, err := s.Unpark(t.Context(), tenantA, map[session.EchoKey]session.ID{7: id(1), 8: id(2)})
-			checkEqual(t, "error of entries above the limit", err, error(session.FeedbackFull(1)))
+			checkEqual(t, "error for entries above the limit", err, error(session.FeedbackFull(1)))
 			checkEqual(t, "joined entries by session", added, map[session.ID]int{id(1): session.MaxFeedback - 1, id(2): 1})
-			checkEqual(t, "entries that are still parked", stats(t, s)["parked"], int64(0))
+			checkEqual(t, "entries still parked", stats(t, s)["parked"], int64(0))
 		},
 		"old parked entries are purged": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 1), entry("b", 3, 1))
@@ -255,7 +255,7 @@ func parkingCases() map[string]func(tester, Store) {
 			checkEqual(t, "purged entries", mustGet[int](t)(s.PurgeParked(t.Context(), atMinute(3))), 2)
 			checkEqual(t, "entries purged by a second call", mustGet[int](t)(s.PurgeParked(t.Context(), atMinute(3))), 0)
 			checkEqual(t, "parked entries", stats(t, s)["parked"], int64(1))
-			checkEqual(t, "joined entries of tenant A", unpark(t, s, tenantA, 7), parked{7: {entry("b", 3, 1)}})
+			checkEqual(t, "tenant A's joined entries", unpark(t, s, tenantA, 7), parked{7: {entry("b", 3, 1)}})
 		},
 	}
 }
@@ -275,8 +275,8 @@ func entries(t tester, s Store, tenant string, n int) []feedback.Entry {
 	return mustGet[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
 }
 
-// testFeedbackOrder tests that the stored feedback does not depend on the order of entries, on their division into two
-// batches, or on repetition.
+// testFeedbackOrder tests that the stored feedback does not depend on the entry order, on splitting the entries into
+// two batches, or on repetition.
 func testFeedbackOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {
@@ -292,6 +292,6 @@ func testFeedbackOrder(s Store) func(*rapid.T) {
 		cut := rapid.IntRange(0, len(shuffled)).Draw(rt, "cut")
 		addFeedback(rt, s, tenantA, n+1, shuffled[:cut]...)
 		addFeedback(rt, s, tenantA, n+1, shuffled[cut:]...)
-		checkEqual(rt, "feedback after a different order and division", entries(rt, s, tenantA, n+1), entries(rt, s, tenantA, n))
+		checkEqual(rt, "feedback after a different order and split", entries(rt, s, tenantA, n+1), entries(rt, s, tenantA, n))
 	}
 }

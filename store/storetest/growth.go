@@ -13,13 +13,13 @@ import (
 	"precept/internal/session"
 )
 
-// RunGrowth tests that a backend keeps no data of deleted sessions. Ten rounds write and delete sessions. size returns
-// the sizes of the backend's structures by name, which may grow by at most 50% after the first round. addOwn adds data
-// that only this backend stores.
+// RunGrowth tests that a backend keeps no data from deleted sessions. Ten rounds write and delete sessions. size
+// returns the sizes of the backend's structures by name; they may grow by at most 50% after the first round. addOwn
+// adds data that only this backend stores.
 func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time), size func() map[string]int64) {
 	t.Helper()
-	const perRound, slack = 40, 64 // sessions in a round; extra bytes for numbers with more digits
-	later := atMinute(60 * 1000)   // time after all sessions of the test
+	const perRound, slack = 40, 64 // sessions per round; extra bytes for numbers with more digits
+	later := atMinute(60 * 1000)   // after all sessions in the test
 	runRound := func(n int) {
 		for i := range perRound {
 			writeSessionOfAllKinds(t, s, n*perRound+i, atMinute(60*n))
@@ -36,7 +36,7 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time
 		runRound(n + 1)
 	}
 	last := size()
-	checkEqual(t, "names of sizes", slices.Sorted(maps.Keys(last)), slices.Sorted(maps.Keys(first)))
+	checkEqual(t, "size names", slices.Sorted(maps.Keys(last)), slices.Sorted(maps.Keys(first)))
 	for name, n := range last {
 		if n > first[name]*3/2+slack {
 			t.Errorf("size of %s: got %d after ten rounds and %d after one, want at most %d", name, n, first[name], first[name]*3/2+slack)
@@ -49,7 +49,7 @@ func hashedID(n int) session.ID {
 	return session.IDOf(tenantA, session.NamespaceSession, fmt.Sprint(n))
 }
 
-// writeSessionOfAllKinds writes a session with data of every kind, up to an exchange after the settlement.
+// writeSessionOfAllKinds writes a session with every kind of data, including an exchange after the settlement.
 func writeSessionOfAllKinds(t tester, s Store, n int, start time.Time) {
 	t.Helper()
 	ctx, sid := t.Context(), hashedID(n)

@@ -10,15 +10,15 @@ import (
 	"precept/internal/session"
 )
 
-// history is a random sequence of events in the sessions of one tenant.
+// history is a random sequence of events in one tenant's sessions.
 type history struct {
 	tester
 	store  Store
-	number int // sample ids are unique in a store
+	number int // unique sample ids
 }
 
-// testRandomHistory tests that after events in any order the totals in Stats equal the counts of a walk, every open
-// session is due or set aside, and ForgetTenant leaves no data.
+// testRandomHistory tests that after any events the totals in Stats equal a walk's counts, every open session is due or
+// set aside, and ForgetTenant leaves no data.
 func testRandomHistory(s Store) func(*rapid.T) {
 	number := 0
 	return func(rt *rapid.T) {
@@ -91,7 +91,7 @@ func (h history) checkTotals() {
 	got["samples"] = int64(len(walkSamples(h, h.store, tenantA, time.Time{}, time.Time{})))
 	st := stats(h, h.store)
 	for name, n := range got {
-		checkEqual(h, "total of "+name, st[name], n)
+		checkEqual(h, "total "+name, st[name], n)
 	}
 	marks, _, err := h.store.DeadLetters(h.Context(), 10)
 	must(h, err)
@@ -117,15 +117,15 @@ func (h history) checkTotals() {
 func (h history) checkEmpty() {
 	st := stats(h, h.store)
 	for _, name := range []string{"sessions", "exchanges", "samples", "feedback"} {
-		checkEqual(h, "total of "+name+" after ForgetTenant", st[name], int64(0))
+		checkEqual(h, "total "+name+" after ForgetTenant", st[name], int64(0))
 	}
 	checkDeadLetters(h, h.store)
 	checkEqual(h, "due sessions", len(dueSessions(h, h.store, atMinute(100), session.Row{}, 10)), 0)
 	checkEqual(h, "unsettled sessions", len(unsettledSessions(h, h.store)), 0)
 	checkEqual(h, "unsampled exchanges", countUnsampled(h, h.store), int64(0))
 	for n := 1; n <= 3; n++ {
-		checkEqual(h, "feedback of a deleted session", entries(h, h.store, tenantA, n), []feedback.Entry(nil))
-		checkEqual(h, "settled state of a deleted session", settledState(h, h.store, tenantA, n), session.SettledState{})
+		checkEqual(h, "feedback on a deleted session", entries(h, h.store, tenantA, n), []feedback.Entry(nil))
+		checkEqual(h, "deleted session's settled state", settledState(h, h.store, tenantA, n), session.SettledState{})
 	}
-	checkEqual(h, "keys of the deleted tenant", len(echoes(h, h.store, tenantA, 0, 1, 2, 3, 4)), 0)
+	checkEqual(h, "deleted tenant's keys", len(echoes(h, h.store, tenantA, 0, 1, 2, 3, 4)), 0)
 }

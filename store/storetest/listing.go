@@ -24,7 +24,7 @@ func listingCases() map[string]func(tester, Store) {
 			checkEqual(t, "third page", sessionNumbers(third.List), []int{0})
 			checkEqual(t, "cursor after the last page", third.Next, "")
 			checkEqual(t, "first row", first.List[0].Row, row(tenantA, 6, 6))
-			checkEqual(t, "page of an unknown tenant", listSessions(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.ListedSession]{})
+			checkEqual(t, "unknown tenant's page", listSessions(t, s, "unknown", session.ListRange{Limit: 3}), session.Page[session.ListedSession]{})
 		},
 		"no page or an empty page follows a full last page": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
@@ -32,11 +32,11 @@ func listingCases() map[string]func(tester, Store) {
 			checkEqual(t, "page", sessionNumbers(p.List), []int{2, 1})
 			if p.Next != "" {
 				p = listSessions(t, s, tenantA, session.ListRange{Limit: 2, After: p.Next})
-				checkEqual(t, "sessions of the next page", len(p.List), 0)
+				checkEqual(t, "sessions on the next page", len(p.List), 0)
 				checkEqual(t, "cursor after the last page", p.Next, "")
 			}
 		},
-		"sessions of a period": func(t tester, s Store) {
+		"sessions in a period": func(t tester, s Store) {
 			var b session.Batch
 			for n := range 9 {
 				b.Rows = append(b.Rows, row(tenantA, n, n))
@@ -52,7 +52,7 @@ func listingCases() map[string]func(tester, Store) {
 					break
 				}
 			}
-			checkEqual(t, "sessions of the period", got, []int{5, 4, 3, 2})
+			checkEqual(t, "sessions in the period", got, []int{5, 4, 3, 2})
 		},
 		"sessions are listed oldest first in pages": func(t tester, s Store) {
 			var b session.Batch
@@ -73,16 +73,16 @@ func listingCases() map[string]func(tester, Store) {
 			checkEqual(t, "third page", sessionNumbers(third.List), []int{8, 9})
 			checkEqual(t, "cursor after the last page", third.Next, "")
 			period := session.ListRange{Since: atMinute(2), Until: atMinute(6), Limit: 9, OldestFirst: true}
-			checkEqual(t, "sessions of a period", sessionNumbers(listSessions(t, s, tenantA, period).List), []int{2, 3, 4, 5})
+			checkEqual(t, "sessions in a period", sessionNumbers(listSessions(t, s, tenantA, period).List), []int{2, 3, 4, 5})
 		},
-		"session is listed with its settlement": func(t tester, s Store) {
+		"session is listed with the settlement": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
 			to := session.SettledState{Version: 1, Rewarded: true, Reward: 0.75, Tier: 2, Frozen: []byte(`{"x":1}`)}
 			mustGet[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id(1), To: to}}))
 			list := listSessions(t, s, tenantA, session.ListRange{Limit: 5}).List
-			checkEqual(t, "settlement of the settled session", list[1].SettledState, to)
-			checkEqual(t, "Closed of the settled session", list[1].Row.Closed, true)
-			checkEqual(t, "version of the open session", list[0].SettledState.Version, int64(0))
+			checkEqual(t, "settled session's settlement", list[1].SettledState, to)
+			checkEqual(t, "settled session's Closed", list[1].Row.Closed, true)
+			checkEqual(t, "open session's version", list[0].SettledState.Version, int64(0))
 		},
 		"forgotten session is not listed, and cursors stay valid": func(t tester, s Store) {
 			var b session.Batch
@@ -111,7 +111,7 @@ func listingCases() map[string]func(tester, Store) {
 			rated.Sample.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
 			write(t, s, session.Batch{Samples: []session.StoredSample{rated}})
 			checkEqual(t, "samples after a rating", listSamples(t, s, session.ListRange{Limit: 1}).List, []session.StoredSample{rated})
-			checkEqual(t, "samples of a period", sampleIDs(listSamples(t, s, session.ListRange{Since: atMinute(1), Until: atMinute(3), Limit: 9}).List), []string{"sample-default-2", "sample-default-1"})
+			checkEqual(t, "samples in a period", sampleIDs(listSamples(t, s, session.ListRange{Since: atMinute(1), Until: atMinute(3), Limit: 9}).List), []string{"sample-default-2", "sample-default-1"})
 		},
 		"invalid cursor is refused": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
@@ -132,7 +132,7 @@ func listingCases() map[string]func(tester, Store) {
 			write(t, s, b)
 			old := session.ListRange{Since: atMinute(1), Until: atMinute(4), Limit: 10} // older than all other sessions
 			checkEqual(t, "oldest sessions", sessionNumbers(listSessions(t, s, tenantA, old).List), []int{3, 2, 1})
-			checkEqual(t, "samples of the oldest sessions", sampleIDs(listSamples(t, s, old).List), []string{"sample-default-3", "sample-default-2", "sample-default-1"})
+			checkEqual(t, "samples in the oldest sessions", sampleIDs(listSamples(t, s, old).List), []string{"sample-default-3", "sample-default-2", "sample-default-1"})
 			total, pages, within := 0, 0, session.ListRange{Limit: 1 << 30}
 			for more := true; more; pages++ {
 				p := listSessions(t, s, tenantA, within)
@@ -144,12 +144,12 @@ func listingCases() map[string]func(tester, Store) {
 			}
 			checkEqual(t, "sessions on all pages", total, 600)
 			if pages < 2 {
-				t.Errorf("pages of 600 sessions: got %d, want at least 2", pages)
+				t.Errorf("pages with 600 sessions: got %d, want at least 2", pages)
 			}
 			if _, err := s.ListSessions(canceledContext(t), tenantA, session.ListRange{Limit: 1}); !isContextError(err) {
-				t.Errorf("ListSessions with a canceled context: err = %v, want the context's error", err)
+				t.Errorf("ListSessions(canceled context) error = %v, want the context's error", err)
 			}
-			checkEqual(t, "sessions of a period without sessions", len(listSessions(t, s, tenantA, session.ListRange{Since: atMinute(5000), Limit: 1}).List), 0)
+			checkEqual(t, "sessions in a period without sessions", len(listSessions(t, s, tenantA, session.ListRange{Since: atMinute(5000), Limit: 1}).List), 0)
 		},
 	}
 }
@@ -164,7 +164,7 @@ func listSamples(t tester, s Store, within session.ListRange) session.Page[sessi
 	return mustGet[session.Page[session.StoredSample]](t)(s.ListSamples(t.Context(), tenantA, within))
 }
 
-// sessionNumbers returns the numbers n of sessions with the id id(n).
+// sessionNumbers returns the numbers n for sessions with id(n).
 func sessionNumbers(list []session.ListedSession) []int {
 	out := []int{}
 	for _, l := range list {

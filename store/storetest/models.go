@@ -9,7 +9,7 @@ import (
 func modelCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"maxima only rise": func(t tester, s Store) {
-			checkEqual(t, "maxima of an empty store", len(maxima(t, s, tenantA)), 0)
+			checkEqual(t, "empty store's maxima", len(maxima(t, s, tenantA)), 0)
 			for _, v := range []int64{-5, -7, 3, 2, 9, 9, 4} {
 				must(t, s.RaiseMaxima(t.Context(), tenantA, []trial.Delta{delta("a@1", "emax+", 0, v), delta("a@1", "proven", 0, -v)}))
 			}
@@ -20,10 +20,10 @@ func modelCases() map[string]func(tester, Store) {
 			must(t, s.RaiseMaxima(t.Context(), tenantA, []trial.Delta{delta("b@1", "emax+", 2, 1), delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax-", 0, 4)}))
 			must(t, s.RaiseMaxima(t.Context(), tenantB, []trial.Delta{delta("a@1", "emax+", 0, 50)}))
 			must(t, s.RaiseMaxima(t.Context(), tenantA, nil))
-			checkEqual(t, "maxima of tenant A", maxima(t, s, tenantA), []trial.Delta{
+			checkEqual(t, "tenant A's maxima", maxima(t, s, tenantA), []trial.Delta{
 				delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax+", 2, 1), delta("b@1", "emax-", 0, 4),
 			})
-			checkEqual(t, "maxima of tenant B", maxima(t, s, tenantB), []trial.Delta{delta("a@1", "emax+", 0, 50)})
+			checkEqual(t, "tenant B's maxima", maxima(t, s, tenantB), []trial.Delta{delta("a@1", "emax+", 0, 50)})
 			checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "emax+", 0, 100)})
 		},
 		"PutPriors is accepted only from the current version": func(t tester, s Store) {
@@ -33,10 +33,10 @@ func modelCases() map[string]func(tester, Store) {
 				data string
 				ok   bool
 			}{{1, "x", false}, {0, "one", true}, {0, "again", false}, {1, "two", true}, {1, "late", false}, {2, "", true}} {
-				checkEqual(t, fmt.Sprintf("PutPriors of %q from version %d", c.data, c.from), mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, c.from, []byte(c.data))), c.ok)
+				checkEqual(t, fmt.Sprintf("PutPriors(version %[2]d, %[1]q)", c.data, c.from), mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, c.from, []byte(c.data))), c.ok)
 			}
 			checkPriors(t, s, tenantA, 3, "")
-			checkEqual(t, "PutPriors from version 3", mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, 3, []byte("f\x00ur"))), true)
+			checkEqual(t, "PutPriors(version 3)", mustGet[bool](t)(s.PutPriors(t.Context(), tenantA, 3, []byte("f\x00ur"))), true)
 			checkPriors(t, s, tenantA, 4, "f\x00ur")
 			checkPriors(t, s, tenantB, 0, "")
 		},

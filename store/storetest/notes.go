@@ -9,7 +9,7 @@ import (
 
 func noteCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"note of a session is deleted with the session": func(t tester, s Store) {
+		"session note is deleted with the session": func(t tester, s Store) {
 			writeCompleteSession(t, s, tenantA, 1)
 			writeCompleteSession(t, s, tenantB, 1)
 			checkSessionNote(t, s, tenantA, "")
@@ -27,7 +27,7 @@ func noteCases() map[string]func(tester, Store) {
 			checkSessionNote(t, s, tenantA, "")
 			checkNoSession(t, s, tenantA, 9)
 		},
-		"notes are deleted with their tenant": func(t tester, s Store) {
+		"notes are deleted with the tenant": func(t tester, s Store) {
 			writeCompleteSession(t, s, tenantA, 1)
 			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": "2", "case|a": "1", "apart|x": "3", "case": "0"})
 			writeNotes(t, s, tenantB, nil, map[string]string{"case|a": "other"})
@@ -38,13 +38,13 @@ func noteCases() map[string]func(tester, Store) {
 			writeNotes(t, s, tenantB, nil, map[string]string{"case|b": "other"})
 			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": ""})
 			if data, err := s.TenantNote(t.Context(), tenantA, "case|b"); data != nil || err != nil {
-				t.Errorf("TenantNote of a deleted note = %q, %v, want nil, nil", data, err)
+				t.Errorf("TenantNote(deleted note) = %q, %v, want nil, nil", data, err)
 			}
 			mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA))
-			checkEqual(t, "notes of the forgotten tenant", len(notes(t, s, tenantA, "")), 0)
-			checkEqual(t, "notes of the other tenant", notes(t, s, tenantB, ""), []string{"case|a=other", "case|b=other"})
+			checkEqual(t, "forgotten tenant's notes", len(notes(t, s, tenantA, "")), 0)
+			checkEqual(t, "other tenant's notes", notes(t, s, tenantB, ""), []string{"case|a=other", "case|b=other"})
 		},
-		"all of many notes are listed": func(t tester, s Store) {
+		"all notes are listed": func(t tester, s Store) {
 			want := make([]string, 0, 700)
 			list := map[string]string{}
 			for n := range 700 {
@@ -60,20 +60,20 @@ func noteCases() map[string]func(tester, Store) {
 				return mustGet[bool](t)(s.AcquireLease(t.Context(), "work", owner, leaseTime(second), time.Minute))
 			}
 			checkEqual(t, "first lease", acquire("a", 0), true)
-			checkEqual(t, "lease of a second owner", acquire("b", 1), false)
-			checkEqual(t, "repeated lease of the owner", acquire("a", 2), true)
+			checkEqual(t, "second owner's lease", acquire("b", 1), false)
+			checkEqual(t, "owner's repeated lease", acquire("a", 2), true)
 			must(t, s.ReleaseLease(t.Context(), "work", "b")) // b does not hold the lease
-			checkEqual(t, "lease of the second owner after its ReleaseLease", acquire("b", 3), false)
+			checkEqual(t, "second owner's lease after releasing it", acquire("b", 3), false)
 			must(t, s.ReleaseLease(t.Context(), "work", "a"))
-			checkEqual(t, "lease of the second owner after the owner's ReleaseLease", acquire("b", 4), true)
-			checkEqual(t, "lease of another name", mustGet[bool](t)(s.AcquireLease(t.Context(), "other", "a", leaseTime(4), time.Minute)), true)
+			checkEqual(t, "second owner's lease after the owner's ReleaseLease", acquire("b", 4), true)
+			checkEqual(t, "lease with another name", mustGet[bool](t)(s.AcquireLease(t.Context(), "other", "a", leaseTime(4), time.Minute)), true)
 		},
 	}
 }
 
 func leaseTime(n int) time.Time { return atMinute(0).Add(time.Duration(n) * time.Second) }
 
-// writeNotes writes notes of sessions, by number, and of the tenant, by key. An empty text deletes the note.
+// writeNotes writes session notes, by session number, and tenant notes, by key. An empty text deletes the note.
 func writeNotes(t tester, s Store, tenant string, ofSessions map[int]string, ofTenant map[string]string) {
 	t.Helper()
 	sessionNotes, tenantNotes := map[session.ID][]byte{}, map[string][]byte{}
@@ -91,10 +91,10 @@ func writeNotes(t tester, s Store, tenant string, ofSessions map[int]string, ofT
 
 func checkSessionNote(t tester, s Store, tenant, want string) {
 	t.Helper()
-	checkEqual(t, "note of session 1 of "+tenant, string(mustGet[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
+	checkEqual(t, "note for session 1 in "+tenant, string(mustGet[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
 }
 
-// notes returns "key=text" for each note of a tenant whose key begins with prefix.
+// notes returns "key=text" for each tenant note with a key beginning with prefix.
 func notes(t tester, s Store, tenant, prefix string) (list []string) {
 	t.Helper()
 	must(t, s.EachNote(t.Context(), tenant, prefix, func(key string, data []byte) error {

@@ -8,14 +8,14 @@ import (
 )
 
 // The operating system assigns higher ports, from 32768 (Linux) or 49152, to outgoing connections and to listeners on
-// port 0. These cannot take the port of a server that a test restarts.
+// port 0. Such connections and listeners cannot take the port of a server that a test restarts.
 const (
 	firstPort = 10000
 	lastPort  = 29999
 )
 
-// FreePort returns a free TCP port of the loopback interface. A UDP socket reserves the number until the end of the
-// test, so that no call in any process returns it again.
+// FreePort returns a free TCP port on the loopback interface. A UDP socket reserves the port number until the test
+// ends, so that no call in any process returns it again.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {

@@ -15,22 +15,22 @@ import (
 	"time"
 )
 
-// startLimit is the longest start of a server on a loaded machine.
+// startLimit is the longest server start on a loaded machine.
 const startLimit = 30 * time.Second
 
-// Redis is a real Redis server that runs until the end of a test.
+// Redis is a real Redis server that runs until the test ends.
 type Redis struct {
 	Addr string // host:port
 
 	dir    string
 	args   []string
 	script string // runs redis-server with the configuration on standard input; may be ""
-	config string // configuration file of a Sentinel, which changes the file; "" means no Sentinel
+	config string // a Sentinel's configuration file, changed by the Sentinel; "" means no Sentinel
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when the process has ended
 }
 
-// StartRedis starts a redis-server on a free port of the loopback interface, in a temporary directory. args are options
+// StartRedis starts a redis-server on a free port on the loopback interface, in a temporary directory. args are options
 // such as "--appendonly", "yes". Without an installed redis-server the test is skipped, or fails in CI.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
@@ -68,7 +68,7 @@ func startRedis(t testing.TB, r *Redis) *Redis {
 func (r *Redis) Start() error {
 	_, port, _ := net.SplitHostPort(r.Addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir, "--daemonize", "no"}, r.args...)
-	r.cmd = exec.Command("redis-server", args...) //nolint:gosec,noctx // the process of a test, which Kill ends
+	r.cmd = exec.Command("redis-server", args...) //nolint:gosec,noctx // a test process, ended by Kill
 	if r.config != "" {
 		r.cmd = r.sentinelCommand(port)
 	}
@@ -104,7 +104,7 @@ func (r *Redis) Start() error {
 	}
 }
 
-// Kill kills the server's process and waits for its end.
+// Kill kills the server's process and waits until it has ended.
 func (r *Redis) Kill() {
 	if r.cmd == nil || r.cmd.Process == nil {
 		return
@@ -122,7 +122,7 @@ func (r *Redis) Freeze(t testing.TB) {
 	}
 }
 
-// Thaw resumes a process that Freeze suspended.
+// Thaw resumes a process suspended by Freeze.
 func (r *Redis) Thaw(t testing.TB) {
 	t.Helper()
 	if err := r.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -130,7 +130,7 @@ func (r *Redis) Thaw(t testing.TB) {
 	}
 }
 
-// PID returns the id of the server's process.
+// PID returns the server's process id.
 func (r *Redis) PID() int { return r.cmd.Process.Pid }
 
 // URL returns the address for store.url.
@@ -226,7 +226,7 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// sendCommand sends a command and reads the reply, in RESP2. Tests of precept's Redis client must not depend on that
+// sendCommand sends a command and reads the reply, in RESP2. Tests for precept's Redis client must not depend on that
 // client.
 func sendCommand(c net.Conn, args []string) (any, error) {
 	b := fmt.Appendf(nil, "*%d\r\n", len(args))
@@ -262,7 +262,7 @@ func readReply(r *bufio.Reader) (any, error) {
 	case kind == ':':
 		return n, nil
 	case n < 0:
-		return nil, nil //nolint:nilnil // nil is the value of a null reply
+		return nil, nil //nolint:nilnil // nil represents a null reply
 	case kind == '$':
 		b := make([]byte, n+2)
 		_, err := io.ReadFull(r, b)

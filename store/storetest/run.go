@@ -52,11 +52,11 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	}
 	t.Run("settle/any order gives the same counters", func(t *testing.T) { rapid.Check(t, testSettlementOrder(open(t))) })
 	t.Run("feedback/any order gives the same entries", func(t *testing.T) { rapid.Check(t, testFeedbackOrder(open(t))) })
-	t.Run("deletion/totals after any history equal the counts of a walk", func(t *testing.T) { rapid.Check(t, testRandomHistory(open(t))) })
+	t.Run("deletion/totals after any history equal a walk's counts", func(t *testing.T) { rapid.Check(t, testRandomHistory(open(t))) })
 	t.Run("sessions/any order gives the same row", func(t *testing.T) { rapid.Check(t, testRowOrder(open(t))) })
 }
 
-// tester is the part of testing.T and rapid.T that the cases need.
+// tester is the part of testing.T and rapid.T needed by the cases.
 type tester interface {
 	Helper()
 	Context() context.Context
@@ -73,7 +73,7 @@ func must(t tester, err error) {
 	}
 }
 
-// mustGet returns a function that returns its value, or ends the test on an error.
+// mustGet returns a function that returns v, or ends the test on an error.
 func mustGet[T any](t tester) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -110,7 +110,7 @@ func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Test data of the suite. Every field has a different value.
+// The suite's test data. Every field has a different value.
 
 func atMinute(minutes int) time.Time {
 	return time.Date(2031, 5, 6, 7, 8, 9, 123_456_000, time.UTC).Add(time.Duration(minutes) * time.Minute)
@@ -121,7 +121,7 @@ func id(n int) (id session.ID) {
 	return id
 }
 
-// row returns the row of session n, which started at minute n and was last seen at minute seen.
+// row returns session n's row. The session started at minute n and was last seen at minute seen.
 func row(tenant string, n, seen int) session.Row {
 	return session.Row{
 		Tenant: tenant, ID: id(n), Started: atMinute(n), Seen: atMinute(seen),

@@ -45,8 +45,8 @@ func sampleCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 3), exchange(tenantA, 1, 2), exchange(tenantA, 2, 1)}})
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{retry, exchange(tenantA, 1, 1)}})
 			checkEqual(t, "ids", exchangeIDs(exchanges(t, s, tenantA, 1)), []string{"default-1-1", "default-1-2", "a-retry", "default-1-3"})
-			checkEqual(t, "exchanges of an unknown session", len(exchanges(t, s, tenantA, 9)), 0)
-			checkEqual(t, "exchanges of another tenant", len(exchanges(t, s, tenantB, 1)), 0)
+			checkEqual(t, "exchanges in an unknown session", len(exchanges(t, s, tenantA, 9)), 0)
+			checkEqual(t, "another tenant's exchanges", len(exchanges(t, s, tenantB, 1)), 0)
 		},
 		"repeated exchanges are stored once": func(t tester, s Store) {
 			b := session.Batch{
@@ -74,7 +74,7 @@ func sampleCases() map[string]func(tester, Store) {
 				bad := exchange(tenantA, 1, 2)
 				bad.Session = sid
 				if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), bad}}); err == nil {
-					t.Errorf("Write of an exchange with the session id %q: err = nil, want an error", sid)
+					t.Errorf("Write(exchange with session id %q) error = nil, want an error", sid)
 				}
 			}
 			checkEqual(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
@@ -85,7 +85,7 @@ func sampleCases() map[string]func(tester, Store) {
 			withoutID.ID, sampleWithoutID.Sample.ID = "", ""
 			for _, b := range []session.Batch{{Exchanges: []sample.Exchange{withoutID}}, {Samples: []session.StoredSample{sampleWithoutID}}} {
 				if err := s.Write(t.Context(), b); !errors.Is(err, session.ErrInvalid) {
-					t.Errorf("Write without an id: err = %v, want session.ErrInvalid", err)
+					t.Errorf("Write(no id) error = %v, want session.ErrInvalid", err)
 				}
 			}
 			checkEqual(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
@@ -95,21 +95,21 @@ func sampleCases() map[string]func(tester, Store) {
 			bad.Sample.Meta["q"] = math.NaN()
 			err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 2), bad}})
 			if !errors.Is(err, session.ErrInvalid) {
-				t.Errorf("Write of a sample with NaN: err = %v, want session.ErrInvalid", err)
+				t.Errorf("Write(sample with NaN) error = %v, want session.ErrInvalid", err)
 			}
 			checkNoSession(t, s, tenantA, 1)
 			checkEqual(t, "samples", stats(t, s)["samples"], int64(0))
 		},
-		"walk visits all samples in the order of writing": testWalkAll,
-		"walk filters samples by tenant and time":         testWalkFilters,
-		"walk filters sessions by tenant and time":        testWalkSessions,
-		"walk returns the error of its callback":          testWalkError,
-		"callback of a walk may write":                    testWalkWrites,
+		"walk visits all samples in write order":   testWalkAll,
+		"walk filters samples by tenant and time":  testWalkFilters,
+		"walk filters sessions by tenant and time": testWalkSessions,
+		"walk returns the callback's error":        testWalkError,
+		"walk's callback may write":                testWalkWrites,
 		"samples are returned as written": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
 			checkEqual(t, "samples", walkSamples(t, s, tenantA, time.Time{}, time.Time{}), []session.StoredSample{storedSample(tenantA, 1, 1)})
 		},
-		"session of a sample is found": func(t tester, s Store) {
+		"sample's session is found": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantB, 2, 2)}})
 			for _, c := range []struct {
 				tenant, sample string
@@ -143,7 +143,7 @@ func exchangeIDs(list []sample.Exchange) (ids []string) {
 	return ids
 }
 
-// EachExchange calls fn with the exchanges of all sessions, session by session.
+// EachExchange calls fn with the exchanges in all sessions, session by session.
 func EachExchange(ctx context.Context, s Samples, fn func(sample.Exchange) error) error {
 	return s.EachSession(ctx, "", time.Time{}, time.Time{}, func(r session.Row, _ session.SettledState) error {
 		list, err := s.Exchanges(ctx, r.Tenant, r.ID)
@@ -163,7 +163,7 @@ func walkSamples(t tester, s Store, tenant string, since, until time.Time) (list
 	return list
 }
 
-// testWalkAll tests that a walk over several pages visits each sample once, in the order of writing.
+// testWalkAll tests that a walk over several pages visits each sample once, in write order.
 func testWalkAll(t tester, s Store) {
 	const sessions, turns = 15, 24
 	var want []string
@@ -229,7 +229,7 @@ func testWalkSessions(t tester, s Store) {
 			got = append(got, pair{r, a.Version})
 			return nil
 		}))
-		checkEqual(t, "sessions of "+c.tenant, got, c.want)
+		checkEqual(t, "sessions in "+c.tenant, got, c.want)
 	}
 }
 
@@ -241,10 +241,10 @@ func testWalkError(t tester, s Store) {
 		return stop
 	})
 	if !errors.Is(err, stop) || calls != 1 {
-		t.Errorf("EachSample with a failing callback: %d calls, err = %v, want 1 call and the callback's error", calls, err)
+		t.Errorf("EachSample(failing callback): %d calls, err = %v, want 1 call and the callback's error", calls, err)
 	}
 	if err := s.EachSample(canceledContext(t), tenantA, time.Time{}, time.Time{}, func(session.StoredSample) error { return nil }); !isContextError(err) {
-		t.Errorf("EachSample with a canceled context: err = %v, want the context's error", err)
+		t.Errorf("EachSample(canceled context) error = %v, want the context's error", err)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// SentinelGroup is a master with a replica, and their Sentinel.
+// SentinelGroup is a master and a replica with a Sentinel.
 type SentinelGroup struct {
 	Name    string
 	Servers []*Redis // the first is the master at the start
@@ -47,11 +47,11 @@ func StartSentinel(t *testing.T) *SentinelGroup {
 	return g
 }
 
-// SentinelUser is the user of StartSentinelTLS. Its password is SentinelPassword.
+// SentinelUser is the user in StartSentinelTLS. The password is SentinelPassword.
 const SentinelUser = "watcher"
 
-// StartSentinelTLS starts a master and its Sentinel, with TLS and required client certificates. rules are the ACL rules
-// of SentinelUser. url has no TLS parameters.
+// StartSentinelTLS starts a master and a Sentinel, with TLS and required client certificates. rules are SentinelUser's
+// ACL rules. url has no TLS parameters.
 func StartSentinelTLS(t *testing.T, files *TLSFiles, rules string, args ...string) (master *Redis, url string) {
 	t.Helper()
 	master, addr := StartRedisTLS(t, files, "yes", append([]string{"--requirepass", ServersPassword}, args...)...)
@@ -75,14 +75,14 @@ func StartSentinelTLS(t *testing.T, files *TLSFiles, rules string, args ...strin
 // AwaitReplica waits until the Sentinel knows a replica that follows the master.
 func (g *SentinelGroup) AwaitReplica(t testing.TB) {
 	t.Helper()
-	g.await(t, "a replica that follows its master", func() bool {
+	g.await(t, "a replica that follows the master", func() bool {
 		list, _ := g.MustDo(t, "SENTINEL", "REPLICAS", g.Name).([]any)
 		reply := fmt.Sprint(list...)
 		return len(list) == 1 && strings.Contains(reply, "master-link-status ok") && !strings.Contains(reply, "s_down")
 	})
 }
 
-// Master returns the server that the Sentinel names as the master.
+// Master returns the server named by the Sentinel as the master.
 func (g *SentinelGroup) Master(t testing.TB) *Redis {
 	t.Helper()
 	addr, _ := g.MustDo(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", g.Name).([]any)
@@ -91,7 +91,7 @@ func (g *SentinelGroup) Master(t testing.TB) *Redis {
 			return r
 		}
 	}
-	t.Fatalf("master reported by the Sentinel: got %v, want a server of the group", addr)
+	t.Fatalf("master reported by the Sentinel: got %v, want a server in the group", addr)
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 	})
 }
 
-// await waits until ok returns true. The limit is long: a Sentinel that detects a delay of its own process pauses for
+// await waits until ok returns true. The limit is long: a Sentinel that detects a delay in its own process pauses for
 // half a minute (TILT mode).
 func (g *SentinelGroup) await(t testing.TB, event string, ok func() bool) {
 	t.Helper()
@@ -126,5 +126,5 @@ func (g *SentinelGroup) URL(parameters ...string) string {
 }
 
 func (r *Redis) sentinelCommand(port string) *exec.Cmd {
-	return exec.Command("redis-server", r.config, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", r.dir) //nolint:gosec,noctx // the process of a test, which Kill ends
+	return exec.Command("redis-server", r.config, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", r.dir) //nolint:gosec,noctx // a test process, ended by Kill
 }

@@ -34,7 +34,7 @@ func sessionCases() map[string]func(tester, Store) {
 		},
 		"row with the later Seen wins":                testNewerRowWins,
 		"closed session stays closed":                 testClosedSessionStaysClosed,
-		"row replaces its stand-in":                   testRowReplacesStandIn,
+		"row replaces the stand-in":                   testRowReplacesStandIn,
 		"tenants are separate":                        testTenantsAreSeparate,
 		"due sessions are listed oldest first":        testDueOrder,
 		"each due session is on one page":             testDuePages,
@@ -43,7 +43,7 @@ func sessionCases() map[string]func(tester, Store) {
 		"calls with a canceled context return errors": testSessionContext,
 		"empty batch changes nothing":                 func(t tester, s Store) { write(t, s, session.Batch{}); checkNoSession(t, s, tenantA, 1) },
 		"tenant names may have any bytes":             testTenantNames,
-		"row of a run is stored as a session": func(t tester, s Store) {
+		"run's row is stored as a session": func(t tester, s Store) {
 			run := row(tenantA, 2, 2)
 			run.IsUnit = true
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), run, row(tenantB, 3, 3)}})
@@ -54,9 +54,9 @@ func sessionCases() map[string]func(tester, Store) {
 				checkEqual(t, "row found", ok, true)
 				checkEqual(t, "row", got, want)
 			}
-			checkEqual(t, "row of tenant B", mustSession(t, s, tenantB, 3), row(tenantB, 3, 3))
+			checkEqual(t, "tenant B's row", mustSession(t, s, tenantB, 3), row(tenantB, 3, 3))
 		},
-		"newest row of a batch wins": func(t tester, s Store) {
+		"newest row in a batch wins": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 2), row(tenantA, 1, 3), row(tenantA, 1, 1)}})
 			checkEqual(t, "row", mustSession(t, s, tenantA, 1), row(tenantA, 1, 3))
 			checkEqual(t, "sessions", stats(t, s)["sessions"], int64(1))
@@ -68,7 +68,7 @@ func mustSession(t tester, s Store, tenant string, n int) session.Row {
 	t.Helper()
 	r, ok, err := s.Session(t.Context(), tenant, id(n))
 	if err != nil || !ok {
-		t.Fatalf("session %d of %s: found = %v, err = %v, want true, nil", n, tenant, ok, err)
+		t.Fatalf("session %d in %s: found = %v, err = %v, want true, nil", n, tenant, ok, err)
 	}
 	return r
 }
@@ -115,8 +115,8 @@ func testTenantsAreSeparate(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
 	checkNoSession(t, s, tenantB, 1)
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantB, 1, 2)}})
-	checkEqual(t, "row of tenant A", mustSession(t, s, tenantA, 1), row(tenantA, 1, 5))
-	checkEqual(t, "row of tenant B", mustSession(t, s, tenantB, 1), row(tenantB, 1, 2))
+	checkEqual(t, "tenant A's row", mustSession(t, s, tenantA, 1), row(tenantA, 1, 5))
+	checkEqual(t, "tenant B's row", mustSession(t, s, tenantB, 1), row(tenantB, 1, 2))
 }
 
 func testTenantNames(t tester, s Store) {
@@ -126,7 +126,7 @@ func testTenantNames(t tester, s Store) {
 	}
 	for i, name := range names {
 		if r := mustSession(t, s, name, 1); !r.Seen.Equal(atMinute(i)) || r.Tenant != name {
-			t.Errorf("row of tenant %q = %+v, want this tenant and Seen = %v", name, r, atMinute(i))
+			t.Errorf("row in tenant %q = %+v, want this tenant and Seen = %v", name, r, atMinute(i))
 		}
 	}
 	checkEqual(t, "tenants", len(mustGet[[]string](t)(s.Tenants(t.Context()))), len(names))
@@ -150,17 +150,17 @@ func testDueUnrated(t tester, s Store) {
 		entries, state, err := s.SessionFeedback(t.Context(), r.Tenant, r.ID)
 		must(t, err)
 		if r.Unrated && (len(entries) > 0 || state != 0) {
-			t.Errorf("session %s of %s has Unrated = true with %d feedback entries and feedback state %d", r.ID, r.Tenant, len(entries), state)
+			t.Errorf("session %s in %s has Unrated = true with %d feedback entries and feedback state %d", r.ID, r.Tenant, len(entries), state)
 		}
 	}
 }
 
-// testDueOrder tests that due sessions are listed in the order of their start, also after a later row.
+// testDueOrder tests that due sessions are listed in start order, also after a later row.
 func testDueOrder(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 3, 9), row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 4, 4)}})
 	checkEqual(t, "sessions due before minute 4", dueSessions(t, s, atMinute(4), session.Row{}, 10), []session.Row{row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 3, 9)})
 	checkEqual(t, "sessions due before minute 1", len(dueSessions(t, s, atMinute(1), session.Row{}, 10)), 0)
-	checkEqual(t, "sessions with the limit 0", len(dueSessions(t, s, atMinute(4), session.Row{}, 0)), 0)
+	checkEqual(t, "sessions with limit 0", len(dueSessions(t, s, atMinute(4), session.Row{}, 0)), 0)
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 50)}})
 	checkEqual(t, "due sessions after a later row", dueSessions(t, s, atMinute(2), session.Row{}, 10), []session.Row{row(tenantA, 1, 50)})
 }
@@ -184,7 +184,7 @@ func testDuePages(t tester, s Store) {
 			break
 		}
 		if len(page) > 7 {
-			t.Fatalf("sessions on a page of DueSessions: got %d, want at most 7", len(page))
+			t.Fatalf("DueSessions page: got %d, want at most 7", len(page))
 		}
 		for _, r := range page {
 			if len(seen) > 0 && !dueBefore(last, r) {
@@ -218,21 +218,21 @@ func testSessionContext(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	ctx := canceledContext(t)
 	if err := s.Write(ctx, session.Batch{Rows: []session.Row{row(tenantA, 1, 2)}}); !isContextError(err) {
-		t.Errorf("Write with a canceled context: err = %v, want the context's error", err)
+		t.Errorf("Write(canceled context) error = %v, want the context's error", err)
 	}
 	if _, _, err := s.Session(ctx, tenantA, id(1)); !isContextError(err) {
-		t.Errorf("Session with a canceled context: err = %v, want the context's error", err)
+		t.Errorf("Session(canceled context) error = %v, want the context's error", err)
 	}
 	if _, err := s.FindEcho(ctx, tenantA, []session.EchoKey{1}); !isContextError(err) {
-		t.Errorf("FindEcho with a canceled context: err = %v, want the context's error", err)
+		t.Errorf("FindEcho(canceled context) error = %v, want the context's error", err)
 	}
 	if _, err := s.DueSessions(ctx, atMinute(9), session.Row{}, 1); !isContextError(err) {
-		t.Errorf("DueSessions with a canceled context: err = %v, want the context's error", err)
+		t.Errorf("DueSessions(canceled context) error = %v, want the context's error", err)
 	}
 	checkEqual(t, "row", mustSession(t, s, tenantA, 1), row(tenantA, 1, 1))
 }
 
-// testRowReplacesStandIn tests that the row of a session replaces its stand-in, and never the reverse. A stand-in is a
+// testRowReplacesStandIn tests that a session's row replaces the stand-in, and never the reverse. A stand-in is a
 // temporary row, written while the row could not be read.
 func testRowReplacesStandIn(t tester, s Store) {
 	standIn := func(n, seen int) session.Row {
@@ -255,7 +255,7 @@ func testRowReplacesStandIn(t tester, s Store) {
 	checkEqual(t, "row after a later stand-in", mustSession(t, s, tenantA, 2), row(tenantA, 2, 5))
 }
 
-// testRowOrder tests that the stored row does not depend on the order of writes, or on repeated writes.
+// testRowOrder tests that the stored row does not depend on the write order, or on repeated writes.
 func testRowOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

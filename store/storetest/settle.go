@@ -10,8 +10,8 @@ import (
 	"precept/internal/session"
 )
 
-// settleCases returns the cases of settlements. A settlement closes a session, stores its reward and adds deltas to the
-// counters.
+// settleCases returns the cases for settlements. A settlement closes a session, stores the reward and adds deltas to
+// the counters.
 func settleCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"empty store has no settlements": func(t tester, s Store) {
@@ -21,7 +21,7 @@ func settleCases() map[string]func(tester, Store) {
 		},
 		"settlement closes the session and changes counters": testFirstSettlement,
 		"stale settlement is refused":                        testStaleSettlement,
-		"consecutive settlements of a session in one batch":  testConsecutiveSettlements,
+		"consecutive settlements in one batch":               testConsecutiveSettlements,
 		"counters that return to zero are not listed":        testCountersReturnToZero,
 		"rewards keep full precision": func(t tester, s Store) {
 			for i, r := range []float64{0, 1, 0.1, 1.0 / 3, math.SmallestNonzeroFloat64, -0.5} {
@@ -33,17 +33,17 @@ func settleCases() map[string]func(tester, Store) {
 		},
 		"tenants are separate": func(t tester, s Store) {
 			settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n1", 3, 5)), settlement(tenantB, 1, 0, delta("a@1", "n1", 3, 7)))
-			checkEqual(t, "counters of tenant A", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n1", 3, 5)})
-			checkEqual(t, "counters of tenant B", counters(t, s, tenantB), []trial.Delta{delta("a@1", "n1", 3, 7)})
+			checkEqual(t, "tenant A's counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n1", 3, 5)})
+			checkEqual(t, "tenant B's counters", counters(t, s, tenantB), []trial.Delta{delta("a@1", "n1", 3, 7)})
 			settle(t, s, settlement(tenantA, 1, 1))
-			checkEqual(t, "version of tenant A", settledState(t, s, tenantA, 1).Version, int64(2))
-			checkEqual(t, "version of tenant B", settledState(t, s, tenantB, 1).Version, int64(1))
+			checkEqual(t, "tenant A's version", settledState(t, s, tenantA, 1).Version, int64(2))
+			checkEqual(t, "tenant B's version", settledState(t, s, tenantB, 1).Version, int64(1))
 			checkEqual(t, "tenants", mustGet[[]string](t)(s.Tenants(t.Context())), []string{tenantA, tenantB})
 		},
 		"new feedback makes a session unsettled": testNewFeedbackUnsettles,
 		"counters are sorted":                    testCounterOrder,
 		"Settle with a canceled context":         testSettleContext,
-		"late row of a settled session is closed": func(t tester, s Store) {
+		"late row for a settled session is closed": func(t tester, s Store) {
 			settle(t, s, settlement(tenantA, 1, 0))
 			checkNoSession(t, s, tenantA, 1)
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
@@ -70,7 +70,7 @@ func settle(t tester, s Store, steps ...session.Settlement) []bool {
 	return mustGet[[]bool](t)(s.Settle(t.Context(), steps))
 }
 
-// settlement returns a settlement of session n that replaces version from.
+// settlement returns a settlement in session n that replaces version from.
 func settlement(tenant string, n int, from int64, deltas ...trial.Delta) session.Settlement {
 	return session.Settlement{
 		Tenant: tenant, ID: id(n), From: from, Deltas: deltas,
@@ -100,7 +100,7 @@ func testNewFeedbackUnsettles(t tester, s Store) {
 	settle(t, s, first, settlement(tenantB, 1, 0))
 	checkEqual(t, "unsettled after a settlement with all feedback", len(unsettledSessions(t, s)), 0)
 
-	// A second entry is corrected before its settlement.
+	// A second entry is corrected before it is settled.
 	session1 := []session.UnsettledSession{{Tenant: tenantA, ID: id(1)}}
 	addFeedback(t, s, tenantA, 1, entry("b", 2, 0))
 	checkEqual(t, "unsettled after a second entry", unsettledSessions(t, s), session1)
@@ -138,7 +138,7 @@ func testFirstSettlement(t tester, s Store) {
 	checkEqual(t, "settled state", settledState(t, s, tenantA, 1), session.SettledState{Version: 1, Rewarded: true, Tier: 1, Frozen: []byte("frozen 1")})
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("", "n", 0, -2), delta("a@1", "n1", 3, 11)})
 	if !mustSession(t, s, tenantA, 1).Closed {
-		t.Error("the session is open after its first settlement")
+		t.Error("the session is open after the first settlement")
 	}
 }
 
@@ -179,14 +179,14 @@ func testCounterOrder(t tester, s Store) {
 
 func testSettleContext(t tester, s Store) {
 	if _, err := s.Settle(canceledContext(t), []session.Settlement{settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1))}); !isContextError(err) {
-		t.Errorf("Settle with a canceled context: err = %v, want the context's error", err)
+		t.Errorf("Settle(canceled context) error = %v, want the context's error", err)
 	}
 	checkEqual(t, "settled state", settledState(t, s, tenantA, 1), session.SettledState{})
 	checkEqual(t, "counters", len(counters(t, s, tenantA)), 0)
 }
 
-// testSettlementOrder tests that the counters do not depend on the order of settlements, or on their division into two
-// batches.
+// testSettlementOrder tests that the counters do not depend on the settlement order, or on splitting the settlements
+// into two batches.
 func testSettlementOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

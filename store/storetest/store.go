@@ -18,7 +18,7 @@ type Sessions interface {
 	Write(ctx context.Context, b session.Batch) error
 }
 
-// FeedbackEntries stores the feedback of each session.
+// FeedbackEntries stores each session's feedback.
 type FeedbackEntries interface {
 	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
@@ -27,7 +27,7 @@ type FeedbackEntries interface {
 	UnsettledSessions(ctx context.Context, limit int) ([]session.UnsettledSession, error)
 }
 
-// Parking stores feedback whose session is not known yet.
+// Parking stores feedback for a session that is not known yet.
 type Parking interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (feedback.Entry, bool, error)
@@ -35,7 +35,7 @@ type Parking interface {
 	PurgeParked(ctx context.Context, before time.Time) (int, error)
 }
 
-// Counters stores the settled state of sessions, and the counters of rewards.
+// Counters stores sessions' settled states, and the reward counters.
 type Counters interface {
 	SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error)
 	Settle(ctx context.Context, steps []session.Settlement) ([]bool, error)
@@ -43,7 +43,7 @@ type Counters interface {
 	Tenants(ctx context.Context) ([]string, error)
 }
 
-// Models stores maxima, and priors of one replica for all replicas.
+// Models stores maxima, and one replica's priors for all replicas.
 type Models interface {
 	RaiseMaxima(ctx context.Context, tenant string, maxima []trial.Delta) error
 	Maxima(ctx context.Context, tenant string) ([]trial.Delta, error)
@@ -51,7 +51,7 @@ type Models interface {
 	PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
 }
 
-// MetaValues stores values of the program by key, such as the salt of the random assignment.
+// MetaValues stores program values by key, such as the salt for the random assignment.
 type MetaValues interface {
 	Meta(ctx context.Context, key string) (value []byte, ok bool, err error)
 	InitMeta(ctx context.Context, key string, value []byte) (stored []byte, err error)
@@ -89,7 +89,7 @@ type Maintenance interface {
 	Close() error
 }
 
-// Notes stores notes of the distiller on sessions and tenants, and the leases of workers.
+// Notes stores the distiller's notes on sessions and tenants, and worker leases.
 type Notes interface {
 	SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error)
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
@@ -99,7 +99,7 @@ type Notes interface {
 	ReleaseLease(ctx context.Context, name, owner string) error
 }
 
-// Records groups the interfaces of sessions and traffic.
+// Records groups the interfaces for sessions and traffic.
 type Records interface {
 	Sessions
 	Samples
@@ -108,7 +108,7 @@ type Records interface {
 	Parking
 }
 
-// Learning groups the interfaces of package learn.
+// Learning groups the interfaces for package learn.
 type Learning interface {
 	Counters
 	Models

@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// TLSFiles holds the paths of PEM files: the certificate of a test CA, and a certificate for 127.0.0.1 with its key,
-// for servers and clients.
+// TLSFiles holds paths to PEM files: a test CA's certificate, and a certificate for 127.0.0.1 with the key, for servers
+// and clients.
 type TLSFiles struct{ CA, Cert, Key string }
 
-// NewTLSFiles creates the files in a directory of the test.
+// NewTLSFiles creates the files in a test directory.
 func NewTLSFiles(t *testing.T) *TLSFiles {
 	t.Helper()
 	return newTLSFilesFor(t, 24*time.Hour)
@@ -82,8 +82,8 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// Args returns the options of redis-server for a further TLS port. authClients is "yes" (client certificates are
-// required) or "no".
+// Args returns redis-server options for a further TLS port. authClients is "yes" (client certificates are required) or
+// "no".
 func (t *TLSFiles) Args(port, authClients string) []string {
 	return []string{"--tls-port", port, "--tls-cert-file", t.Cert, "--tls-key-file", t.Key, "--tls-ca-cert-file", t.CA, "--tls-auth-clients", authClients}
 }
