@@ -132,8 +132,8 @@ func (m *matcher) azureSecret(i int) hit {
 	return hit{start, end, azureKey}
 }
 
-// azureServiceKey matches a key with 84 letters and digits of an Azure service, with JQQJ99 after the first 52. The last
-// J is at i.
+// azureServiceKey matches an Azure service key: 84 letters and digits, with JQQJ99 after the first 52. The last J is
+// at i.
 func (m *matcher) azureServiceKey(i int) hit {
 	const mark, before, length = "JQQJ99", 52, 84
 	at := i - len("JQQ")
