@@ -9,28 +9,28 @@ import (
 	"precept/internal/wire"
 )
 
-// The bounds keep the memory of all pending lines below the memory of one long transcript.
+// The bounds keep all pending lines smaller than one long transcript.
 const (
 	maxInspectors     = 8
-	maxConcurrentLine = 1 << 20 // size of a line in bytes; the goroutine that reads the file inspects longer lines itself
+	maxConcurrentLine = 1 << 20 // bytes; the goroutine that reads the file inspects longer lines itself
 )
 
-// inspectors inspect the transcripts of JSON lines on several goroutines, because one core inspects only 40 MB per
-// second. The findings keep the order of the lines.
+// inspectors inspect JSON lines on several goroutines, because one core inspects only 40 MB per second. The findings
+// keep the line order.
 //
-// The goroutine that reads the file calls add, drain and close. The goroutine of deliver calls emit and reportError, in
-// the order of the calls of add.
+// The goroutine that reads the file calls add, drain and close. The deliver goroutine calls emit and reportError, in
+// the order in which lines were added.
 type inspectors struct {
 	emit        func(Finding) error
 	reportError func(start int, raw []byte, rec wire.Recording, err error)
-	judge       func(*inspectedLine) // reads and judges the transcript of a line
+	judge       func(*inspectedLine) // reads and judges a line's transcript
 
-	work, ordered chan *inspectedLine // each line is in both channels: work feeds the inspection, ordered feeds deliver
-	pending       sync.WaitGroup      // lines that are not delivered yet
+	work, ordered chan *inspectedLine // each line is in both channels: work for the inspection, ordered for deliver
+	pending       sync.WaitGroup      // lines not delivered yet
 	running       sync.WaitGroup
 	stopped       atomic.Bool // true after emit returned an error or an inspection panicked
-	err           error       // the error of emit; valid after drain
-	panicked      any         // the cause of a panic; valid after drain
+	err           error       // emit's error; valid after drain
+	panicked      any         // a panic's cause; valid after drain
 }
 
 type inspectedLine struct {
@@ -58,8 +58,8 @@ func startInspectors(n int, emit func(Finding) error) *inspectors {
 	return p
 }
 
-// add queues the transcript raw, which is line start of the file, and blocks while too many lines are pending. The
-// caller must not change raw afterwards.
+// add queues the transcript raw, which begins at line start, and blocks while too many lines are pending. The caller
+// must not change raw afterwards.
 func (i *inspectors) add(raw []byte, start int) error {
 	if i.stopped.Load() {
 		return i.drain()
@@ -71,7 +71,7 @@ func (i *inspectors) add(raw []byte, start int) error {
 	return nil
 }
 
-// drain waits until the findings of all added lines are emitted, and returns the error of emit.
+// drain waits until the findings in all added lines are emitted, and returns emit's error.
 func (i *inspectors) drain() error {
 	i.pending.Wait()
 	if i.panicked != nil {

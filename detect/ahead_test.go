@@ -10,7 +10,7 @@ import (
 	"precept/detect"
 )
 
-// mixedLines returns lines of which some are invalid, one is too long for parallel inspection, and one holds an array.
+// mixedLines returns lines with some invalid ones, one too long for parallel inspection, and one with an array.
 func mixedLines(t *testing.T) string {
 	t.Helper()
 	var file strings.Builder
@@ -29,7 +29,7 @@ func mixedLines(t *testing.T) string {
 	return file.String()
 }
 
-// Parallel inspection keeps the order of findings and faults.
+// Parallel inspection keeps findings and faults in order.
 func TestParallelInspectionEqualsSequentialInspection(t *testing.T) {
 	in := mixedLines(t)
 	inspectOn := func(n int) (findings []detect.Finding, fault string) {
@@ -46,7 +46,7 @@ func TestParallelInspectionEqualsSequentialInspection(t *testing.T) {
 	for _, n := range []int{2, 8} {
 		got, gotFault := inspectOn(n)
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%d goroutines: the %d findings differ from the %d findings of one goroutine", n, len(got), len(want))
+			t.Errorf("%d goroutines: the %d findings differ from one goroutine's %d findings", n, len(got), len(want))
 		}
 		if gotFault != wantFault {
 			t.Errorf("%d goroutines: error:\ngot  %s\nwant %s", n, gotFault, wantFault)
@@ -68,12 +68,12 @@ func TestErrorOfCallbackEndsTheParallelInspection(t *testing.T) {
 	}
 }
 
-// The findings of the previous lines are emitted before the panic.
+// The previous lines' findings are emitted before the panic.
 func TestPanicInParallelInspectionReachesTheCaller(t *testing.T) {
 	n := 0
 	raw := bytes.TrimSpace(longTranscript(2))
 	cause := detect.PanicAhead(raw, func(detect.Finding) error { n++; return nil })
 	if !strings.Contains(fmt.Sprint(cause), "broken line") || n == 0 {
-		t.Errorf("panic = %v after %d findings, want \"broken line\" after the findings of the first line", cause, n)
+		t.Errorf("panic = %v after %d findings, want \"broken line\" after the first line's findings", cause, n)
 	}
 }

@@ -14,7 +14,7 @@ type outcomeRule struct {
 
 func errorBy(rule string) outcomeRule { return outcomeRule{detect.Error, rule} }
 
-// The rule "" means that no rule found an outcome.
+// An empty rule means that no rule found an outcome.
 func okBy(rule string) outcomeRule { return outcomeRule{detect.OK, rule} }
 
 func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRule) {
@@ -27,7 +27,7 @@ func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRu
 	}
 }
 
-// A field of a data record is not an error.
+// A field in a data record is not an error.
 func TestJSONFailureFieldsAreErrors(t *testing.T) {
 	checkOutcomes(t, "place_order", `{"id":7}`, map[string]outcomeRule{
 		`{"success":false}`:                                 errorBy("json:success"),
@@ -127,7 +127,7 @@ func TestJSONFailureFieldsAreErrors(t *testing.T) {
 	})
 }
 
-// An error field in a file is a failure only if all keys are keys of tool results.
+// An error field in a file is a failure only if all keys belong to tool results.
 func TestErrorFieldInFileContentMayBeContent(t *testing.T) {
 	checkOutcomes(t, "read", `{"path":"a.json"}`, map[string]outcomeRule{
 		`{"error":"x"}`:                       errorBy("json:error"),
@@ -250,8 +250,8 @@ func TestErrorAndSuccessFlagsDecideTheOutcome(t *testing.T) {
 	}
 }
 
-// The run command of opencode has no user, but words a refusal as if the user refused. Its sessions offer the tool
-// todowrite without the tool question, or quote the task.
+// The opencode run command has no user, but refuses with a user's words. Its sessions offer the tool todowrite without
+// the tool question, or quote the task.
 func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 	const (
 		rejected   = "The user rejected permission to use this specific tool call."
@@ -277,10 +277,10 @@ func TestRefusalOfHeadlessRunIsNotASignal(t *testing.T) {
 		{"todowrite with the question tool", terminalTools, "tidy the build", rejected, 1},
 		{"neither todowrite nor a task in quotes", bashOnly, "tidy the build", rejected, 1},
 		{"quotes inside a task", bashOnly, `"tidy" and "build"`, rejected, 1},
-		{"a refusal with a reason of the user", runTools, `"tidy the build"`, withReason, 1},
+		{"a refusal with the user's reason", runTools, `"tidy the build"`, withReason, 1},
 		{"a dismissed question", terminalTools, "tidy the build", dismissed, 1},
 		{
-			"a refusal message of a different agent", runTools, "tidy the build",
+			"another agent's refusal message", runTools, "tidy the build",
 			"The user doesn't want to proceed with this tool use.", 1,
 		},
 	} {
@@ -317,7 +317,7 @@ func TestErrorInABoxIsAFailureAndInQuotedCodeIsNot(t *testing.T) {
 	})
 }
 
-// The text ends right after a word such as "running", and the search must not read beyond the text.
+// The text ends right after a word such as "running", and the search must not read further.
 func TestResultEndingInActivityWordIsClassified(t *testing.T) {
 	for _, result := range []string{"Enable cookies to continue shopping", "server running", "still compiling", "it is building"} {
 		if got := countLoops(t, call("get_page", `{"id":7}`, result)); got != 0 {
@@ -326,7 +326,7 @@ func TestResultEndingInActivityWordIsClassified(t *testing.T) {
 	}
 }
 
-// The result of a key press shows only the code of Playwright, not the page.
+// A key press returns only Playwright code, not the page.
 func TestKeyPressWithoutPageIsNotALoop(t *testing.T) {
 	press := call("browser_press_key", `{"key":"Tab"}`, "### Ran Playwright code\n```js\nawait page.keyboard.press('Tab');\n```")
 	if got := countLoops(t, press, press, press, press, press, press, press); got != 0 {

@@ -12,24 +12,24 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A budget is an argument that an agent changes to try the same call again: a time-out, a limit, a page, an option of a
-// command, the words of a search. Calls that differ only in budgets are attempts of one call. If several attempts have
-// the same result, a different budget will not change the result.
+// A budget is an argument that an agent changes to try the same call again: a time-out, a limit, a page, a command
+// option, search words. Calls that differ only in budgets are attempts. If several attempts have the same result, a
+// different budget will not change it.
 
 const (
 	minFailedAttempts  = 3
 	minSuccessAttempts = 3
 )
 
-// countAttempts returns the number of successive attempts of the newest call that have the same result. Calls between
-// the attempts must not have changed anything. warned is true if an earlier attempt already got a warning.
+// countAttempts counts the successive attempts with the newest call's result. Calls between the attempts must not have
+// changed anything. warned is true if an earlier attempt already got a warning.
 func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool) {
 	newest := steps(0)
 	if newest.identityWithoutBudget() == 0 {
 		return 0, false, false
 	}
 	count = 1
-	var between []*step // other calls after the oldest attempt that was counted
+	var between []*step // other calls after the oldest attempt counted
 	for i := 1; ; i++ {
 		s := steps(i)
 		switch {
@@ -57,7 +57,7 @@ func (s *step) attemptHash() uint32 {
 	return shortHash(s.identity())
 }
 
-// shortHash returns the lower half of a hash. The last bit is set, because 0 means a missing hash.
+// shortHash returns a hash's lower half. The last bit is set, because 0 means a missing hash.
 func shortHash(key uint64) uint32 { return uint32(key) | 1 } //nolint:gosec // half of a hash is a hash
 
 func isAttemptLoop(steps func(int) *step) bool {
@@ -72,7 +72,7 @@ func isAttemptLoop(steps func(int) *step) bool {
 	return newest.judgement().Outcome == OK && (!newest.memo.traits.mayChange || newest.memo.traits.scrolls) && count >= minSuccessAttempts
 }
 
-// identityWithoutBudget returns a hash of a call without its budgets, or 0 for a call without a budget.
+// identityWithoutBudget returns a hash of a call without the budgets, or 0 for a call without a budget.
 func identityWithoutBudget(tool, args string) uint32 {
 	call := compiledPhrases().analyseCall(tool, args)
 	return call.identityWithoutBudget(tool, args)
@@ -110,8 +110,7 @@ func (c *toolCall) identityWithoutBudget(tool, args string) uint32 {
 	return shortHash(combineHashes(xxhash.Sum64String(tool), c.hashArgs(loose)))
 }
 
-// withoutBudget returns the value v of the argument k without its budgets. A value that is nothing but a budget becomes
-// noValue.
+// withoutBudget returns the value v of argument k without budgets, or noValue if nothing else is left.
 func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, hasBudget bool) {
 	switch v.kind {
 	case stringValue:
@@ -148,16 +147,16 @@ func isQueryKey(key string) bool {
 	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms"}, strings.ToLower(key))
 }
 
-// haveSimilarQueries reports whether two searches share more than half of their words, or one search has all words of
-// the other.
+// haveSimilarQueries reports whether two searches share more than half of the words, or one search contains all words
+// of the other.
 func haveSimilarQueries(a, b *step) bool {
 	x, y := a.memo.queryWords, b.memo.queryWords
 	common := x & y
 	return common == x || common == y || 2*bits.OnesCount64(common) > bits.OnesCount64(x|y)
 }
 
-// queryWords returns the words of a search as a set of 64 bits. Each word sets the bit that the hash of its first five
-// bytes selects.
+// queryWords returns the search words as a 64-bit set. Each word sets the bit selected by the hash of the first five
+// bytes.
 func (c *toolCall) queryWords() (set uint64) {
 	if _, names := c.looseFind(); names != "" {
 		return wordSet(names)
@@ -173,8 +172,8 @@ func (c *toolCall) queryWords() (set uint64) {
 	return set
 }
 
-// wordSet returns the set of the words of a query. Names in code are split, so that maxRetries and max_retries have the
-// same set.
+// wordSet returns the set of words in a query. Names in code are split, so maxRetries and max_retries have the same
+// set.
 func wordSet(query string) (set uint64) {
 	const minWord, stem = 2, 5
 	add := func(w string) { set |= 1 << (xxhash.Sum64String(w) & 63) }
@@ -189,7 +188,7 @@ func wordSet(query string) (set uint64) {
 	return set
 }
 
-// withoutQuery removes the words of the search from a short result that quotes them, such as "No page for 'x'".
+// withoutQuery removes the search words from a short result that quotes them, such as "No page for 'x'".
 func (c *toolCall) withoutQuery(text string) string {
 	const short, minQuery = 500, 3
 	if len(text) > short || !c.searches() {
@@ -205,7 +204,7 @@ func (c *toolCall) withoutQuery(text string) string {
 
 func isWordSeparator(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte(r)) && r != '_' }
 
-// withoutBudgets removes the budgets and the options without a value from a command line.
+// withoutBudgets removes budgets and valueless options from a command line.
 func (c *toolCall) withoutBudgets(text string) (loose string, changed bool) {
 	if text == c.command {
 		if found, names := c.looseFind(); names != "" {
@@ -296,7 +295,7 @@ func withoutOptions(words []string) string {
 	return strings.Join(words, " ")
 }
 
-// commandWithoutBudgets returns a command line without the values of its budgets, such as the 3 of "curl --retry 3 x".
+// commandWithoutBudgets returns a command line without budget values, such as the 3 in "curl --retry 3 x".
 func (p *phrases) commandWithoutBudgets(cmd string) (loose string, changed bool) {
 	if len(cmd) > maxCommand || !strings.ContainsAny(cmd, "0123456789") {
 		return cmd, false
@@ -325,25 +324,25 @@ func (p *phrases) commandWithoutBudgets(cmd string) (loose string, changed bool)
 
 // isBudget reports whether a word is a number, with or without a unit (30, 30s, 2.5).
 func isBudget(w string) bool {
-	if w == "" || !isDigit(w[0]) { // the error that ParseFloat returns would allocate a copy of the word
+	if w == "" || !isDigit(w[0]) { // ParseFloat's error would allocate a copy of the word
 		return false
 	}
 	_, err := strconv.ParseFloat(strings.TrimRight(w, "smhkMG"), 64)
 	return err == nil
 }
 
-// isLineRange reports whether a word is a line range of sed, such as 100,200p.
+// isLineRange reports whether a word is a sed line range, such as 100,200p.
 func isLineRange(w string) bool {
 	from, to, ok := strings.Cut(strings.TrimSuffix(w, "p"), ",")
 	return ok && strings.HasSuffix(w, "p") && isNumber(from) && isNumber(to)
 }
 
-// maxUndo is the number of steps that are searched for an edit and its reversal.
+// maxUndo bounds the steps searched for an edit and the reversal.
 const maxUndo = 32
 
-// isUndoLoop reports whether the newest edit repeats an edit that was undone: A to B, B to A, A to B. A call that
-// writes a whole file does not name the replaced text, so both versions must be written twice. If the commands between
-// the edits differ, a loop needs one more edit, because an agent may undo a repair to see a test fail.
+// isUndoLoop reports whether the newest edit repeats an undone edit: A to B, B to A, A to B. A call that writes a whole
+// file does not name the replaced text, so both versions must be written twice. If the commands between the edits
+// differ, a loop needs one more edit, because an agent may undo a repair to see a test fail.
 func isUndoLoop(steps func(int) *step) bool {
 	newest := steps(0)
 	call := newest.toolCall()
@@ -354,7 +353,7 @@ func isUndoLoop(steps func(int) *step) bool {
 	if inverse == newest.identity() || call.path() == "" {
 		return false
 	}
-	minEdits := 4 // number of edits of the file that make a loop, if the call does not name the replaced text
+	minEdits := 4 // edits in a loop if the call does not name the replaced text
 	if inverse != 0 {
 		minEdits = 3
 	}
@@ -389,11 +388,11 @@ func isUndoLoop(steps func(int) *step) bool {
 
 type checksBetweenEdits struct {
 	newest           *step
-	editsSinceOldest int  // number of edits after the oldest command
+	editsSinceOldest int  // edits after the oldest command
 	differ           bool // commands or their results differ
 }
 
-// add records a command that ran just before the n newest edits. The caller adds the newest command first.
+// add records a command that ran just before the n newest edits. Callers add the newest command first.
 func (c *checksBetweenEdits) add(s *step, n int) {
 	switch {
 	case c.newest == nil:
@@ -418,7 +417,7 @@ func (c *toolCall) path() string {
 	return ""
 }
 
-// undoIdentity returns the identity of the edit that reverses the given edit, or 0 if it is unknown.
+// undoIdentity returns the identity of the edit that reverses the given edit, or 0 if unknown.
 func undoIdentity(tool, args string) uint64 {
 	var top map[string]json.RawMessage
 	if len(args) > maxDecodedArgs || json.Unmarshal([]byte(args), &top) != nil {

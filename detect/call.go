@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// purpose is the purpose of a call. It decides how a result is judged: the output of a shell is searched line by line,
-// but a file is a failure only if its whole content is a short error message.
+// purpose is a call's purpose. It decides how a result is judged: shell output is searched line by line, but a file is
+// a failure only if the whole content is a short error message.
 type purpose uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	purposeSearch
 	purposeEdit
 	purposeWeb  // fetches pages, drives a browser
-	purposePlan // writes notes of the agent, such as plans, thoughts and to-do lists
+	purposePlan // writes the agent's notes, such as plans, thoughts and to-do lists
 	purposeWait // polls or waits
 )
 
@@ -27,14 +27,14 @@ type toolCall struct {
 	phrases      *phrases
 	purpose      purpose
 	nameWords    []string
-	nameLists    []string // lists of class "tool" that contain one of nameWords
+	nameLists    []string // "tool" lists that contain one of nameWords
 	args         lenientValue
-	argsComplete bool   // args holds all of the arguments
+	argsComplete bool   // args is complete
 	command      string // command or code to run, cut to maxCommand
 	shell        shellCommand
 }
 
-// maxCommand bounds the analysed bytes of a command, because the rest of a longer command is usually data.
+// maxCommand bounds the bytes analysed in a command. The rest of a longer command is usually data.
 const maxCommand = 4096
 
 func (p *phrases) analyseCall(name, args string) toolCall {
@@ -44,7 +44,7 @@ func (p *phrases) analyseCall(name, args string) toolCall {
 	}
 	c.args, _, c.argsComplete = parseComplete(args)
 	if c.args.kind == noValue && args != "" && !strings.HasPrefix(args, "{") {
-		c.command = args // the input of a custom tool is not JSON
+		c.command = args // a custom tool's input is not JSON
 		if commands := scriptCommands(args); commands != "" {
 			c.command = commands
 		}
@@ -105,7 +105,7 @@ func (c *toolCall) hasExecName() bool {
 		len(c.nameWords) == 1 && c.nameMatches("exec-alone") && c.commandText() != ""
 }
 
-// nameMatches reports whether a word of the tool's name is in the list "tool LIST" of calls.tsv.
+// nameMatches reports whether a word in the tool's name is in the list "tool LIST" (calls.tsv).
 func (c *toolCall) nameMatches(list string) bool {
 	return slices.Contains(c.nameLists, list)
 }
@@ -122,7 +122,7 @@ func (c *toolCall) runsCode() bool {
 	return hasCode || c.nameMatches("code")
 }
 
-// commandText returns the command in the arguments, which is a string, a list of words, or a list of commands.
+// commandText returns the command in the arguments: a string, a list of words, or a list of commands.
 func (c *toolCall) commandText() string {
 	keys := c.phrases.lists["key command"]
 	i := slices.IndexFunc(keys, func(key string) bool { _, ok := c.args.get(key); return ok })
@@ -149,7 +149,7 @@ func (c *toolCall) commandText() string {
 	return strings.Join(parts, " ")
 }
 
-// nameWords returns the words of a name, split at punctuation and before the capitals of camelCase.
+// nameWords splits a name at punctuation and before camelCase capitals.
 func nameWords(name string) []string {
 	var words []string
 	start := -1
@@ -179,7 +179,7 @@ func nameWords(name string) []string {
 // Codex gives newer models a single tool that runs a JavaScript program. The program calls the other tools, such as
 // exec_command: `const r = await tools.exec_command({cmd: "make"}); text(r);`.
 
-// scriptCommands returns the commands that a JavaScript program of Codex passes to exec_command, one per line.
+// scriptCommands returns the commands that a Codex JavaScript program passes to exec_command, one per line.
 func scriptCommands(program string) string {
 	var commands []string
 	for rest := program; ; {
@@ -200,7 +200,7 @@ func scriptCommands(program string) string {
 	}
 }
 
-// jsString returns the JavaScript string literal at the start of a text. Templates with substitutions are not read.
+// jsString returns the JavaScript string literal at the start of a text. It does not read templates with substitutions.
 func jsString(text string) (string, bool) {
 	if text == "" || !strings.ContainsRune("\"'`", rune(text[0])) {
 		return "", false

@@ -6,11 +6,11 @@ import (
 )
 
 // Chat front ends ask for tags, follow-up questions or a title in a single message with an instruction and the quoted
-// conversation. Each program has its own wording.
+// conversation. Each program words this differently.
 
 // chatSideKind returns the kind of housekeeping that a message asks for. low is the message in lower case. The first
-// instruction before the quoted conversation decides. Without such an instruction, the instruction in the paragraph
-// after the quote decides. An agent that sends its history in one message begins with other instructions.
+// instruction before the quoted conversation decides, or else the instruction in the paragraph after the quote. An
+// agent that sends its history in one message begins with other instructions.
 func (p *phrases) chatSideKind(low string) string {
 	before, after, ok := p.splitChat(low)
 	if !ok {
@@ -20,7 +20,7 @@ func (p *phrases) chatSideKind(low string) string {
 }
 
 // splitChat returns the text before a quoted conversation and the last paragraph after it. The quote is in tags, or in
-// lines of both speakers.
+// lines by both speakers.
 func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	first, end, offset := -1, 0, 0
 	hasTag, hasUser, hasModel := false, false, false
@@ -45,14 +45,14 @@ func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	return low[:first], after, true
 }
 
-// classifyQuoteLine reports whether a line is a tag around a quote, or a line of the user or of the model.
+// classifyQuoteLine reports whether a line is a tag around a quote, or was written by the user or the model.
 func (p *phrases) classifyQuoteLine(line string) (isTag, isUser, isModel bool) {
 	line = strings.TrimLeft(line, " \t-*>#|\"'[({`")
 	if rest, ok := strings.CutPrefix(line, "<"); ok {
 		name, _, closed := strings.Cut(strings.TrimPrefix(rest, "/"), ">")
 		return closed && p.inList("side-tag", name), false, false
 	}
-	if strings.HasPrefix(line, "role\"") { // a list of messages as JSON
+	if strings.HasPrefix(line, "role\"") { // messages as JSON
 		return false, strings.Contains(line, `"user"`), strings.Contains(line, `"assistant"`)
 	}
 	speaker, _, ok := strings.Cut(cutText(line, 32), ":")

@@ -7,16 +7,16 @@ import (
 	"precept/internal/wire"
 )
 
-// Some providers store the conversation, so a request contains only the new items. The record of the session then holds
-// a checkpoint: a version byte, and the newest steps in checkpointSize bytes each.
+// Some providers store the conversation, so a request contains only the new items. The session record then holds a
+// checkpoint: a version byte, and the newest steps in checkpointSize bytes each.
 const (
 	checkpointVersion = 8
 	checkpointSteps   = maxSteps
 	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, where, identityWithoutBudget, query, tool, message
 )
 
-// flags returns pointers to the booleans of a step that a checkpoint stores, the lowest bit first. failed means an
-// error, and skipped means a pending or refused call.
+// flags returns pointers to a step's booleans in a checkpoint, the lowest bit first. failed means an error, and skipped
+// means a pending or refused call.
 func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
 		&s.isUser, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.isRepeatable, &s.memo.isSilent, &s.hasWarning,
@@ -26,9 +26,9 @@ func (s *step) flags(failed, skipped *bool) [14]*bool {
 	}
 }
 
-// LoopsSince returns the loops in a request without its history, and the checkpoint for the next request. checkpoint is
-// the result of the call for the previous request, or nil for the first request. A retry gets the same checkpoint as
-// the first attempt. warned and recall have the same meaning as for Results.Loops.
+// LoopsSince returns the loops in a request without history, and the checkpoint for the next request. checkpoint comes
+// from the previous request's call, and is nil for the first request. A retry gets the same checkpoint as the first
+// attempt. warned and recall are as in Results.Loops.
 func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
@@ -89,7 +89,7 @@ func writeCheckpoint(steps []*step) []byte {
 	return out
 }
 
-// readCheckpoint returns the steps of a checkpoint, or nil for invalid bytes or a different version.
+// readCheckpoint returns a checkpoint's steps, or nil for invalid bytes or a different version.
 func readCheckpoint(state []byte) []*step {
 	if len(state) < 1 || state[0] != checkpointVersion || (len(state)-1)%checkpointSize != 0 {
 		return nil

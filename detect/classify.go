@@ -4,18 +4,17 @@ import (
 	"strings"
 )
 
-// maxText is the number of bytes that are read at each end of a result, where tools report failures.
+// maxText bounds the bytes read at each end of a result, where tools report failures.
 const maxText = 48 << 10
 
-// Classify judges the result of a tool call. isError is the error flag of the API: +1 for an error, -1 for no error, 0
-// for no flag.
+// Classify judges a tool result. isError is the API's error flag: +1 for an error, -1 for no error, 0 for no flag.
 func Classify(toolName, args, text string, isError int8) Judgement {
 	p := compiledPhrases()
 	call := p.analyseCall(toolName, args)
 	return p.classify(&call, text, isError)
 }
 
-// classify judges a result by a refusal or a pending state first, then by the error flag, and last by the text.
+// classify looks for a refusal or a pending state first, then at the error flag, and last at the text.
 func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement {
 	text = cutMiddle(strings.TrimSpace(text))
 	if refuser, rule := callRefusal(call, text); refuser != NoRefuser {
@@ -45,8 +44,8 @@ func callRefusal(call *toolCall, text string) (Refuser, string) {
 
 func (c *toolCall) readsFile() bool { return c.purpose == purposeRead || c.purpose == purposeSearch }
 
-// judgeFlagged judges a result with the error flag. Such a result is an error, unless the exit code means "nothing
-// found", or the call is pending or refused.
+// judgeFlagged judges a result with the error flag. The result is an error, unless the exit code means "nothing found",
+// or the call is pending or refused.
 func judgeFlagged(call *toolCall, text string) Judgement {
 	if call.purpose == purposeExec {
 		if r := call.phrases.unframe(text); r.code != 0 {
@@ -61,7 +60,7 @@ func judgeFlagged(call *toolCall, text string) Judgement {
 	return Judgement{Outcome: Error, Rule: "flag"}
 }
 
-// judgeText judges a text that is inside depth envelopes (envelope.go).
+// judgeText judges a text inside depth envelopes (envelope.go).
 func judgeText(text string, call *toolCall, depth int) Judgement {
 	text = withoutMeter(unwrapText(text))
 	if depth > 3 || text == "" {
@@ -117,8 +116,8 @@ func isMeterLine(text string) bool {
 	return strings.HasPrefix(line, "Dload  Upload") || line != "" && isDigit(line[0]) && strings.Contains(line, "--:--:-- ")
 }
 
-// quotesQuery reports whether the first line contains the words that the call searches for. Such a line is a match, not
-// an error message.
+// quotesQuery reports whether the first line contains the words searched for. Such a line is a match, not an error
+// message.
 func (c *toolCall) quotesQuery(text string) bool {
 	pattern, _ := c.args.get("pattern", "query", "regex", "search")
 	first, _, _ := strings.Cut(text, "\n")
@@ -131,7 +130,7 @@ func (c *toolCall) quotesQuery(text string) bool {
 	return len(words) > 0
 }
 
-// isEnvelope reports whether v is the envelope of a tool or harness (envelope.go). JSON from a file or a read-only
+// isEnvelope reports whether a tool or harness wrote v as an envelope (envelope.go). JSON from a file or a read-only
 // program is data.
 func (c *toolCall) isEnvelope(v lenientValue) bool {
 	if v.kind == arrayValue && (c.readsFile() || c.purpose == purposeExec) {
@@ -161,7 +160,7 @@ func judgeExec(text string, call *toolCall) Judgement {
 	return judgeExit(r, call)
 }
 
-// judgeExit judges a command by the exit code. The output decides if the code is missing or hidden by a later program.
+// judgeExit judges a command by the exit code, or by the output if the code is missing or hidden by a later program.
 func judgeExit(r shellResult, call *toolCall) Judgement {
 	switch {
 	case r.code == 1 && r.isEmpty && call.phrases.inList("program quiet", call.shell.lastProgram):
@@ -179,7 +178,7 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 		}
 		return Judgement{Outcome: OK, Rule: successRule(r), ReportsSuccess: r.hasCode}
 	case r.hasCode && !call.shell.statusMasked:
-		// Exit code 0, but the first words report a failure: a script may print its error and succeed.
+		// Exit code 0, but the first words report a failure: a script may print an error and succeed.
 		if rule, bad := call.phrases.errorMessageRule(r.body); bad && rule != "no-such" && rule != "invalid" {
 			return Judgement{Outcome: Error, Rule: "soft:" + rule}
 		}
@@ -200,7 +199,7 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 	return Judgement{Outcome: OK, Rule: successRule(r), ReportsSuccess: r.hasCode || call.phrases.endsInSuccess(r.body)}
 }
 
-// reportsTimeOut reports whether the first or the last line is the time-out message of a harness. Tags are ignored.
+// reportsTimeOut reports whether the first or the last line is a harness's time-out message. Tags are ignored.
 func (p *phrases) reportsTimeOut(body string) bool {
 	lines := strings.Split(body, "\n")
 	for len(lines) > 1 && isTag(lines[0]) {
@@ -242,7 +241,7 @@ func successRule(r shellResult) string {
 	return ""
 }
 
-// judgeRead judges a tool that reads files. It fails with a short error message, or with <tool_use_error>.
+// judgeRead judges a file reader's result. A failed reader returns a short error message, or <tool_use_error>.
 func (p *phrases) judgeRead(text string) Judgement {
 	if len(text) > 600 || strings.Count(text, "\n") > 5 {
 		if strings.HasPrefix(text, "<tool_use_error>") {
@@ -259,7 +258,7 @@ func (p *phrases) judgeRead(text string) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// judgeEdit judges the result of a tool that changes files, by the sentences with which such tools report.
+// judgeEdit judges an edit by the sentences that edit tools print.
 func (p *phrases) judgeEdit(text string) Judgement {
 	first, _, _ := strings.Cut(text, "\n")
 	low := strings.ToLower(cutText(first, 300))

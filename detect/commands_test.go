@@ -234,7 +234,7 @@ func TestCommandThatWritesByAnOptionIsNotReadOnly(t *testing.T) {
 	}
 }
 
-// With -exec, find may start a second find.
+// With -exec, a find command may start a second one.
 func TestNestedSearchesTakeLinearTime(t *testing.T) {
 	start := time.Now()
 	detect.Classify("bash", shellArgs(strings.Repeat("find . -exec ", 300)+"ls"), "error: boom", 0)
@@ -243,7 +243,7 @@ func TestNestedSearchesTakeLinearTime(t *testing.T) {
 	}
 }
 
-// Similar output of a program is not read as an exit code.
+// A program's similar output is not read as an exit code.
 func TestHarnessExitCodeIsParsed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		form  string
@@ -296,14 +296,14 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 		"an exit_status tag": {
 			"<exit_status>%d</exit_status>\n<stderr>step 1</stderr>", true,
 		},
-		"exit between brackets":       {"step 1\n[exit %d]", true},
-		"the last line of a script":   {"#!/bin/sh\nstep 1\nexit %d", false},
-		"a comment":                   {"step 1\n# exit %d", false},
-		"a program's own variable":    {"step 1\nrc: %d", false},
-		"a count":                     {"step 1\nexit codes seen: %d", false},
-		"in the middle of the output": {"step 1\nExit code: %d\nstep 2", false},
-		"at the start of the output":  {"Output:\nExit code: %d\nstep 2", false},
-		"before a further word":       {"step 1\nCommand exited with code %d today", false},
+		"exit between brackets":    {"step 1\n[exit %d]", true},
+		"a script's last line":     {"#!/bin/sh\nstep 1\nexit %d", false},
+		"a comment":                {"step 1\n# exit %d", false},
+		"a program's own variable": {"step 1\nrc: %d", false},
+		"a count":                  {"step 1\nexit codes seen: %d", false},
+		"amid the output":          {"step 1\nExit code: %d\nstep 2", false},
+		"before the output":        {"Output:\nExit code: %d\nstep 2", false},
+		"before a further word":    {"step 1\nCommand exited with code %d today", false},
 		"before thirteen lines": {
 			"step 1\nExit code: %d" + strings.Repeat("\nSignal: 0", 13), false,
 		},

@@ -38,7 +38,7 @@ func TestReadContentIsNotAFailure(t *testing.T) {
 	}
 }
 
-// A frame is the text that a harness adds to the output of a command.
+// A frame is the text that a harness adds to a command's output.
 func TestExitCodeInTheFrameIsAnError(t *testing.T) {
 	forEachOutput(t, failedOutputs, func(command, args, text string) {
 		for _, frame := range []string{"Exit code: 3\nOutput:\n" + text, text + "\n\nCommand exited with code 3"} {
@@ -108,7 +108,7 @@ func TestInspectAndLoopsFindLoopsAtTheSameCalls(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		var results []int // the calls, in the order of their results
+		var results []int // the calls, in result order
 		for i, step := range steps {
 			if step.user == "" {
 				results = append(results, i)
@@ -125,7 +125,7 @@ func TestInspectAndLoopsFindLoopsAtTheSameCalls(t *testing.T) {
 			}
 		}
 		if !slices.Equal(loops, growing) {
-			rt.Fatalf("calls of the loops that Inspect finds: got %v, want %v as found by Loops", loops, growing)
+			rt.Fatalf("calls with loops: Inspect found %v, Loops found %v", loops, growing)
 		}
 	})
 }

@@ -1,8 +1,8 @@
 // Package detect finds failed tool results, loops of repeated calls, the user's opinion of an answer, and requests for
 // an agent's own housekeeping.
 //
-// Classify judges a tool result. It determines the purpose of the call (call.go), then looks for a refusal
-// (refusal.go), an error flag, an exit code (frame.go), fields (envelope.go), and last for words in the text.
+// Classify judges a tool result. It determines the call's purpose (call.go), then looks for a refusal (refusal.go), an
+// error flag, an exit code (frame.go), fields (envelope.go), and last for words in the text.
 //
 // Results.Loops finds loops. It reads the conversation backwards (history.go) and searches for the same call
 // (same_call.go) with the same result (same_result.go), up to the first step that may have had side effects. If the
@@ -12,6 +12,6 @@
 //
 // Contract: each judgement names its rule, so that an operator can check it. Flags and codes take precedence over text.
 //
-// Hazard: results quote code and logs that are full of the word "error". A false alarm inserts a misleading warning,
-// but a missed failure costs only one lesson. Therefore precision is more important than recall.
+// Hazard: results quote code and logs with many errors. A false alarm inserts a misleading warning, but a missed
+// failure costs only one lesson. Therefore precision is more important than recall.
 package detect

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// A domain tool is every tool except the tools for commands, files, pages and notes, such as a booking. It often
+// A domain tool is any tool not for commands, files, pages or notes, for example one that books a table. It often
 // answers in plain language, and the content may contain words such as "failed". If the tool did nothing, the first
 // clause usually says so.
 
@@ -40,7 +40,7 @@ func (c *toolCall) returnsRecords() bool {
 	return c.nameMatches("record") && c.nameWords[0] != "book" && !c.phrases.inList("verb changes", c.nameWords[0])
 }
 
-// maxClause is the maximum size in bytes of an answer that may be a message about the call.
+// maxClause bounds the bytes in an answer that may be a message about the call.
 const maxClause = 300
 
 // isProse reports whether an answer is short and has no heading, table, code block or patch.
@@ -90,15 +90,14 @@ func (c *toolCall) domainFailureRule(text string) string {
 }
 
 // reportsLimit reports whether an answer states a limit and does not confirm the action: "Refunds are only possible
-// within 30 days." The phrases of the list "limit" must be whole words, and those of "limit-anywhere" may be inside
-// words.
+// within 30 days." Phrases in the list "limit" must be whole words, and those in "limit-anywhere" may be inside words.
 func (c *toolCall) reportsLimit(text string) bool {
 	low := c.phrases.withoutHarmlessNegations(withoutQuotes(fold(withoutSymbols(plainLine(text)))))
 	limited := hasPhrase(low, c.phrases.lists["limit"]...) || containsAny(low, c.phrases.lists["limit-anywhere"]...)
 	return limited && !c.confirmsAction(low)
 }
 
-// withoutHarmlessNegations removes negations of a success, such as "no further action is required".
+// withoutHarmlessNegations removes negations that accompany a success, such as "no further action is required".
 func (p *phrases) withoutHarmlessNegations(low string) string {
 	for _, negation := range p.lists["harmless-no"] {
 		low = strings.ReplaceAll(low, negation, "")
@@ -165,7 +164,7 @@ func (c *toolCall) clauseReportsNotDone(clause string) bool {
 		return true
 	}
 	return slices.ContainsFunc(c.phrases.lists["action-fails"], func(word string) bool {
-		// "Claim rejected" is a success of a tool that rejects claims.
+		// "Claim rejected" is a success for a tool that rejects claims.
 		named := slices.ContainsFunc(c.nameWords, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
 		return !named && !c.isPastParticipleOfName(word) && hasPhrase(clause, word)
 	})
@@ -191,7 +190,7 @@ func (c *toolCall) saysDoesNotExist(sentence string) bool {
 		switch {
 		case !ok, noun == "", !slices.Contains(c.nameWords, noun):
 		case startsWithPhrase(rest, "with", "for", "under", "called", "named", "matches", "matched", "matching", "exists"):
-			// The answer "No orders for today" of a search is not a failure.
+			// A search may answer "No orders for today".
 			return lead != "no " || c.looksUp() && !strings.HasSuffix(noun, "s") || c.changesState()
 		default:
 			name, _, _ := strings.Cut(rest, " ")
@@ -215,7 +214,7 @@ func (c *toolCall) hasArgument(text string) bool {
 	})
 }
 
-// changesState decides by the first known verb in the tool's name.
+// changesState reports whether the first known verb in the tool's name is a verb of change.
 func (c *toolCall) changesState() bool {
 	if len(c.nameWords) > 1 && c.phrases.inList("verb first", c.nameWords[0]) {
 		return !slices.ContainsFunc(c.nameWords, func(w string) bool { return c.phrases.inList("verb looks", w) })
@@ -234,7 +233,7 @@ func (c *toolCall) changesState() bool {
 	return false
 }
 
-// firstClause returns the first clause of a sentence, without a reason or consequence.
+// firstClause returns a sentence's first clause, without a reason or consequence.
 func firstClause(sentence string) string {
 	for _, end := range []string{": ", "; ", ", ", " because ", " since ", " and ", " - "} {
 		if before, _, ok := strings.Cut(sentence, end); ok && strings.Contains(before, " ") {
@@ -256,8 +255,8 @@ func withoutQuotes(low string) string {
 	return b.String()
 }
 
-// endFailureRule returns the rule of a failure after lines of progress ("Uploading...", "[2/3] Building", "40%"). At
-// most three further lines may follow, such as a hint.
+// endFailureRule returns the rule for a failure after progress lines ("Uploading...", "[2/3] Building", "40%"). At most
+// three further lines may follow, such as a hint.
 func (p *phrases) endFailureRule(text string) string {
 	const maxLines, maxHint = 12, 3
 	text = strings.TrimSpace(text)
@@ -286,7 +285,7 @@ func (p *phrases) endFailureRule(text string) string {
 	return ""
 }
 
-// failureSymbols are the symbols with which tools mark a failure.
+// failureSymbols are symbols that mark a failure.
 //
 //nolint:gochecknoglobals // immutable
 var failureSymbols = []string{"💥", "❌", "🚨", "⛔", "🛑", "🚫", "✖", "✗", "✘"}

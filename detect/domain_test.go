@@ -119,7 +119,7 @@ func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 	}
 }
 
-// The message of a timeout may also advise to start servers in the background.
+// A timeout message may also advise to start servers in the background.
 func TestTimeoutWithHintOrHeadingIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ tool, args, text string }{

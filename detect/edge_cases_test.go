@@ -10,7 +10,7 @@ import (
 	"precept/detect"
 )
 
-// Strings that the script builds at run time are not read.
+// Strings built when the script runs are not read.
 func TestCommandsAreReadFromStringLiterals(t *testing.T) {
 	for program, want := range map[string]detect.Outcome{
 		`tools.exec_command({cmd: "grep -n \"x\" a.go"})`:                        detect.OK,
@@ -69,7 +69,7 @@ func TestCommandIsReadFromStringsAndLists(t *testing.T) {
 	}
 }
 
-// If a tool reads a file, the lines of a running command are content.
+// In a file, the lines of a running command are content.
 func TestRunningCommandIsPending(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"Process running with session ID 7":                              detect.Pending,
@@ -125,7 +125,7 @@ func TestRefusalNamesItsRefuser(t *testing.T) {
 	}
 }
 
-// The change that a tool shows after a success may contain any text.
+// A successful edit may show a change with any text.
 func TestEditFailureIsReadFromTheFirstLine(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"String to replace was not found in the file":      detect.Error,
@@ -176,7 +176,7 @@ func TestSignatureContainsTheFailureMessage(t *testing.T) {
 	}
 }
 
-// If there are more than ten faults, the error lists only the line numbers of the others.
+// Beyond ten faults, the error lists only line numbers.
 func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 	good := mustJSON(t, obj{"id": "good", "messages": chat(sampleSession)})
 	var file strings.Builder
@@ -194,7 +194,7 @@ func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 		}
 	}
 	if strings.Contains(err.Error(), "bad-10") {
-		t.Errorf("err = %v, want no description of the eleventh fault", err)
+		t.Errorf("err = %v, want the eleventh fault not described", err)
 	}
 	for name, in := range map[string]string{
 		"nothing": "", "white space": " \n\t", "truncated array": "[" + good + ",{", "array without a comma": "[" + good + " 3]", "truncated line": good + "\n{", "plain text": "hello",

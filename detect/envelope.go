@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// An envelope is the JSON or the Python literal around an answer of an API or a harness.
+// An envelope is the JSON or Python literal that an API or a harness writes around an answer.
 
 // judgeEnvelope judges a result by the envelope's fields for success, error, exit code and status. Fields inside the
-// envelope are data and do not count. depth is the number of envelopes around v.
+// envelope are data and do not count. depth counts the envelopes around v.
 func judgeEnvelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, decided bool) {
 	if v.kind == arrayValue {
 		return judgeArray(v, call, depth)
@@ -17,7 +17,7 @@ func judgeEnvelope(v lenientValue, call *toolCall, depth int) (judgement Judgeme
 	return judgeObject(v, call, depth)
 }
 
-// judgeArray judges a JSON array of text parts, or of results with a success field.
+// judgeArray judges a JSON array that holds text parts, or results with a success field.
 func judgeArray(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	var texts []string
 	results := 0
@@ -103,7 +103,7 @@ func (c *toolCall) countsFailedTests(v lenientValue) bool {
 	return failed.kind == numberValue && failed.num > 0 && hasPassed && (c.purpose == purposeExec || c.nameHas("test", "tests", "spec", "specs", "suite"))
 }
 
-// refusalField finds a harness's refusal in a text field of an envelope.
+// refusalField finds a harness's refusal in an envelope's text field.
 func (p *phrases) refusalField(v lenientValue) (refuser Refuser, rule string) {
 	for _, k := range []string{"error", "message", "result", "output"} {
 		if e, _ := v.get(k); e.kind == stringValue {
@@ -163,7 +163,7 @@ func judgeOutputFields(v lenientValue, call *toolCall) (Judgement, bool) {
 	return judgeExit(shellResult{phrases: call.phrases, body: body, isEmpty: body == ""}, call), true
 }
 
-// errorField returns the rule of the first field that reports an error, such as success:false or isError:true.
+// errorField returns the rule for the first field that reports an error, such as success:false or isError:true.
 func (p *phrases) errorField(v lenientValue) string {
 	if e, _ := v.get("isError", "is_error"); e.isTrue {
 		return "json:is-error"
@@ -228,7 +228,7 @@ func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// isUnfinishedTask needs the id of a task, because an order may also have the status "pending".
+// isUnfinishedTask needs a task id, because an order may also have the status "pending".
 func (p *phrases) isUnfinishedTask(v lenientValue) bool {
 	s, _ := v.get("status", "state")
 	_, hasTaskID := v.get(p.lists["key task"]...)
@@ -268,14 +268,14 @@ func judgeWrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 			return judgement, judgement.Outcome != OK || judgement.ReportsSuccess
 		}
 	}
-	if len(v.vals) == 1 && strings.Contains(v.vals[0].text(), "\n") { // a text of several lines, under any key
+	if len(v.vals) == 1 && strings.Contains(v.vals[0].text(), "\n") { // several lines, under any key
 		judgement := judgeText(v.vals[0].text(), call, depth+1)
 		return judgement, judgement.Outcome != OK || judgement.ReportsSuccess
 	}
 	return Judgement{}, false
 }
 
-// isAnswerField is false for the body or text of an object with many other fields, such as an issue.
+// isAnswerField is false for body, content or text in an object with many other fields, such as an issue.
 func (p *phrases) isAnswerField(v lenientValue, field string) bool {
 	if field != "body" && field != "content" && field != "text" {
 		return true

@@ -53,7 +53,7 @@ func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 			`{"data":"error: none yet\n\nExit code: 2","path":"notes.md"}`, 0, detect.OK, "json",
 		},
 		{
-			"content parts of MCP", "mcp__x__y", `{}`,
+			"MCP content parts", "mcp__x__y", `{}`,
 			`{"content":[{"type":"text","text":"all good"}],"isError":true}`, 0, detect.Error,
 			"json:is-error",
 		},
@@ -103,23 +103,23 @@ func TestResultsAreClassifiedByFieldsOrMessage(t *testing.T) {
 			"",
 		},
 		{
-			"edit of text that is not in the file", "Edit", `{"file_path":"/a","old_string":"x"}`,
+			"edit with text missing in the file", "Edit", `{"file_path":"/a","old_string":"x"}`,
 			"String to replace not found in file.\nString: x", 0, detect.Error, "",
 		},
 		{
-			"edit of text that occurs twice", "edit", `{"path":"a","oldText":"x"}`,
+			"edit with ambiguous text", "edit", `{"path":"a","oldText":"x"}`,
 			"Found 2 occurrences of the text in a. The text must be unique.", 0, detect.Error,
 			"text:",
 		},
 		{
-			"edit of a file that was not read", "Edit", `{"file_path":"/a"}`,
+			"edit before reading the file", "Edit", `{"file_path":"/a"}`,
 			"File has not been read yet. Read it first before writing to it.", 0, detect.Error, "",
 		},
 		{
 			"relative path", "str_replace_editor", `{"command":"view","path":"a"}`,
 			"The path a is not an absolute path, it should start with `/`.", 0, detect.Error, "",
 		},
-		{"read of a missing file", "Read", `{"file_path":"/a"}`, "File does not exist.", 0, detect.Error, ""},
+		{"missing file", "Read", `{"file_path":"/a"}`, "File does not exist.", 0, detect.Error, ""},
 		{
 			"ENOENT", "read", `{"path":"/a"}`, "ENOENT: no such file or directory, access '/a'", 0,
 			detect.Error, "",
@@ -195,7 +195,7 @@ func TestRefusalMessagesOfHarnessesNameTheRefuser(t *testing.T) {
 		}
 	}
 	if got := detect.Classify("read", `{"path":"notes.md"}`, "Command aborted", 0); got.Outcome == detect.Refusal {
-		t.Errorf("file with the message of a refusal: got judgement %+v, want no refusal", got)
+		t.Errorf("file with a refusal message: got judgement %+v, want no refusal", got)
 	}
 	if got := detect.Classify("bash", deployArgs, "bash: /srv/x: Permission denied", 0); got.Outcome != detect.Error {
 		t.Errorf("Permission denied by the file system: got judgement %+v, want an error", got)

@@ -41,8 +41,8 @@ func (p *phrases) errorMessageRule(text string) (string, bool) {
 	return "", false
 }
 
-// startsWithError reports whether a text begins with the words of an error. Words that also begin other content
-// ("Forbidden Planet is a film") count only in a short text or at the end of a clause.
+// startsWithError reports whether a text begins with error words. Words that also begin other content ("Forbidden
+// Planet is a film") count only in a short text or at the end of a clause.
 func (p *phrases) startsWithError(low string, short bool) bool {
 	if p.message.errors.match(low) {
 		return true
@@ -91,7 +91,7 @@ func (p *phrases) startsWithUnable(low, first string) bool {
 	return false
 }
 
-// withoutCode removes the code that a sentence quotes in backticks after its first words.
+// withoutCode removes code in backticks after a sentence's first words.
 func withoutCode(low string) string {
 	const minLead = 24
 	before, quoted, ok := strings.Cut(low, "`")
@@ -122,8 +122,8 @@ func (p *phrases) endsWithMissing(low string) bool {
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// missingAt reports whether a text begins with a phrase for a missing object. At the end of the text, the full stop of
-// the phrase may be missing.
+// missingAt reports whether a text begins with a phrase for a missing object. At the end of the text, the phrase may
+// lack the full stop.
 func (p *phrases) missingAt(text string) bool {
 	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m ruledPhrase) bool {
 		rest, ok := strings.CutPrefix(m.text, text)
@@ -174,7 +174,7 @@ func (p *phrases) isErrorMessageField(message string) bool {
 	return containsAny(low, p.lists["complaint"]...)
 }
 
-// pageHead is the number of bytes of a page that are searched for an error title.
+// pageHead bounds the bytes in a page searched for an error title.
 const pageHead = 6 << 10
 
 // hasErrorTitle matches "<title>404 ..." and "screenshot of [404 Not Found](...)".
@@ -192,7 +192,7 @@ func (p *phrases) hasErrorTitle(head string) bool {
 	return hasAnyPrefix(low, []string{"error 4", "error 5"}) || containsAny(low, p.lists["page-title"]...)
 }
 
-// errorPageRule returns the rule of an error page. A line that begins with "Error: " counts only if isPage is true,
+// errorPageRule returns the rule for an error page. A line that begins with "Error: " counts only if isPage is true,
 // because prose may quote an error.
 func (p *phrases) errorPageRule(text string, isPage bool) (string, bool) {
 	head := cutText(text, pageHead)

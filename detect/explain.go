@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Explanation is the reason for the label of a finding.
+// Explanation tells why a finding has a label.
 type Explanation struct {
 	Finding     Finding `json:"finding"`
-	Rule        string  `json:"rule"`             // rule of the finding; "" if no rule decided
-	Meaning     string  `json:"meaning"`          // explanation of the rule in plain words
-	Text        string  `json:"text"`             // the line that decided, cut to maxExplainedBytes bytes
-	Line        int     `json:"line"`             // number of the line in the text of the item, from 1
-	Byte        int     `json:"byte"`             // offset of the line in the text of the item
+	Rule        string  `json:"rule"`             // rule that decided; "" if none did
+	Meaning     string  `json:"meaning"`          // the rule in plain words
+	Text        string  `json:"text"`             // the deciding line, cut to maxExplainedBytes bytes
+	Line        int     `json:"line"`             // line number in the item's text, from 1
+	Byte        int     `json:"byte"`             // line offset in the item's text
 	Tool        string  `json:"tool,omitempty"`   // for a result and a loop
-	Args        string  `json:"args,omitempty"`   // arguments of the call, cut to maxExplainedBytes bytes
+	Args        string  `json:"args,omitempty"`   // call arguments, cut to maxExplainedBytes bytes
 	EarlierItem *int    `json:"before,omitempty"` // for a loop: index of the item with the earlier result
 }
 
-// Explain explains the n-th finding of Inspect, counted from 1, and returns the number of all findings. The explanation
-// is nil if there is no such finding.
+// Explain explains Inspect's n-th finding, counted from 1, and returns the total number of findings. The explanation is
+// nil if there is no such finding.
 func Explain(r io.Reader, n int) (*Explanation, int, error) {
 	var why *Explanation
 	count := 0
@@ -39,8 +39,7 @@ func Explain(r io.Reader, n int) (*Explanation, int, error) {
 
 const maxExplainedBytes = 300
 
-// decisiveLine returns the first line that alone has the judgement of the whole text, or else the first line that is
-// not blank.
+// decisiveLine returns the first line that alone has the whole text's judgement, or else the first non-blank line.
 func decisiveLine(text string, hasSameJudgement func(line string) bool) (e Explanation) {
 	offset, n := 0, 0
 	for line := range strings.Lines(cutText(text, 2*maxText)) {

@@ -19,11 +19,11 @@ var (
 	ResultSum = hashResult
 )
 
-// ResultEnds returns the hash of the ends of a result, or 0 if the hash is unknown.
+// ResultEnds returns a hash of the result's ends, or 0 if unknown.
 func ResultEnds(text string) uint64 { return compiledPhrases().endsHash(text) }
 
-// ReadInFull returns two numbers of earlier results: the results that Loops hashes, and the results in which it looks
-// for the lines that describe the failure.
+// ReadInFull counts the earlier results that Loops hashes, and those in which it looks for the lines that describe the
+// failure.
 func ReadInFull(req *wire.Request) (hashed, described int) {
 	h := &history{req: req, firstNew: req.FirstNew(), unreadEnd: req.End(), visitsLeft: maxVisits}
 	h.readBatch()
@@ -40,8 +40,8 @@ func ReadInFull(req *wire.Request) (hashed, described int) {
 	return hashed, described
 }
 
-// Verification returns the kind of a test, lint or build and the outcome. ok is false for other calls and for runs
-// without a known outcome.
+// Verification returns the kind of a test, lint or build and whether it passed. ok is false for other calls and for
+// runs without a known outcome.
 func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	p := compiledPhrases()
 	call := p.analyseCall(tool, args)
@@ -52,7 +52,7 @@ func Verification(tool, args, text string) (kind string, passed, ok bool) {
 func Holds(raw []byte, words []string) bool { return containsAll(raw, needlesOf(words)) }
 
 // PanicAhead inspects the line raw twice on two goroutines. The second inspection panics. PanicAhead recovers the panic
-// on the calling goroutine, and returns its value.
+// on the calling goroutine and returns the cause.
 func PanicAhead(raw []byte, emit func(Finding) error) (cause any) {
 	p := startInspectors(2, emit)
 	defer p.close()

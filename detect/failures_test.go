@@ -6,7 +6,7 @@ import (
 	"precept/detect"
 )
 
-// In these cases, the exit code is missing, hidden by a pipe, or inside other text.
+// Here the exit code is missing, hidden by a pipe, or inside other text.
 func TestFailureIsFoundInTheOutput(t *testing.T) {
 	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	checkResults(t, []resultCase{
@@ -107,7 +107,7 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 			"Command timed out after 120s\nCollecting flask", 0, detect.Error, "text:timeout",
 		},
 		{
-			"a JSON result and a note of the harness", "terminal", command("sh b.sh"),
+			"a JSON result and a harness note", "terminal", command("sh b.sh"),
 			`{"output": "no rule", "exit_code": 3, "error": null}` + "\n\n[Tool loop warning: it has failed 2 times]",
 			0, detect.Error, "",
 		},
@@ -165,7 +165,7 @@ func TestMentionOfErrorsIsNotAFailure(t *testing.T) {
 			"notes/a.md:3: ls: cannot access 'x': No such file or directory", 0, detect.OK, "",
 		},
 		{
-			"the last line of a log", "bash", command("tail -1 ci.log"),
+			"a log's last line", "bash", command("tail -1 ci.log"),
 			"make.sh: line 3: gcc: command not found", 0, detect.OK, "",
 		},
 		{
@@ -207,12 +207,12 @@ func TestMentionOfErrorsIsNotAFailure(t *testing.T) {
 		},
 		{"no results", "search_flights", `{"from":"AAA"}`, "[]", 0, detect.OK, ""},
 		{
-			"record of a pending order", "get_order", `{"id":"7"}`,
+			"pending order record", "get_order", `{"id":"7"}`,
 			`{"id":"7","status":"pending","items":[{"name":"lamp","error":null}]}`, 0, detect.OK,
 			"",
 		},
 		{
-			"record of a failed payment", "get_payment", `{"id":"7"}`,
+			"failed payment record", "get_payment", `{"id":"7"}`,
 			`{"id":"7","status":"failed","amount":3,"currency":"EUR","card":"1111","at":"2025-01-01","customer":"9","order":"4"}`,
 			0, detect.OK, "",
 		},
@@ -261,11 +261,11 @@ func TestMentionOfErrorsIsNotAFailure(t *testing.T) {
 			0, detect.OK, "",
 		},
 		{
-			"matches of a search", "Grep", `{"pattern":"Error:"}`, "Error: string;\nerror: boolean",
+			"search matches", "Grep", `{"pattern":"Error:"}`, "Error: string;\nerror: boolean",
 			0, detect.OK, "matches",
 		},
 		{
-			"the last lines of several logs", "bash", command("for f in *.log; do tail -1 $f; done"),
+			"last lines from several logs", "bash", command("for f in *.log; do tail -1 $f; done"),
 			"Error: x\nFAIL", 0, detect.OK, "",
 		},
 		{

@@ -8,7 +8,7 @@ import (
 // A tool that acts may answer with fields: {"status": "REJECTED"} or "status: rejected". A flag, a status or a count
 // shows whether the tool did anything.
 
-// fieldEvidence is the evidence in one object of an answer.
+// fieldEvidence is the evidence in one object.
 type fieldEvidence struct {
 	done    bool // confirms the action
 	created bool // the answer names a new or changed object
@@ -16,7 +16,7 @@ type fieldEvidence struct {
 	limited bool // a reason states a limit or a refusal
 }
 
-// maxFields bounds the fields of an answer. An object with more fields is a record.
+// maxFields bounds the fields in an answer. An object with more fields is a record.
 const maxFields = 10
 
 // fieldFailureRule returns "not-done" if the fields deny the action ({"created": false}), "no-such" if the object does
@@ -37,7 +37,7 @@ func (c *toolCall) fieldFailureRule(v lenientValue) string {
 	return ""
 }
 
-// readFields returns the evidence in the fields of an object, or else in the objects inside the fields.
+// readFields returns the evidence in an object's fields, or else in the objects inside them.
 func (c *toolCall) readFields(v lenientValue, depth int) (e fieldEvidence) {
 	const maxDepth = 2
 	for i, key := range v.keys {
@@ -65,8 +65,8 @@ func (e *fieldEvidence) add(other fieldEvidence) {
 	e.refused, e.limited = e.refused || other.refused, e.limited || other.limited
 }
 
-// readField returns the evidence in the field that words name. outer is true in the outermost object. A value that
-// repeats an argument of the call is no evidence.
+// readField returns the evidence in the field named by words. outer is true in the outermost object. A value that
+// repeats a call argument is no evidence.
 func (c *toolCall) readField(words []string, value lenientValue, outer bool) (e fieldEvidence) {
 	isText := value.kind == stringValue
 	if len(words) == 0 || isText && c.hasArgument(strings.ToLower(value.text())) {
@@ -131,7 +131,7 @@ func statusWords(status string) string {
 	return strings.NewReplacer("_", " ", "-", " ", "*", "").Replace(strings.ToLower(status))
 }
 
-// isRefusalStatus rejects "rejected" for a tool that rejects claims.
+// isRefusalStatus does not match "rejected" for a tool that rejects claims.
 func (c *toolCall) isRefusalStatus(status string) bool {
 	low := statusWords(status)
 	return hasPhrase(low, c.phrases.lists["refused"]...) && !c.isPastParticipleOfName(low)
@@ -142,7 +142,7 @@ func (c *toolCall) isSuccessStatus(status string) bool {
 	return !c.isRefusalStatus(status) && (c.isPastParticipleOfName(low) || strings.HasSuffix(low, "ed") || hasPhrase(low, c.phrases.lists["confirms"]...))
 }
 
-// hasMissingObject matches {"found": false}, and {"product": null} of get_product.
+// hasMissingObject matches {"found": false}, and {"product": null} from get_product.
 func (c *toolCall) hasMissingObject(v lenientValue) bool {
 	for i, k := range v.keys {
 		key, value := strings.ToLower(k), &v.vals[i]
@@ -154,7 +154,7 @@ func (c *toolCall) hasMissingObject(v lenientValue) bool {
 	return false
 }
 
-// fieldsOfLines reads a first paragraph of lines "key=value" or "key: value", or a table with two columns.
+// fieldsOfLines reads "key=value" or "key: value" lines in the first paragraph, or a two-column table.
 func fieldsOfLines(text string) (v lenientValue) {
 	const maxKey, minFields = 30, 2
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n\n")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A frame is the lines and tags that a harness adds to the output of a command.
+// A frame is the lines and tags that a harness adds to a command's output.
 
 type shellResult struct {
 	phrases *phrases
@@ -16,14 +16,14 @@ type shellResult struct {
 	isEmpty bool // the command printed nothing
 }
 
-// scriptFrame begins the result of a Codex program that ran commands (see scriptCommands).
+// scriptFrame begins the result when a Codex program ran commands (see scriptCommands).
 const scriptFrame = "Script "
 
-// frameLines is the maximum number of lines of a frame at each end of a result.
+// frameLines bounds a frame's lines at each end of a result.
 const frameLines = 12
 
-// unframe removes the frame of a known harness from a result, and returns the output and the exit code. Frames hold
-// exit codes, chunk ids, wall times and the numbers of shells. A number in the output is not read.
+// unframe removes a known harness's frame from a result, and returns the output and the exit code. Frames hold exit
+// codes, chunk ids, wall times and shell numbers. A number in the output is not read.
 func (p *phrases) unframe(text string) shellResult {
 	r := shellResult{phrases: p, body: text}
 	if !r.readTags(text) { // mini-SWE-agent and others write tags
@@ -89,7 +89,7 @@ func (r *shellResult) readTags(text string) bool {
 	}
 	var printed []string
 	for _, part := range []string{"output", "stdout", "stderr"} {
-		// Without an exit code, <output> may be a tag of any document.
+		// Without an exit code, <output> may be a tag in any document.
 		if out, ok := betweenTags(text, "<"+part+">", "</"+part+">"); ok && (r.hasCode || part != "output") {
 			printed = append(printed, out)
 		}
@@ -121,7 +121,7 @@ func (r *shellResult) readAttribute(text string) {
 }
 
 // readCodeSentence reads "Command executed in terminal within working directory '/srv'. Exit code: 1" and "[The command
-// completed with exit code 130. CTRL+C was sent.]". A command that a signal ended has the exit code 137.
+// completed with exit code 130. CTRL+C was sent.]". A command ended by a signal has exit code 137.
 func (r *shellResult) readCodeSentence(t string) bool {
 	if len(t) < 12 || len(t) > 300 {
 		return false
@@ -167,8 +167,8 @@ func (r *shellResult) readCodeLine(t string) bool {
 	return r.phrases.isCodeLabel(key, marked) && r.setCode(number)
 }
 
-// isCodeLabel reports whether a label before a number names an exit code. Labels such as "exit status" need the mark of
-// a harness, because scripts and go run also print them.
+// isCodeLabel reports whether a label before a number names an exit code. Labels such as "exit status" count only with
+// a harness's mark, because scripts and go run also print them.
 func (p *phrases) isCodeLabel(key string, marked bool) bool {
 	if p.inList("code", key) || marked && p.inList("code-marked", key) {
 		return true
@@ -196,7 +196,7 @@ func (r *shellResult) readTailLine(t string) bool {
 		return true
 	}
 	bare := strings.Trim(t, "[]<>.")
-	if strings.HasPrefix(bare, "shellId: ") { // copilot: the number of the shell counts up
+	if strings.HasPrefix(bare, "shellId: ") { // copilot counts its shells
 		if _, num, ok := strings.Cut(bare, "completed with exit code "); ok {
 			return r.setCode(num)
 		}
@@ -248,12 +248,12 @@ func unwrapText(text string) string {
 		return strings.TrimSpace(inner)
 	}
 	if i := strings.Index(text, "}\n\n["); i > 0 && text[0] == '{' && strings.HasSuffix(text, "]") {
-		return text[:i+1] // note of a harness after its envelope
+		return text[:i+1] // the harness's note after the envelope
 	}
 	return strings.TrimSpace(unescapeLines(text))
 }
 
-// unescapeLines resolves the escapes of a text that a framework wrote as a JSON string. A single quoted word stays
+// unescapeLines resolves the escapes in a text that a framework wrote as a JSON string. A single quoted word stays
 // unchanged, because it may be a value.
 func unescapeLines(text string) string {
 	if strings.Contains(text, "\n") {
@@ -272,7 +272,7 @@ func unescapeLines(text string) string {
 	return unescape(text)
 }
 
-// trimPrompt removes the prompt that the shell of SWE-agent prints after every result.
+// trimPrompt removes the prompt that SWE-agent's shell prints after every result.
 func trimPrompt(text string) string {
 	rest, ok := strings.CutSuffix(text, "bash-$")
 	if !ok {
@@ -284,7 +284,7 @@ func trimPrompt(text string) string {
 	return strings.TrimSpace(rest)
 }
 
-// assignedValue reads `# name = "value"`, which harnesses print that store results in variables.
+// assignedValue reads `# name = "value"`, printed by harnesses that store results in variables.
 func assignedValue(text string) (string, bool) {
 	rest, ok := strings.CutPrefix(text, "# ")
 	if !ok {
@@ -301,7 +301,7 @@ func assignedValue(text string) (string, bool) {
 }
 
 // readScript reads the JSON line that a Codex program prints for each command. The last exit code other than 0 becomes
-// the exit code of the program.
+// the program's exit code.
 func (r *shellResult) readScript() {
 	var printed []string
 	for line := range strings.Lines(strings.TrimSpace(r.body)) {

@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// history reads a conversation backwards, batch by batch. A batch is an answer of the model with its calls, and the
-// results and user turns that follow.
+// history reads a conversation backwards, batch by batch. A batch is a model answer with calls, followed by the results
+// and user turns.
 type history struct {
 	req          *wire.Request
 	results      *Results // caches judgements; may be nil
@@ -19,14 +19,14 @@ type history struct {
 	unreadEnd    int     // items before this index are not read yet
 	steps        []*step // newest first
 	batchNumber  int
-	visitsLeft   int                            // reads of a step that are left
-	searchCount  int                            // searches in the bytes of the history
+	visitsLeft   int                            // step reads left
+	searchCount  int                            // searches in the raw history
 	earlierCalls map[uint64]bool                // call identities before answerStart; nil up to maxSearches searches
-	warnedCalls  map[string]bool                // ids of the calls whose results got a warning
-	recall       func(string) (wire.Call, bool) // returns calls of earlier replies by id; may be nil
+	warnedCalls  map[string]bool                // ids of calls with a warning
+	recall       func(string) (wire.Call, bool) // returns calls in earlier replies by id; may be nil
 }
 
-// stepBack returns the i-th step before the newest step. The result is nil if there is no such step or no visits are
+// stepBack returns the i-th step before the newest one. The result is nil if there is no such step or no visits are
 // left.
 func (h *history) stepBack(i int) *step {
 	if h.visitsLeft--; h.visitsLeft < 0 {
@@ -94,8 +94,8 @@ func (h *history) readItem(i int) {
 	}
 }
 
-// assignCalls sets the call of each result. ordered holds the calls of the answer before the results. A result without
-// an id gets the call at the same position.
+// assignCalls sets each result's call. ordered holds the calls in the answer before the results. A result without an id
+// gets the call at the same position.
 func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {
@@ -122,7 +122,7 @@ func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered
 	}
 }
 
-// callOf returns the call with an id. It asks recall, which may be nil, for calls of earlier requests.
+// callOf returns the call with an id. It asks recall, which may be nil, for calls in earlier requests.
 func callOf(req *wire.Request, id string, recall func(string) (wire.Call, bool)) (wire.Call, bool) {
 	call, ok := req.CallOf(id)
 	if !ok && recall != nil {
@@ -131,8 +131,8 @@ func callOf(req *wire.Request, id string, recall func(string) (wire.Call, bool))
 	return call, ok
 }
 
-// hasEarlierCall reports whether an earlier answer made the same call, or an attempt of it (attempts.go). Decoding is
-// expensive, so only items whose bytes contain all literals of the call are decoded.
+// hasEarlierCall reports whether an earlier answer made the same call or an attempt (attempts.go). Decoding is
+// expensive, so only items that contain all the call's literals are decoded.
 func (h *history) hasEarlierCall(s *step) bool {
 	if s.hasCall {
 		return true
@@ -194,8 +194,8 @@ func unescapedLead(text string) string {
 	return cutText(longest, maxLead)
 }
 
-// hasIndexedCall does the work of hasEarlierCall with an index of all earlier calls, which keeps the cost linear for an
-// answer with many calls.
+// hasIndexedCall is hasEarlierCall with an index over all earlier calls. The index keeps the cost linear for an answer
+// with many calls.
 func (h *history) hasIndexedCall(s *step) bool {
 	if h.earlierCalls == nil {
 		h.earlierCalls = make(map[uint64]bool)
@@ -212,7 +212,7 @@ func (h *history) hasIndexedCall(s *step) bool {
 	return h.earlierCalls[s.identity()] || s.identityWithoutBudget() != 0 && h.earlierCalls[uint64(s.identityWithoutBudget())]
 }
 
-// needle is a word to search for by its rarest byte, because the first byte may occur too often.
+// needle is a word to search for by the rarest byte, because the first byte may occur too often.
 type needle struct {
 	word         string
 	rarestOffset int // offset of the rarest byte in word
@@ -260,7 +260,7 @@ func (n needle) occursIn(raw []byte) bool {
 	return len(n.word) == 0
 }
 
-// userWords returns the words of the user in an item. ok is false if the item has no words, or if a harness wrote them.
+// userWords returns the user's words in an item. ok is false if there are none, or if a harness wrote them.
 func userWords(req *wire.Request, i int) (string, bool) {
 	if req.Role(i) != wire.RoleUser {
 		return "", false
@@ -276,13 +276,13 @@ func userWords(req *wire.Request, i int) (string, bool) {
 	return words, true
 }
 
-// Bounds of the label that a harness puts before a result.
+// A harness's label before a result stays within these bounds.
 const (
 	maxLabel      = 80 // bytes per line
 	maxLabelLines = 3
 )
 
-// trimLabel removes a label of the harness ("Command make returned:") before a failure.
+// trimLabel removes a harness's label ("Command make returned:") before a failure.
 func trimLabel(r wire.Result) string {
 	if !r.Inferred {
 		return r.Text
@@ -304,9 +304,9 @@ func trimLabel(r wire.Result) string {
 	return r.Text
 }
 
-// A client controls the size of the request, so the search for loops has bounds.
+// A client controls the request size, so the search for loops has bounds.
 const (
 	maxLoops    = 64
-	maxVisits   = 1 << 18 // reads of a step in one request
+	maxVisits   = 1 << 18 // step reads per request
 	maxSearches = 8       // searches in the raw history; more results use an index
 )

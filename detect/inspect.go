@@ -8,32 +8,32 @@ import (
 	"precept/internal/wire"
 )
 
-// Finding is a tool result, a loop or an opinion in a transcript. Its JSON is the output of `precept inspect --json`.
+// Finding is a tool result, a loop or an opinion in a transcript. `precept inspect --json` prints it as JSON.
 type Finding struct {
 	Source string `json:"source"`
 	ID     string `json:"id"`
-	Index  int    `json:"index"` // index of the item in the conversation, from 0
+	Index  int    `json:"index"` // item index in the conversation, from 0
 	Kind   string `json:"kind"`  // tool_result | loop | user
 	Label  string `json:"label,omitempty"`
 
 	Rule string `json:"-"` // rule that decided; only the text output shows it
-	Tool string `json:"-"` // name of the tool of a result or a loop
+	Tool string `json:"-"` // tool name, for a result or a loop
 }
 
-// Kinds of findings.
+// Finding kinds.
 const (
 	KindResult = "tool_result"
 	KindLoop   = "loop"
 	KindUser   = "user"
 )
 
-// Inspect reads transcripts, as ReadTranscripts does, and calls emit with each finding in their order. The calls never
-// overlap, but may come from different goroutines.
+// Inspect reads transcripts, as ReadTranscripts does, and calls emit with each finding in transcript order. The calls
+// never overlap, but may come from different goroutines.
 func Inspect(r io.Reader, emit func(Finding) error) error {
 	return inspectOn(min(runtime.GOMAXPROCS(0), maxInspectors), r, emit)
 }
 
-// inspectOn inspects transcripts on n goroutines. If n is 1, the goroutine of the caller reads and inspects.
+// inspectOn inspects transcripts on n goroutines. If n is 1, the caller's goroutine reads and inspects.
 func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 	var pool *inspectors
 	if n > 1 {
@@ -48,8 +48,8 @@ func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 	}, pool)
 }
 
-// inspectList emits the findings of one conversation in the order in which a proxy would find them. The texts of old
-// steps are dropped, so the cost is linear.
+// inspectList emits one conversation's findings in the order in which a proxy would find them. Old steps drop their
+// texts, so the cost is linear.
 func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanation) error) error {
 	t := inspection{req: req, emit: emit, firstBatch: map[uint64]int{}, seenPrefixes: map[uint64]bool{}, visitsLeft: maxVisits}
 	old := map[Judgement]*judgedCall{}
@@ -82,28 +82,28 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 	return nil
 }
 
-// visitsPerStep bounds the earlier steps that are read per step, so that the cost stays linear.
+// visitsPerStep bounds the earlier steps read per step, so that the cost stays linear.
 const visitsPerStep = 64
 
-// maxDecodedBytes is the size of the inspected items after which the decoded items are dropped.
+// maxDecodedBytes bounds the inspected items kept in decoded form.
 const maxDecodedBytes = 1 << 20
 
 type inspection struct {
 	req              *wire.Request
 	emit             func(Finding, func() Explanation) error
 	steps            []*step         // the oldest first
-	emittedSteps     int             // steps that emitItem has handled
+	emittedSteps     int             // steps handled by emitItem
 	loops            []Loop          // not yet emitted, the oldest first
 	finder           loopFinder      // judges each step once
-	firstBatch       map[uint64]int  // first batch of a call, by step.identity and step.identityWithoutBudget
+	firstBatch       map[uint64]int  // first batch with a call, by step.identity and step.identityWithoutBudget
 	seenPrefixes     map[uint64]bool // step.hashPrefix of all results
 	batchNumber      int
-	visitsLeft       int    // steps that may still be read
-	bytesSinceForget int    // size of the items since decoded items were dropped
-	answer           string // newest text of the assistant
+	visitsLeft       int    // step reads left
+	bytesSinceForget int    // bytes in items since decoded items were dropped
+	answer           string // newest assistant text
 }
 
-// readBatch appends the steps of the batch that ends before the item end (see history).
+// readBatch appends the steps in the batch that ends before item end (see history).
 func (in *inspection) readBatch(end int) {
 	h := history{req: in.req, firstNew: in.req.Len(), unreadEnd: end, batchNumber: in.batchNumber}
 	h.readBatch()

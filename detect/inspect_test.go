@@ -60,7 +60,7 @@ func TestInspectFindingsAreTheSameInEveryForm(t *testing.T) {
 		"responses":         transcript("input", responses(sampleSession)),
 		"responses as list": transcript("messages", responses(sampleSession)),
 		"bare list":         mustJSON(t, chat(sampleSession)),
-		"array of one":      "[" + transcript("messages", chat(sampleSession)) + "]",
+		"array with one":    "[" + transcript("messages", chat(sampleSession)) + "]",
 		"lines":             "\xef\xbb\xbf\n" + transcript("messages", chat(sampleSession)) + "\n",
 		"request body": mustJSON(
 			t, obj{"model": "m", "tools": []any{}, "messages": chat(sampleSession)},
@@ -146,7 +146,7 @@ func TestInspectAndLoopsFindLoopsAtTheSameItems(t *testing.T) {
 			}
 		}
 		if !reflect.DeepEqual(loopItems, want) {
-			rt.Fatalf("items of the loops that Inspect finds: got %v, want %v as found by Loops", loopItems, want)
+			rt.Fatalf("items with loops: Inspect found %v, Loops found %v", loopItems, want)
 		}
 	})
 }
@@ -209,7 +209,7 @@ func checkGolden(t *testing.T, file, got string) {
 	}
 }
 
-// The explanation of a loop names the earlier result.
+// A loop's explanation names the earlier result.
 func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	in := mustJSON(t, obj{"source": "s", "id": "i", "messages": chat([]testStep{
 		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
@@ -226,13 +226,13 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	}
 	if e := explain(2); e.Rule != "text:go-test" || e.Text != "--- FAIL: TestTotal (0.00s)" || e.Line != 2 || e.Byte != 5 ||
 		e.Tool != "bash" || !strings.Contains(e.Args, "make test") || e.Finding.Index != 2 || e.Meaning == "" {
-		t.Errorf("explanation of a failure = %+v, want rule text:go-test, line 2, byte 5, item 2, and the call of bash with make test", e)
+		t.Errorf("failure explanation = %+v, want rule text:go-test, line 2, byte 5, item 2, and the bash call with make test", e)
 	}
 	if e := explain(4); e.Finding.Kind != detect.KindLoop || e.Rule != "failed-again" || e.EarlierItem == nil || *e.EarlierItem != 2 {
-		t.Errorf("explanation of a loop = %+v, want rule failed-again and EarlierItem = 2", e)
+		t.Errorf("loop explanation = %+v, want rule failed-again and EarlierItem = 2", e)
 	}
 	if e := explain(5); e.Rule != "disapproval" || e.Text != "but that's wrong" || e.Line != 2 {
-		t.Errorf("explanation of a user turn = %+v, want rule disapproval and line 2", e)
+		t.Errorf("user turn explanation = %+v, want rule disapproval and line 2", e)
 	}
 	why, count, err := detect.Explain(strings.NewReader(in), 99)
 	if why != nil || count != 5 || err != nil {
@@ -253,10 +253,10 @@ func longTranscript(rounds int) []byte {
 	return []byte(b.String())
 }
 
-// A copy of the messages, a decoded copy of each result, or a second analysis of each call would exceed the limits.
+// Copying the messages, decoding each result twice or analysing each call twice would exceed the limits.
 func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	text := longTranscript(1500)
-	if err := detect.Inspect(bytes.NewReader(longTranscript(1)), func(detect.Finding) error { return nil }); err != nil { // the first call reads the lists of phrases
+	if err := detect.Inspect(bytes.NewReader(longTranscript(1)), func(detect.Finding) error { return nil }); err != nil { // the first call reads the phrase lists
 		t.Fatal(err)
 	}
 	var before, during, after runtime.MemStats
@@ -283,7 +283,7 @@ func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	}
 }
 
-// Bytes per byte of the input.
+// Bytes per input byte.
 const (
 	maxAllocated = 16.0
 	maxHeld      = 2.9

@@ -12,25 +12,25 @@ import (
 	"precept/internal/spell"
 )
 
-// Kind is the kind of a failure, such as a missing file, whatever words a tool uses for it.
+// Kind is a kind of failure, such as a missing file, whatever words a tool uses for it.
 type Kind string
 
 // KindInfo describes a kind.
 type KindInfo struct {
 	Name         Kind
-	Broader      Kind   // more general kind of the same failures; "" for none
+	Broader      Kind   // more general kind for the same failures; "" for none
 	Meaning      string // description for the documentation
 	isAdditional bool   // a line may have this kind in addition to another kind
-	isFallback   bool   // only for a failure without any other kind
+	isFallback   bool   // only for a failure without another kind
 }
 
 const (
-	maxKindText = 12 << 10 // bytes that are searched at each end of a failed result
-	maxKindLine = 600      // bytes of a line that are searched
-	maxKinds    = 6        // kinds of one result, without the broader kinds
+	maxKindText = 12 << 10 // bytes searched at each end of a failed result
+	maxKindLine = 600      // bytes searched per line
+	maxKinds    = 6        // kinds per result, without broader kinds
 )
 
-// Kinds returns the kinds of a failed tool result, the most specific first. j is the judgement of Classify.
+// Kinds returns the kinds that describe a failed tool result, the most specific first. j comes from Classify.
 func Kinds(text string, j Judgement) []Kind {
 	if j.Outcome != Error {
 		return nil
@@ -41,10 +41,10 @@ func Kinds(text string, j Judgement) []Kind {
 	return search.kinds()
 }
 
-// KnownKinds returns all kinds in the order of kinds.tsv.
+// KnownKinds returns all kinds, in kinds.tsv order.
 func KnownKinds() []KindInfo { return slices.Clone(compiledKinds().kinds) }
 
-// NearestKind returns the kind whose name is most similar to name.
+// NearestKind returns the kind with the name most similar to name.
 func NearestKind(name string) (nearest Kind, known bool) {
 	return spell.Closest(name, func(yield func(Kind) bool) {
 		for _, k := range compiledKinds().kinds {
@@ -55,15 +55,14 @@ func NearestKind(name string) (nearest Kind, known bool) {
 	})
 }
 
-// kindsText is the table of kinds. A line with "kind", "also" or "rest" declares a kind, its broader kind and its
-// meaning; "also" sets KindInfo.isAdditional, and "rest" sets KindInfo.isFallback. Every other line has a kind, a
-// pattern, and an example of a match.
+// kindsText is the kinds table. A line with "kind", "also" or "rest" declares a kind, the broader kind and a meaning;
+// "also" sets KindInfo.isAdditional, and "rest" sets KindInfo.isFallback. Every other line has a kind, a pattern, and
+// an example match.
 //
 //go:embed kinds.tsv
 var kindsText string
 
-// kindTable is the compiled table. Every line that matches a pattern contains a word under which byWord holds the
-// pattern.
+// kindTable is the compiled table. A line that matches a pattern contains a word under which byWord lists the pattern.
 type kindTable struct {
 	kinds  []KindInfo
 	byWord map[string][]kindPattern
@@ -119,8 +118,7 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 	return t, rows, t.addPatterns(rows)
 }
 
-// addPatterns compiles the rows. A pattern goes under the word or group of alternative words that the fewest patterns
-// contain.
+// addPatterns compiles the rows. A pattern goes under the rarest word or group of alternative words among all patterns.
 func (t *kindTable) addPatterns(rows []kindRow) error {
 	patterns := make([]kindPattern, len(rows))
 	uses := map[string]int{}
@@ -151,11 +149,11 @@ func (t *kindTable) addPatterns(rows []kindRow) error {
 	return nil
 }
 
-// A step is the unit of cost. maxKindSteps limits a search to a few milliseconds.
+// A step is the cost unit. maxKindSteps limits a search to a few milliseconds.
 const (
 	maxKindSteps = 1 << 19
-	lineSteps    = 32      // cost of a line before its comparisons
-	statusSteps  = 1 << 10 // reserved for the search by exception, status or exit code
+	lineSteps    = 32      // cost per line before comparisons
+	statusSteps  = 1 << 10 // reserved for exceptions, statuses and exit codes
 )
 
 type kindScan struct {
@@ -163,12 +161,11 @@ type kindScan struct {
 	found  []bool
 	status int // HTTP status in a field
 
-	hasException bool // a line begins with the name of an exception
+	hasException bool // a line begins with an exception name
 	stepsLeft    int
 }
 
-// searchResult searches the text of a result for kinds. It uses the HTTP status or the exit code only if no pattern
-// matches.
+// searchResult searches a result's text for kinds. It uses the HTTP status or the exit code only if no pattern matches.
 func (s *kindScan) searchResult(text string, code int) {
 	s.searchText(text)
 	code = cmp.Or(s.status, code)
@@ -184,7 +181,7 @@ func (s *kindScan) searchResult(text string, code int) {
 	}
 }
 
-// searchText searches a text for kinds. The fields of a JSON result are searched as lines "key: value".
+// searchText searches a text for kinds. JSON fields are searched as "key: value" lines.
 func (s *kindScan) searchText(text string) {
 	text = unwrapText(text)
 	if v, ok := parseLenient(text); ok && (v.kind == objectValue || v.kind == arrayValue) {
@@ -218,7 +215,7 @@ func (s *kindScan) searchLines(text string) {
 
 const maxFieldDepth = 6
 
-// searchFields searches the strings and numbers in the value of the field key.
+// searchFields searches the strings and numbers under key.
 func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 	if s.stepsLeft--; depth > maxFieldDepth || s.stepsLeft <= 0 {
 		return
@@ -253,7 +250,7 @@ func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 	}
 }
 
-// searchLine finds the first kind that matches, and all additional kinds that match.
+// searchLine finds the first matching kind, and all additional kinds that match.
 func (s *kindScan) searchLine(line string) {
 	if s.stepsLeft -= lineSteps; s.stepsLeft <= 0 || quotesFile(line) {
 		return
@@ -288,7 +285,7 @@ func (s *kindScan) searchLine(line string) {
 	}
 }
 
-// kinds returns at most maxKinds kinds, followed by their broader kinds.
+// kinds returns at most maxKinds kinds, followed by broader kinds.
 func (s *kindScan) kinds() []Kind {
 	var out []Kind
 	for i, k := range s.table.kinds {

@@ -54,7 +54,7 @@ func kindsIn(table *kindTable, text string) []bool {
 }
 
 type paraphrase struct {
-	set  string // "dev" if the authors of the table knew the text, "held" if not
+	set  string // "dev" if the table's authors knew the text, "held" if not
 	kind Kind
 	text string
 }
@@ -112,7 +112,7 @@ func TestLineHasOnlyItsMostSpecificKind(t *testing.T) {
 	}
 }
 
-// The cases are successes that mention an error, and quoted errors of a different command.
+// The cases are successes that mention an error, and quoted errors from a different command.
 func TestQuotedErrorsHaveNoKind(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ tool, args, text string }{
@@ -149,7 +149,7 @@ func TestKindsSearchesBothEndsInLimitedSteps(t *testing.T) {
 		t.Errorf("error at the end: got kinds %v, want command-not-found", got)
 	}
 	if got := Kinds(filler+"sh: 1: ps: not found\n"+filler, failed); len(got) > 0 {
-		t.Errorf("error in the middle of a long result: got kinds %v, want none", got)
+		t.Errorf("error amid a long result: got kinds %v, want none", got)
 	}
 	s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), stepsLeft: 1000}
 	s.searchText(strings.Repeat("error found not file command found error not: ", 10_000))
@@ -158,7 +158,7 @@ func TestKindsSearchesBothEndsInLimitedSteps(t *testing.T) {
 	}
 }
 
-// Empty fields also take a step. The kind of an exit code is found even if no steps are left.
+// Empty fields also take a step. An exit code's kind is found even if no steps are left.
 func TestEachLineAndFieldTakesASearchStep(t *testing.T) {
 	t.Parallel()
 	var empty, numbers strings.Builder
@@ -210,7 +210,7 @@ func TestLessonsDocListsAllKinds(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(string(page), "<!-- kinds -->\n| kind | meaning |\n|---|---|\n")
 	if got, _, _ := strings.Cut(rest, "<!-- end of kinds -->"); got != want.String() {
-		t.Errorf("the table of kinds in docs/LESSONS.md differs from kinds.tsv, want:\n%s", want.String())
+		t.Errorf("docs/LESSONS.md: the kinds table differs from kinds.tsv, want:\n%s", want.String())
 	}
 }
 

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// kindPattern is a pattern for a whole line in lower case: * matches any text, % one or more characters except a blank,
-// # one or more digits, and {a|b} the literal a or b. A backslash makes the next character literal. A literal next to a
-// * matches only at a word boundary.
+// kindPattern is a pattern for a whole line in lower case: * matches any text, % one or more non-blank characters, #
+// one or more digits, and {a|b} the literal a or b. A backslash makes the next character literal. A literal next to a *
+// matches only at a word boundary.
 type kindPattern struct {
 	kind  int
 	parts []patternPart
-	words [][]string // a matching line contains a word of each group
+	words [][]string // a matching line contains a word from each group
 }
 
-// patternPart is a literal with its alternatives (texts), or a wildcard.
+// patternPart is a wildcard, or a literal with alternatives (texts).
 type patternPart struct {
 	texts    []string
 	wildcard byte // 0 for a literal
@@ -55,8 +55,8 @@ func compileKind(kind int, pattern string) kindPattern {
 	return p
 }
 
-// wordGroups returns the groups of kindPattern.words for one part. A literal has one group per whole word. Alternatives
-// share one group, unless one of them has no whole word.
+// wordGroups returns a part's groups for kindPattern.words. A literal has one group per whole word. Alternatives share
+// one group, unless one has no whole word.
 func (part *patternPart) wordGroups(joinsBefore, joinsAfter bool) (groups [][]string) {
 	if len(part.texts) == 1 {
 		for _, w := range wholeWords(part.texts[0], joinsBefore, joinsAfter) {
@@ -81,7 +81,7 @@ func (part *patternPart) wordGroups(joinsBefore, joinsAfter bool) (groups [][]st
 	return [][]string{group}
 }
 
-// continuesWord reports whether part i may continue a word of the part before it (step 1) or after it (step -1).
+// continuesWord reports whether part i may continue a word in the part before it (step 1) or after it (step -1).
 func (p *kindPattern) continuesWord(i, step int) bool {
 	if i < 0 || i >= len(p.parts) || p.parts[i].wildcard == '*' {
 		return false
@@ -91,7 +91,7 @@ func (p *kindPattern) continuesWord(i, step int) bool {
 	})
 }
 
-// wholeWords returns the words of a literal that the neighbouring parts do not continue.
+// wholeWords returns a literal's words that the neighbouring parts do not continue.
 func wholeWords(text string, joinsBefore, joinsAfter bool) []string {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r < 0x80 && !isKindWordByte(byte(r)) })
 	if joinsBefore && len(words) > 0 && isKindWordByte(text[0]) {
@@ -103,7 +103,7 @@ func wholeWords(text string, joinsBefore, joinsAfter bool) []string {
 	return words
 }
 
-// isKindWordByte counts all bytes outside of ASCII as letters.
+// isKindWordByte reports whether c is a letter, a digit, an underscore or a byte outside of ASCII.
 func isKindWordByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c >= 0x80 }
 
 // matches decrements steps at each comparison, and returns false if no steps are left.
@@ -159,7 +159,7 @@ func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 	return false
 }
 
-// index returns the first offset in line at which the part may begin, or -1 if there is none.
+// index returns the first offset in line where the part may begin, or -1 if there is none.
 func (part *patternPart) index(line string) int {
 	if part.wildcard != 0 {
 		return 0
@@ -205,7 +205,7 @@ func normalLine(line string) string {
 	return strings.TrimSpace(t)
 }
 
-// quotesFile matches a line of a search, of a diff, or with a number.
+// quotesFile matches a search hit, a diff line, or a numbered line.
 func quotesFile(line string) bool {
 	if strings.HasPrefix(line, "+") || strings.HasPrefix(line, "-") && len(line) > 1 && line[1] != ' ' && line[1] != '-' && !isLetter(line[1]) {
 		return true

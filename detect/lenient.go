@@ -12,7 +12,7 @@ import (
 // Tool results hold JSON, Python literals ({'status': 400, 'ok': False}), and truncated texts of both kinds. Values
 // beyond these bounds are skipped.
 const (
-	maxDepth    = 6   // depth of the values that are read
+	maxDepth    = 6   // deeper values are skipped
 	maxNesting  = 200 // a deeper text is invalid, because the parser is recursive
 	maxElements = 16
 	maxLenient  = 1 << 20
@@ -32,13 +32,13 @@ const (
 type lenientValue struct {
 	kind   valueKind
 	isTrue bool
-	raw    string // the value as written; for a string, without the quotes and with the escapes
+	raw    string // as written; for a string, without quotes and with escapes
 	num    float64
-	keys   []string // keys of an object, in the order of vals
+	keys   []string // object keys, in the order of vals
 	vals   []lenientValue
 }
 
-// text returns the content of a string with escapes resolved, and raw of other values.
+// text returns a string's content with escapes resolved, and raw for other values.
 func (v lenientValue) text() string {
 	if v.kind != stringValue || !strings.Contains(v.raw, `\`) {
 		return v.raw
@@ -46,7 +46,7 @@ func (v lenientValue) text() string {
 	return unescape(v.raw)
 }
 
-// get returns the value of the first name that is a key, in upper or lower case.
+// get returns the value of the first name that is a key, ignoring case.
 func (v lenientValue) get(names ...string) (lenientValue, bool) {
 	for _, name := range names {
 		for i, k := range v.keys {
@@ -66,13 +66,13 @@ func (v lenientValue) isEmpty() bool {
 	return v.num == 0 && !v.isTrue && len(v.vals) == 0
 }
 
-// parseLenient returns the object or array that a text consists of. A truncated value is read up to its end.
+// parseLenient parses a text that is one object or array. A truncated value is read as far as it goes.
 func parseLenient(text string) (lenientValue, bool) {
 	v, ok, _ := parseComplete(text)
 	return v, ok
 }
 
-// parseComplete also reports whether no part of the text was skipped or cut off.
+// parseComplete also reports whether the whole text was read, with nothing skipped or cut off.
 func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
@@ -96,12 +96,12 @@ func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	return v, ok, ok && !p.incomplete
 }
 
-// lenientParsers holds parsers for reuse, because their lists are expensive to allocate.
+// lenientParsers holds parsers for reuse. Their lists are expensive to allocate.
 //
 //nolint:gochecknoglobals // safe for concurrent use
 var lenientParsers = sync.Pool{New: func() any { return new(lenientParser) }}
 
-// lenientParser is a recursive-descent parser. Its methods read the value at offset and advance offset.
+// lenientParser is a recursive-descent parser. The methods read the value at offset and advance offset.
 type lenientParser struct {
 	text       string
 	offset     int
@@ -109,7 +109,7 @@ type lenientParser struct {
 	invalid    bool // not JSON; truncated JSON is valid
 	incomplete bool
 
-	// Members of the objects and arrays that are not closed yet, the outermost first.
+	// Members of objects and arrays not closed yet, the outermost first.
 	keys []string
 	vals []lenientValue
 }
@@ -217,7 +217,7 @@ func (p *lenientParser) parseElements(depth int) {
 	}
 }
 
-// popFrom removes the elements from the index from to the end, and returns a copy of them.
+// popFrom removes and returns the elements from index from on.
 func popFrom[T any](list *[]T, from int) []T {
 	tail := (*list)[from:]
 	if len(tail) == 0 {
@@ -229,7 +229,7 @@ func popFrom[T any](list *[]T, from int) []T {
 	return removed
 }
 
-// parseString reads a string without a closing quote up to the end of the text.
+// parseString reads a string without a closing quote to the end of the text.
 func (p *lenientParser) parseString() string {
 	q := p.text[p.offset]
 	start := p.offset + 1
@@ -276,8 +276,8 @@ func (p *lenientParser) parseLiteral() lenientValue {
 	return lenientValue{}
 }
 
-// atTruncation reports whether a mark of truncation ("...", "<truncated>") or the end of the text is near. It then
-// moves the offset to the end, so that the parser keeps the values before the mark.
+// atTruncation reports whether a truncation mark ("...", "<truncated>") or the end of the text is near. It then moves
+// the offset to the end, so that the parser keeps the values before the mark.
 func (p *lenientParser) atTruncation() bool {
 	from := max(p.offset-8, 0)
 	near := p.text[from:min(p.offset+24, len(p.text))]
@@ -288,7 +288,7 @@ func (p *lenientParser) atTruncation() bool {
 	return false
 }
 
-// unescape resolves the escapes of a JSON or Python string. It removes the backslash of an unknown escape.
+// unescape resolves JSON or Python escapes in a string. An unknown escape loses the backslash.
 func unescape(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
@@ -317,8 +317,8 @@ func unescape(s string) string {
 	}
 }
 
-// surrogates returns the character of the surrogate pair (\ud83d\ude00) at the start of s, and its length in bytes. An
-// unpaired surrogate is U+FFFD. The length is 0 without an escape.
+// surrogates returns the character for the surrogate pair (\ud83d\ude00) at the start of s, and the pair's length in
+// bytes. An unpaired surrogate is U+FFFD. The length is 0 without an escape.
 func surrogates(s string) (rune, int) {
 	half := func(s string) rune {
 		if len(s) < 6 || s[:2] != `\u` {

@@ -8,8 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// A shell mixes standard output and standard error. In a success, the agent may have sorted a listing in a different
-// way.
+// A shell mixes standard output and standard error. In a success, the agent may have sorted a listing differently.
 func TestLineOrderMattersOnlyInSuccessfulResults(t *testing.T) {
 	const failed, ok = "\n<exited with exit code 2>", "\n<exited with exit code 0>"
 	for _, tc := range []struct {

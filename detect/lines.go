@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// weight is the strength of a line as evidence of a failure.
+// weight tells how strongly a line shows a failure.
 type weight uint8
 
 const (
 	noEvidence     weight = iota
-	weakEvidence          // a single error, which counts only in the first line and in the last lines
-	strongEvidence        // a tool's summary of its failure, which counts in any line
+	weakEvidence          // a single error, which counts only in the first line and the last lines
+	strongEvidence        // a tool's own summary, which counts in any line
 )
 
-// gradeLine returns the rule that a line matches and its weight as evidence. t comes from plainLine.
+// gradeLine returns the rule that a line matches and the line's weight. t comes from plainLine.
 func (p *phrases) gradeLine(t string) (string, weight) {
 	if len(t) < 4 || len(t) > 2000 {
 		return "", noEvidence
@@ -112,7 +112,7 @@ func (p *phrases) reportedErrorRule(t string) string {
 	case p.isShellError(t):
 		return "shell"
 	case p.line.command.match(t), containsAny(t, p.lists["command-anywhere"]...),
-		strings.HasPrefix(t, "The ") && strings.Contains(t, "\" is invalid: "): // kubectl, of an object
+		strings.HasPrefix(t, "The ") && strings.Contains(t, "\" is invalid: "): // kubectl, about an object
 		return "command"
 	case isDigit(t[0]) && strings.Contains(t, " ERROR 4"): // wget
 		return "http"
@@ -131,7 +131,7 @@ func errorAfterFileNameRule(t string) string {
 	case strings.HasSuffix(file, ".rb") && strings.HasSuffix(t, "Error)"):
 		return "exception" // "rows.rb:3:in 'f': undefined method (NoMethodError)"
 	case strings.HasSuffix(file, ".py") && strings.HasPrefix(rest, ": error: "):
-		return "command" // argument parser of Python
+		return "command" // Python's argument parser
 	case isLintError(rest[1:]):
 		return "linter"
 	case strings.HasSuffix(file, ".go") && startsWithPosition(rest[1:]):
@@ -161,7 +161,7 @@ func countsFailures(t string) bool {
 	return false
 }
 
-// cutPosition removes the numbers of a line and a column ("12:5: ") at the start of a text.
+// cutPosition removes line and column numbers ("12:5: ") at the start of a text.
 func cutPosition(s string) (rest string, ok bool) {
 	line, rest, _ := strings.Cut(s, ":")
 	column, rest, ok := strings.Cut(rest, ": ")
@@ -224,7 +224,7 @@ func followsPosition(t, mark string) bool {
 		return false
 	}
 	return before != "" && isDigit(before[len(before)-1]) && strings.ContainsAny(before, "./") &&
-		!strings.Contains(before, "_test.go:") // log of a Go test
+		!strings.Contains(before, "_test.go:") // Go test log
 }
 
 // isExceptionLine matches "ValueError: ...", "pkg.mod.NoSuchThingError: ..." and "java.lang.IllegalStateException:

@@ -129,10 +129,10 @@ func TestToolThatEditsOrActsOnAPageEndsALoop(t *testing.T) {
 func TestUserTurnEndsALoop(t *testing.T) {
 	refused := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	if got := countLoops(t, failedBash("make demo"), userTurn("and the docs?"), failedBash("make demo")); got != 0 {
-		t.Errorf("command that fails before and after a question of the user: got %d loops, want 0", got)
+		t.Errorf("command that fails before and after a user's question: got %d loops, want 0", got)
 	}
 	if got := countLoops(t, refused, userTurn("and the docs?"), refused); got != 1 {
-		t.Errorf("API call that fails before and after a question of the user: got %d loops, want 1", got)
+		t.Errorf("API call that fails before and after a user's question: got %d loops, want 1", got)
 	}
 	for _, text := range []string{
 		"try again", "Please try it again.", "Try that again", "retry", "run it again", "Run again, please", "do it again", "check again", "once more", "One more time!", "rerun", "re-run it",
@@ -155,7 +155,7 @@ func TestUserTurnEndsALoop(t *testing.T) {
 	} {
 		transient := call("get_quote", `{"id":7}`, `{"error":"`+why+`"}`)
 		if got := countLoops(t, transient, userTurn("and the docs?"), transient); got != 0 {
-			t.Errorf("failure %q before and after a question of the user: got %d loops, want 0", why, got)
+			t.Errorf("failure %q before and after a user's question: got %d loops, want 0", why, got)
 		}
 	}
 }

@@ -6,15 +6,15 @@ import (
 
 // Loop is a call, or a group of calls, that the agent repeats with the same results.
 type Loop struct {
-	Index           int // index of the item with the newest result, which gets the warning
+	Index           int // item with the newest result; it gets the warning
 	CallID          string
 	Tool            string
 	Args            string
-	Rule            string // rule that found the loop, such as "failed-again"; meaningOf explains the rules
+	Rule            string // rule that found the loop, such as "failed-again"; see meaningOf
 	IsSecondWarning bool   // the loop already has one warning
 }
 
-// These numbers of equal results make a loop. A transient failure needs one more result.
+// This many equal results make a loop. A transient failure needs one more.
 const (
 	minFailed  = 2 // failures
 	minSilent  = 2 // commands that succeed without a report
@@ -24,10 +24,10 @@ const (
 	minAfterWarning = 2 // equal results between the first and the second warning
 )
 
-// maxSteps bounds the steps that are searched for a loop, because reading and judging a step is expensive.
+// maxSteps bounds the steps searched for a loop, because reading and judging a step is expensive.
 const maxSteps = 64
 
-// detectLoop decides whether the newest step, steps(0), completes a loop. steps(i) is nil if no such step is left.
+// detectLoop reports whether the newest step, steps(0), completes a loop. steps(i) is nil if no such step is left.
 func detectLoop(steps func(int) *step) (Loop, bool) {
 	newest := steps(0)
 	v := newest.judgement()
@@ -62,14 +62,14 @@ func detectLoop(steps func(int) *step) (Loop, bool) {
 	return loop, true
 }
 
-// countStreak counts the successive results of the newest call that equal its newest result. It also counts the
-// warnings among these results, and the results since the newest warning. The streak ends at a step after which the
-// result may differ: a side effect, a wait, a user turn, or a different result. A streak of successes also ends at two
-// equal calls with different results.
+// countStreak counts the successive results that equal the newest call's result. It also counts the warnings among
+// them, and the results since the newest warning. The streak ends at a step after which the result may differ: a side
+// effect, a wait, a user turn, or a different result. A streak of successes also ends at two equal calls with different
+// results.
 func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
-	newest, crossed := steps(0), false // crossed is true if a user turn is between step s and the newest call
+	newest, crossed := steps(0), false // crossed is true if a user turn is between s and the newest call
 	count, sinceWarning = 1, 1
-	var between []*step // other calls after the oldest equal call that was counted
+	var between []*step // other calls after the oldest equal call counted
 	succeeds := newest.judgement().Outcome == OK
 	for i := 1; ; i++ {
 		s := steps(i)
@@ -102,8 +102,8 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 }
 
 // changesResults reports whether one of the steps may have changed later results. With compareRepeats, two successive
-// equal calls with different results also count. The test judges the steps, which is expensive, so the callers first
-// look for an equal call.
+// equal calls with different results also count. Judging the steps is expensive, so callers first look for an equal
+// call.
 func changesResults(steps []*step, compareRepeats bool) bool {
 	for i, s := range steps {
 		if s.mayChangeResults() || compareRepeats && i > 0 && showsChange(steps[i-1], s) {
@@ -114,8 +114,8 @@ func changesResults(steps []*step, compareRepeats bool) bool {
 }
 
 // isCycle reports whether the last two to four steps repeat the steps before them, such as A B A B or A B C A B C,
-// without side effects. A cycle of four calls needs three rounds, because an agent may read four files twice. A cycle
-// with a note of the agent also needs three rounds.
+// without side effects. A four-call cycle needs three rounds, because an agent may read four files twice. A cycle with
+// an agent's note also needs three rounds.
 func isCycle(steps func(int) *step) bool {
 	return repeatsLast(steps, 2, 2, canLoop) || repeatsLast(steps, 3, 2, canLoop) || repeatsLast(steps, 4, 3, canLoop) ||
 		repeatsLast(steps, 2, 3, canLoopOrPlans) || repeatsLast(steps, 3, 3, canLoopOrPlans)
@@ -125,8 +125,7 @@ func canLoop(s *step) bool { return !s.isExcludedFromLoops() }
 
 func canLoopOrPlans(s *step) bool { return s.memo.traits.isNote || !s.isExcludedFromLoops() }
 
-// repeatsLast reports whether the last rounds*n steps repeat n steps with equal results. The function accept must
-// return true for each step.
+// repeatsLast reports whether the last rounds*n steps repeat n steps with equal results. Each step must be accepted.
 func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) bool {
 	lastSteps := make([]*step, rounds*n)
 	for i := range lastSteps {
@@ -134,7 +133,7 @@ func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) 
 		if s == nil || s.isUser || s.hasWarning || i > 0 && s.batch == lastSteps[i-1].batch {
 			return false
 		}
-		s.judgement() // sets the traits that fits reads
+		s.judgement() // sets the traits that accept reads
 		if !accept(s) {
 			return false
 		}
@@ -146,16 +145,16 @@ func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) 
 	return !sameCall(lastSteps[0], lastSteps[1])
 }
 
-// keepsStreak reports whether a streak of equal results continues after a user turn. A streak of a shell, a file tool
-// or a browser ends, because the user may have repaired the machine. A streak of a domain tool (domain.go) continues,
-// unless the user reports a change or the failure is transient.
+// keepsStreak reports whether a streak of equal results continues after a user turn. With a shell, a file tool or a
+// browser it ends, because the user may have repaired the machine. With a domain tool (domain.go) it continues, unless
+// the user reports a change or the failure is transient.
 func keepsStreak(newest, userStep *step) bool {
 	v := newest.judgement()
 	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !userStep.reportsChange() && !newest.isTransient()
 }
 
-// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. A step for which mayLoop
-// is false cannot complete a loop.
+// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. Steps without mayLoop
+// cannot complete a loop.
 func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	var loops []Loop
 	var finder loopFinder
@@ -168,7 +167,7 @@ func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	return loops
 }
 
-// loopFinder finds loops in steps, the oldest first. Equal calls of one answer are a single loop.
+// loopFinder finds loops in steps, the oldest first. Equal calls in one answer are a single loop.
 type loopFinder struct{ found map[answeredCall]bool }
 
 type answeredCall struct {
@@ -176,7 +175,7 @@ type answeredCall struct {
 	tool, args string
 }
 
-// find decides whether the step s completes a loop. steps(i) returns the i-th step before s.
+// find reports whether the step s completes a loop. steps(i) returns the i-th step before s.
 func (f *loopFinder) find(s *step, mayLoop func(*step) bool, steps func(back int) *step) (Loop, bool) {
 	if s.isUser || s.isAutomatic || s.call.result.tool == "" || !mayLoop(s) {
 		return Loop{}, false
@@ -201,11 +200,10 @@ func (f *loopFinder) find(s *step, mayLoop func(*step) bool, steps func(back int
 	return loop, true
 }
 
-// Loops returns the loops that the new tool results of a request complete. The request must contain its whole history.
-// warned holds the ids of the calls that got a warning in this session, including withheld ones, and recall returns
-// calls of earlier replies.
+// Loops returns the loops completed by new tool results. The request must contain the whole history. warned holds the
+// ids of calls that got a warning in this session, including withheld ones. recall returns calls in earlier replies.
 //
-// A turn without a repetition is cheap: only items whose bytes contain all literals of the call are decoded.
+// A turn without a repetition is cheap: only items that contain all the call's literals are decoded.
 func (r *Results) Loops(
 	req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) []Loop {

@@ -15,7 +15,7 @@ import (
 //go:embed testdata/loops.jsonl
 var loopCases string
 
-// The field want holds the indices of the steps with a loop.
+// The field want holds the indices of steps with a loop.
 func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 	read := func(path string) testStep { return call("read", jsonArgs("path", path), "line 1 of "+path) }
 	edit := func(succeeds bool) testStep {
@@ -126,7 +126,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 			nil,
 		},
 		{
-			"A B C A B C, of which B is an edit",
+			"A B C A B C, B is an edit",
 			append(
 				repeatSteps(1, read("a"), edit(true), read("c")),
 				repeatSteps(1, read("a"), edit(true), read("c"))...,
@@ -168,7 +168,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 			},
 			nil,
 		},
-		{"white space outside of quotes", []testStep{failedBash("make  test"), failedBash("make test")}, []int{1}},
+		{"white space outside quotes", []testStep{failedBash("make  test"), failedBash("make test")}, []int{1}},
 		{"white space inside quotes", []testStep{failedBash("grep 'a  b' c"), failedBash("grep 'a b' c")}, nil},
 		{
 			"failures that differ in a port",
@@ -199,7 +199,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 			[]int{1},
 		},
 		{
-			"identical reads of a file between changed reads of a log",
+			"identical file reads between changed log reads",
 			[]testStep{
 				read("a"), bash("tail -1 x.log", "one"), read("a"), bash("tail -1 x.log", "two"), bash("tail -1 x.log", "three"),
 				read("a"), read("a"), read("a"), read("a"),
@@ -296,7 +296,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 			},
 			nil,
 		},
-		{"three reads in each of two answers", repeatSteps(2, read("a"), parallel(read("a")), parallel(read("a"))), nil},
+		{"two answers with three reads each", repeatSteps(2, read("a"), parallel(read("a")), parallel(read("a"))), nil},
 		{"still running between the failures", []testStep{failedBash("make"), bash("make", running), failedBash("make")}, []int{2}},
 		{"refused between the failures", []testStep{failedBash("make"), bash("make", refused), failedBash("make")}, []int{2}},
 		{"still running six times", repeatSteps(6, bash("make", running)), nil},
@@ -308,7 +308,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 		{"B A B", []testStep{read("b"), read("a"), read("b")}, nil},
 		{"A B C B with identical results", []testStep{readSameText("a"), readSameText("b"), readSameText("c"), readSameText("b")}, nil},
 		{
-			"A B A B, of which the second A has a different result",
+			"A B A B, the second A has a different result",
 			[]testStep{read("a"), read("b"), call("read", jsonArgs("path", "a"), "line 2 of a"), read("b")},
 			nil,
 		},
@@ -367,7 +367,7 @@ func TestLoopsAreReportedAtTheCompletingStep(t *testing.T) {
 	}
 }
 
-// A loop after a change or a user turn has no earlier warning. The same is true for a loop of different calls.
+// A loop after a change or a user turn has no earlier warning. Neither has a loop with different calls.
 func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 	roomTaken := call("book_room", `{"room":12}`, "Error: room 12 is taken")
 	edit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")
@@ -400,7 +400,7 @@ func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 	}
 }
 
-// Loops and LoopsSince read the labelled sessions of testdata/loops.jsonl.
+// Loops and LoopsSince read the labelled sessions in testdata/loops.jsonl.
 func TestLoopsAreFoundOnlyInSessionsLabelledLoop(t *testing.T) {
 	for line := range strings.Lines(loopCases) {
 		var c struct {

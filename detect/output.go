@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// lastLines are the lines of an output that show how the program ended.
+// lastLines counts the output lines that show how the program ended.
 const lastLines = 4
 
-// outputFailureRule returns the rule of a failure in a program's output. A tool's summary counts in any line. An error
+// outputFailureRule returns the rule for a failure in a program's output. A tool's summary counts in any line. An error
 // counts in the first line, in the last lines, or as a traceback at the end.
 func (p *phrases) outputFailureRule(body string) (string, bool) {
 	var lines []string
@@ -74,8 +74,8 @@ func endsInTraceback(body string) bool {
 	return after < lastLines
 }
 
-// isNodeCrash reports whether the last lines name the version of Node, which Node prints after an exception that ended
-// the program.
+// isNodeCrash reports whether the last lines name the Node version. Node prints it after an exception that ended the
+// program.
 func isNodeCrash(lines []string) bool {
 	return slices.ContainsFunc(lines[max(len(lines)-8, 0):], func(t string) bool {
 		return strings.HasPrefix(t, "Node.js v") && len(t) < 24
@@ -131,8 +131,8 @@ func (p *phrases) hasOnlyShellErrors(body string) bool {
 	return everyLineMatches(body, func(t string) bool { return p.isShellError(t) || p.line.command.match(t) })
 }
 
-// hasOnlyProgramErrors reports whether the output of a read-only command consists of errors of the programs in the
-// command line. Errors of other programs do not count, because the command may print a log. Advice may follow the first
+// hasOnlyProgramErrors reports whether a read-only command's output consists of errors from programs in the command
+// line. Errors from other programs do not count, because the command may print a log. Advice may follow the first
 // error.
 func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
@@ -191,7 +191,7 @@ func (p *phrases) isProgramError(t string) bool {
 	name, rest, _ := strings.Cut(cutText(t, 300), ": ")
 	name = strings.TrimSuffix(name, " ") // PowerShell
 	if len(name) > 24 || strings.ContainsAny(name, " \t") || p.inList("program shell", name) {
-		return false // a shell writes its error on the next line
+		return false // a shell writes the error on the next line
 	}
 	words := strings.Fields(strings.ToLower(rest))
 	for i, w := range words {

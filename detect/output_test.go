@@ -15,11 +15,11 @@ type decisiveLine int
 
 const (
 	none           decisiveLine = iota
-	errorMessage                // an error message: a failure if it is among the last lines
-	failureSummary              // the summary of a failed tool: a failure in any line, unless a success follows
+	errorMessage                // a failure if among the last lines
+	failureSummary              // a failed tool's summary: a failure in any line, unless a success follows
 )
 
-// The summary of a failed tool is a failure even in the middle of the output.
+// A failed tool's summary is a failure even amid the output.
 func TestErrorLineIsAFailure(t *testing.T) {
 	for _, tc := range []struct {
 		line     string
@@ -270,7 +270,7 @@ func TestShellErrorsInHalfOfTheLinesAreAFailure(t *testing.T) {
 	for n, isFailure := range map[int]bool{7: true, 6: true, 5: false, 1: false} {
 		text := "step 1\n" + strings.Repeat(shellError, n) + strings.Repeat("step\n", 5)
 		if got := detect.Classify("bash", pipedArgs, text, 0); (got.Outcome == detect.Error) != isFailure {
-			t.Errorf("%d error lines of the shell and 6 other lines: got outcome %s (rule %q), want an error = %t", n, got.Outcome, got.Rule, isFailure)
+			t.Errorf("%d shell error lines and 6 other lines: got outcome %s (rule %q), want an error = %t", n, got.Outcome, got.Rule, isFailure)
 		}
 	}
 }

@@ -21,7 +21,7 @@ var toolAnswers string
 //go:embed testdata/harness.tsv
 var harnessResults string
 
-// Each command of a file such as fine.txt has a line with "$ " and the command, the output, and a line with "=".
+// In a file such as fine.txt, each command has a line with "$ " and the command, the output, and a line with "=".
 func forEachOutput(t *testing.T, file string, fn func(command, args, text string)) (n int) {
 	t.Helper()
 	command, text := "", ""
@@ -68,7 +68,7 @@ func TestFailedOutputIsAFailureWithoutExitCode(t *testing.T) {
 	}
 }
 
-// Each line of testdata/tools.tsv holds an outcome, a custom tool and a result.
+// Each line in testdata/tools.tsv holds an outcome, a custom tool and a result.
 func TestCustomToolResultsAreClassified(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(toolAnswers) {
@@ -77,7 +77,7 @@ func TestCustomToolResultsAreClassified(t *testing.T) {
 			continue
 		}
 		text := cols[2]
-		if text[0] != '{' { // JSON escapes its line feeds itself
+		if text[0] != '{' { // JSON escapes line feeds itself
 			text = strings.ReplaceAll(text, `\n`, "\n")
 		}
 		if j := detect.Classify(cols[1], `{"q":"rows"}`, text, 0); string(j.Outcome) != cols[0] {
@@ -90,7 +90,7 @@ func TestCustomToolResultsAreClassified(t *testing.T) {
 	}
 }
 
-// The results of testdata/harness.tsv have no error flag: timeouts, exit codes in frames and in JSON, failures after
+// The results in testdata/harness.tsv have no error flag: timeouts, exit codes in frames and in JSON, failures after
 // progress lines, and content that looks like a failure.
 func TestHarnessResultsAreClassified(t *testing.T) {
 	n := 0
@@ -100,7 +100,7 @@ func TestHarnessResultsAreClassified(t *testing.T) {
 			continue
 		}
 		outcome, tool, command, text := cols[0], cols[1], cols[2], cols[3]
-		if text[0] == '{' || strings.HasPrefix(text, "[{") { // JSON escapes its line feeds itself
+		if text[0] == '{' || strings.HasPrefix(text, "[{") { // JSON escapes line feeds itself
 			text = strings.ReplaceAll(text, `\\n`, `\n`)
 		} else {
 			text = strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(text)

@@ -52,7 +52,7 @@ func TestAnalyseShellFindsReadOnlyMaskedAndWaitingCommands(t *testing.T) {
 	}
 }
 
-// A list under a different key holds the words of one command.
+// A list under a different key holds one command's words.
 func TestCommandsOfAListAreSeparate(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"commands":["cd x","make test"]}`:             "cd x\nmake test",
@@ -136,10 +136,10 @@ func TestParseLenientReadsBrokenJSON(t *testing.T) {
 	}
 	v, _ := parseLenient(`{'msg': "it\'s \u00e9\x41\n \ud83d\ude00 \ud83d \/ \q\u12", "n": -1.5e3, 'deep': [[[[[[[[1]]]]]]]]}`)
 	if s, _ := v.get("MSG"); s.text() != "it's éA\n 😀 \ufffd / qu12" {
-		t.Errorf("value of key MSG = %q, want \"it's éA\\n 😀 \\ufffd / qu12\"", s.text())
+		t.Errorf("key MSG: text = %q, want \"it's éA\\n 😀 \\ufffd / qu12\"", s.text())
 	}
 	if n, _ := v.get("n"); n.num != -1500 {
-		t.Errorf("value of key n = %v, want -1500", n.num)
+		t.Errorf("key n: num = %v, want -1500", n.num)
 	}
 }
 
@@ -267,12 +267,12 @@ func TestSignatureSizeIsLimited(t *testing.T) {
 			t.Fatalf("signature: got %d bytes in %d lines, want at most %d bytes in %d lines", len(s), strings.Count(s, "\n")+1, maxSignature, maxSignatureLines)
 		}
 		if utf8.ValidString(text) && !utf8.ValidString(s) {
-			t.Fatalf("signature %q of valid UTF-8 is invalid UTF-8", s)
+			t.Fatalf("signature = %q, want valid UTF-8 as in the text", s)
 		}
 	})
 }
 
-// The filter skips a phrase early if the text lacks one of the phrase's byte triples.
+// The filter skips a phrase early if the text lacks one of its byte triples.
 func TestUserTextFilterDoesNotChangeTheResult(t *testing.T) {
 	words := []string{"it", "it's", "works", "doesn't", "wrong", "ty", "k", "но", "да", "不对", "que", "\xff", "", "still", "fails"}
 	rapid.Check(t, func(t *rapid.T) {

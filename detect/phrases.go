@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Each line of phrases.tsv and calls.tsv has a class, a language, a phrase and a test case, separated by tabs. The
-// judgement of the test case depends on the phrase. A phrase that begins or ends with a blank is in double quotes.
+// Each line in phrases.tsv and calls.tsv has a class, a language, a phrase and a test case, separated by tabs. The test
+// case's judgement depends on the phrase. A phrase that begins or ends with a blank is in double quotes.
 var (
 	//go:embed phrases.tsv
 	phrasesText string
@@ -32,7 +32,7 @@ type phrases struct {
 	lists map[string][]string // by class
 	sets  map[string]map[string]bool
 
-	toolLists map[string][]string // lists of class "tool" for each word of a tool's name
+	toolLists map[string][]string // "tool" lists by word in the tool's name
 
 	waitCommands, pollCommands, launchers commandList
 
@@ -40,17 +40,16 @@ type phrases struct {
 	line    linePhrases
 
 	refusals                 []refusalWording
-	synthetic                []ruledPhrase // beginnings of user messages that a harness writes
-	sideSentences, sideRoles []ruledPhrase // sentences and roles in side requests of agents
-	sideOrders               []ruledPhrase // housekeeping of chat front ends
+	synthetic                []ruledPhrase // how harness-written user messages begin
+	sideSentences, sideRoles []ruledPhrase // sentences and roles in agents' side requests
+	sideOrders               []ruledPhrase // housekeeping in chat front ends
 }
 
-// messagePhrases are the phrases for phrases.errorMessageRule. Each field holds the phrases of one class in
-// phrases.tsv.
+// messagePhrases are the phrases for phrases.errorMessageRule. Each field holds one class from phrases.tsv.
 type messagePhrases struct {
 	errors, errorEnds, errorAlone prefixes
 	unable, invalid               prefixes
-	missing                       prefixes // phrases that may be inside a message, without their leading blank
+	missing                       prefixes // may be inside a message; without the leading blank
 }
 
 // linePhrases are the phrases for phrases.gradeLine.
@@ -60,14 +59,14 @@ type linePhrases struct {
 
 func (p *phrases) inList(list, word string) bool { return p.sets[list][word] }
 
-// isKey reports whether a name is in the list "key LIST" of calls.tsv.
+// isKey reports whether a name is in the list "key LIST" (calls.tsv).
 func (p *phrases) isKey(list, key string) bool { return p.inList("key "+list, strings.ToLower(key)) }
 
 func (p *phrases) areKeys(list string, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return !p.isKey(list, k) })
 }
 
-// ruledPhrase is a phrase with the rule that it decides, or with the kind of side request that it shows.
+// ruledPhrase is a phrase with the rule it decides or the kind of side request it shows.
 type ruledPhrase struct{ rule, text string }
 
 type prefixes [256][]ruledPhrase
@@ -95,7 +94,7 @@ func (p *prefixes) rule(s string) string {
 }
 
 type listLine struct {
-	class    string // the first word decides which field of phrases gets the phrase
+	class    string // the first word decides the phrases field
 	phrase   string
 	testCase string
 	position string // file:line
@@ -188,7 +187,7 @@ func compile(list []listLine) *phrases {
 	return p
 }
 
-// refusalWording is the start of a line with which a harness refuses a call.
+// refusalWording is the start of a harness's refusal line.
 type refusalWording struct {
 	text    string
 	refuser Refuser

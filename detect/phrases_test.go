@@ -116,7 +116,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	return fmt.Sprint(p.classifyTurn(text, text, agentAnswer))
 }
 
-// callResultForPhrase judges the test case of a phrase, which is a call, a command, a JSON object or arguments.
+// callResultForPhrase judges a phrase's test case, which is a call, a command, a JSON object or arguments.
 func callResultForPhrase(p *phrases, class, phrase, text string) string {
 	describeCall := func(name, args, result string) string {
 		c := p.analyseCall(name, args)
@@ -159,7 +159,7 @@ func callResultForPhrase(p *phrases, class, phrase, text string) string {
 	return describeCall(name, args, result)
 }
 
-// Each line of the lists has a phrase and a test case whose result depends on the phrase.
+// Each line has a phrase and a test case. The test case's result depends on the phrase.
 func TestRemovingAPhraseChangesItsTestCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {
@@ -176,7 +176,7 @@ func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	for i, l := range list {
 		reduced := withoutPhrase(all, list, i)
 		if got := resultForPhrase(all, l.class, l.phrase, l.testCase); got == resultForPhrase(reduced, l.class, l.phrase, l.testCase) {
-			faults = append(faults, fmt.Sprintf("%s: the result for test case %[4]q is %[5]s with and without phrase %[3]q of class %[2]s: "+
+			faults = append(faults, fmt.Sprintf("%s: the result for test case %[4]q is %[5]s with and without the %[2]s phrase %[3]q: "+
 				"change the test case or delete the phrase", l.position, l.class, l.phrase, l.testCase, got))
 		}
 	}
@@ -204,8 +204,8 @@ func withoutPhrase(all *phrases, list []listLine, i int) *phrases {
 	return &reduced
 }
 
-// The phrases of lines 1 and 2 are unneeded, because each of the two test cases contains both phrases. Line 3 is
-// unneeded, because a phrase of the class praise decides its test case.
+// The phrases in lines 1 and 2 are unneeded, because both test cases contain both phrases. Line 3 is unneeded, because
+// a phrase with class praise decides the test case.
 func TestUnneededPhrasesAreFound(t *testing.T) {
 	list, err := readList("a.tsv", "praise\ten\tworks now\tit works now\n"+"praise\ten\tit works now\tit works now\n"+
 		"thanks\ten\tthanks\tthanks, it works now\n"+"# a note\n\n"+"shell\ten\t\"is a \"\tcat: x: is a y\n")

@@ -151,7 +151,7 @@ func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 		},
 		{"thanks", "ls", "a.go", "thanks", ""},
 		{
-			"a message of a harness", "ls", "a.go",
+			"a harness message", "ls", "a.go",
 			"<system-reminder>that's wrong</system-reminder>", "",
 		},
 	} {
@@ -192,7 +192,7 @@ func TestSignatureLinesArePartOfTheText(t *testing.T) {
 		signature := detect.Signature(text)
 		for l := range strings.SplitSeq(signature, "\n") {
 			if l != "" && !strings.Contains(text, l) {
-				t.Fatalf("line %q of the signature is not part of the text %q", l, text)
+				t.Fatalf("signature line %q is not in the text %q", l, text)
 			}
 		}
 		if repeated := detect.Signature(text); repeated != signature {

@@ -18,17 +18,17 @@ import (
 type Transcript struct {
 	Source, ID string
 	Request    *wire.Request
-	Reward     *float64 // reward of the conversation, from 0 to 1; nil means unknown
+	Reward     *float64 // from 0 to 1; nil means unknown
 }
 
-// ReadTranscripts calls handle with each transcript in JSON lines, in JSON objects that span several lines, in an array
-// of objects, or in one array of messages. Only one transcript is in memory. An invalid line is skipped, and the
-// returned error names its number. An error of handle ends the reading.
+// ReadTranscripts calls handle with each transcript in JSON lines, in JSON objects over several lines, in an array of
+// objects, or in one array of messages. Only one transcript is in memory. Invalid lines are skipped, and the returned
+// error lists their numbers. An error from handle ends the reading.
 func ReadTranscripts(r io.Reader, handle func(Transcript) error) error {
 	return readTranscripts(r, handle, nil)
 }
 
-// readTranscripts reads transcripts. If pool is not nil, pool inspects the transcripts of JSON lines.
+// readTranscripts reads transcripts. A pool, if not nil, inspects those in JSON lines.
 func readTranscripts(r io.Reader, handle func(Transcript) error, pool *inspectors) error {
 	rd := &transcriptReader{handle: handle, inspectors: pool, input: bufio.NewReaderSize(r, partSize), line: 1, unreadBytes: fileSize(r)}
 	if pool != nil {
@@ -57,21 +57,21 @@ func readTranscripts(r io.Reader, handle func(Transcript) error, pool *inspector
 
 var errEmpty = errors.New("the input is empty")
 
-// transcriptReader splits a text into transcripts: the JSON objects on the top level and in arrays on the top level.
+// transcriptReader splits a text into transcripts: the JSON objects at the top level and in top-level arrays.
 type transcriptReader struct {
 	handle         func(Transcript) error
 	inspectors     *inspectors // nil means handle gets all transcripts
 	input          *bufio.Reader
 	stopped        bool    // handle returned an error
-	lineErrors     []error // errors of the first maxLineErrors invalid lines
+	lineErrors     []error // errors from the first maxLineErrors invalid lines
 	moreErrorLines []int
 
 	unreadBytes int64 // 0 means unknown
 	line        int
 	hasContent  bool
-	skipLine    bool // the rest of the current line is skipped
+	skipLine    bool // skip the rest of the current line
 	lineValues  [][]byte
-	array       *openArray // the array that is not closed yet; nil if none
+	array       *openArray // array not closed yet; nil if none
 	openValue   openValue
 }
 
@@ -87,16 +87,16 @@ func fileSize(r io.Reader) int64 {
 	return 0
 }
 
-// openArray is an array on the top level whose end is not read yet, of transcripts or of messages.
+// openArray is a top-level array not read to the end, with transcripts or messages.
 type openArray struct {
 	start      int
 	count      int
 	needsComma bool // the next character must be a comma, a closing bracket or a line break
 	invalid    bool
-	messages   []byte // JSON of a transcript with the messages so far, without its end
+	messages   []byte // JSON transcript with the messages so far, not closed
 }
 
-// maxLineErrors bounds the errors that are reported in full, because a file of an unknown format has one per line.
+// maxLineErrors bounds the errors reported in full, because a file in an unknown format has one per line.
 const maxLineErrors = 10
 
 func (r *transcriptReader) readAll() error {
@@ -162,7 +162,7 @@ func (r *transcriptReader) readStructural(c byte) error {
 	return nil
 }
 
-// dropInvalid reports an invalid line and drops the open value. The rest of the current line is skipped.
+// dropInvalid reports an invalid line and drops the open value and the rest of the current line.
 func (r *transcriptReader) dropInvalid(line int, why error) {
 	r.reportLineError(line, "", fmt.Errorf("the text is not JSON: %w", why))
 	for _, n := range r.openValue.possibleStarts {
@@ -177,7 +177,7 @@ func (r *transcriptReader) dropInvalid(line int, why error) {
 	}
 }
 
-// addValue emits an element of an array or adds it as a message. Other values wait for the end of their line.
+// addValue emits an array element or adds it as a message. Other values wait for the end of the line.
 func (r *transcriptReader) addValue(raw []byte) error {
 	if r.array == nil {
 		r.openValue.raw = nil
@@ -250,7 +250,7 @@ func (r *transcriptReader) endInput() error {
 	return r.endLine()
 }
 
-// emit calls handle with a transcript, or reports err, the error of ReadRecording.
+// emit calls handle with a transcript, or reports err from ReadRecording.
 func (r *transcriptReader) emit(raw []byte, rec wire.Recording, err error) error {
 	if err == nil {
 		if err = r.drain(); err != nil {
@@ -274,8 +274,8 @@ func (r *transcriptReader) addTranscriptError(start int, raw []byte, rec wire.Re
 	r.addLineError(start, location, err)
 }
 
-// describeError appends the id of the transcript to location. The error of the JSON decoder is more precise than the
-// error of package wire, and replaces it.
+// describeError appends the transcript id to location. It prefers the JSON decoder's error, which is more precise than
+// the wire package's.
 func describeError(raw []byte, rec wire.Recording, err error, location string) (string, error) {
 	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
 		if why := json.Unmarshal(raw, new(json.RawMessage)); why != nil {
@@ -288,7 +288,7 @@ func describeError(raw []byte, rec wire.Recording, err error, location string) (
 	return location, err
 }
 
-// drain waits until the inspectors have emitted the findings of all lines so far.
+// drain waits until the inspectors have emitted all findings so far.
 func (r *transcriptReader) drain() error {
 	if r.inspectors == nil {
 		return nil
@@ -298,13 +298,13 @@ func (r *transcriptReader) drain() error {
 	return err
 }
 
-// reportLineError waits for the errors of all earlier lines.
+// reportLineError waits for the errors from all earlier lines.
 func (r *transcriptReader) reportLineError(line int, location string, err error) {
-	_ = r.drain() // the next add, or the end of read, returns the error
+	_ = r.drain() // the next add or drain returns the error
 	r.addLineError(line, location, err)
 }
 
-// addLineError adds the error of a part of a line. If location is empty, the error is about the whole line.
+// addLineError adds an error about part of a line, or about the whole line if location is empty.
 func (r *transcriptReader) addLineError(line int, location string, err error) {
 	if len(r.lineErrors) == maxLineErrors {
 		r.moreErrorLines = append(r.moreErrorLines, line)
@@ -328,7 +328,7 @@ func listLines(lines []int) string {
 	return "these lines cannot be read either: " + b.String()
 }
 
-// stringContent returns the content of a JSON string, and other JSON unchanged.
+// stringContent returns a JSON string's content, and other JSON unchanged.
 func stringContent(raw []byte) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

@@ -57,7 +57,7 @@ func TestReadNamesEachTruncatedLine(t *testing.T) {
 	}
 }
 
-// The forms are JSON over several lines, several values on a line, arrays, and lists of messages.
+// The forms are JSON over several lines, several values on a line, arrays, and message lists.
 func TestReadAcceptsEveryForm(t *testing.T) {
 	a, b := transcriptLine("a"), transcriptLine("b")
 	multiline := strings.NewReplacer(`[`, "[\n", `},`, "},\n", `:`, ":\n  ")
@@ -72,7 +72,7 @@ func TestReadAcceptsEveryForm(t *testing.T) {
 	}
 	messages := "[\n" + `{"role":"user","content":"x"},` + "\n" + `{"role":"assistant","content":"y"}` + "\n]\n"
 	if ids, err := readIDs(messages + messages); err != nil || len(ids) != 2 {
-		t.Errorf("ReadTranscripts of two lists of messages = %d transcripts, %v, want 2, nil", len(ids), err)
+		t.Errorf("ReadTranscripts(two message lists) = %d transcripts, %v, want 2, nil", len(ids), err)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestReadArrayContinuesAfterAnInvalidElement(t *testing.T) {
 		}
 	}
 	if ids, err := readIDs("[\n" + `{"role":"user","content":"x"},` + "\n{bad},\n" + `{"role":"assistant","content":"y"}` + "\n]"); len(ids) != 0 || err == nil {
-		t.Errorf("ReadTranscripts of a list with an invalid message = %d transcripts, %v, want 0 and an error", len(ids), err)
+		t.Errorf("ReadTranscripts(list with an invalid message) = %d transcripts, %v, want 0 and an error", len(ids), err)
 	}
 }
 

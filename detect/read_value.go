@@ -14,16 +14,16 @@ type openValue struct {
 	escaped        bool // the bytes so far end with a backslash
 	raw            []byte
 	start          int
-	possibleStarts []int // later lines that look like the start of a value, for the error messages
+	possibleStarts []int // later lines where a value may begin, for the error messages
 }
 
 const partSize = 256 << 10
 
-// longValue is the size from which the buffer of a value gets room for the whole rest of the file.
+// longValue is the size above which a value's buffer gets room for the whole rest of the file.
 const longValue = 4 << 20
 
-// extend appends part to buffer. The buffer of a long value grows only once, because each growth would hold two copies
-// of many megabytes.
+// extend appends part to buffer. A long value's buffer grows only once, because each growth would hold two copies of
+// many megabytes.
 func (r *transcriptReader) extend(buffer, part []byte) []byte {
 	if room := len(buffer) + len(part); cap(buffer) < room && cap(buffer) > 0 {
 		if room > longValue && r.unreadBytes > 0 {

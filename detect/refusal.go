@@ -4,10 +4,10 @@ import (
 	"strings"
 )
 
-// refusalLead is the number of bytes that are searched for a refusal, because a wrapper or a header may precede it.
+// refusalLead bounds the bytes searched for a refusal. A wrapper or a header may precede it.
 const refusalLead = 400
 
-// readRefusal searches the first four lines of a result for a refusal.
+// readRefusal searches a result's first four lines for a refusal.
 func (p *phrases) readRefusal(text string) (refuser Refuser, rule string) {
 	head := strings.ToLower(cutText(text, refusalLead))
 	n := 0
@@ -26,7 +26,7 @@ func (p *phrases) readRefusal(text string) (refuser Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readInterrupt recognises an interrupt by the user, which a harness reports in the last line.
+// readInterrupt finds a user's interrupt, which a harness reports in the last line.
 func (p *phrases) readInterrupt(text string) (refuser Refuser, rule string) {
 	text = strings.TrimRight(text, " \t\r\n")
 	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
@@ -40,7 +40,7 @@ func (p *phrases) readInterrupt(text string) (refuser Refuser, rule string) {
 	return refuser, rule
 }
 
-// refusalLine returns the refusal in a line, which is in lower case.
+// refusalLine returns the refusal in a lower-case line.
 func (p *phrases) refusalLine(line string) (refuser Refuser, rule string) {
 	for _, lead := range p.lists["refusal-behind"] {
 		line = strings.TrimPrefix(line, lead)
@@ -64,7 +64,7 @@ func (p *phrases) refusalLine(line string) (refuser Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readPending recognises a running call, such as a command in the background.
+// readPending reports whether a call is still running, such as a command in the background.
 func (p *phrases) readPending(text string) (string, bool) {
 	n := 0
 	for line := range strings.SplitSeq(cutText(text, 600), "\n") {

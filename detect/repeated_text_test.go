@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Texts of the model and of the user alternate, without tools.
+// Texts from the model and the user alternate, without tools.
 func textTurns(texts ...string) []any {
 	list := []any{obj{"role": "user", "content": "do the task"}}
 	for i, text := range texts {
@@ -53,16 +53,16 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 		"failures that differ": {
 			[]string{object, failed, object, "Error: connection refused"}, false,
 		},
-		"a user who writes continue":              {repeat(4, fence, "continue"), false},
-		"a block of code that failed twice":       {repeat(2, fence, failed), false},
-		"a block of code that failed three times": {repeat(3, fence, failed), true},
-		"two different blocks of code that failed": {
+		"a user who writes continue":           {repeat(4, fence, "continue"), false},
+		"a code block that failed twice":       {repeat(2, fence, failed), false},
+		"a code block that failed three times": {repeat(3, fence, failed), true},
+		"two different code blocks that failed": {
 			[]string{fence, failed, "Then\n```sh\nmake -B shop\n```", failed}, false,
 		},
 		"an object that answers a user": {
 			repeat(4, `{"reply": "What do you mean?"}`, "help"), false,
 		},
-		"answers without an object or a block of code": {
+		"answers without an object or a code block": {
 			repeat(4, "I cannot do that.", failed), false,
 		},
 	} {
@@ -87,25 +87,25 @@ func TestInferredResultKeepsHashAndText(t *testing.T) {
 	once := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(pair...)})
 	twice := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(append(pair, pair...)...)})
 	if len(once.Item(2).Results) > 0 || !twice.Item(2).ResultInferred() || !twice.Item(4).ResultInferred() {
-		t.Fatalf("results of item 2 before the repetition: %d, items 2 and 4 inferred after it: %v, %v, want 0, true, true",
+		t.Fatalf("item 2 before the repetition: %d results; items 2 and 4 inferred after it: %v, %v; want 0, true, true",
 			len(once.Item(2).Results), twice.Item(2).ResultInferred(), twice.Item(4).ResultInferred())
 	}
 	for i := 1; i <= 2; i++ {
 		if once.Hash(i) != twice.Hash(i) {
-			t.Errorf("hash of item %d after the repetition: got %[3]v, want %[2]v as before", i, once.Hash(i), twice.Hash(i))
+			t.Errorf("Hash(%d) after the repetition: got %[3]v, want %[2]v as before", i, once.Hash(i), twice.Hash(i))
 		}
 	}
 	if got := once.Item(2).UserText; !strings.Contains(got, "404") {
-		t.Errorf("Words of item 2 before the repetition = %q, want it to contain 404", got)
+		t.Errorf("item 2 before the repetition: Words = %q, want it to contain 404", got)
 	}
 	if got := twice.Item(2).UserText; got != pair[1] {
-		t.Errorf("Words of item 2 after the repetition = %q, want %q", got, pair[1])
+		t.Errorf("item 2 after the repetition: Words = %q, want %q", got, pair[1])
 	}
 	l := new(detect.Results).Loops(twice, nil, nil)
 	if len(l) != 1 {
 		t.Fatalf("got loops %+v, want one", l)
 	}
 	if item, _, ok := twice.Find(twice.AnchorAt(4, l[0].CallID)); !ok || item != 4 {
-		t.Errorf("anchor of the loop: item = %d, found = %t, want 4, true", item, ok)
+		t.Errorf("loop anchor: item = %d, found = %t, want 4, true", item, ok)
 	}
 }

@@ -45,19 +45,19 @@ func TestResultEndsAreFirstAndLastLines(t *testing.T) {
 		other := slices.Clone(text)
 		other[i] = "x"
 		if got := detect.ResultEnds(strings.Join(text, "\n")) != detect.ResultEnds(strings.Join(other, "\n")); got != want {
-			t.Errorf("change of line %d: ends changed = %v, want %v", i, got, want)
+			t.Errorf("line %d changed: ends changed = %v, want %v", i, got, want)
 		}
 	}
 	line := strings.Repeat("word ", 60)
 	if detect.ResultEnds(line+"a") != detect.ResultEnds(line+"b") {
-		t.Errorf("a change at byte %d of a line changed the ends, want only the first 256 bytes to count", len(line))
+		t.Errorf("a change at line byte %d changed the ends, want only the first 256 bytes to count", len(line))
 	}
 	if got := detect.ResultEnds(strings.Repeat("word\n", 14<<10)); got != 0 {
-		t.Errorf("ResultEnds of 70 KB = %d, want 0 (unknown)", got)
+		t.Errorf("ResultEnds(70 KB) = %d, want 0 (unknown)", got)
 	}
 }
 
-// Loops reads a whole earlier result only if its ends equal those of a new failure, so a long session with different
+// Loops reads a whole earlier result only if the ends equal a new failure's ends, so a long session with different
 // failures is cheap.
 func TestDifferentFailuresAreNotReadInFull(t *testing.T) {
 	t.Parallel()

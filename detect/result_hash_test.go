@@ -90,7 +90,7 @@ func TestVolatilePartsDoNotChangeTheResultHash(t *testing.T) {
 	}
 }
 
-// The order of the keys, white space and descriptions do not matter. A different value does.
+// Key order, white space and descriptions do not matter. A different value does.
 func TestRepeatedParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	arguments := []func(i int, repeated bool) string{
 		func(i int, repeated bool) string {

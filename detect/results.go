@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Results caches the judgements of the tool results of one turn, because lessons, loops and signals need the same
-// judgements. The zero value is an empty cache.
+// Results caches the judgements for one turn's tool results, because lessons, loops and signals need the same ones. The
+// zero value is an empty cache.
 type Results struct {
 	listed []*judgedCall // a short list is cheaper than a map
 	mapped map[callResult]*judgedCall
@@ -28,12 +28,12 @@ type judgedCall struct {
 	hasJudgement, hasKinds bool
 }
 
-// Classify returns the judgement of detect.Classify, and caches it.
+// Classify is a cached detect.Classify.
 func (r *Results) Classify(call wire.Call, res wire.Result) Judgement {
 	return r.entry(callResult{call.Name, call.Args, res.Text, res.IsError}).classify()
 }
 
-// Kinds returns the kinds of detect.Kinds, and caches them.
+// Kinds is a cached detect.Kinds.
 func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 	j := r.entry(callResult{call.Name, call.Args, res.Text, res.IsError})
 	if !j.hasKinds {
@@ -42,8 +42,8 @@ func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 	return j.kinds
 }
 
-// Failed returns the number of new results in the request, and the indices of the errors among them. recall returns
-// calls of earlier requests.
+// Failed counts the new results in the request and returns the failed ones' indices. recall returns calls in earlier
+// requests.
 func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Call, bool)) (results int, failed []int) {
 	list := req.NewResults()
 	for n := range list {
@@ -55,7 +55,7 @@ func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Cal
 	return len(list), failed
 }
 
-// FailedKinds returns the distinct kinds of the errors among the new results in the request.
+// FailedKinds returns the distinct error kinds among the new results in the request.
 func (r *Results) FailedKinds(req *wire.Request, recall func(callID string) (wire.Call, bool)) (kinds []string) {
 	for _, found := range req.NewResults() {
 		call, _ := callOf(req, found.Result.CallID, recall)
@@ -71,7 +71,7 @@ func (r *Results) FailedKinds(req *wire.Request, recall func(callID string) (wir
 	return kinds
 }
 
-// entry returns the cached judgedCall of a result. If r is nil, nothing is cached.
+// entry returns a result's cached judgedCall. If r is nil, nothing is cached.
 func (r *Results) entry(res callResult) *judgedCall {
 	if r == nil {
 		return &judgedCall{result: res}
@@ -114,10 +114,10 @@ func (j *judgedCall) classify() Judgement {
 	return j.judgement
 }
 
-// promptQuotes caches the result of isPromptQuoted. The items of successive calls must not decrease.
+// promptQuotes caches isPromptQuoted. From call to call, items must not decrease.
 type promptQuotes struct {
-	readTo   int  // items before this index were read
-	isQuoted bool // the newest words of the user before item readTo are in quotes
+	readTo   int  // items before this index are read
+	isQuoted bool // the user's newest words before item readTo are in quotes
 }
 
 func (p *promptQuotes) isPromptQuoted(req *wire.Request, item int) bool {

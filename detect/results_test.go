@@ -11,7 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// The field flag is 1 for an error, -1 for a success, 0 for a result without a flag.
+// The field flag is 1 for an error, -1 for a success, and 0 without a flag.
 type resultCase struct {
 	name, tool, args, text string
 	errorFlag              int8
@@ -218,7 +218,7 @@ func TestClassifyReturnsOneOfFourOutcomes(t *testing.T) {
 			t.Fatalf("Outcome = %q, Refuser = %q, want Refuser set if and only if the outcome is a refusal", v.Outcome, v.Refuser)
 		}
 		if v != detect.Classify(tool, args, text, flag) {
-			t.Fatalf("second call of Classify = %+v, want %+v", detect.Classify(tool, args, text, flag), v)
+			t.Fatalf("second Classify = %+v, want %+v", detect.Classify(tool, args, text, flag), v)
 		}
 	})
 }
@@ -269,7 +269,7 @@ func BenchmarkClassify8KJSON(b *testing.B) {
 	}
 }
 
-// A request repeats the results of earlier turns.
+// A request repeats results from earlier turns.
 func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 	callMessage := func(id string) obj {
 		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"make"}`}}}}

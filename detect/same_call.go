@@ -13,16 +13,16 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxDecodedArgs bounds the arguments that are decoded, because a megabyte of "{}" would become a hundred megabytes of
-// maps. Longer arguments are compared by their bytes.
+// maxDecodedArgs bounds the decoded arguments, because a megabyte of "{}" would become a hundred megabytes of maps.
+// Longer arguments are compared byte by byte.
 const maxDecodedArgs = 256 << 10
 
-// CanonicalArgs returns the arguments of a call with sorted keys, without white space, and without descriptions, which
-// the model words differently each time.
+// CanonicalArgs returns call arguments with sorted keys, without white space, and without descriptions, which the model
+// words differently each time.
 func CanonicalArgs(args string) string { return compiledPhrases().canonicalArgs(args, false) }
 
-// canonicalArgs returns the arguments in a form that equal calls share. Numbers are not converted, so 1 and 1.0 differ.
-// With forComparison, each command line becomes its canonicalLine, which is not a valid command line.
+// canonicalArgs returns the form that equal calls share. Numbers are not converted, so 1 and 1.0 differ. With
+// forComparison, each command line becomes the canonicalLine, which is not a valid command line.
 func (p *phrases) canonicalArgs(args string, forComparison bool) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
@@ -47,7 +47,7 @@ func (p *phrases) canonicalArgs(args string, forComparison bool) string {
 	return string(out)
 }
 
-// canonical returns the canonical form of a decoded value, and changes maps and slices in place.
+// canonical returns a decoded value's canonical form, and changes maps and slices in place.
 func (p *phrases) canonical(v any, forComparison bool) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -71,7 +71,7 @@ func isShellKey(key string) bool {
 	return slices.Contains([]string{"command", "cmd", "commands", "shell_command", "command_line", "script"}, strings.ToLower(key))
 }
 
-// canonicalCommand replaces ["bash","-lc",LINE] by the canonical form of LINE if forComparison is true.
+// canonicalCommand replaces ["bash","-lc",LINE] by LINE's canonical form if forComparison is true.
 func (p *phrases) canonicalCommand(v any, forComparison bool) any {
 	switch x := v.(type) {
 	case string:
@@ -94,8 +94,8 @@ func (p *phrases) canonicalCommand(v any, forComparison bool) any {
 	return v
 }
 
-// isDescriptionKey reports whether a key holds a description of the call for the user. Callers drop a description only
-// beside a real input such as a command, because the description of a new issue is the input.
+// isDescriptionKey reports whether a key describes the call for the user. Callers drop a description only beside a real
+// input such as a command, because a new issue's description is the input.
 func (p *phrases) isDescriptionKey(key string) bool { return p.isKey("describes", key) }
 
 func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
@@ -107,7 +107,7 @@ func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
 	return false
 }
 
-// addLongestWords returns the three longest words of longest and s. Every JSON spelling of s contains such a word
+// addLongestWords returns the three longest words in longest and s. Every JSON spelling of s contains such a word
 // unchanged.
 func addLongestWords(longest []string, s string) []string {
 	isPlain := func(r rune) bool {
@@ -124,8 +124,8 @@ func addLongestWords(longest []string, s string) []string {
 	return longest
 }
 
-// literals returns words that the arguments of every equal call, and of every attempt of the call, contain. Searching
-// for the words is much cheaper than the canonical form, so most calls never need that form.
+// literals returns words that every equal call and every attempt contains in the arguments. Searching for the words is
+// much cheaper than the canonical form, so most calls never need that form.
 func (c *toolCall) literals(args string) []string {
 	switch c.args.kind {
 	case objectValue:
@@ -157,7 +157,7 @@ func (c *toolCall) literals(args string) []string {
 	return words
 }
 
-// literals returns the three longest words of longest and of the strings and numbers in v.
+// literals returns the three longest words in longest and in v's strings and numbers.
 func (v lenientValue) literals(longest []string) []string {
 	switch v.kind {
 	case stringValue:
@@ -172,7 +172,7 @@ func (v lenientValue) literals(longest []string) []string {
 	return longest
 }
 
-// callIdentity returns a hash of the tool and the canonical arguments.
+// callIdentity returns a hash over the tool and the canonical arguments.
 func callIdentity(tool, args string) uint64 {
 	call := compiledPhrases().analyseCall(tool, args)
 	return call.identity(tool, args)
@@ -185,13 +185,13 @@ func (c *toolCall) identity(tool, args string) uint64 {
 	return combineHashes(xxhash.Sum64String(tool), c.hashArgs(c.args))
 }
 
-// isComplete reports whether the arguments were read in full. Arguments that are too long or too deep were not, and are
-// compared by their canonical text.
+// isComplete reports whether the arguments were read in full. Arguments that are too long or too deep were not. They
+// are compared by their canonical text.
 func (c *toolCall) isComplete(args string) bool {
 	return c.argsComplete && c.args.kind == objectValue && len(args) <= maxDecodedArgs
 }
 
-// hashArgs returns a hash of arguments without descriptions, in any order of the keys.
+// hashArgs returns a hash over arguments without descriptions, in any key order.
 func (c *toolCall) hashArgs(args lenientValue) uint64 {
 	dropDescription, sum := c.phrases.hasInputKey(slices.Values(args.keys)), uint64(len(args.keys))
 	for i, k := range args.keys {
@@ -204,8 +204,8 @@ func (c *toolCall) hashArgs(args lenientValue) uint64 {
 	return sum
 }
 
-// isOnlyID reports whether an argument is an id that differs among equal calls. In a browser, ref is the number of an
-// element in the newest snapshot, and element describes it.
+// isOnlyID reports whether an argument is an id that differs among equal calls. In a browser, ref is an element's
+// number in the newest snapshot, and element describes it.
 func (v lenientValue) isOnlyID(key string) bool {
 	switch strings.ToLower(key) {
 	case "ref":
@@ -217,7 +217,7 @@ func (v lenientValue) isOnlyID(key string) bool {
 	return false
 }
 
-// hashValue returns a hash of an argument. All spellings of a command line have the same hash.
+// hashValue returns an argument's hash. All spellings of a command line have the same hash.
 func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 	switch v.kind {
 	case stringValue:
@@ -244,12 +244,12 @@ func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 			sum = combineHashes(sum, c.hashValue("", e))
 		}
 		return sum
-	case noValue, numberValue, boolValue: // the hash is the hash of the text, so 1 and 1.0 are different
+	case noValue, numberValue, boolValue: // the text is hashed, so 1 and 1.0 differ
 	}
 	return combineHashes(uint64(v.kind), xxhash.Sum64String(v.raw))
 }
 
-// canonicalCommand returns a form of a command that all its spellings share. If shellLine is false, the text is source
+// canonicalCommand returns the form that all spellings of a command share. If shellLine is false, the text is source
 // code, and only white space changes.
 func (c *toolCall) canonicalCommand(text string, shellLine bool) string {
 	if shellLine {
@@ -269,7 +269,7 @@ func (c *toolCall) canonicalCommand(text string, shellLine bool) string {
 	return text
 }
 
-// canonicalLine returns the canonical form of the command. It avoids a second parse if c.command is already parsed.
+// canonicalLine returns the command's canonical form. It avoids a second parse if c.command is already parsed.
 func (c *toolCall) canonicalLine() (command, settings string) {
 	if !c.shell.line.Parsed || !isPlainLine(c.command) {
 		return c.phrases.canonicalLine(c.command)
@@ -277,7 +277,7 @@ func (c *toolCall) canonicalLine() (command, settings string) {
 	return c.phrases.canonicalParsedLine(c.command, &c.shell.line)
 }
 
-// combineHashes returns one hash of two hashes, which depends on their order.
+// combineHashes returns one hash for two. The order counts.
 func combineHashes(a, b uint64) uint64 {
 	var pair [16]byte
 	binary.LittleEndian.PutUint64(pair[:8], a)

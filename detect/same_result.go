@@ -8,12 +8,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxHashedBytes is the number of bytes that are hashed at each end of a result.
+// maxHashedBytes bounds the bytes hashed at each end of a result.
 const maxHashedBytes = 32 << 10
 
-// hashResult returns a hash of a result without colours and without the parts that change from run to run, such as ids,
-// times, addresses and random names. A shell mixes standard output and standard error, so the order of lines does not
-// count in a failure.
+// hashResult returns a hash of a result without colours and without the parts that change between runs, such as ids,
+// times, addresses and random names. A shell mixes standard output and standard error, so a failure's line order does
+// not count.
 func hashResult(text string, failed bool) uint64 { return compiledPhrases().stableHash(text, failed) }
 
 func (p *phrases) stableHash(text string, failed bool) uint64 {
@@ -45,7 +45,7 @@ func (p *phrases) stableHash(text string, failed bool) uint64 {
 	return ordered.Sum64()
 }
 
-// lineToHash returns the plain text of a line, or "" for a line of a frame that changes from run to run.
+// lineToHash returns a line's plain text, or "" for a frame line that changes between runs.
 func (p *phrases) lineToHash(line string) string {
 	t := plainLine(line)
 	if hasAnyPrefix(t, p.lists["frame-varies"]) {
@@ -54,15 +54,15 @@ func (p *phrases) lineToHash(line string) string {
 	return t
 }
 
-// Bounds of the lines that endsHash reads.
+// endsHash reads only lines within these bounds.
 const (
 	hashedFirst = 2
 	hashedLast  = 4
 	hashedBytes = 256
 )
 
-// endsHash returns a hash of the first and last lines of a result, or 0 if there is none. Results with equal values of
-// stableHash have equal values of endsHash, which is cheap for long results.
+// endsHash returns a hash of the first and last lines of a result, or 0 if there is none. If two results have equal
+// stableHash values, their endsHash values are equal too. endsHash is cheap for long results.
 func (p *phrases) endsHash(text string) uint64 {
 	if strings.HasPrefix(text, scriptFrame) || len(text) > 2*maxHashedBytes {
 		return 0
@@ -94,12 +94,12 @@ func (p *phrases) endsHash(text string) uint64 {
 	return d.Sum64()
 }
 
-// appendStable appends a line and replaces each word that changes from run to run by #.
+// appendStable appends a line in which # replaces each word that changes between runs.
 func (p *phrases) appendStable(dst []byte, t string) []byte {
 	return p.appendStableUpTo(math.MaxInt, dst, t)
 }
 
-// appendStableUpTo does the same as appendStable, but stops when dst has limit bytes or more.
+// appendStableUpTo is appendStable, but stops once dst has limit bytes.
 func (p *phrases) appendStableUpTo(limit int, dst []byte, t string) []byte {
 	for i := 0; i < len(t) && len(dst) < limit; {
 		if !isWordByte(t[i]) {
@@ -142,8 +142,7 @@ func (p *phrases) appendStableUpTo(limit int, dst []byte, t string) []byte {
 	return dst
 }
 
-// dateEnd returns the end of the date at i. The end includes the time of day in a file name, such as
-// 2006-01-02T15_04_05.log.
+// dateEnd returns the end of the date at i, including a time in a file name such as 2006-01-02T15_04_05.log.
 func dateEnd(t string, i int) int {
 	if i += dateLen; t[i+3] == ':' {
 		return i
@@ -153,7 +152,7 @@ func dateEnd(t string, i int) int {
 	return i
 }
 
-// isTemporaryName matches the random part of /tmp/tmp.XaRbkQ or /tmp/build-a8f3k2.
+// isTemporaryName matches the random part in /tmp/tmp.XaRbkQ or /tmp/build-a8f3k2.
 func isTemporaryName(before, word string) bool {
 	const minLen, maxLen, minOfEach, maxPath = 6, 24, 2, 256
 	if len(word) < minLen || len(word) > maxLen {
@@ -190,7 +189,7 @@ func (p *phrases) endsWithIDLabel(before string) bool {
 	return slices.ContainsFunc(p.lists["id-of"], func(w string) bool { return strings.HasSuffix(low, w) })
 }
 
-// hasClientPort matches a port of 32768 or higher, or on the left side of a connection ("->").
+// hasClientPort matches a port from 32768, or one on the left of a connection ("->").
 func hasClientPort(w, after string) bool {
 	host, port, ok := strings.Cut(w, ":")
 	return ok && strings.Count(host, ".") == 3 && isNumber(port) &&
@@ -204,7 +203,7 @@ func insideNumber(t string, i int) bool {
 
 const dateLen = len("2006-01-02")
 
-// isDate reports whether a text begins with a date and a time of day.
+// isDate reports whether a text begins with a date and a time.
 func isDate(s string) bool {
 	return len(s) > dateLen+3 && s[4] == '-' && s[7] == '-' && isNumber(s[:4]+s[5:7]+s[8:dateLen]) &&
 		(s[dateLen] == ' ' || s[dateLen] == 'T') && isNumber(s[dateLen+1:dateLen+3]) && (s[dateLen+3] == ':' || s[dateLen] == 'T' && strings.IndexByte("_-", s[dateLen+3]) >= 0)
@@ -230,7 +229,7 @@ func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 		return true
 	case digits == len(w) && (len(w) == 10 || len(w) == 13) && w[0] == '1': // Unix time in seconds or milliseconds
 		return true
-	case len(w) >= 6 && digits >= 2 && digits < len(w) && sets&hexBytes != 0: // object ids, parts of UUIDs
+	case len(w) >= 6 && digits >= 2 && digits < len(w) && sets&hexBytes != 0: // object ids, UUID parts
 		return true
 	case strings.HasPrefix(w, "tmp") && len(w) >= 8:
 		return true
@@ -266,7 +265,7 @@ func isProcessNumber(before, after string) bool {
 	return strings.HasPrefix(after, "]:") && strings.HasSuffix(before, "[") || strings.HasPrefix(after, "==") && strings.HasSuffix(before, "==")
 }
 
-// isBuildStep matches the "#7 " of docker build, before a time.
+// isBuildStep matches docker build's "#7 " before a time.
 func isBuildStep(before string) bool {
 	return len(before) > 2 && before[0] == '#' && before[len(before)-1] == ' ' && isNumber(before[1:len(before)-1])
 }
@@ -328,13 +327,13 @@ func isDuration(w string, sets alphabetSet) bool {
 		alphabetsOf(rest)&numberBytes != 0 && hasAny([]string{w[len(w)-2:]}, "ms", "us", "ns")
 }
 
-// startsWithUnit knows units of time and of transfer rates.
+// startsWithUnit matches units for times and transfer rates.
 func (p *phrases) startsWithUnit(after string) bool {
 	after = strings.TrimLeft(after, " ")
 	return startsWithPhrase(after, "s") || hasAnyPrefix(after, p.lists["unit"])
 }
 
-// endsWithNumberLabel matches the labels of a process, a port, a seed or a duration ("took_ms": 12).
+// endsWithNumberLabel matches labels for a process, a port, a seed or a duration ("took_ms": 12).
 func (p *phrases) endsWithNumberLabel(before string) bool {
 	low := strings.ToLower(before[max(len(before)-16, 0):])
 	name := strings.TrimRight(low, " :=\"'")

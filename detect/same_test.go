@@ -13,7 +13,7 @@ import (
 	"precept/internal/wire"
 )
 
-// White space, the order of keys, descriptions, times and ids are irrelevant.
+// White space, key order, descriptions, times and ids are irrelevant.
 func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
 	for _, tc := range []struct {
 		name, a, b string
@@ -85,7 +85,7 @@ func TestCallKeyAndResultSumIgnoreIrrelevantDifferences(t *testing.T) {
 	}
 }
 
-// Some of the requests lack the history, because the provider keeps it.
+// Some requests lack the history, because the provider keeps it.
 func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)
@@ -145,7 +145,7 @@ func TestInvalidCheckpointCausesNoLoop(t *testing.T) {
 	}
 }
 
-// The call of a result may be missing from the request.
+// A result's call may be missing from the request.
 func TestLoopsRecallsMissingCalls(t *testing.T) {
 	recall := func(id string) (wire.Call, bool) {
 		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")
@@ -182,7 +182,7 @@ func TestLoopsRecallsMissingCalls(t *testing.T) {
 	}
 }
 
-// bodyOf200Calls returns a request in which each call reads a different part of a file.
+// bodyOf200Calls returns a request in which each call reads a different file part.
 func bodyOf200Calls(b *testing.B, d wire.Dialect) []byte {
 	b.Helper()
 	var steps []testStep
@@ -212,7 +212,7 @@ func TestHoldsFindsWordsInAnyOrder(t *testing.T) {
 	})
 }
 
-// failuresBody returns a request with n failed calls, whose results are each 8 KB long.
+// failuresBody returns a request with n failed calls and 8 KB per result.
 func failuresBody(tb testing.TB, n int) json.RawMessage {
 	tb.Helper()
 	var steps []testStep

@@ -25,8 +25,7 @@ type shellPart struct {
 
 func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, maxLaunchers) }
 
-// analyse returns the properties of a command line. depth is the number of nested launchers (programs that run a
-// command) that it may read.
+// analyse returns a command line's properties. It reads at most depth nested launchers (programs that run a command).
 func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	line := shell.Parse(cmd)
 	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.RetriesUntilSuccess, line: line}
@@ -59,8 +58,8 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	return c
 }
 
-// program returns the program of a command and its arguments. Programs that only start a program, such as sudo, env and
-// timeout, are skipped.
+// program returns a command's program and arguments. It skips programs that only start another one, such as sudo, env
+// and timeout.
 func (p *phrases) program(words []string) (string, []string) {
 	for len(words) > 0 {
 		w := words[0]
@@ -86,7 +85,7 @@ func (p *phrases) program(words []string) (string, []string) {
 	return "", nil
 }
 
-// isReadOnly knows programs by name, or by name and first arguments.
+// isReadOnly reports whether a program only reads, by name, or by name and first arguments.
 func (p *phrases) isReadOnly(prog string, args []string) bool {
 	prog = strings.ToLower(prog) // PowerShell
 	if prog == "git" {
@@ -126,8 +125,8 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 	return false
 }
 
-// startsOnlyReaders reports whether a search runs only read-only commands, as in `find . -exec wc -l {} +`. options are
-// the options before such a command, which ends at ";" or "+".
+// startsOnlyReaders reports whether a search runs only read-only commands, as in `find . -exec wc -l {} +`. options
+// precede such a command, which ends at ";" or "+".
 func (p *phrases) startsOnlyReaders(args []string, options ...string) bool {
 	for i := 0; i < len(args); i++ {
 		if !slices.Contains(options, args[i]) {

@@ -6,13 +6,13 @@ import (
 )
 
 type optionSyntax struct {
-	shortWithValue string // short options with a value, which is the rest of the word or the next word
-	longWithValue  string // long options with a value, which follows "=" or is the next word
+	shortWithValue string // short options with a value, in the rest of the word or the next word
+	longWithValue  string // long options with a value, after "=" or in the next word
 	writeOptions   string
 }
 
-// syntaxOf returns the option syntax of a program. It knows a few programs. For all others, no option has a value in
-// the next word.
+// syntaxOf returns a program's option syntax. It knows a few programs. For all others, no option has a value in the
+// next word.
 func syntaxOf(prog string) optionSyntax {
 	switch prog {
 	case "sed":
@@ -38,7 +38,7 @@ func syntaxOf(prog string) optionSyntax {
 }
 
 // writesFile reports whether a program that usually only reads changes a file, or starts a command that may change one:
-// sed -Ei, sort -o, find -delete, or a script of sed or awk.
+// sed -Ei, sort -o, find -delete, or a sed or awk script.
 func (p *phrases) writesFile(prog string, args []string) bool {
 	switch prog {
 	case "find":
@@ -70,10 +70,10 @@ func (p *phrases) writesFile(prog string, args []string) bool {
 	return false
 }
 
-// option is an option of a program. The name includes the hyphens, and the value may be "".
+// option is a command-line option. The name includes the hyphens, and the value may be "".
 type option struct{ name, value string }
 
-// readOptions splits arguments into options and the rest. A group such as -ni has the options -n and -i. With
+// readOptions splits arguments into options and the rest. A group such as -ni holds the options -n and -i. With
 // untilRest, the options end at the first other argument.
 func readOptions(args []string, syntax optionSyntax, untilRest bool) (options []option, rest []string) {
 	for i := 0; i < len(args); i++ {

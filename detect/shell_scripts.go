@@ -39,7 +39,7 @@ func sedWrites(script string) bool {
 				return true
 			}
 			_, script, _ = strings.Cut(script, "\n")
-		case 'a', 'i', 'c', 'r', 'R', '#': // text, a file name or a comment until the end of the line
+		case 'a', 'i', 'c', 'r', 'R', '#': // text, a file name or a comment up to the line's end
 			line, rest, _ := strings.Cut(script, "\n")
 			for strings.HasSuffix(line, "\\") && rest != "" {
 				line, rest, _ = strings.Cut(rest, "\n")
@@ -73,7 +73,7 @@ func cutDelimited(text string, delimiter byte) (before, after string) {
 
 // awkWrites matches print > "FILE", print | "sh" and system("rm a").
 func (p *phrases) awkWrites(program string) bool {
-	prints, depth := false, 0 // inside a print statement; number of open parentheses
+	prints, depth := false, 0 // inside a print statement; open parentheses
 	before := byte(0)
 	word := ""
 	for program != "" {
@@ -123,7 +123,7 @@ func (p *phrases) awkWrites(program string) bool {
 	return false
 }
 
-// startsReader reports whether a string literal of awk is a command that only reads.
+// startsReader reports whether an awk string literal is a command that only reads.
 func (p *phrases) startsReader(text string) bool {
 	text = strings.TrimLeft(text, " \t")
 	command, after := cutDelimited(strings.TrimPrefix(text, `"`), '"')

@@ -34,17 +34,17 @@ func TestClassifyHandlesEdgeCases(t *testing.T) {
 			detect.Error, "text:",
 		},
 		{
-			"only the first line of a traceback", "bash", shell, "Traceback (most recent call last)", 0,
+			"only a traceback's first line", "bash", shell, "Traceback (most recent call last)", 0,
 			detect.Error, "text:traceback",
 		},
 		{
-			"a traceback of a tool", "order", `{}`,
+			"a tool's traceback", "order", `{}`,
 			"Traceback (most recent call last):\n  File \"a.py\"\nKeyError: 'x'", 0, detect.Error,
 			"text:traceback",
 		},
 		{"an err line, then a passing package", "bash", shell, "err:\nok  \tshop", 0, detect.OK, ""},
 		{"an error line, then a passing package", "bash", shell, "error:\nok  \tshop", 0, detect.OK, ""},
-		{"approval in the middle of a line", "bash", shell, "requires approval in a TTY", 0, detect.OK, ""},
+		{"approval amid a line", "bash", shell, "requires approval in a TTY", 0, detect.OK, ""},
 		{"only the word \"approval\"", "bash", shell, "approval", 0, detect.OK, ""},
 		{"only the words \"in background\"", "order", `{}`, "in background", 0, detect.OK, ""},
 		{
@@ -61,14 +61,14 @@ func TestClassifyHandlesEdgeCases(t *testing.T) {
 		},
 		{"an open bracket with a line number", "bash", shell, "l .(1:error 0", 0, detect.Error, ""},
 		{
-			"the title of a page in line 12", "order", `{}`,
+			"a page title in line 12", "order", `{}`,
 			"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n# Error 404", 0, detect.Error, "page:",
 		},
 		{
-			"the title of a page in line 13", "order", `{}`,
+			"a page title in line 13", "order", `{}`,
 			"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404", 0, detect.OK, "",
 		},
-		{"a heading of the second level", "order", `{}`, "## Error 404", 0, detect.Error, "page:"},
+		{"a second-level heading", "order", `{}`, "## Error 404", 0, detect.Error, "page:"},
 		{
 			"kubectl rejects an invalid object", "bash", shell,
 			"The Deployment \"web\" is invalid: spec: Required value", 0, detect.Error, "",
@@ -90,10 +90,10 @@ func TestClassifyHandlesEdgeCases(t *testing.T) {
 			"a file name followed by \": No\"", "bash", `{"command":"ls rows.mp4"}`,
 			"rows.mp4: No", 0, detect.OK, "",
 		},
-		{"the file extension of Ruby without a file name", "bash", shell, ".rb:in 0", 0, detect.OK, ""},
-		{"a mention of webpack", "bash", shell, "webpack 5 error", 0, detect.OK, ""},
+		{"a Ruby extension without a file name", "bash", shell, ".rb:in 0", 0, detect.OK, ""},
+		{"webpack is mentioned", "bash", shell, "webpack 5 error", 0, detect.OK, ""},
 		{
-			"a failed build of webpack", "bash", shell, "webpack 5.90.0 compiled with 1 error in 300 ms", 0,
+			"a failed webpack build", "bash", shell, "webpack 5.90.0 compiled with 1 error in 300 ms", 0,
 			detect.Error, "",
 		},
 		{
@@ -101,11 +101,11 @@ func TestClassifyHandlesEdgeCases(t *testing.T) {
 			"╔═══╗\n║ Error: no browser is installed ║\n╚═══╝", 0, detect.Error, "",
 		},
 		{
-			"the last line of a quiet pytest", "bash", `{"command":"pytest -q | tail -1"}`,
+			"quiet pytest's last line", "bash", `{"command":"pytest -q | tail -1"}`,
 			"1 failed, 3 passed in 0.12s", 0, detect.Error, "text:pytest",
 		},
 		{
-			"a count of failed attempts, not of tests", "bash", shell, "1 failed attempt, 3 passed in 0.12s", 0,
+			"a count for attempts, not for tests", "bash", shell, "1 failed attempt, 3 passed in 0.12s", 0,
 			detect.OK, "",
 		},
 		{"an empty output", "bash", shell, "", 0, detect.OK, ""},

@@ -45,11 +45,11 @@ func SideRequestKind(req *wire.Request) string {
 	return compiledPhrases().sideKind(user, system, len(req.Tools))
 }
 
-// sideHead is the number of bytes at each end of a text that are searched for side requests.
+// sideHead bounds the bytes searched at each end of a text for side requests.
 const sideHead = 4096
 
-// sideKind recognises a side request by its wording. If the request has tools, only the literal sentences of known
-// agents count. Without tools, paraphrases also count, because an agent cannot work without tools.
+// sideKind recognises a side request by the wording. If the request has tools, only known agents' literal sentences
+// count. Without tools, paraphrases also count, because an agent cannot work without tools.
 func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	user := bothEnds(lastUserText)
 	if kind, ok := p.knownSideKind(user, systemText); ok {
@@ -71,10 +71,10 @@ func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	return p.chatSideKind(user)
 }
 
-// knownHead is the searched number of bytes of a system prompt.
+// knownHead bounds the bytes searched in a system prompt.
 const knownHead = 600
 
-// knownSideKind looks for a literal sentence of a known agent, or for its role at the start of the system prompt.
+// knownSideKind looks for a known agent's literal sentence, or for its role at the start of the system prompt.
 func (p *phrases) knownSideKind(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
 	first := slices.IndexFunc(p.sideSentences, func(m ruledPhrase) bool { return hasPrefixFold(head, m.text) })
@@ -107,14 +107,13 @@ func (p *phrases) asksForCommit(low string) bool {
 	return containsAny(low, p.lists["side-commit"]...) && containsAny(low, p.lists["side-commit-of"]...)
 }
 
-// hasPrefixFold reports whether s begins with low in any case. It compares the first byte first, which rejects most
-// texts early.
+// hasPrefixFold reports whether s begins with low in any case. Comparing the first byte first rejects most texts early.
 func hasPrefixFold(s, low string) bool {
 	return len(s) >= len(low) && s[0]|0x20 == low[0]|0x20 && strings.EqualFold(s[:len(low)], low)
 }
 
-// firstMatchingPhrase returns the lowest index of a phrase that begins a line, or len(list) if there is none. One pass
-// over the lines is cheaper than one search per phrase.
+// firstMatchingPhrase returns the lowest index in list whose phrase begins a line, or len(list) if there is none. One
+// pass over the lines is cheaper than one search per phrase.
 func firstMatchingPhrase(text string, list []ruledPhrase) int {
 	first := len(list)
 	for line := range strings.SplitSeq(text, "\n") {
@@ -133,7 +132,7 @@ func firstMatchingPhrase(text string, list []ruledPhrase) int {
 	return first
 }
 
-// bothEnds keeps the ends of a text, where the instructions are.
+// bothEnds keeps a text's ends, where the instructions are.
 func bothEnds(text string) string {
 	if len(text) <= 2*sideHead {
 		return text

@@ -71,7 +71,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"",
 		},
 		{
-			"title request of an unknown app",
+			"unknown app's title request",
 			obj{
 				"messages": []any{
 					userMessage("Create a short title for the following conversation: hello"),
@@ -80,7 +80,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"title",
 		},
 		{
-			"summary request of an unknown app",
+			"unknown app's summary request",
 			obj{
 				"messages": []any{
 					obj{
@@ -156,7 +156,7 @@ func TestSideRequestsAreRecognised(t *testing.T) {
 			"commit",
 		},
 		{
-			"commit message of an unknown editor",
+			"unknown editor's commit message request",
 			obj{
 				"messages": []any{
 					obj{

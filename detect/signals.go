@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Signal is feedback in the new items of a request.
+// Signal is feedback from the new items in a request.
 type Signal struct {
 	Feeling   Feeling
 	Tier      int // reliability: tierVerifier or TierImplicit
@@ -15,14 +15,14 @@ type Signal struct {
 	Sentiment bool // derived from the user's words; it becomes a reward only if the operator enables sentiment
 }
 
-// Tiers of signals.
+// Signal tiers.
 const (
-	tierVerifier = 2 // outcome of a test, lint or build
-	TierImplicit = 3 // words, refusals and interrupts of the user
+	tierVerifier = 2 // test, lint or build outcome
+	TierImplicit = 3 // the user's words, refusals and interrupts
 )
 
-// Signals returns the feedback in the new items of a request: outcomes of tests, lints and builds, refusals and
-// interrupts, and the sentiment of the user. recall returns calls of earlier requests.
+// Signals returns the feedback in a request's new items: test, lint and build outcomes, refusals and interrupts, and
+// the user's sentiment. recall returns calls in earlier requests.
 func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Call, bool)) []Signal {
 	var out []Signal
 	previous := ""
@@ -75,8 +75,8 @@ func (r *Results) resultSignal(
 	return s, true
 }
 
-// isAutomatic reports whether a harness refused a call in the words of a user's refusal. The run command of opencode
-// has no user to ask. Its requests lack the tool that asks the user, or quote the prompt. A refusal with the user's
+// isAutomatic reports whether a harness refused a call with the words of a user's refusal. The opencode run command has
+// no user to ask. Its requests lack the tool that asks the user, or quote the prompt. A refusal with the user's
 // feedback is not automatic.
 func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bool {
 	low := strings.ToLower(cutText(text, refusalLead))
@@ -89,8 +89,8 @@ func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bo
 	return r.prompt.isPromptQuoted(req, item)
 }
 
-// newestAnswer returns the text of an answer, or a blank for an answer without text. An empty text would mean that the
-// agent has not answered yet.
+// newestAnswer returns an answer's text, or a blank for an answer without text. An empty text would mean that the agent
+// has not answered yet.
 func newestAnswer(it *wire.Item, previous string) string {
 	if it.Text != "" {
 		return it.Text

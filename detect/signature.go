@@ -4,15 +4,15 @@ import (
 	"strings"
 )
 
-// A signature within these bounds consists of all lines, because any line may name the error.
+// A signature within these bounds keeps all lines, because any line may name the error.
 const (
 	maxSignature      = 1024 // bytes
 	maxSignatureLines = 12
 	maxSignatureLine  = 300
 )
 
-// Signature returns the error signature of a failed tool result, against which lessons are matched. A short result
-// keeps its lines, without colours, stack frames and the harness's frame. A long result keeps its headline.
+// Signature returns a failed result's error signature, which lessons are matched against. A short result keeps its
+// lines, without colours, stack frames and the harness's frame. A long result keeps the headline.
 func Signature(text string) string {
 	all, failureLines := compiledPhrases().headline(text)
 	if len(all) <= maxSignatureLines && totalBytes(all) <= maxSignature {
@@ -21,7 +21,7 @@ func Signature(text string) string {
 	return joinLines(dropRepeats(failureLines))
 }
 
-// Headline returns the few lines of a failed result that describe the failure.
+// Headline returns the few lines in a failed result that describe the failure.
 func Headline(text string) string {
 	_, failureLines := compiledPhrases().headline(text)
 	return joinLines(dropRepeats(failureLines))
@@ -91,7 +91,7 @@ func (p *phrases) signatureText(text string) string {
 	return text
 }
 
-// failureTexts reads the fields of an envelope that describe a failure.
+// failureTexts reads the envelope fields that describe a failure.
 func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	var out []string
 	if depth > 3 {

@@ -9,8 +9,8 @@ import (
 	"precept/internal/shell"
 )
 
-// canonicalLine returns a form that all spellings of a command line share (command): no quotes, comments, wrappers such
-// as sudo, redirected errors or filters at the end. settings holds the folder and the variables that the line sets. A
+// canonicalLine returns the form that all spellings of a command line share (command): no quotes, comments, wrappers
+// such as sudo, redirected errors or filters at the end. settings holds the folder and the variables set by the line. A
 // line that is not plain stays unchanged.
 func (p *phrases) canonicalLine(cmd string) (command, settings string) {
 	if !isPlainLine(cmd) {
@@ -40,7 +40,7 @@ func isPlainLine(cmd string) bool {
 	return true
 }
 
-// The replacer removes && and redirections of the error output, which a plain line may contain.
+// The replacer removes && and error-output redirections, which a plain line may contain.
 //
 //nolint:gochecknoglobals // immutable
 var withoutRedirection = sync.OnceValue(func() *strings.Replacer {
@@ -64,7 +64,7 @@ func (p *phrases) canonicalParsedLine(cmd string, line *shell.Line) (command, se
 		case prog == "cd" && len(parts) == 0:
 			assigned = append(assigned, strings.Join(args, " "))
 			continue
-		case prog == "set" && len(parts) == 0: // sets options of the shell
+		case prog == "set" && len(parts) == 0: // sets shell options
 			continue
 		case dir == "/bin/" || dir == "/usr/bin/" || dir == "/usr/local/bin/":
 			name = prog
@@ -109,7 +109,7 @@ func withoutRunner(words []string) []string {
 	return words
 }
 
-// canonicalProgram removes the version of an interpreter: python3.12 becomes python.
+// canonicalProgram removes an interpreter's version: python3.12 becomes python.
 func (p *phrases) canonicalProgram(name string) string {
 	if base := strings.TrimRight(name, "0123456789."); base != name && (base == "pip" || p.inList("program interprets", base)) {
 		return base
@@ -125,9 +125,9 @@ func isKeyword(w string) bool {
 	return false
 }
 
-// sameCall reports whether two steps have the same call. A folder or a variable that only one of the calls sets is
-// ignored, because the setting may persist in the shell. Most pairs already differ in a literal, so the identity of b
-// is rarely computed.
+// sameCall reports whether two steps have the same call. A folder or a variable set by only one of them is ignored,
+// because the setting may persist in the shell. Most pairs already differ in a literal, so b's identity is rarely
+// computed.
 func sameCall(a, b *step) bool {
 	if !b.memo.hasIdentity {
 		result := &b.call.result
@@ -145,8 +145,8 @@ func sameCall(a, b *step) bool {
 // sameCode reports whether two exit codes are equal. 0 equals any code, because a filter in a pipe hides the exit code.
 func sameCode(a, b int) bool { return foldCode(a) == foldCode(b) || a == 0 || b == 0 }
 
-// foldCode returns an exit code in the 16 bits of a checkpoint. Windows has longer codes, such as 3221225477
-// (0xC0000005), which become numbers below the codes of Unix.
+// foldCode returns an exit code in a checkpoint's 16 bits. Windows has longer codes, such as 3221225477 (0xC0000005),
+// which become numbers below the Unix codes.
 func foldCode(code int) int {
 	if code == int(int16(code)) { //nolint:gosec // the conversion tests whether the code fits
 		return code

@@ -56,7 +56,7 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 	}
 }
 
-// A pipe replaces the exit code of a command.
+// A pipe replaces a command's exit code.
 func TestExitCodeOfAPipeIsNotCompared(t *testing.T) {
 	plain := bash("make all", "make: *** [all] Error 2\n\nCommand exited with code 2")
 	piped := bash("make all | tail -5", "make: *** [all] Error 2\n\nCommand exited with code 0")

@@ -8,7 +8,7 @@ import (
 const sqlWords = " select insert update delete with show describe explain create alter drop from where and or not null limit order group by " +
 	"into values set join left right inner outer on as distinct count having union all asc desc like in is between "
 
-// isSQL reports whether an argument is SQL. The name of the argument and the first word decide.
+// isSQL reports whether an argument is SQL, by the argument's name and the first word.
 func isSQL(key, text string) bool {
 	if !slices.Contains([]string{"sql", "query", "statement", "q", "sql_query"}, strings.ToLower(key)) {
 		return false
@@ -21,8 +21,8 @@ func isSQL(key, text string) bool {
 	return false
 }
 
-// canonicalSQL returns an SQL statement in lower case outside of quotes, with single blanks and without the final
-// semicolon.
+// canonicalSQL returns an SQL statement with single blanks and without the final semicolon, in lower case outside
+// quotes.
 func canonicalSQL(key, text string) (statement string, ok bool) {
 	if !isSQL(key, text) {
 		return "", false
@@ -53,8 +53,8 @@ func withoutLimit(statement string) string {
 	return statement
 }
 
-// sqlNames returns the words in lower case, without numbers and keywords. Every spelling of the statement contains
-// these words.
+// sqlNames returns a statement's words in lower case, without numbers and keywords. Every spelling of the statement
+// contains them.
 func sqlNames(statement string) string {
 	words := strings.FieldsFunc(statement, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')

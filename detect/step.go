@@ -15,22 +15,22 @@ type step struct {
 
 	item        int
 	resultIndex int
-	batch       int // all calls of a batch were made before their results were known
+	batch       int // calls in a batch were made before any of the results
 	callID      string
-	mediaHash   uint64 // hash of the media in the result or in the message after it
+	mediaHash   uint64 // media in the result or in the message after it
 	hasWarning  bool
 	inUserText  bool // see wire.Result.InUserText
 	hasCall     bool // see wire.Result.WithCall
-	isAutomatic bool // a test that the harness ran, without a call of the model
+	isAutomatic bool // the harness ran a test without a model call
 
 	isUser bool
 	turn   userTurn
 	memo   stepMemo
-	source *wire.Request // request with the text, after dropText
+	source *wire.Request // request to read the text from, after dropText
 }
 
-// dropText removes the texts of a judged step to save memory, and keeps what later steps read. The method text reads
-// the text from req again. Steps with equal judgements share one judgedCall of the map old.
+// dropText drops a judged step's texts to save memory, and keeps what later steps read. The text method rereads the
+// text from req. Steps with equal judgements share one judgedCall in old.
 func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	s.source = req
 	if s.isUser {
@@ -54,7 +54,7 @@ func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	s.call, s.callID, s.memo.literals = shared, "", nil
 }
 
-// droppedCall is the analysis of every call after dropText.
+// droppedCall is every call's analysis after dropText.
 //
 //nolint:gochecknoglobals // immutable
 var droppedCall = new(toolCall)
@@ -75,7 +75,7 @@ type userTurn struct {
 type stepMemo struct {
 	identity, resultHash                                 uint64
 	endsHash                                             uint64
-	locationHash                                         uint64 // hash of folder and variables, or of the edited file
+	locationHash                                         uint64 // folder and variables, or the edited file
 	identityWithoutBudget                                uint32 // see attempts.go; 0 means no budget
 	queryWords                                           uint64 // set together with identityWithoutBudget
 	hasIdentity, hasResultHash, hasIdentityWithoutBudget bool
@@ -83,17 +83,17 @@ type stepMemo struct {
 	traits                                               callTraits
 	literals                                             []string
 	hasLiterals                                          bool
-	hasJudgement                                         bool // fields that depend on the result are set
+	hasJudgement                                         bool // the fields that depend on the result are set
 	isTransient, hasTransient                            bool // the failure may end although nothing changes
 	isSilent                                             bool // a command succeeded without a report
 	fingerprint                                          *callFingerprint
-	timePassed                                           bool // other results may differ after the wait
+	timePassed                                           bool // later results may differ after the wait
 	toolHash                                             uint32
 	isShort                                              bool // one line of a few words, or empty
 	onlyConfirms                                         bool
 }
 
-// callTraits are properties of a call. Only isGesture and isRepeatable depend on the result.
+// callTraits are a call's properties. Only isGesture and isRepeatable depend on the result.
 type callTraits struct {
 	computed     bool
 	isEdit       bool
@@ -102,12 +102,12 @@ type callTraits struct {
 	mayChange    bool
 	scrolls      bool
 	isGesture    bool // clicks or types on a page, and the result shows the page
-	isNote       bool // writes a note or a plan of the agent
+	isNote       bool // writes the agent's note or plan
 	sendsWords   bool // sends a command in plain language to another program, such as a game
-	isRepeatable bool // is meant to be repeated, such as a poll; step.judgement corrects the field by the result
+	isRepeatable bool // meant to be repeated, such as a poll; step.judgement corrects it by the result
 }
 
-// toolCall returns the analysed call. At the first use, it also sets memo.traits.
+// toolCall returns the analysed call. The first use also sets memo.traits.
 func (s *step) toolCall() *toolCall {
 	call := s.call.toolCall()
 	if !s.memo.traits.computed {
@@ -145,7 +145,7 @@ func (s *step) isEdit() bool {
 	return s.memo.traits.isEdit
 }
 
-// isFinishedCheck reports whether a test, lint or build, or a command that is not read-only, ran to its end.
+// isFinishedCheck reports whether a test, a lint, a build or another command with side effects ran to the end.
 func (s *step) isFinishedCheck() bool {
 	v := s.judgement().Outcome
 	return s.memo.traits.isCheck && (v == OK || v == Error)
@@ -166,8 +166,7 @@ func (s *step) literals() []string {
 	return s.memo.literals
 }
 
-// judgement returns the judgement of the result. At the first use, it also sets the fields of memo that depend on the
-// result.
+// judgement returns the judgement of the result. The first use also sets the memo fields that depend on the result.
 func (s *step) judgement() Judgement {
 	v := s.call.classify()
 	if s.memo.hasJudgement {
@@ -212,8 +211,8 @@ func (s *step) isTransient() bool {
 	return s.memo.isTransient
 }
 
-// resultHash returns a hash of the result without the parts that change from run to run. For a failure, the order of
-// the lines is ignored.
+// resultHash returns a hash of the result without the parts that change between runs. For a failure, the line order
+// does not count.
 func (s *step) resultHash() uint64 {
 	if !s.memo.hasResultHash {
 		s.memo.resultHash, s.memo.hasResultHash = hashResult(s.hashedText(), s.judgement().Outcome == Error)^s.mediaHash, true
@@ -230,8 +229,8 @@ func (s *step) hashedText() string {
 	return s.call.toolCall().withoutQuery(text)
 }
 
-// sameResult reports whether two results are equal. It compares the ends of long results first, so it rarely reads the
-// whole text. Equal failures may have their lines in a different order, so they are always read.
+// sameResult reports whether two results are equal. For long results, it compares the ends first and rarely reads the
+// whole text. Equal failures may order their lines differently, so they are always read.
 func sameResult(a, b *step) bool {
 	if (!a.memo.hasResultHash || !b.memo.hasResultHash) && a.judgement().Outcome != Error && !sameEnds(a, b) {
 		return false
@@ -269,7 +268,7 @@ func (s *step) reportsChange() bool {
 	return s.turn.reportsChange
 }
 
-// isBenchmark recognises benchmarks, which an agent repeats to compare times.
+// isBenchmark reports whether the call runs a benchmark. An agent repeats it to compare times.
 func (c *toolCall) isBenchmark() bool {
 	return slices.ContainsFunc(c.shell.parts, func(part shellPart) bool {
 		return hasAny([]string{"hyperfine", "wrk", "ab", "hey", "oha", "k6", "vegeta", "pgbench", "sysbench", "iperf3", "perf"}, part.prog) ||
@@ -277,7 +276,7 @@ func (c *toolCall) isBenchmark() bool {
 	})
 }
 
-// isUnfinished recognises a task that an agent polls until the end.
+// isUnfinished reports whether a text describes a running task, which an agent polls until the end.
 func (p *phrases) isUnfinished(text string) bool {
 	const short, lines = 200, 3
 	text = strings.ToLower(strings.TrimSpace(text))
@@ -313,7 +312,7 @@ func (p *phrases) mentionsChange(words string) bool {
 	return hasPhrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
 }
 
-// pressesKey recognises a key or a scroll, which has a further effect at each repetition.
+// pressesKey reports whether the call presses a key or scrolls. Each repetition has a further effect.
 func (c *toolCall) pressesKey() bool {
 	action, _ := c.args.get("action", "type")
 	return c.nameMatches("key") || action.kind == stringValue && c.phrases.inList("tool key", strings.ToLower(action.raw))
@@ -326,11 +325,11 @@ func (c *toolCall) sendsWords() bool {
 
 func (c *toolCall) scrolls() bool { return c.purpose == purposeWeb && c.nameHas("scroll") }
 
-// showsNoScreen recognises a confirmation of a key press, which does not show the effect of the key.
+// showsNoScreen reports whether a text confirms a key press without showing the effect.
 func showsNoScreen(text string) bool {
 	const short = 60
 	text = strings.ToLower(strings.TrimSpace(text))
-	if code, ok := strings.CutPrefix(text, "### ran playwright code"); ok { // without a snapshot of the page
+	if code, ok := strings.CutPrefix(text, "### ran playwright code"); ok { // without a page snapshot
 		return !strings.Contains(code, "###")
 	}
 	return text == "" || len(text) <= short && !strings.Contains(text, "\n") &&
@@ -354,7 +353,7 @@ func (c *toolCall) mayChange() bool {
 	case purposeWeb:
 		return c.nameMatches("gesture")
 	case purposeOther:
-		// A tool whose name has no verb of change counts as read-only.
+		// A tool name without a verb of change counts as read-only.
 		return c.changesState()
 	}
 	return false

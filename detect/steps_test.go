@@ -54,7 +54,7 @@ func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
 	}
 	req, err := wire.Parse(d, b)
 	if err != nil {
-		tb.Fatalf("Parse of body %s: %v", b, err)
+		tb.Fatalf("Parse(%s): %v", b, err)
 	}
 	return req
 }
@@ -128,7 +128,7 @@ func responses(steps []testStep) []any {
 	return items
 }
 
-// replay passes a test session to Loops in growing requests, and returns the indices of the steps with a loop.
+// replay passes a test session to Loops in growing requests, and returns the indices of steps with a loop.
 func replay(tb testing.TB, d wire.Dialect, steps []testStep) []int {
 	tb.Helper()
 	warned := map[string]bool{}
@@ -159,7 +159,7 @@ func replay(tb testing.TB, d wire.Dialect, steps []testStep) []int {
 				found = found || r.CallID == l.CallID
 			}
 			if !found || l.Tool != steps[i].tool {
-				tb.Errorf("loop %+v: its item has the result of the call = %v, want true, and tool %s", l, found, steps[i].tool)
+				tb.Errorf("loop %+v: item has the call's result = %v, want true, and tool %s", l, found, steps[i].tool)
 			}
 		}
 		if repeated := new(detect.Results).Loops(req, warned, nil); len(repeated) > 0 {

@@ -7,19 +7,19 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// An agent can be stuck although its calls differ: a tool fails with the same message, actions leave a screen
+// An agent can be stuck although the calls differ: a tool fails with the same message, actions leave a screen
 // unchanged, or every result was seen before.
 
-// Numbers of results that make a loop although the calls differ.
+// This many results make a loop although the calls differ.
 const (
 	minSameMessages = 5  // failures with the same message
 	minSameScreens  = 6  // successes with the same result
 	minKnownResults = 6  // consecutive answers with known results only
-	maxStuckSteps   = 40 // bound of the search
+	maxStuckSteps   = 40 // search bound
 )
 
-// hasSameFailures reports whether the last minSameMessages results of a tool are failures with the same message, for
-// any arguments. A transient failure needs one more result. All calls of one answer count as one.
+// hasSameFailures reports whether a tool's last minSameMessages results are failures with the same message, for any
+// arguments. A transient failure needs one more result. All calls in one answer count as one.
 func hasSameFailures(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != Error {
@@ -32,9 +32,8 @@ func hasSameFailures(steps func(int) *step) bool {
 	return hasAlikeResults(steps, minCount, func(s *step) bool { return s.judgement().Outcome == Error && s.messageHash() == newest.messageHash() })
 }
 
-// hasSameAnswers reports whether the last minSameScreens results of a tool are the same, although the arguments differ.
-// A short result ("The seat is taken.") may describe different objects and counts only in a game ("The door is
-// locked.").
+// hasSameAnswers reports whether a tool's last minSameScreens results are the same, although the arguments differ. A
+// short result ("The seat is taken.") may describe different objects and counts only in a game ("The door is locked.").
 func hasSameAnswers(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != OK || newest.onlyConfirms() || newest.memo.isShort && !newest.memo.traits.sendsWords {
@@ -45,16 +44,16 @@ func hasSameAnswers(steps func(int) *step) bool {
 	})
 }
 
-// hasAlikeResults reports whether the newest minCount answers with calls of one tool have results that isAlike accepts.
-// The search ends at a user turn, a warning or a different result of the tool. If time can change the result, a wait
-// also ends the search. For successes, side effects and two equal calls of other tools with different results also end
-// it.
+// hasAlikeResults reports whether isAlike accepts the results in the newest minCount answers that call one tool. The
+// search ends at a user turn, a warning or a different result from the tool. If time can change the result, a wait also
+// ends the search. For successes, it also ends at a side effect, or at two equal calls of other tools with different
+// results.
 func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bool) bool {
 	newest := steps(0)
 	succeeds := newest.judgement().Outcome == OK
 	timeMatters := succeeds || newest.isTransient()
 	count, batch := 1, newest.batch
-	var between *step // last call of a different tool
+	var between *step // last call to a different tool
 	for i := 1; i < maxStuckSteps; i++ {
 		s := steps(i)
 		if s == nil || s.isUser || s.hasWarning || timeMatters && s.timePassed() {
@@ -84,7 +83,7 @@ func hasAlikeResults(steps func(int) *step, minCount int, isAlike func(*step) bo
 // showsChange reports whether two steps are the same call with different results. The step a may be nil.
 func showsChange(a, b *step) bool { return a != nil && sameCall(a, b) && !sameResult(a, b) }
 
-// seesNothingNew reports whether the last minKnownResults answers had only known results, of which at least two were
+// seesNothingNew reports whether the last minKnownResults answers had only known results, at least two of them
 // different. A poll or a wait ends the search, because the agent expects the same result. A confirmed new action, such
 // as an edit, is progress.
 func seesNothingNew(steps func(int) *step) bool {
@@ -123,7 +122,7 @@ func (s *step) wasSeen(earlier func(int) *step) bool {
 	if v != OK && v != Error || s.memo.traits.isRepeatable {
 		return false
 	}
-	needsSameCall := v == OK && s.onlyConfirms() // a confirmed action is progress, unless the same action was confirmed before
+	needsSameCall := v == OK && s.onlyConfirms() // a confirmed action is progress, unless confirmed before
 	for i := 0; ; i++ {
 		e := earlier(i)
 		if e == nil {
@@ -135,7 +134,7 @@ func (s *step) wasSeen(earlier func(int) *step) bool {
 	}
 }
 
-// onlyConfirms matches the result of an edit, a short result such as "Sent.", and an empty result.
+// onlyConfirms matches an edit's result, a short result such as "Sent.", and an empty result.
 func (s *step) onlyConfirms() bool {
 	s.judgement()
 	return s.memo.onlyConfirms
@@ -146,10 +145,10 @@ func (s *step) timePassed() bool {
 	return s.memo.timePassed
 }
 
-// sameTool reports whether two calls have the same tool. Two commands must also have the same program.
+// sameTool reports whether two calls have the same tool. Two commands must also run the same program.
 func sameTool(a, b *step) bool { return a.toolHash() != 0 && a.toolHash() == b.toolHash() }
 
-// toolHash returns a hash of the tool, which includes the program of a command. The hash of an unknown tool is 0.
+// toolHash returns a hash of the tool and, for a command, the program. An unknown tool has hash 0.
 func (s *step) toolHash() uint32 {
 	if s.memo.toolHash == 0 && s.call.result.tool != "" {
 		name := s.call.result.tool
@@ -161,8 +160,8 @@ func (s *step) toolHash() uint32 {
 	return s.memo.toolHash
 }
 
-// messageHash returns a hash of the lines that describe a failure, without the words of the call. For a check, it
-// returns a hash of the whole result.
+// messageHash returns a hash of the lines that describe a failure, without the call's words. For a check, it hashes the
+// whole result.
 func (s *step) messageHash() uint32 {
 	if f := s.failureFingerprint(); !f.compareResult {
 		return f.message
@@ -193,8 +192,8 @@ func (p *phrases) hashMessage(lines []string, args string) uint32 {
 	return shortHash(sum)
 }
 
-// maxMessageArgs is the size of the arguments whose words are left out.
+// maxMessageArgs bounds the argument bytes that hashMessage searches for words to ignore.
 const maxMessageArgs = 4 << 10
 
-// hashPrefix returns equal hashes for equal results.
+// hashPrefix hashes the result text. Equal results have equal hashes.
 func (s *step) hashPrefix() uint64 { return xxhash.Sum64String(unescapedLead(s.call.result.text)) }

@@ -16,7 +16,7 @@ func hasAnyPrefix(s string, list []string) bool {
 	return slices.ContainsFunc(list, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
-// plainLine removes colours, the frame of a box, and surrounding white space.
+// plainLine removes colours, a box frame, and surrounding white space.
 func plainLine(line string) string {
 	if strings.IndexByte(line, 0x1b) < 0 && !strings.Contains(line, "[3") {
 		return withoutBox(strings.TrimSpace(line))
@@ -33,8 +33,8 @@ func plainLine(line string) string {
 	return withoutBox(strings.TrimSpace(b.String()))
 }
 
-// withoutBox removes the bar that terraform draws before "Error: ", and the double frame of npm and playwright. A line
-// that also ends with a bar is a row of a table.
+// withoutBox removes the bar that terraform draws before "Error: ", and the double frame that npm and playwright draw.
+// A line that also ends with a bar is a table row.
 func withoutBox(t string) string {
 	if strings.HasPrefix(t, "╔") || strings.HasPrefix(t, "║") || strings.HasPrefix(t, "╚") {
 		return strings.Trim(t, "╔═╗║╚╝ ")
@@ -46,7 +46,7 @@ func withoutBox(t string) string {
 }
 
 // withoutSymbols removes symbols before the first word, as in "🔴 exit 2" or "⚠️ Failed to open x". A check mark or a
-// bullet may precede the name of a test and stays.
+// bullet may precede a test name and stays.
 func withoutSymbols(t string) string {
 	if t == "" || t[0] < 0x80 {
 		return t
@@ -114,7 +114,7 @@ func hasPhrase(s string, phrases ...string) bool {
 	return false
 }
 
-// isLetterAt reports whether s has a letter at i. Bytes of other scripts are letters, so that "дай" does not begin with
+// isLetterAt reports whether s has a letter at i. Bytes from other scripts are letters, so "дай" does not begin with
 // the word "да".
 func isLetterAt(s string, i int) bool {
 	if i >= len(s) {
@@ -127,7 +127,7 @@ func isLetterAt(s string, i int) bool {
 // fold returns a text in lower case, with single blanks, ASCII apostrophes and ASCII quotes.
 func fold(s string) string {
 	s = strings.ToLower(s)
-	if strings.Contains(s, "\xe2\x80") { // common start of the four characters
+	if strings.Contains(s, "\xe2\x80") { // how all four characters begin
 		s = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`).Replace(s)
 	}
 	return collapseSpaces(s)
@@ -159,11 +159,11 @@ func cutRunes(s string, n int) string {
 	return s[:n]
 }
 
-// userText is a text from fold with the set of its triples, which are three successive bytes. A turn is compared with
-// several hundred phrases. Most of the phrases contain a triple that the text lacks, and need no search.
+// userText is a folded text with a set of its triples, which are three successive bytes. A turn is compared with
+// several hundred phrases. Most phrases contain a triple that the text lacks, and need no search.
 type userText struct {
 	text    string
-	triples [1 << (tripleBits - 6)]uint64 // set of the hashes of the triples
+	triples [1 << (tripleBits - 6)]uint64 // set of triple hashes
 }
 
 // tripleBits makes the set large enough for maxTurnText bytes.
@@ -178,7 +178,7 @@ func newUserText(low string) *userText {
 	return s
 }
 
-// tripleHash returns the multiplicative hash of three bytes (Knuth, The Art of Computer Programming 3, 6.4).
+// tripleHash returns a multiplicative hash for three bytes (Knuth, The Art of Computer Programming 3, 6.4).
 func tripleHash(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 2654435761 >> (32 - tripleBits)
 }

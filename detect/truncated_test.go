@@ -45,7 +45,7 @@ func rowsOfTestdata(t *testing.T) (rows []string) {
 		}
 	}
 	if len(rows) < 500 {
-		t.Fatalf("rows of testdata: got %d, want at least 500", len(rows))
+		t.Fatalf("testdata rows: got %d, want at least 500", len(rows))
 	}
 	return rows
 }

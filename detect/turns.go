@@ -16,7 +16,7 @@ const (
 	Neutral    Feeling = "neutral"
 )
 
-// Opinion is the user's opinion of the agent's previous answer.
+// Opinion is a Feeling with the rule that found it.
 type Opinion struct {
 	Feeling   Feeling
 	Rule      string
@@ -60,8 +60,8 @@ func interruptRule(text string) (string, bool) {
 	return "", false
 }
 
-// SyntheticRule reports whether a harness wrote the words of a user message: a reminder, a reported result, or an order
-// to continue after a compaction.
+// SyntheticRule reports whether a harness wrote a user message: a reminder, a reported result, or an order to continue
+// after a compaction.
 func SyntheticRule(words string) (rule string, ok bool) {
 	return compiledPhrases().syntheticRule(words)
 }
@@ -108,8 +108,8 @@ func isReturnedValue(words string) bool {
 	return isJSON
 }
 
-// hasHarnessHeader matches "[auto] Turn 3". Placeholders of images, files and pasted text are also in brackets, but are
-// the user's.
+// hasHarnessHeader matches "[auto] Turn 3". Placeholders for images, files and pasted text also have brackets, but
+// belong to the user.
 func hasHarnessHeader(words string) bool {
 	const maxHeader = 60
 	header, _, ok := strings.Cut(cutText(words, maxHeader), "]")
@@ -117,8 +117,7 @@ func hasHarnessHeader(words string) bool {
 		!containsAny(strings.ToLower(header), "image", "pasted", "screenshot", "attach", "photo", "video", "audio")
 }
 
-// sentiment returns the feeling of a turn. It tries the rules in the order of their certainty, so a pasted failure and
-// disapproval come first.
+// sentiment returns a turn's feeling. It tries the most certain rules first, such as a pasted failure or disapproval.
 func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	own, pasted := p.withoutPasted(words)
 	low := fold(own)
@@ -176,13 +175,13 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	return Neutral, ""
 }
 
-// demandRules match a "no" or a demand to work in a different way. After a question of the agent, such a turn is a
-// choice, not an opinion.
+// demandRules match a "no" or a demand for different work. After an agent's question, such a turn is a choice, not an
+// opinion.
 //
 //nolint:gochecknoglobals // immutable
 var demandRules = map[string]bool{"no": true, "no-but": true, "dont": true, "another-way": true, "doubt": true, "thanks-but": true}
 
-// answersQuestion reports whether a turn only answers a question, and says nothing about the agent or its work.
+// answersQuestion reports whether a turn only answers a question, and says nothing about the agent or the work.
 func (p *phrases) answersQuestion(words, previous string) bool {
 	own, _ := p.withoutPasted(words)
 	low := strings.NewReplacer("can you ", "", "could you ", "").Replace(fold(own))
@@ -276,8 +275,8 @@ func (p *phrases) agrees(opening string) bool {
 		hasAnyPrefix(opening, p.lists["agreement-begun"])
 }
 
-// judgeAgreement returns the feeling of a turn that agrees. The word "ok" is an approval only in a very short turn, or
-// in a short answer to a question.
+// judgeAgreement returns the feeling of an agreeing turn. The word "ok" is an approval only in a very short turn, or in
+// a short answer to a question.
 func (p *phrases) judgeAgreement(opening string, turn *userText, previous string) (Feeling, string) {
 	yes := startsWithPhrase(opening, p.lists["yes"]...)
 	count := len(strings.Fields(turn.text))
@@ -299,11 +298,10 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 	return Neutral, ""
 }
 
-// maxTurnText is the number of bytes of a user turn that are searched for an opinion.
+// maxTurnText bounds the bytes of a user turn searched for an opinion.
 const maxTurnText = 4000
 
-// withoutPasted removes quoted output, code and the paths of screenshots. pasted is true if a removed line shows a
-// failure.
+// withoutPasted removes quoted output, code and screenshot paths. pasted is true if a removed line shows a failure.
 func (p *phrases) withoutPasted(words string) (own string, pasted bool) {
 	var b strings.Builder
 	inFence := false
@@ -345,6 +343,6 @@ func (p *phrases) withoutInterjections(low string) string {
 
 // asksPermission reports whether the agent asks the user to confirm the next step.
 func (p *phrases) asksPermission(previous string) bool {
-	const end = 600 // bytes that are searched for a question
+	const end = 600 // bytes searched for a question
 	return hasPhrase(strings.ToLower(previous[max(0, len(previous)-end):]), p.lists["question"]...)
 }

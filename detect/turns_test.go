@@ -83,7 +83,7 @@ func TestClassifyTurnReturnsTheFeeling(t *testing.T) {
 		{"ok, move it with all that belongs to it", offer, detect.Approval},
 		{"ok, move it with all that belongs to it, and then sort the whole list again", offer, detect.Neutral},
 		{"ok, use the other helper instead of this one for the items", done, detect.Correction},
-		{"```\nit doesn't work\n```", done, detect.Neutral}, // a block of code
+		{"```\nit doesn't work\n```", done, detect.Neutral}, // a code block
 		{"> that's wrong\nhm", done, detect.Neutral},        // a quotation
 		{"at wrong (cart.go:3)\nhm", done, detect.Neutral},  // a stack frame
 		{"continue", done, detect.Neutral},
@@ -165,7 +165,7 @@ func TestRejectionsAndFailedTestsAreSignals(t *testing.T) {
 	}
 }
 
-// Each line of testdata/turns.tsv holds a feeling, the previous answer and a user turn.
+// Each line in testdata/turns.tsv holds a feeling, the previous answer and a user turn.
 func TestTurnsOfHarnessesAndCustomersHaveTheirFeeling(t *testing.T) {
 	for line := range strings.Lines(turnCases) {
 		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
@@ -179,7 +179,7 @@ func TestTurnsOfHarnessesAndCustomersHaveTheirFeeling(t *testing.T) {
 	}
 }
 
-// After a report of work, the same choice of an alternative is a correction.
+// After the agent reports work, the same choice is a correction.
 func TestChoiceIsNeutralOnlyAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."

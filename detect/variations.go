@@ -13,12 +13,12 @@ import (
 
 const (
 	minSameFailures   = 4  // failed variations that make a loop
-	maxVariationSteps = 24 // bound of the search
+	maxVariationSteps = 24 // search bound
 )
 
 // failsInVariations reports whether the newest steps contain minSameFailures variations of a call that failed in the
 // same way. The search ends at a user turn, a warning, a different failure, or a step that may have changed results.
-// All calls of one answer count as one.
+// All calls in one answer count as one.
 func failsInVariations(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != Error || newest.isTransient() || !failsOften(steps) {
@@ -58,9 +58,9 @@ func failsOften(steps func(int) *step) bool {
 	return count == minSameFailures
 }
 
-// isVariation reports whether two calls of a tool are variations of each other. Two edits must change the same file,
-// two commands must share more than half of the words, and two SQL statements must share a name. Other calls must have
-// equal values of the arguments that they share.
+// isVariation reports whether two calls to a tool are variations. Two edits must change the same file, two commands
+// must share more than half of the words, and two SQL statements must share a name. Other calls must have equal values
+// for the arguments they share.
 func isVariation(a, b *step) bool {
 	x, y := a.fingerprint(), b.fingerprint()
 	common := countCommon(x.words, y.words)
@@ -74,8 +74,8 @@ func isVariation(a, b *step) bool {
 	return common > 0 && countCommon(x.names, y.names) == common
 }
 
-// sameFailure reports whether two variations failed in the same way. The results of a check must be equal, and the
-// judgements of an edit must have the same rule. Otherwise, half of the lines that describe the failure must be equal.
+// sameFailure reports whether two variations failed in the same way. A check must have equal results, and an edit must
+// be judged by the same rule. Otherwise, half of the lines that describe the failure must be equal.
 func sameFailure(a, b *step) bool {
 	switch x := a.fingerprint(); {
 	case x.compareResult:
@@ -89,18 +89,18 @@ func sameFailure(a, b *step) bool {
 
 type callFingerprint struct {
 	tool          uint64
-	isCommand     bool // words holds the words of a command line
+	isCommand     bool // words is a command line
 	isEdit        bool
 	compareResult bool     // a test, lint or build: the whole result is compared
-	words         []uint32 // the edited file, words of a command, names in SQL, or other arguments
-	names         []uint32 // the edited file, names in SQL, or names of arguments
+	words         []uint32 // the edited file, command words, SQL names, or other arguments
+	names         []uint32 // the edited file, SQL names, or argument names
 
 	hasFailure bool
 	failure    []uint32 // lines that describe the failure; set by step.failureFingerprint
 	message    uint32   // set by step.failureFingerprint
 }
 
-// fingerprint returns the fingerprint of the call. The fields failure and message may be unset.
+// fingerprint returns the call's fingerprint. The fields failure and message may be unset.
 func (s *step) fingerprint() *callFingerprint {
 	if s.memo.fingerprint != nil {
 		return s.memo.fingerprint
@@ -149,7 +149,7 @@ func (s *step) failureFingerprint() *callFingerprint {
 	return f
 }
 
-// editedFile returns the file that an edit changes. It also reads the file name in the text of a patch.
+// editedFile returns the file that an edit changes. It also finds the file name in a patch.
 func (c *toolCall) editedFile(args string) string {
 	if c.purpose != purposeEdit {
 		return ""
@@ -164,8 +164,8 @@ func (c *toolCall) editedFile(args string) string {
 	return path.Clean(file)
 }
 
-// commandWords returns the words of a command, without options that have no value, the directories of programs, and
-// commands that prepare the shell.
+// commandWords returns a command's words, without valueless options, program directories, and commands that prepare the
+// shell.
 func (c *toolCall) commandWords() []string {
 	commandLine, _ := c.canonicalLine()
 	var all []string
@@ -189,7 +189,7 @@ func hashAll(words ...string) []uint32 {
 	return hashes
 }
 
-// maxFingerprintHashes bounds the words and the lines of a failed call that are compared.
+// maxFingerprintHashes bounds the words and lines compared per failed call.
 const maxFingerprintHashes = 16
 
 func appendHash(hashes []uint32, hash uint64) []uint32 {

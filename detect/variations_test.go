@@ -57,9 +57,9 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		steps []testStep
 		loop  bool
 	}{
-		"options of a command":     {push, true},
+		"command options":          {push, true},
 		"three variations":         {push[:3], false},
-		"spellings of an install":  {install, true},
+		"install spellings":        {install, true},
 		"additional arguments":     {bookings(`{"day":1,"size":8}`, `{"day":1,"size":8,"area":"garden"}`, `{"size":8,"day":1,"vip":"yes"}`, `{"size":8,"day":1,"name":"Li"}`), true},
 		"different days":           {bookings(`{"day":1,"size":8}`, `{"day":2,"size":8}`, `{"day":3,"size":8}`, `{"day":4,"size":8}`), false},
 		"a failing edit":           {failingEdits("max: 20", "  max: 20", "max:  20", "max: 20 "), true},
@@ -74,8 +74,8 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		"different commands":       {[]testStep{bash("git push", rejected), bash("git fetch", rejected), bash("git pull", rejected), bash("git merge", rejected)}, false},
 		"different test failures":  {[]testStep{bash("pytest", "FAILED a.py::x\n1 failed"), bash("pytest -x", "FAILED a.py::y\n1 failed"), bash("pytest -s", "FAILED a.py::z\n1 failed"), bash("pytest -v", "FAILED a.py::x\n1 failed")}, false},
 		"clicks on a new number":   {[]testStep{clickNumber("e7"), clickNumber("e19"), clickNumber("s3e7")}, true},
-		"spellings of SQL":         {queries("SELECT * FROM carts LIMIT 10", "select count(*) from carts", "SELECT id FROM carts;", "SELECT * FROM public.carts"), true},
-		"SQL of different tables":  {queries("SELECT * FROM carts", "SELECT * FROM users", "SELECT * FROM rooms", "SELECT * FROM gates"), false},
+		"SQL spellings":            {queries("SELECT * FROM carts LIMIT 10", "select count(*) from carts", "SELECT id FROM carts;", "SELECT * FROM public.carts"), true},
+		"SQL for different tables": {queries("SELECT * FROM carts", "SELECT * FROM users", "SELECT * FROM rooms", "SELECT * FROM gates"), false},
 		"requests with a meter":    {[]testStep{bash("curl -s h/a", refusedJSON), bash("curl h/a", curlProgress+refusedJSON), bash("curl -S h/a", refusedJSON), bash("curl -v h/a", curlProgress+refusedJSON)}, true},
 		"clicks without an effect": {[]testStep{click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items")}, true},
 		"clicks with an effect":    {[]testStep{click("the page of the cart has a button and a total of one item now"), click("the page of the cart has a button and a total of two items now"), click("the page of the cart has a button and a total of six items now")}, false},

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// verification returns "test", "lint" or "build" and the outcome of such a call. The kind is "" for other calls, for a
-// run that did not start or end, and for a run whose exit code a pipe hides.
+// verification returns "test", "lint" or "build" and whether the run passed. The kind is "" for other calls, for a run
+// that did not start or end, and for a run with an exit code hidden by a pipe.
 func verification(call *toolCall, v Judgement, text string) (kind string, passed bool) {
 	kind = call.verificationKind()
 	// A shell returns these exit codes if the command did not run or was killed.
@@ -40,7 +40,7 @@ func (c *toolCall) verificationKind() string {
 	return c.phrases.verificationKind("tool", c.nameWords...)
 }
 
-// verificationKind returns the kind for which one of the words is in the list "LISTS KIND" of calls.tsv.
+// verificationKind returns the kind for which one of the words is in the list "LISTS KIND" (calls.tsv).
 func (p *phrases) verificationKind(lists string, words ...string) string {
 	for _, kind := range [...]string{"test", "lint", "build"} {
 		if slices.ContainsFunc(words, func(w string) bool { return p.inList(lists+" "+kind, w) }) {
@@ -83,13 +83,13 @@ func (p *phrases) moduleKind(args []string) string {
 	return ""
 }
 
-// scriptKind matches the scripts of npm, npx, poetry and uv.
+// scriptKind matches scripts run by npm, npx, poetry and uv.
 func (p *phrases) scriptKind(args []string) string {
 	for i, a := range args {
 		if strings.HasPrefix(a, "-") || hasAny([]string{a}, "run", "run-script", "exec", "workspace") {
 			continue
 		}
-		if i > 0 && args[i-1] == "workspace" { // name of the workspace
+		if i > 0 && args[i-1] == "workspace" { // workspace name
 			continue
 		}
 		return cmp.Or(p.commandKind(a, args[i+1:]), p.goalKind(a))

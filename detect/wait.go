@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// commandList holds patterns of commands by program. The arguments of a matching command contain the words of the
-// pattern in order.
+// commandList holds command patterns by program. A matching command's arguments contain the pattern's words in order.
 type commandList map[string][][]string
 
 func (l commandList) addForm(phrase string) {
@@ -37,14 +36,14 @@ func isOption(arg, word string) bool {
 
 // A launcher is a program that runs another command, such as ssh or docker exec.
 
-// maxLaunchedArgs bounds the arguments of a launcher that are tried as the name of the other command.
+// maxLaunchedArgs bounds the launcher arguments tried as the launched program's name.
 const maxLaunchedArgs = 16
 
-// maxLaunchers bounds the nesting, which is 2 in ssh host "docker exec db sh -c 'pg_isready'".
+// maxLaunchers bounds the nesting. It is 2 in ssh host "docker exec db sh -c 'pg_isready'".
 const maxLaunchers = 3
 
 // waitsOrPolls reports whether a command blocks until a time or a state is reached (waits), or asks once for a state
-// that an agent waits for (polls). depth is the number of nested launchers that may still be analysed.
+// that an agent waits for (polls). It analyses at most depth nested launchers.
 func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, polls bool) {
 	switch {
 	case p.waitCommands.has(prog, args) || p.sleepsInCode(prog, args):
@@ -65,7 +64,7 @@ func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, po
 				return inner.waits, inner.polls
 			}
 			name, rest := p.program(args[i:])
-			innerDepth := 0 // this loop already tries the arguments of a nested launcher
+			innerDepth := 0 // this loop already tries a nested launcher's arguments
 			if p.inList("program shell", name) {
 				innerDepth = depth - 1
 			}
@@ -102,7 +101,7 @@ func (c *toolCall) namesWait() bool {
 	return action.kind == stringValue && c.phrases.inList("tool wait", strings.ToLower(action.raw))
 }
 
-// isTransient matches a busy service, a time-out, a reset connection and a lock.
+// isTransient reports whether a failure is a busy service, a time-out, a reset connection or a lock.
 func (p *phrases) isTransient(v Judgement, text string) bool {
 	if isTransientStatus(v.Code) || strings.HasSuffix(v.Rule, ":timeout") || v.Rule == "exit-code" && v.Code == timeoutExit {
 		return true
@@ -112,7 +111,7 @@ func (p *phrases) isTransient(v Judgement, text string) bool {
 	return containsAny(low, p.lists["passing"]...) || p.namesTransientStatus(low)
 }
 
-// timeoutExit is the exit code with which timeout(1) reports a time-out.
+// timeoutExit is timeout(1)'s exit code for a time-out.
 const timeoutExit = 124
 
 func isTransientStatus(code int) bool {

@@ -29,7 +29,7 @@ func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 		"AWS":                        bash("aws ec2 wait instance-running --instance-ids i-1", ""),
 		"a tool that waits":          call("wait", `{"seconds":3}`, "waited"),
 		"an action that waits":       call("computer", `{"action":"wait","duration":2}`, "waited"),
-		"output of a background job": call("BashOutput", `{"bash_id":"1"}`, "listening"),
+		"background job output":      call("BashOutput", `{"bash_id":"1"}`, "listening"),
 		"a server in the background": bash("npm start", "Command running in background with ID: 1"),
 		"over ssh":                   bash("ssh host 'sleep 5'", ""),
 		"in a container":             bash(`docker compose exec db sh -c "until pg_isready; do sleep 1; done"`, "accepting connections"),
@@ -51,7 +51,7 @@ func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 	}
 }
 
-// Three calls of a missing program are a loop.
+// Three calls to a missing program are a loop.
 func TestPollingIsNotALoop(t *testing.T) {
 	for command, result := range map[string]string{
 		"sleep 2; curl localhost:3000":                                             connectionRefused,
@@ -113,7 +113,7 @@ func TestPollingIsNotALoop(t *testing.T) {
 	}
 }
 
-// The second retry of a transient failure is a loop. The first retry of a lasting failure is also a loop.
+// A transient failure's second retry is a loop. So is a lasting failure's first retry.
 func TestFirstRetryOfATransientFailureIsNotALoop(t *testing.T) {
 	for _, why := range []string{
 		"HTTP 503", "status code: 429", "The requested URL returned error: 502", "response 504", "Error code: 529 - overloaded_error",
@@ -148,7 +148,7 @@ func TestFirstRetryOfATransientFailureIsNotALoop(t *testing.T) {
 	}
 	timeout := bash("timeout 60 ./deploy", "starting\n\nCommand exited with code 124")
 	if got := countLoops(t, timeout, timeout); got != 0 {
-		t.Errorf("exit code 124 of timeout: got %d loops after the first retry, want none", got)
+		t.Errorf("exit code 124 from timeout: got %d loops after the first retry, want none", got)
 	}
 }
 

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	maxWork     = 32        // number of returned references
-	maxWorkText = 256 << 10 // bytes that are searched at the end of a result
+	maxWork     = 32        // returned references
+	maxWorkText = 256 << 10 // bytes searched at the end of a result
 )
 
-// WorkRefs returns the commits, branches and pull requests that the agent worked on, from the new tool results of a
-// request. A result counts only if its call made, pushed, merged or showed them, so a hash in a listing, in a file or
-// in the user's words does not count. recall returns calls of earlier requests.
+// WorkRefs returns the commits, branches and pull requests that the agent worked on, as found in new tool results. A
+// result counts only if the call made, pushed, merged or showed them, so a hash in a listing, in a file or in the
+// user's words does not count. recall returns calls in earlier requests.
 func (r *Results) WorkRefs(req *wire.Request, recall func(callID string) (wire.Call, bool)) (refs []work.Ref) {
 	for _, item := range req.NewResults() {
 		call, ok := callOf(req, item.Result.CallID, recall)
@@ -38,7 +38,7 @@ func (r *Results) WorkRefs(req *wire.Request, recall func(callID string) (wire.C
 	return refs
 }
 
-// mayShowWork reports whether a call has a word of git or of a code host. Other calls need no analysis.
+// mayShowWork reports whether a call has a word for git or a code host. Other calls need no analysis.
 func mayShowWork(c *wire.Call) bool {
 	for _, word := range [...]string{"git", "gh ", "glab", "hub "} {
 		if strings.Contains(c.Args, word) {
@@ -77,7 +77,7 @@ type workSearch struct {
 	refs []work.Ref
 }
 
-// add adds a reference if ok is true, so that a caller can pass on the results of a parser.
+// add adds a reference if ok is true, so that a caller can pass on a parser's results.
 func (s *workSearch) add(ref work.Ref, ok bool) {
 	if ok {
 		s.refs = append(s.refs, ref)
@@ -179,13 +179,13 @@ func (s *workSearch) readCommitLine(line string) {
 	}
 }
 
-// pushOutput is the state of readPushLine between two lines.
+// pushOutput is the state that readPushLine keeps between two lines.
 type pushOutput struct {
 	repository string
 	inFetch    bool // the lines belong to a git fetch
 }
 
-// readPushLine reads a repository, an updated branch, or the address of a pull request.
+// readPushLine reads a repository, an updated branch, or a pull request address.
 func (s *workSearch) readPushLine(p *pushOutput, line string) {
 	if remote, ok := strings.CutPrefix(line, "To "); ok {
 		p.repository, p.inFetch = work.RepositoryOf(remote), false

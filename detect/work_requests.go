@@ -6,7 +6,7 @@ import (
 	"precept/internal/work"
 )
 
-// readPullRequestOutput reads the output of the subcommand verb of gh pr, glab mr or hub pull-request.
+// readPullRequestOutput reads the output from the subcommand verb of gh pr, glab mr or hub pull-request.
 func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	if !hasAny([]string{verb}, "create", "merge", "view", "ready", "edit", "new", "accept", "update") {
 		return
@@ -38,7 +38,7 @@ func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	}
 }
 
-// addPullRequest adds the pull request in the arguments, which is an address, or a number with --repo.
+// addPullRequest adds the pull request in the arguments: an address, or a number with --repo.
 func (s *workSearch) addPullRequest(args []string) (found bool) {
 	repository := repositoryOption(args, "-R", "--repo")
 	for _, a := range args {
@@ -77,7 +77,7 @@ func repositoryPath(text string) string {
 	return work.CleanPath(text)
 }
 
-// readAPIResult reads results of tools such as create_pull_request, merge_request, push_files, create_or_update_file
+// readAPIResult reads results from tools such as create_pull_request, merge_request, push_files, create_or_update_file
 // and git_commit.
 func (s *workSearch) readAPIResult() {
 	c := s.call

@@ -50,7 +50,7 @@ func refStrings(refs []work.Ref) (list []string) {
 
 const fullHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
-// The commits in a listing, in a file or in a fetch are not the agent's.
+// Commits in a listing, in a file or in a fetch are not the agent's.
 func TestWorkReturnsReferencesOfTheAgent(t *testing.T) {
 	for name, tc := range map[string]struct {
 		call toolCall
@@ -70,7 +70,7 @@ func TestWorkReturnsReferencesOfTheAgent(t *testing.T) {
 			shellCall("git push", "To github.com:Acme/Shop.git\n   1a2b3c4..3f2a9c1  main -> main\n"),
 			[]string{"commit 3f2a9c1 acme/shop", "branch main acme/shop"},
 		},
-		"push of a new branch": {
+		"new branch pushed": {
 			shellCall("git push -u origin fix/x", "remote: \nremote: Create a pull request for 'fix/x' on GitHub by visiting:\nremote:      https://github.com/acme/shop/pull/new/fix/x\nremote: \nTo https://user:token@github.com/acme/shop.git\n * [new branch]      fix/x -> fix/x\nbranch 'fix/x' set up to track 'origin/fix/x'."),
 			[]string{"branch fix/x acme/shop"},
 		},
@@ -122,7 +122,7 @@ func TestWorkReturnsReferencesOfTheAgent(t *testing.T) {
 		"Git MCP tool": {toolCall{"mcp__git__git_commit", `{"repo_path":"/src","message":"x"}`, "Changes committed successfully with hash " + fullHash}, []string{"commit " + fullHash}},
 
 		"a log":             {shellCall("git log --oneline -3", "3f2a9c1 x\nabcdef0 y"), nil},
-		"a log of a branch": {shellCall("git commit -qm x; git log --oneline origin/main", "3f2a9c1 x"), nil},
+		"a branch log":      {shellCall("git commit -qm x; git log --oneline origin/main", "3f2a9c1 x"), nil},
 		"a file":            {shellCall("cat notes.txt", "[main 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12"), nil},
 		"a file named git":  {toolCall{"read_file", `{"path":"git commit.md"}`, "[main 3f2a9c1] x"}, nil},
 		"a list":            {shellCall("gh pr list", "12\tFix\tfix/x\tOPEN"), nil},
@@ -160,7 +160,7 @@ func TestNumberOfReferencesIsLimited(t *testing.T) {
 		fmt.Fprintf(&b, "[main %07x] x\n", 0xabc0000+i)
 	}
 	if got := workRefs(t, shellCall("git commit -m x", b.String())); len(got) != 32 {
-		t.Errorf("references of a result with 20,000 commits: got %d, want 32", len(got))
+		t.Errorf("result with 20,000 commits: got %d references, want 32", len(got))
 	}
 }
 
