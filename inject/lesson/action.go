@@ -64,16 +64,16 @@ func (p TrialPlan) Validate() error {
 	return nil
 }
 
-// maxPicks limits a planned trial, because the store keeps each of its picks.
+// maxPicks limits a planned trial, because the store keeps every pick.
 const maxPicks = 100_000
 
-// SeenVersion is the version of a lesson that an operator saw before a decision. The zero value matches every version.
+// SeenVersion is the lesson version that an operator saw before a decision. The zero value matches every version.
 type SeenVersion struct {
-	Hash  string // ContentHash of the version
+	Hash  string // the version's ContentHash
 	State State
 }
 
-// Check returns an error if the lesson differs from the version that the operator saw. This prevents the approval of an
+// Check returns an error if the lesson differs from the version that the operator saw. This prevents approving an
 // unseen text, and refuses the second of two simultaneous decisions.
 func (s SeenVersion) Check(l *Lesson) error {
 	switch {
@@ -146,8 +146,8 @@ func (l *Lesson) deactivate(state State) {
 	l.FormerState, l.State = l.State, state
 }
 
-// restore undoes a retirement. Files of earlier versions do not name the previous state; restore then pauses the
-// lesson, so that an operator decides.
+// restore undoes a retirement. Files written by earlier versions do not name the previous state; restore then pauses
+// the lesson, so that an operator decides.
 func (l *Lesson) restore() {
 	switch {
 	case l.FormerState == Paused:
@@ -177,7 +177,7 @@ func (l *Lesson) resume() {
 	l.FormerState = ""
 }
 
-// stateIfApproved returns Quarantined if s needs an approval that the current text does not have.
+// stateIfApproved returns s, or Quarantined if s needs an approval that the current text lacks.
 func (l *Lesson) stateIfApproved(s State) State {
 	isApproved := l.Approval.ContentHash == l.ContentHash
 	isHandWritten := l.Approval.ContentHash == "" && l.Approval.Source == "" // needs no approval

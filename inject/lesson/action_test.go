@@ -64,7 +64,7 @@ func TestActSetsStateAndPlan(t *testing.T) {
 			t.Errorf("%s: approval = %+v, want one by kim with hash %s and time %s", tc.action, l.Approval, hash, at)
 		}
 		if !strings.Contains(l.Raw, "# a comment that stays") {
-			t.Errorf("%s removed a comment of the file:\n%s", tc.action, l.Raw)
+			t.Errorf("%s removed a comment from the file:\n%s", tc.action, l.Raw)
 		}
 	}
 	if strings.Contains(l.Raw, "trial_") || strings.Contains(l.Raw, "former_state") {
@@ -121,7 +121,7 @@ func TestRetiredPausedLessonReturnsToItsFirstState(t *testing.T) {
 				t.Fatalf("%s: %s = %+v, %v, want state %s", first, step.action, l, err, step.want)
 			}
 			if l, err = Parse("look-twice.md", []byte(l.Raw)); err != nil || l.State != step.want {
-				t.Fatalf("%s: Parse of the file after %s = %+v, %v, want state %s", first, step.action, l, err, step.want)
+				t.Fatalf("%s: Parse(file after %s) = %+v, %v, want state %s", first, step.action, l, err, step.want)
 			}
 		}
 		if l.FormerState+l.StateBeforePause != "" {
@@ -133,7 +133,7 @@ func TestRetiredPausedLessonReturnsToItsFirstState(t *testing.T) {
 func TestChangedTextNeedsNewApproval(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {state: active, content_hash: \"0011\"}}\nevidence:", 1)))
 	if err != nil || l.State != Quarantined {
-		t.Fatalf("Parse of a text that differs from the approved text = %+v, %v, want state %s", l, err, Quarantined)
+		t.Fatalf("Parse(text other than approved) = %+v, %v, want state %s", l, err, Quarantined)
 	}
 	if l, err = ApplyAction(l, Approve, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != Active {
 		t.Errorf("Approve = %+v, %v, want state %s", l, err, Active)
@@ -147,14 +147,14 @@ func TestActRefusesImpossibleActions(t *testing.T) {
 	}
 	at := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
 	if _, err := ApplyAction(l, Approve, TrialPlan{}, "kim", at); err == nil {
-		t.Error("Approve of an expired lesson: got no error, want an error")
+		t.Error("Approve(expired lesson): got no error, want an error")
 	}
 	if _, err := ApplyAction(l, Retire, TrialPlan{}, "kim", at); err != nil {
-		t.Errorf("Retire of an expired lesson: %v", err)
+		t.Errorf("Retire(expired lesson): %v", err)
 	}
 	for _, a := range []Action{Resume, Restore} {
 		if _, err := ApplyAction(l, a, TrialPlan{}, "kim", at); err == nil || !strings.Contains(err.Error(), "look-twice is active, and only") {
-			t.Errorf("%s of an active lesson: err = %v, want \"look-twice is active, and only\"", a, err)
+			t.Errorf("%s(active lesson): err = %v, want \"look-twice is active, and only\"", a, err)
 		}
 	}
 	if _, err := ApplyAction(l, StartTrial, TrialPlan{Epsilon: 1}, "kim", at); err == nil {

@@ -9,7 +9,7 @@ import (
 // MaxAdvice limits a lesson's advice in a block, in bytes.
 const MaxAdvice = 600
 
-// maxRaw limits how many bytes of a title or section are rendered or scanned. A section may be a megabyte long.
+// maxRaw limits the bytes rendered or scanned in a title or section. A section may be a megabyte long.
 const maxRaw = 16 << 10
 
 // Text is a lesson as a model sees it: without hidden characters, role marks (such as "system:") and block delimiters.
@@ -106,7 +106,7 @@ func isListItem(t string) bool {
 	return len(digits) < len(t) && (strings.HasPrefix(digits, ". ") || strings.HasPrefix(digits, ") "))
 }
 
-// cutSentence returns the sentences at the start of s that fit into limit bytes.
+// cutSentence returns the first sentences in s that fit into limit bytes.
 func cutSentence(s string, limit int) string {
 	best := 0
 	for i, r := range s {
@@ -126,7 +126,7 @@ func cutSentence(s string, limit int) string {
 
 func isFullWidthStop(r rune) bool { return r == '。' || r == '！' || r == '？' }
 
-// endsSentence reports whether s ends with a sentence. The full stop of an abbreviation or a list number does not
+// endsSentence reports whether s ends with a sentence. The full stop after an abbreviation or a list number does not
 // count.
 func endsSentence(s string) bool {
 	s = strings.TrimRight(s, " \"'`)]”’")
@@ -143,7 +143,7 @@ func endsSentence(s string) bool {
 	case "e.g", "i.e", "etc", "vs", "cf", "approx":
 		return false
 	default:
-		return last != "" && strings.Trim(head, "0123456789") != "" // not the number of a list item
+		return last != "" && strings.Trim(head, "0123456789") != "" // not a list item's number
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// script is a writing system. Korean, Arabic and Hebrew have values of their own, because short words such as particles
-// and articles are attached to the next or previous word.
+// script is a writing system. Korean, Arabic and Hebrew have separate values, because they attach short words such as
+// particles and articles to the next or previous word.
 type script uint8
 
 const (
@@ -34,7 +34,7 @@ func scriptOf(r rune) script {
 }
 
 // canStartPhrase reports whether a phrase may start at a position: at a word boundary, or after an attached Arabic or
-// Hebrew article or preposition. letters is the length of the phrase's first word.
+// Hebrew article or preposition. letters is the first word's length.
 func canStartPhrase(text []byte, at, letters int) bool {
 	if isWordBoundary(text, at) {
 		return true
@@ -44,7 +44,7 @@ func canStartPhrase(text []byte, at, letters int) bool {
 	if s != arabic && s != hebrew {
 		return false
 	}
-	const maxLen = 4 // letters of a prefix
+	const maxLen = 4 // letters in a prefix
 	start := at
 	for n := 0; ; n++ {
 		if n > 0 && isWordBoundary(text, start) {
@@ -68,13 +68,12 @@ func arabicArticles() []string {
 	return []string{"ال", "وال", "فال", "بال", "كال", "لل", "ولل", "فلل", "وبال", "فبال", "وكال"}
 }
 
-// arabicPrefixes returns prepositions and conjunctions of one letter, and pairs of them.
+// arabicPrefixes returns one-letter prepositions and conjunctions, and pairs of them.
 func arabicPrefixes() []string {
 	return []string{"و", "ف", "ب", "ل", "ك", "س", "وب", "ول", "وك", "وس", "فب", "فل", "فس"}
 }
 
-// withoutArticle removes an Arabic article at the start of a phrase, so that the phrase also matches the word without
-// its article.
+// withoutArticle removes an Arabic article at the start of a phrase, so that the phrase also matches the bare word.
 func withoutArticle(folded []byte) []byte {
 	rest, ok := strings.CutPrefix(string(folded), arabicArticles()[0])
 	if ok && firstLetters([]byte(rest)) >= 3 {
@@ -99,7 +98,7 @@ func canEndPhrase(text []byte, at int) bool {
 	if isWordBoundary(text, at) {
 		return true
 	}
-	const maxLen = 8 // syllables of particles and endings
+	const maxLen = 8 // syllables in particles and endings
 	end := at
 	for n := 0; n == 0 || !isWordBoundary(text, end); n++ {
 		r, size := utf8.DecodeRune(text[end:])
@@ -123,7 +122,7 @@ func isKoreanEnding(s string, maxParticles int) bool {
 	})
 }
 
-// koreanVerbs returns the first syllables of verbs that follow a noun directly, such as to do and to become.
+// koreanVerbs returns the first syllables in verbs that follow a noun directly, such as to do and to become.
 func koreanVerbs() []string {
 	return []string{
 		"하", "해", "했", "할", "한", "함", "합", "되", "돼", "됐", "될", "된", "됨", "됩", "시키", "시켜", "시킨", "시킬", "시켰",
@@ -131,7 +130,7 @@ func koreanVerbs() []string {
 	}
 }
 
-// koreanParticles returns particles, forms of the copula, and nouns that follow a noun directly.
+// koreanParticles returns particles, copula forms, and nouns that follow a noun directly.
 func koreanParticles() []string {
 	return []string{
 		"은", "는", "이", "가", "을", "를", "의", "에", "와", "과", "도", "만", "로", "랑", "나", "께", "야", "요", "들", "님", "고", "며", "면",

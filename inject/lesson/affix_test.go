@@ -75,12 +75,12 @@ func TestTagMatchesAnyWidthHyphenAndCase(t *testing.T) {
 		{Errors: []ErrorText{{Text: "x", Tags: []string{"Code–review"}}}},
 	} {
 		if hits, explained := len(b.Match(&q)), len(b.Explain(&q)); hits != 1 || explained != 1 {
-			t.Errorf("%+v: got %d matches and %d explanations, want one of each", q, hits, explained)
+			t.Errorf("%+v: got %d matches and %d explanations, want 1 and 1", q, hits, explained)
 		}
 	}
 }
 
-// A keyword of two Latin letters is too broad.
+// A keyword with two Latin letters is too broad.
 func TestKeywordOfTwoKoreanSyllablesIsNotTooBroad(t *testing.T) {
 	if got := overbroadFindings(lessonWithKeywords("it", "배포")); len(got) > 0 {
 		t.Errorf("two Korean syllables: findings = %v, want none", got)

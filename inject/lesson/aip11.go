@@ -12,7 +12,7 @@ import (
 // schemaID identifies the AIP-11 specification.
 const schemaID = "learning/v1"
 
-// isOtherKindOfFile reports whether a frontmatter has no AIP-11 key, as in a skill or an editor's rule.
+// isOtherKindOfFile reports whether a frontmatter has no AIP-11 key, for example in a skill or an editor's rule.
 func isOtherKindOfFile(n *node) bool {
 	return !slices.ContainsFunc([]string{"schema", "slug", "title", "trigger", "outcome", "evidence"}, func(key string) bool { return indexKey(n, key) >= 0 })
 }
@@ -98,7 +98,7 @@ func (r *reader) target(field string, n *node) (t Target) {
 	return t
 }
 
-// evidence reads a list of references, and reports a fault if the list is empty.
+// evidence reads a reference list, and reports a fault if it is empty.
 func (r *reader) evidence(n *node) []Evidence {
 	v, ok := n.get("evidence")
 	items := r.items("", n, "evidence", 0)

@@ -6,7 +6,7 @@ import (
 )
 
 // PossibleDuplicates returns the lessons that may duplicate l, by slug. Duplicates share at least half of the triggers
-// of the lesson with fewer triggers, have similar titles, and are visible to the same agent. Neither supersedes the
+// in the lesson with fewer triggers, have similar titles, and are visible to the same agent. Neither supersedes the
 // other.
 func (b *Book) PossibleDuplicates(l *Lesson) (out []*Lesson) {
 	keys, own, o := triggerKeys(l), newClaim(l), b.overlaps()
@@ -28,7 +28,7 @@ func (b *Book) PossibleDuplicates(l *Lesson) (out []*Lesson) {
 }
 
 // resembles reports whether two titles give the same advice: they are equal, or the longer title has half of the
-// shorter title's words. A title that forbids an action does not resemble a title that recommends the action.
+// shorter title's words. A title that forbids an action does not resemble one that recommends it.
 func (c *claim) resembles(other *claim) bool {
 	if c.forbids != other.forbids || opposedOutcomes(c.lesson, other.lesson) {
 		return false

@@ -6,22 +6,22 @@ import (
 )
 
 // automaton is an Aho-Corasick automaton over bytes. States are numbered breadth first, so a state's children are
-// adjacent. The first states, where a scan spends most of its time, have a full row of transitions. All other states
+// adjacent. The first states, where a scan spends most of the time, have a full row of transitions. All other states
 // have only labels and a failure link.
 type automaton struct {
-	states  []automatonState  // the last element only marks the end of the previous state's children
-	rows    [][256]int32      // of the first states: next state by byte
+	states  []automatonState  // the last element only ends the previous state's children
+	rows    [][256]int32      // for the first states: next state by byte
 	wordIDs map[int32][]int32 // by state, the words that end there
 }
 
 type automatonState struct {
 	firstChild int32 // children end at the next state's firstChild
-	fail       int32 // failure link: state of the longest proper suffix
-	output     int32 // first state on the chain of failure links, from this state on, in which a word ends; 0 if none
-	label      byte  // of the incoming edge
+	fail       int32 // failure link: the state for the longest proper suffix
+	output     int32 // first state along the failure links, from this state on, where a word ends; 0 if none
+	label      byte  // on the incoming edge
 }
 
-// maxRows limits the full rows of 1 KiB each, so that all rows fit into the second-level cache of a processor.
+// maxRows limits the full rows, 1 KiB each. All rows then fit into a processor's second-level cache.
 const maxRows = 1024
 
 type word struct {
@@ -40,7 +40,7 @@ func newAutomaton(words []word, fullRows int) *automaton {
 	return m
 }
 
-// span is a state of the trie: the sorted words words[lo:hi], which share their first depth bytes.
+// span is a trie state: the sorted words words[lo:hi], with the first depth bytes in common.
 type span struct{ lo, hi, depth int }
 
 // build lays out the trie breadth first.
@@ -68,7 +68,7 @@ func (a *automaton) build(words []word) {
 	a.states = append(slices.Clip(a.states), automatonState{firstChild: int32(len(queue))}) //nolint:gosec // the number of states fits in an int32
 }
 
-// link computes failure links, output links and rows breadth first, so that the target of a failure link is already
+// link computes failure links, output links and rows breadth first, so that a failure link's target is already
 // complete.
 func (a *automaton) link(fullRows int) {
 	n := len(a.states) - 1

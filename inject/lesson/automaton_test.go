@@ -22,7 +22,7 @@ func scanAll(m *automaton, text []byte) []scanMatch {
 	return out
 }
 
-// The result does not depend on the number of states with a transition table.
+// The result does not depend on how many states have a transition table.
 func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 	gen := rapid.SliceOfN(rapid.ByteRange(1, 3), 1, 5)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -70,7 +70,7 @@ func TestStarMatchesAtMostMaxRunCharacters(t *testing.T) {
 	long := strings.Repeat("a_", 100_000) // the underscores prevent a classification as encoded data
 	b := NewBook([]*Lesson{lessonWithKeywords("stars", "a*a*a*a*z"), lessonWithKeywords("reach", "start*end")})
 	if got := matchedSlugs(b, &Query{Words: []string{long}}); len(got) != 0 {
-		t.Errorf("a word of %d characters without z matches %q, want none", len(long), got)
+		t.Errorf("a word with %d characters and no z matches %q, want none", len(long), got)
 	}
 	for n, want := range map[int]int{maxRun / 2: 1, maxRun: 0} {
 		text := "start" + strings.Repeat("_x", n) + "end"
@@ -135,7 +135,7 @@ func TestIsBlobFindsEncodedData(t *testing.T) {
 		"ThisIsAVeryLongCamelCaseIdentifierOfAJavaClassWith64CharactersOrMore": true, // known limitation: skipped
 	} {
 		if got := isBlob(s); got != want {
-			t.Errorf("isBlob of %d bytes %.40q = %v, want %v", len(s), s, got, want)
+			t.Errorf("%d bytes: isBlob(%.40q) = %v, want %v", len(s), s, got, want)
 		}
 	}
 }

@@ -20,7 +20,7 @@ type Book struct {
 	bySlug      map[string]*Lesson
 	superseders map[string][]*Lesson // by slug, the lessons that supersede it, directly or through others
 	hash        func() string        // computed at the first use
-	archived    map[string]bool      // archived slugs, which lessons may still supersede
+	archived    map[string]bool      // archived slugs; lessons may still supersede them
 
 	active        []compiledLesson         // sorted by slug
 	byTag         map[string][]int32       // indices in active
@@ -28,7 +28,7 @@ type Book struct {
 	byRequestKind map[request.Kind][]int32 // indices in active
 	phrases       []indexedPhrase
 	automaton     func() *automaton // finds the phrases; built at the first use (see Prepare)
-	scratch       *sync.Pool        // of *scratch, so that a match does not allocate 40 KB
+	scratch       *sync.Pool        // *scratch values, so that a match does not allocate 40 KB
 	overlaps      func() overlaps   // computed at the first use
 	texts         *sync.Map         // *Text by *Lesson, rendered at the first use
 	like          *likeIndex        // for matches by likeness (similar words); nil means exact matches only
@@ -49,7 +49,7 @@ type phraseUse struct {
 	role   phraseRole
 }
 
-// phraseRole is the effect of a phrase in a text.
+// phraseRole is a phrase's effect in a text.
 type phraseRole uint8
 
 const (
@@ -58,7 +58,7 @@ const (
 	roleVeto                      // prevents a match, in every text
 )
 
-// NewBook returns a compiled book. Expired, superseded and inactive lessons are included, but never match. Of two
+// NewBook returns a compiled book. Expired, superseded and inactive lessons are included, but never match. Among
 // lessons with the same slug, the first by path is kept. The caller must not change the lessons afterwards.
 func NewBook(lessons []*Lesson) *Book {
 	b := newBook(lessons)
@@ -66,7 +66,7 @@ func NewBook(lessons []*Lesson) *Book {
 	return b
 }
 
-// WithLessons returns a book of other lessons with the archived slugs of b. The book is not compiled: it is for checks
+// WithLessons returns a book with other lessons and b's archived slugs. The book is not compiled: it is for checks
 // only, and cannot match.
 func (b *Book) WithLessons(lessons []*Lesson) *Book {
 	next := newBook(lessons)
@@ -74,8 +74,8 @@ func (b *Book) WithLessons(lessons []*Lesson) *Book {
 	return next
 }
 
-// AppendLesson returns an uncompiled book with one more lesson. The index of triggers, the expensive part of a check,
-// is reused.
+// AppendLesson returns an uncompiled book with one more lesson. It reuses the trigger index, the expensive part of a
+// check.
 func (b *Book) AppendLesson(l *Lesson) *Book {
 	next := b.WithLessons(append(b.Lessons(), l))
 	next.overlaps = sync.OnceValue(func() overlaps { return b.overlaps().with(l) })
@@ -143,7 +143,7 @@ func (b *Book) compile() {
 // are only checked.
 func (b *Book) Prepare() { b.automaton() }
 
-// addPhrases adds a lesson's phrases. numbers maps known phrases to their index in b.phrases.
+// addPhrases adds a lesson's phrases. numbers maps known phrases to indices in b.phrases.
 func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, use phraseUse) {
 	for _, s := range phrases {
 		p := readPhrase(s, form)
@@ -185,10 +185,10 @@ func (b *Book) Text(l *Lesson) *Text {
 	return t.(*Text)
 }
 
-// Hash returns a digest of the lessons with their states, expiry dates and supersessions.
+// Hash returns a digest over the lessons with states, expiry dates and supersessions.
 func (b *Book) Hash() string { return b.hash() }
 
-// StateAt returns the state of a lesson at now. An active lesson may be Expired or Superseded.
+// StateAt returns a lesson's state at now. An active lesson may be Expired or Superseded.
 func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 	l, ok := b.bySlug[slug]
 	switch {

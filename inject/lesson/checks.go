@@ -12,10 +12,10 @@ import (
 	"precept/inject/request"
 )
 
-// Severity is the severity of a finding.
+// Severity tells how serious a finding is.
 type Severity string
 
-// The severities. The bank refuses to write an error.
+// Severities. The bank refuses to write an error.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
@@ -40,8 +40,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: %s: %s%s", f.File, f.Severity, f.Code, field, f.Message)
 }
 
-// Codes that AIP-11 does not define. The findings are warnings. Only an unknown kind in a lesson that a program wrote
-// is an error.
+// Codes that AIP-11 does not define. The findings are warnings, except for an unknown kind in a program's lesson.
 const (
 	codeContradiction Code = "contradiction"
 	codeDeadKeyword   Code = "dead_keyword"
@@ -55,7 +54,7 @@ const (
 	codeCautionAdvice Code = "caution_advice"
 )
 
-// Checker checks lessons before their activation. The zero value is ready for use.
+// Checker checks lessons before activation. The zero value is ready for use.
 //
 // An unresolvable reference or a broad trigger is a warning in a person's lesson (no Approval.Source), and an error in
 // a program's lesson.
@@ -63,16 +62,16 @@ type Checker struct {
 	Now      time.Time                           // for the expiry date; zero skips this check
 	Resolve  func(Evidence) bool                 // reports whether a reference leads to a known object; nil skips the check
 	Secrets  func(text string) []string          // kinds of secrets and personal data in a text; nil skips the check
-	Backtest func(*Lesson) (fired, sessions int) // numbers of captured sessions: with a match, and all; may be nil
+	Backtest func(*Lesson) (fired, sessions int) // counts captured sessions with a match, and all; may be nil
 }
 
 const (
-	broadShare             = 0.6  // a trigger that matches a larger share of the sessions is broad
+	broadShare             = 0.6  // above this share of matching sessions, a trigger is broad
 	broadSessions          = 20   // no trigger is broad with fewer sessions
 	minDeadTriggerSessions = 1000 // sessions after which a trigger without a match is dead
 )
 
-// CheckBook checks every lesson of a book, alone and against the others. The findings are in the order of the slugs.
+// CheckBook checks every lesson in a book, alone and against the others. The findings are sorted by slug.
 func (c Checker) CheckBook(b *Book) []Finding {
 	var out []Finding
 	idx := b.overlaps()
@@ -87,7 +86,7 @@ func (c Checker) CheckBook(b *Book) []Finding {
 	return out
 }
 
-// CheckLesson checks a lesson that will be added to b, or will replace the lesson with its path.
+// CheckLesson checks a lesson that will be added to b, or will replace the lesson at the same path.
 func (c Checker) CheckLesson(l *Lesson, b *Book) []Finding {
 	out := c.checkAlone(l, b)
 	if other, ok := b.Get(l.Slug); ok && other != l && other.Path != l.Path {
@@ -100,7 +99,7 @@ func (c Checker) CheckLesson(l *Lesson, b *Book) []Finding {
 	return out
 }
 
-// CheckNotes checks the notes of the evidence for prompt injections and secrets.
+// CheckNotes checks the evidence notes for prompt injections and secrets.
 func (c Checker) CheckNotes(l *Lesson) []Finding {
 	return slices.DeleteFunc(append(InjectionFindings(l), c.secretFindings(l)...), func(f Finding) bool { return f.Field != "evidence" })
 }
@@ -257,7 +256,7 @@ func supersessionFindings(l *Lesson, b *Book) []Finding {
 	return out
 }
 
-// fileFindings checks the file name, the title of a caution, and the advice.
+// fileFindings checks the file name, a caution's title, and the advice.
 func fileFindings(l *Lesson) []Finding {
 	var out []Finding
 	base := strings.TrimSuffix(path.Base(strings.ReplaceAll(l.Path, "\\", "/")), ".md")
@@ -281,7 +280,7 @@ func fileFindings(l *Lesson) []Finding {
 	return out
 }
 
-// startsWithInstruction reports whether a text starts with an instruction, such as "Look at the head of the file".
+// startsWithInstruction reports whether a text starts with an instruction, such as "Look at the first line".
 func startsWithInstruction(text string) bool {
 	first, _, _ := strings.Cut(strings.TrimLeft(NormalizeLookalikes(text), "-*•> \t\n0123456789."), ".")
 	_, forbids := stanceOf(first)

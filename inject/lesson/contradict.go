@@ -9,10 +9,10 @@ import (
 
 type overlaps map[string][]*claim
 
-// claim is a lesson with the action that its title recommends or forbids.
+// claim is a lesson with the action that the title recommends or forbids.
 type claim struct {
 	lesson  *Lesson
-	words   []string // of the action; see stanceOf
+	words   []string // the action's words; see stanceOf
 	forbids bool
 }
 
@@ -92,7 +92,7 @@ func opposedOutcomes(a, b *Lesson) bool {
 	return a.Outcome == "success" && b.Outcome == "failure" || a.Outcome == "failure" && b.Outcome == "success"
 }
 
-// hasOppositeAdvice reports whether one title forbids the action of the other, as in "Always wait for the page" and
+// hasOppositeAdvice reports whether one title forbids the action in the other, as in "Always wait for the page" and
 // "Never wait". The longer title must have three quarters of the shorter title's words.
 func (c *claim) hasOppositeAdvice(other *claim) bool {
 	if c.forbids == other.forbids {
@@ -116,7 +116,7 @@ func stanceOf(title string) (words []string, forbids bool) {
 			folded, forbids = rest, true
 		}
 	}
-	conditionWords := 0 // words of a condition before the action
+	conditionWords := 0 // condition words before the action
 	if before, _, ok := strings.Cut(folded, ","); ok && slices.Contains(strings.Fields(conditions), firstWord(folded)) {
 		conditionWords = len(strings.Fields(before))
 	}
@@ -149,7 +149,7 @@ func firstWord(s string) string {
 	return first
 }
 
-// spaceCharacters makes each character of a script without spaces a word.
+// spaceCharacters makes each character a word in scripts without spaces.
 func spaceCharacters(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -164,7 +164,7 @@ func spaceCharacters(s string) string {
 	return b.String()
 }
 
-// titleStem removes common English endings of verbs and plurals.
+// titleStem removes common English verb and plural endings.
 func titleStem(w string) string {
 	if rest, ok := strings.CutSuffix(w, "ies"); ok && len(w) > 4 {
 		return rest + "y"

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The search must not compare the lesson with every lesson of the book.
+// The search must not compare the lesson with every lesson in the book.
 func TestSearchForContradictionsUsesIndex(t *testing.T) {
 	var list []*Lesson
 	for i := range 50 {
@@ -18,7 +18,7 @@ func TestSearchForContradictionsUsesIndex(t *testing.T) {
 		t.Fatalf("Contradicting(l07) = %v, want only other", got)
 	}
 	if n := testing.AllocsPerRun(20, func() { b.Contradicting(list[3]) }); n > 20 {
-		t.Errorf("Contradicting in a book of 51 lessons allocates %.0f times, want at most 20", n)
+		t.Errorf("Contradicting with 51 lessons allocates %.0f times, want at most 20", n)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestUnapprovedLessonsContradict(t *testing.T) {
 					t.Errorf("%s, %s: %s contradicts %d lessons, want 1", state, outcome, l.Slug, len(got))
 				}
 				if got := (Checker{}).CheckLesson(l, b); !slices.ContainsFunc(got, func(f Finding) bool { return f.Code == codeContradiction }) {
-					t.Errorf("%s, %s: findings of %s = %v, want a contradiction", state, outcome, l.Slug, got)
+					t.Errorf("%s, %s: findings for %s = %v, want a contradiction", state, outcome, l.Slug, got)
 				}
 			}
 		}

@@ -16,13 +16,13 @@ import (
 	"strings"
 )
 
-// Limits of a bank directory. A larger one, such as a home directory, is a mistake in the configuration.
+// A bank directory has limits. A larger one, such as a home directory, is a configuration mistake.
 const (
-	maxDirDepth = 6      // levels of subfolders
+	maxDirDepth = 6      // subfolder levels
 	maxFiles    = 50_000 // lesson files
 )
 
-// companions is a folder of background texts for people, which are not lessons.
+// companions is a folder with background texts for people. It holds no lessons.
 const companions = "knowledge/lessons"
 
 var (
@@ -30,14 +30,14 @@ var (
 	errTooDeep      = fmt.Errorf("is more than %d folders deep; move the lessons of the folder up", maxDirDepth)
 )
 
-// Load reads a directory of lessons: each *.md file is a lesson, and its subfolder is its category. Names with a
-// leading dot or underscore are ignored. A missing directory gives an empty book. An unusable file is a Problem, an
-// unusable directory an error.
+// Load reads a lesson directory: each *.md file is a lesson, and the subfolder is the category. Names with a leading
+// dot or underscore are ignored. A missing directory gives an empty book. An unusable file is a Problem, an unusable
+// directory an error.
 func Load(dir string, secrets ...SecretFinder) (*Book, []Problem, error) {
 	return NewWatcher(dir, nil, secrets...).Load()
 }
 
-// ReadDir reads the lesson files of a directory without parsing them. The keys of texts are relative paths with
+// ReadDir reads the lesson files in a directory without parsing them. The keys in texts are relative paths with
 // slashes. version changes whenever the files change. An unreadable or oversized file is a Problem; a missing directory
 // has no texts.
 func ReadDir(dir string) (texts map[string][]byte, version string, problems []Problem, err error) {
@@ -56,7 +56,7 @@ func ReadDir(dir string) (texts map[string][]byte, version string, problems []Pr
 	return texts, l.version(), l.problems, nil
 }
 
-// DirVersion returns the version of ReadDir without reading the files.
+// DirVersion returns ReadDir's version without reading the files.
 func DirVersion(dir string) (string, error) {
 	l, err := listDir(dir, func(*listing, string, fs.FileInfo) {})
 	if err != nil {
@@ -65,7 +65,8 @@ func DirVersion(dir string) (string, error) {
 	return l.version(), nil
 }
 
-// readFile reads a regular file. info is checked before the opening, because opening a named pipe would block forever.
+// readFile reads a regular file. It checks info before opening the file, because opening a named pipe would block
+// forever.
 func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("is not a regular file; replace the entry with a regular file, or rename the entry to start with _")
@@ -85,15 +86,15 @@ func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	return raw, nil
 }
 
-// listing is the state and result of one walk through a directory.
+// listing holds the state and the result while a directory is walked.
 type listing struct {
 	dir      string
-	visit    func(l *listing, name string, info fs.FileInfo) // called for each lesson with its relative path
+	visit    func(l *listing, name string, info fs.FileInfo) // called for each lesson with the relative path
 	files    int
-	digest   hash.Hash // of the names, sizes, times and modes
-	row      []byte    // one file's part of the digest
+	digest   hash.Hash // over names, sizes, times and modes
+	row      []byte    // one file's part in the digest
 	problems []Problem // unreadable folders and links
-	folders  []string  // folders of the walk
+	folders  []string  // folders walked
 	roots    []root    // the directory, and symbolic links in it
 }
 
@@ -136,8 +137,8 @@ func (l *listing) addFile(name string, info fs.FileInfo) {
 
 func (l *listing) version() string { return hex.EncodeToString(l.digest.Sum(nil)) }
 
-// walk lists a folder with its subfolders. It follows links, because the files of a Kubernetes volume are links, but no
-// link to one of the parents. The error is about the folder itself, or errTooManyFiles.
+// walk lists a folder with all subfolders. It follows links, because a Kubernetes volume consists of links, but no link
+// to one of the parents. The error is about the folder itself, or errTooManyFiles.
 func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 	items, err := os.ReadDir(l.path(folder))
 	if err != nil {
@@ -190,7 +191,7 @@ func (l *listing) walkInto(name string, info fs.FileInfo, parents []fs.FileInfo)
 	}
 }
 
-// isSkipped reports whether a name belongs to a file of precept ("_"), or of an editor or git (".").
+// isSkipped reports whether a name belongs to precept ("_"), or to an editor or git (".").
 func isSkipped(name string) bool { return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") }
 
 func isLessonName(name string) bool {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// applyField sets one field in the head of a file (the text up to the second ---), or removes it if f.val is nil. No
-// other line changes. Each call parses the YAML again, because an earlier call may have moved lines.
+// applyField sets one field in a file's head (the text up to the second ---), or removes it if f.val is nil. No other
+// line changes. Each call parses the YAML again, because an earlier call may have moved lines.
 func applyField(head string, f field) (string, error) {
 	eol := "\n"
 	if strings.Contains(head, "\r\n") {
@@ -45,7 +45,7 @@ func applyField(head string, f field) (string, error) {
 // editor edits a frontmatter. Line numbers count from 1, as in a node.
 type editor struct{ lines []string }
 
-// isLineEditable reports whether each key of a block mapping has its own line, whose number the YAML parser reported.
+// isLineEditable reports whether each key in a block mapping has a line to itself, as numbered by the YAML parser.
 func (ed *editor) isLineEditable(m *node) bool {
 	if m.kind != kindMap || m.isFlow {
 		return true
@@ -131,7 +131,7 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	}
 }
 
-// onlyAppends reports whether v only adds items to the list old, which is written as a block below its key.
+// onlyAppends reports whether v only adds items to the list old. The list is written as a block below the key.
 func (ed *editor) onlyAppends(old, v *node, line int) bool {
 	if old.kind != kindList || v.kind != kindList || old.isFlow || len(old.list) == 0 || len(v.list) <= len(old.list) {
 		return false
@@ -142,7 +142,7 @@ func (ed *editor) onlyAppends(old, v *node, line int) bool {
 	return first > line && strings.HasPrefix(strings.TrimLeft(ed.lines[first-1], " "), "- ") && equalNode(old, &head)
 }
 
-// remove removes the lines of the field, and of mappings that become empty.
+// remove removes the field's lines, and mappings that become empty.
 func (ed *editor) remove(m *node, path []string, stop int) {
 	i := indexKey(m, path[0])
 	if i < 0 {
@@ -203,8 +203,8 @@ func isBlock(v *node, keyLine int) bool {
 	return v.kind == kindMap && !v.isFlow && len(v.keys) > 0 && v.keys[0].line > keyLine
 }
 
-// trailingComment returns a line's comment with the blanks before it, or "" for quoted values and block scalars, which
-// may contain a #.
+// trailingComment returns a line's comment with the blanks before it. It returns "" for quoted values and block
+// scalars, because a # may be part of them.
 func trailingComment(line string) string {
 	if strings.ContainsAny(line, `"'|>`) {
 		return ""

@@ -75,7 +75,7 @@ func TestEditsKeepCommentsAndUnknownFields(t *testing.T) {
 				}
 			}
 			if strings.Contains(l.Raw, "\r\n") && strings.Contains(strings.ReplaceAll(got.Raw[:len(got.Raw)-len(got.Body)], "\r\n", ""), "\n") {
-				rt.Fatalf("%s: mixed line ends, want only those of the file:\n%q", c.name, got.Raw)
+				rt.Fatalf("%s: mixed line ends, want only the file's:\n%q", c.name, got.Raw)
 			}
 			l = got
 		}
@@ -87,7 +87,7 @@ func isApprovalStale(l *Lesson) bool {
 	return l.State.IsActive() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.Hash()
 }
 
-// The edit may leave lines of metadata.precept.
+// The edit may leave lines with metadata.precept.
 func TestRevertedEditAddsOnlyPreceptMetadata(t *testing.T) {
 	l := mustParse(t, "x.md", sampleFile)
 	for _, pair := range [][2]func(*Lesson){
@@ -106,7 +106,7 @@ func TestRevertedEditAddsOnlyPreceptMetadata(t *testing.T) {
 		}
 		removed, added := diffLines(sampleFile, reverted.Raw)
 		if len(removed) > 0 || slices.ContainsFunc(added, func(s string) bool { return !strings.Contains(s, "precept:") && !strings.Contains(s, "state: active") }) {
-			t.Errorf("edit and reversal removed lines %q and added %q, want only added lines of precept", removed, added)
+			t.Errorf("edit and reversal removed lines %q and added %q, want only lines added by precept", removed, added)
 		}
 	}
 	if l.State != Active || l.Raw != sampleFile {

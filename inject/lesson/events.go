@@ -12,30 +12,30 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxIdlePolls is the number of polls after which the watcher walks the directory for changes that the kernel missed.
+// maxIdlePolls is how many polls may pass before the watcher walks the directory for changes that the kernel missed.
 const maxIdlePolls = 30
 
-// errNoEvents means that the kernel may not report every change, as on a network mount to which other machines write.
-// Every poll then walks the directory.
+// errNoEvents means that the kernel may not report every change, for example on a network mount that other machines
+// write to. Every poll then walks the directory.
 var errNoEvents = errors.New("the file system does not report changes")
 
-// events receives the kernel's reports of changes, and decides which polls walk the directory. Walking 10,000 lessons
+// events receives change reports from the kernel, and decides which polls walk the directory. Walking 10,000 lessons
 // each second would take 5 % of a core.
 //
 // With the zero value, every poll walks the directory.
 type events struct {
 	kernel    *fsnotify.Watcher // nil means no events
 	folders   map[string]bool   // watched by the kernel
-	roots     []root            // compared at each poll, because the kernel does not report their changes
+	roots     []root            // compared at each poll, because the kernel does not report changes to them
 	dirty     bool              // the next poll walks: a change was reported, or a folder was not watched for some time
 	idlePolls int               // polls since the last walk
 }
 
-// root is a path whose changes the kernel does not report: the bank directory, whose parents may be renamed, or a
-// symbolic link with a target elsewhere.
+// root is a path where the kernel does not report changes: the bank directory, because its parents may be renamed, or a
+// symbolic link to a target elsewhere.
 type root struct {
 	path string
-	info fs.FileInfo // of the directory or the link's target; nil if missing
+	info fs.FileInfo // the directory or the link's target; nil if missing
 }
 
 // open starts the kernel's events. The error is the reason for walking at every poll.
@@ -64,8 +64,8 @@ func (e *events) channels() (chan fsnotify.Event, chan error) {
 	return e.kernel.Events, e.kernel.Errors
 }
 
-// record makes the next poll walk, except after an event of a file that a walk skips. A removed or renamed folder is no
-// longer watched, because a new folder may take its name.
+// record makes the next poll walk, except after an event for a file that a walk skips. A removed or renamed folder is
+// no longer watched, because a new folder may take the name.
 func (e *events) record(event fsnotify.Event) {
 	if event.Has(fsnotify.Remove|fsnotify.Rename) && e.folders[event.Name] {
 		e.unwatch(event.Name)
@@ -95,7 +95,7 @@ func (e *events) isWalkDue() bool {
 	return true
 }
 
-// watchFolders makes the kernel watch exactly the folders of a walk. The error is the reason for walking at every poll.
+// watchFolders makes the kernel watch exactly the folders walked. The error is the reason for walking at every poll.
 func (e *events) watchFolders(l *listing) error {
 	if e.kernel == nil {
 		return nil
@@ -105,8 +105,7 @@ func (e *events) watchFolders(l *listing) error {
 	for _, folder := range l.folders {
 		walked[folder] = true
 	}
-	// Remove old watches first. The kernel has one watch per folder: if a folder was renamed, both of its names share
-	// the watch.
+	// Remove old watches first. The kernel has one watch per folder: a renamed folder's two names share it.
 	for folder := range e.folders {
 		if !walked[folder] {
 			e.unwatch(folder)

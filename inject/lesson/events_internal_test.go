@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The kernel may refuse a watch, for example because of its limit. OnPolling is called once with the reason.
+// The kernel may refuse a watch, for example because of a limit. OnPolling is called once with the reason.
 func TestRefusedWatchFallsBackToPolling(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -27,12 +27,12 @@ func TestRefusedWatchFallsBackToPolling(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !w.events.isWalkDue() {
-			t.Errorf("poll %d: no walk of the directory is due, want a walk at each poll", n)
+			t.Errorf("poll %d: no walk is due, want a walk at each poll", n)
 		}
 		w.reload(t.Context())
 	}
 	if books != 3 || len(why) != 1 {
-		t.Errorf("three polls: %d books, reasons of OnPolling %v, want 3 books and 1 reason", books, why)
+		t.Errorf("three polls: %d books, OnPolling reasons %v, want 3 books and 1 reason", books, why)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"precept/inject/request"
 )
 
-// Cause is one matching trigger of a lesson.
+// Cause is one trigger that matches.
 type Cause struct {
 	Kind  string `json:"kind"`  // "keyword", "tag", "error_pattern", "error_kind", "request_kind" or "tool"
 	Text  string `json:"text"`  // the trigger as written in the lesson
@@ -30,7 +30,7 @@ func CauseText(causes []Cause) string {
 	return strings.Join(all, ", ")
 }
 
-// Explanation says why a lesson matches a query or not.
+// Explanation tells why a lesson matches a query or not.
 type Explanation struct {
 	Lesson    *Lesson
 	Matches   bool
@@ -38,7 +38,7 @@ type Explanation struct {
 	Obstacles []string // reasons against a match
 }
 
-// Explain returns an explanation for every lesson with a trigger in the query, by slug. Fires is true for exactly the
+// Explain returns an explanation for every lesson with a trigger in the query, by slug. Matches is true for exactly the
 // lessons that Match returns.
 func (b *Book) Explain(q *Query) []Explanation {
 	fires := map[*Lesson]bool{}
@@ -61,7 +61,7 @@ func (b *Book) Explain(q *Query) []Explanation {
 	return out
 }
 
-// addCauses adds the triggers in the query as causes, and an error pattern that occurs only in the user's words as an
+// addCauses adds the triggers in the query as causes. An error pattern that occurs only in the user's words becomes an
 // obstacle. The result says whether the explanation has grown.
 func (e *Explanation) addCauses(q *foldedQuery) bool {
 	t := &e.Lesson.Trigger
@@ -207,7 +207,7 @@ func targetsText(targets []Target) string {
 	return strings.Join(all, ", or ")
 }
 
-// FiredTriggers returns the lesson's triggers that occur in the query, except tools, as spelled in the file.
+// FiredTriggers returns the lesson's triggers in the query, except tools, as spelled in the file.
 func (l *Lesson) FiredTriggers(q *Query) []string {
 	var out []string
 	e := Explanation{Lesson: l}

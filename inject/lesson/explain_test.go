@@ -40,13 +40,13 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			true, "keyword mend the build tool error", "",
 		},
 		{
-			"tag of the request",
+			"request tag",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Tags: []string{"golang"}})},
 			lesson.Query{Tags: []string{" Golang "}},
 			true, "tag golang request", "",
 		},
 		{
-			"tag of an error",
+			"error tag",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Tags: []string{"golang"}})},
 			lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "x", Tags: []string{"golang"}}}},
 			true, "tag golang request", "",
@@ -88,7 +88,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			words, false, "keyword mend the build words", "the lesson expired at 2032-01-02T02:04:05Z",
 		},
 		{
-			"lesson of another tenant",
+			"another tenant's lesson",
 			[]*lesson.Lesson{changed(func(l *lesson.Lesson) { l.Scope = lesson.Scope{Tenant: "acme", Agent: "x"} })},
 			words, false, "keyword mend the build words", `the lesson is for tenant "acme", agent "x" only`,
 		},
@@ -171,7 +171,7 @@ func TestExplainAgreesWithMatch(t *testing.T) {
 		}
 		for _, e := range book.Explain(q) {
 			if e.Matches != slices.Contains(fired, e.Lesson.Slug) {
-				t.Fatalf("Explain of %s: Matches = %v, want the result of Match, which returned %v", e.Lesson.Slug, e.Matches, fired)
+				t.Fatalf("Explain, %s: Matches = %v, want as in Match = %v", e.Lesson.Slug, e.Matches, fired)
 			}
 			if e.Matches && (len(e.Causes) == 0 || len(e.Obstacles) > 0 && !strings.Contains(e.Obstacles[0], "occurs in the user's message")) || !e.Matches && len(e.Obstacles) == 0 {
 				t.Fatalf("%s: Matches = %v, causes = %v, obstacles = %q, want a cause if the lesson matches, and an obstacle if not",

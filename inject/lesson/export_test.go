@@ -1,7 +1,7 @@
 package lesson
 
-// Overlooked returns the injection patterns that match text, but that the scan skips because text has none of their
-// words.
+// Overlooked returns injection patterns that match text although the scan skips them, because text has none of the
+// pattern's words.
 func Overlooked(text string) (patterns []string) {
 	shown := keepVisible(stripANSI(text))
 	plain := lowerCompatible(shown)

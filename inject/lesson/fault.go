@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Code is an error code of AIP-11, the specification of the file format.
+// Code is an error code from AIP-11, the file format's specification.
 type Code string
 
 // The codes.
@@ -20,10 +20,10 @@ const (
 	CodeInternal   Code = "internal"
 )
 
-// ValidationError is one fault of a lesson file. The message names the remedy.
+// ValidationError is one fault in a lesson file. The message names the remedy.
 type ValidationError struct {
 	Code    Code   `json:"code"`
-	Field   string `json:"field,omitempty"` // path in the frontmatter, such as "trigger.tags[2]"; "" for the file as a whole
+	Field   string `json:"field,omitempty"` // path in the frontmatter, such as "trigger.tags[2]"; "" for the whole file
 	Line    int    `json:"line,omitempty"`  // line in the file, from 1; 0 if unknown
 	Message string `json:"message"`
 }
@@ -41,7 +41,7 @@ func (f ValidationError) Error() string {
 	return b.String() + ": " + f.Message
 }
 
-// ValidationErrors holds the faults of one file, in the order of its fields. Parse returns this type.
+// ValidationErrors holds one file's faults, in field order. Parse returns this type.
 type ValidationErrors []ValidationError
 
 const maxFaultsInText = 20
@@ -59,14 +59,14 @@ func (fs ValidationErrors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Problem describes a file of a bank that is unusable as a whole or in part.
+// Problem describes a file in a bank that is unusable as a whole or in part.
 type Problem struct {
 	Path           string           `json:"path"`
 	Slug           string           `json:"slug,omitempty"`
 	Errors         ValidationErrors `json:"faults"`
 	PreviousActive bool             `json:"kept"` // the last valid version stays active
 
-	Quarantined bool `json:"quarantined,omitempty"` // the lesson is valid, but waits for the approval of an operator
+	Quarantined bool `json:"quarantined,omitempty"` // the lesson is valid, but waits for an operator's approval
 
 	// StorageUnreadable means that the bank cannot be read. Path then names a directory or Redis.
 	StorageUnreadable bool `json:"-"`
@@ -85,7 +85,7 @@ func (p Problem) Lines() (lines []string) {
 	return lines
 }
 
-// Error returns the path of the file and the faults.
+// Error returns the file's path and the faults.
 func (p Problem) Error() string {
 	tail := ""
 	if p.PreviousActive {

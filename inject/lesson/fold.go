@@ -10,7 +10,7 @@ import (
 )
 
 // fold maps runes that differ only in case (σ, ς and Σ) to one rune. The same applies to Turkish dotless and dotted i,
-// to the variants of an Arabic letter, and to the digits of all scripts.
+// to an Arabic letter's variants, and to digits in all scripts.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		return rune(lowerASCII(byte(r))) //nolint:gosec // r is ASCII
@@ -19,7 +19,7 @@ func fold(r rune) rune {
 		return 'i'
 	}
 	switch r {
-	case 'أ', 'إ', 'آ', 'ٱ': // the marks of the alif are often left out
+	case 'أ', 'إ', 'آ', 'ٱ': // alif marks are often left out
 		return 'ا'
 	case 'ى', 'ی': // Arabic ya without dots, and Persian ya
 		return 'ي'
@@ -36,7 +36,7 @@ func fold(r rune) rune {
 	return unicode.ToLower(smallest)
 }
 
-// asciiDigit returns the ASCII digit of a digit in any script. In Unicode, the ten digits of a script are consecutive.
+// asciiDigit returns the ASCII digit for a digit in any script. In Unicode, a script's ten digits are consecutive.
 func asciiDigit(r rune) rune {
 	for _, t := range unicode.Nd.R16 {
 		if lo, hi := rune(t.Lo), rune(t.Hi); lo <= r && r <= hi {
@@ -46,7 +46,7 @@ func asciiDigit(r rune) rune {
 	return r
 }
 
-// asciiPunctuation returns the ASCII form of typographic quotes and hyphens, or r.
+// asciiPunctuation returns the ASCII form for typographic quotes and hyphens, or r.
 func asciiPunctuation(r rune) rune {
 	switch r {
 	case '‘', '’', '‚', '‛', '′', '‵', '‹', '›', 'ʹ', 'ʻ', 'ʼ', '׳', '՚':
@@ -70,7 +70,7 @@ func toNFKC(s string) string {
 	if isASCII(s) {
 		return s
 	}
-	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC would make two runes of each
+	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC would make each into two runes
 }
 
 func isASCII(s string) bool {
@@ -89,7 +89,7 @@ func lowerASCII(c byte) byte {
 	return c
 }
 
-// appendFolded appends a rune in folded form, in which phrases and texts are compared: letters by fold, typographic
+// appendFolded appends a rune in folded form. Phrases and texts are compared in this form: letters by fold, typographic
 // characters as ASCII, white space as one blank, no invisible runes. Blanks next to Chinese and Japanese characters are
 // dropped, because these scripts do not separate words.
 func appendFolded(text []byte, r rune) []byte {
@@ -107,7 +107,7 @@ func appendFolded(text []byte, r rune) []byte {
 		}
 	case r < utf8.RuneSelf:
 		text = append(text, lowerASCII(byte(r)))
-	case isInvisible(r), r == dotAbove && last == 'i': // the lower case of İ is i with a combining dot
+	case isInvisible(r), r == dotAbove && last == 'i': // in lower case, İ is i with a combining dot
 	case isUnspaced(r):
 		text = utf8.AppendRune(bytes.TrimSuffix(text, []byte(" ")), r)
 	default:
@@ -125,13 +125,13 @@ func endsUnspaced(text []byte) bool {
 	return isUnspaced(r)
 }
 
-// runeKind says whether a rune is part of a word.
+// runeKind says whether a rune can be part of a word.
 type runeKind uint8
 
 const (
 	punctuationKind runeKind = iota
 	wordKind                 // letter, digit, mark or underscore
-	loneKind                 // letter of a script without spaces, which is a whole word
+	loneKind                 // letter that is a whole word, in a script without spaces
 )
 
 const firstLone = 0x0E00
@@ -140,7 +140,7 @@ func runeKindOf(r rune) runeKind {
 	switch {
 	case r == '_' || unicode.IsDigit(r):
 		return wordKind
-	case r >= 0x1100 && r < 0x1200: // part of a Korean syllable, for a sound such as ㅋㅋ or ㅠㅠ
+	case r >= 0x1100 && r < 0x1200: // Korean syllable part, for a sound such as ㅋㅋ or ㅠㅠ
 		return punctuationKind
 	case r >= firstLone && (isUnspaced(r) || unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)):
 		return loneKind
@@ -157,8 +157,8 @@ func kindsAround(text []byte, from, to int) (before, after runeKind) {
 	return runeKindOf(last), runeKindOf(next)
 }
 
-// isWordBoundary reports whether a word may end or start at a position. A change of script separates words even without
-// a space, as in "docker를".
+// isWordBoundary reports whether a word may end or start at a position. A new script starts a new word even without a
+// space, as in "docker를".
 func isWordBoundary(text []byte, at int) bool {
 	last, _ := utf8.DecodeLastRune(text[:at])
 	next, _ := utf8.DecodeRune(text[at:])
@@ -168,8 +168,8 @@ func isWordBoundary(text []byte, at int) bool {
 	return (last >= utf8.RuneSelf || next >= utf8.RuneSelf) && !unicode.IsMark(next) && scriptOf(last) != scriptOf(next)
 }
 
-// isInvisible reports whether a word looks the same without the rune. Vowel signs of Arabic and Hebrew count as
-// invisible, because people usually omit them.
+// isInvisible reports whether a word looks the same without the rune. Arabic and Hebrew vowel signs count as invisible,
+// because people usually omit them.
 func isInvisible(r rune) bool {
 	switch {
 	case r == 0x0640, r >= 0x064B && r <= 0x0652, r == 0x0670: // Arabic elongation and vowel signs

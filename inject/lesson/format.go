@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Format returns the file of a lesson: the original bytes, with changes only in the lines of edited fields. A lesson
-// without Raw is new, and is written in the learning/v1 form. Format returns an error if the file cannot express the
-// lesson.
+// Format returns a lesson's file: the original bytes, with changes only in the lines of edited fields. A lesson without
+// Raw is new, and is written in the learning/v1 form. Format returns an error if the file cannot express the lesson.
 func Format(l *Lesson) ([]byte, error) {
 	if len(l.Raw) == 0 {
 		return formatNew(l)
@@ -26,7 +25,7 @@ func Format(l *Lesson) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// The file of a quarantined lesson may name an active state, which an approval would put into effect. Replace this
+	// A quarantined lesson's file may name an active state, which an approval would put into effect. Replace that
 	// state.
 	if got, faults := parse(l.Path, head+l.Body); len(faults) == 0 && got.State != l.State && got.State != Quarantined {
 		var err error
@@ -84,7 +83,7 @@ func formatNew(l *Lesson) ([]byte, error) {
 }
 
 // verify returns an error if the formatted file differs from the lesson. An edit may quarantine an active lesson,
-// because its approval is for the old text, but must not activate a lesson without an approval.
+// because the approval covers the old text, but must not activate a lesson without an approval.
 func verify(l *Lesson, raw string, wasActive bool) error {
 	got, faults := parse(l.Path, raw)
 	if len(faults) > 0 {
@@ -117,7 +116,7 @@ type field struct {
 	val  *node // nil if absent
 }
 
-// diff returns the fields that differ, with the values of b.
+// diff returns the fields that differ, with b's values.
 func diff(a, b *Lesson, form Form) []field {
 	from, to := fields(a, form), fields(b, form)
 	var out []field
@@ -129,7 +128,7 @@ func diff(a, b *Lesson, form Form) []field {
 	return out
 }
 
-// fields returns the fields in the order of a new file. The list has the same length for every lesson, so diff compares
+// fields returns the fields as a new file orders them. The list has the same length for every lesson, so diff compares
 // by index.
 func fields(l *Lesson, form Form) []field {
 	t := &l.Trigger
@@ -241,7 +240,7 @@ func listNode[T any](list []T, entry func(T) node) *node {
 	return n
 }
 
-// optionalMap returns a mapping of alternating keys and values, without the keys whose value is empty.
+// optionalMap returns a mapping from alternating keys and values, without keys that have an empty value.
 func optionalMap(kv ...string) node {
 	n := node{kind: kindMap}
 	for i := 0; i+1 < len(kv); i += 2 {
@@ -252,7 +251,7 @@ func optionalMap(kv ...string) node {
 	return n
 }
 
-// equalNode reports whether two YAML values are equal, including the order of keys.
+// equalNode reports whether two YAML values are equal, including the key order.
 func equalNode(a, b *node) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -57,7 +57,7 @@ func mustParse(tb testing.TB, path, raw string) *Lesson {
 	tb.Helper()
 	l, err := Parse(path, []byte(raw))
 	if err != nil {
-		tb.Fatalf("Parse of %s: %v", path, err)
+		tb.Fatalf("Parse(%s): %v", path, err)
 	}
 	return l
 }
@@ -66,7 +66,7 @@ func TestFormatKeepsUneditedLesson(t *testing.T) {
 	for _, raw := range []string{sampleFile, "\ufeff" + sampleFile, strings.ReplaceAll(sampleFile, "\n", "\r\n"), gptmeSample} {
 		got, err := Format(mustParse(t, "x/verify-page-id.md", raw))
 		if err != nil || string(got) != raw {
-			t.Errorf("Format of an unedited lesson: err = %v, got\n%s\nwant\n%s", err, got, raw)
+			t.Errorf("Format(unedited lesson): err = %v, got\n%s\nwant\n%s", err, got, raw)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 	g := mustParse(t, "some-lesson.md", gptmeSample)
 	g.Trigger.ErrorPatterns = []string{"x y"}
 	if _, err := Format(g); err == nil {
-		t.Error("Format of a field that the gptme form does not have: got no error, want an error")
+		t.Error("Format(field missing in the gptme form): got no error, want an error")
 	}
 	g = mustParse(t, "some-lesson.md", gptmeSample)
 	g.State, g.Trigger.Keywords = Benched, []string{"git worktree add"}
@@ -218,7 +218,7 @@ func TestApprovalIsBoundToTheText(t *testing.T) {
 		t.Fatal(err)
 	}
 	if edited.State != Quarantined {
-		t.Errorf("state of a text edited after its approval = %s, want %s", edited.State, Quarantined)
+		t.Errorf("text edited after the approval: state = %s, want %s", edited.State, Quarantined)
 	}
 	reedited, err := Edit(edited, func(l *Lesson) { l.State, l.Approval.ContentHash = Active, l.ContentHash })
 	if err != nil || reedited.State != Active {
@@ -253,7 +253,7 @@ func TestFormatNewRoundTrip(t *testing.T) {
 		}
 		got, err := Parse("new.md", raw)
 		if err != nil {
-			rt.Fatalf("Parse of the formatted lesson: %v:\n%s", err, raw)
+			rt.Fatalf("Parse(formatted lesson): %v:\n%s", err, raw)
 		}
 		if left := diff(got, l, got.Form); len(left) > 0 || got.Advice != l.Advice {
 			rt.Fatalf("after a round trip: different fields %v, advice %q, want none and %q:\n%s", left, got.Advice, l.Advice, raw)

@@ -18,8 +18,8 @@ func isGptme(n *node) bool {
 	return match || status
 }
 
-// readGptme reads the form of the agent gptme: match.keywords, status, and fields in the markdown. Unknown keys are
-// ignored, because gptme may add keys.
+// readGptme reads the gptme form: match.keywords, status, and fields in the markdown. Unknown keys are ignored, because
+// gptme may add keys.
 func (r *reader) readGptme(l *Lesson, n *node) {
 	l.Form = FormGptme
 	l.Slug = slugFromPath(l.Path)
@@ -53,7 +53,7 @@ func gptmeFields() []string {
 	}
 }
 
-// field returns the name that an AIP-11 field has in the form f.
+// field returns an AIP-11 field's name in the form f.
 func (f Form) field(name string) string {
 	if f != FormGptme {
 		return name
@@ -110,7 +110,7 @@ func unreadKeyFindings(l *Lesson) (out []Finding) {
 	return out
 }
 
-// FindingsOfFile converts findings about a converted lesson to findings about its original, as parsed from file: it
+// FindingsOfFile converts findings about a converted lesson to findings about the original, as parsed from file: it
 // translates field names, and adds findings for unread keys.
 func FindingsOfFile(file *Lesson, findings []Finding) []Finding {
 	out := unreadKeyFindings(file)
@@ -160,7 +160,7 @@ func GptmeText(l *Lesson) ([]byte, error) {
 	return out, nil
 }
 
-// status returns the lesson's state, which is Active unless the file says otherwise.
+// status returns the lesson's state: Active unless the file says otherwise.
 func (r *reader) status(n *node) State {
 	v, ok := n.get("status")
 	if !ok {

@@ -12,7 +12,7 @@ func gptmeText(lines string) string {
 	return "---\nmatch:\n  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\nstatus: active\n---\n\n# Look twice\n\n## Rule\nRead the log.\n"
 }
 
-// In an AIP-11 file, a * between blanks matches only a *. One book may have lessons of both formats.
+// In an AIP-11 file, a * between blanks matches only a *. One book may have lessons in both formats.
 func TestStarBetweenBlanksMatchesOneWordOnlyInGptmeForm(t *testing.T) {
 	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))
 	aip11 := lessonWithKeywords("own-one", "killed at * seconds", "select * from", "* refused", "go test*")
@@ -40,11 +40,11 @@ func TestStarBetweenBlanksMatchesOneWordOnlyInGptmeForm(t *testing.T) {
 		}
 	}
 	if got := book.Contradicting(gptme); len(got) != 0 {
-		t.Errorf("Contradicting(gptme-one) = %v, want none, because its stars have a different meaning", got)
+		t.Errorf("Contradicting(gptme-one) = %v, want none, because the stars have a different meaning", got)
 	}
 }
 
-// Keys below match that precept does not read give findings.
+// Keys that precept does not read below match give findings.
 func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	checks := Checker{
@@ -77,15 +77,15 @@ func TestFindingsOfGptmeFileNameGptmeFields(t *testing.T) {
 		for _, f := range checks.CheckBook(book) {
 			fields = append(fields, f.Field)
 			if strings.Contains(f.Field, "trigger") || strings.Contains(f.Message, "not_keywords") || strings.Contains(f.Message, "What to do") {
-				t.Errorf("finding %q names a field of the AIP-11 form:\n%s", f, tc.text)
+				t.Errorf("finding %q names an AIP-11 field:\n%s", f, tc.text)
 			}
 		}
 		if !slices.Contains(fields, tc.want) {
-			t.Errorf("fields of the findings = %q, want %s among them:\n%s", fields, tc.want, tc.text)
+			t.Errorf("finding fields = %q, want %s among them:\n%s", fields, tc.want, tc.text)
 		}
 	}
 	if got := NewBook([]*Lesson{mustParse(t, "look-twice.md", gptmeText("keywords: [look again]"))}); len((Checker{}).CheckBook(got)) > 0 {
-		t.Errorf("findings of a valid file = %v, want none", (Checker{}).CheckBook(got))
+		t.Errorf("valid file: findings = %v, want none", (Checker{}).CheckBook(got))
 	}
 }
 

@@ -9,9 +9,8 @@ import (
 	"strconv"
 )
 
-// Hash returns a SHA-256 in hex over the text that a model sees and the conditions of a match. The order of a list does
-// not matter. Counts, state and description are not included, because their change needs no new approval or
-// measurement.
+// Hash returns a SHA-256 in hex over the text that a model sees and the match conditions. List order does not matter.
+// Counts, state and description are excluded, because changing them needs no new approval or measurement.
 func (l *Lesson) Hash() string {
 	h := sha256.New()
 	t := &l.Trigger

@@ -11,17 +11,17 @@ import (
 	"precept/internal/file"
 )
 
-// Names of precept's own files in a bank. Load ignores names that start with an underscore.
+// Names for precept's own files in a bank. Load ignores names that start with an underscore.
 const (
 	IndexFile  = "_index.md"
 	LogFile    = "_log.jsonl"
 	ArchiveDir = "_archive"
 )
 
-// Counts holds the measured results of a lesson, unlike the claims in its file.
+// Counts holds a lesson's measured results, unlike the claims in the file.
 type Counts struct{ Success, Failure int }
 
-// FormatIndex returns a Markdown table of the lessons. If counts is nil, all counts are zero.
+// FormatIndex returns a Markdown table with the lessons. If counts is nil, all counts are zero.
 func FormatIndex(b *Book, counts func(slug string) Counts) []byte {
 	var s strings.Builder
 	s.WriteString("| slug | title | outcome | confidence | success_count | failure_count |\n| --- | --- | --- | --- | --- | --- |\n")
@@ -36,7 +36,7 @@ func FormatIndex(b *Book, counts func(slug string) Counts) []byte {
 	return []byte(s.String())
 }
 
-// ParseIndexCounts returns the counts of an index by slug. A writer that has no newer counts keeps these counts.
+// ParseIndexCounts returns the counts in an index by slug. A writer without newer counts keeps them.
 func ParseIndexCounts(index []byte) func(slug string) Counts {
 	known := map[string]Counts{}
 	for line := range strings.Lines(string(index)) {
@@ -57,7 +57,7 @@ func escapeCell(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "\n", " ").Replace(s)
 }
 
-// Event is one line of a bank's audit log.
+// Event is one line in a bank's audit log.
 type Event struct {
 	Time   time.Time      `json:"time"`
 	Action string         `json:"action"` // "propose", "refuse", "approve", "edit", "cite", "supersede", "archive", ...
@@ -72,20 +72,20 @@ type Event struct {
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// Actions of events that the measured effect of a lesson causes. A caution is an approach to avoid.
+// Event actions caused by a lesson's measured effect. A caution is an approach to avoid.
 const (
 	BecameCaution = "caution"
 	BecameAdvice  = "advice"
 )
 
-// Keys of Event.Detail.
+// Event.Detail keys.
 const (
 	DetailHand    = "by_hand"          // edit without precept: HandFile, HandUncommitted, or a commit id
 	DetailWith    = "sessions_with"    // rewarded sessions with the lesson
-	DetailWithout = "sessions_without" // rewarded sessions from which the lesson was withheld
+	DetailWithout = "sessions_without" // rewarded sessions where the lesson was withheld
 )
 
-// Values of DetailHand.
+// DetailHand values.
 const (
 	HandFile        = "file"        // not in a git repository, so the author is unknown
 	HandUncommitted = "uncommitted" // in a git repository, not committed yet

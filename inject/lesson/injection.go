@@ -29,8 +29,8 @@ func textParts(l *Lesson) []part {
 	return out
 }
 
-// InjectionFindings reports text that gives orders to the model, imitates a role of the conversation, or is hidden. If
-// no model sees the text, and a person wrote the file, the finding is only a warning.
+// InjectionFindings reports text that gives orders to the model, imitates a conversation role, or is hidden. If no
+// model sees the text, and a person wrote the file, the finding is only a warning.
 func InjectionFindings(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range textParts(l) {
@@ -71,7 +71,7 @@ func scanForInjection(s string) []string {
 	return append(out, maliciousInstructions(v)...)
 }
 
-// hasLookalikeLabel reports whether a text has a role label, such as "system:", written with look-alike letters of
+// hasLookalikeLabel reports whether a text has a role label, such as "system:", written with look-alike letters from
 // other scripts.
 func hasLookalikeLabel(v string) bool {
 	for line := range strings.Lines(v) {
@@ -102,7 +102,7 @@ func occursUnnegated(p *regexp.Regexp, text string) bool {
 	return false
 }
 
-// hasHidden reports whether a text has invisible characters outside of an emoji.
+// hasHidden reports whether a text has invisible characters outside an emoji.
 func hasHidden(s string) bool {
 	const firstSymbol, emojiStyle, joiner = 0x2190, 0xFE0F, 0x200D
 	last := rune(0)
@@ -116,7 +116,7 @@ func hasHidden(s string) bool {
 	return false
 }
 
-// scanPatterns holds patterns of scanForInjection that are not in roleForms or orders.txt.
+// scanPatterns holds scanForInjection's patterns that are not in roleForms or orders.txt.
 type scanPatterns struct{ labels, dataURL, negation *regexp.Regexp }
 
 //nolint:gochecknoglobals // immutable, compiled at first use

@@ -49,8 +49,7 @@ func hasBlob(s string) bool {
 	return slices.ContainsFunc(runs, isBlob)
 }
 
-// selfMatchFindings reports keywords that occur in the lesson's own text. A quotation of the lesson would trigger the
-// lesson.
+// selfMatchFindings reports keywords that occur in the lesson's own text. Quoting the lesson would trigger it.
 func selfMatchFindings(l *Lesson) []Finding {
 	shown := l.Text()
 	ownText := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")

@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// An error kind, such as command-not-found, groups the wordings of one error in different tools.
+// An error kind, such as command-not-found, groups wordings for one error in different tools.
 func lessonForErrorKinds(slug, kinds string, replaced ...string) string {
 	return lessonFile(slug, append(replaced, "keywords: [load more]", "error_kinds: ["+kinds+"]")...)
 }
@@ -55,7 +55,7 @@ func TestErrorKindMatchesWordingsOfAllTools(t *testing.T) {
 		t.Error("error kind matches user text, want matches only in tool errors")
 	}
 	if hits := book.Match(failedToolQuery("bash", "cat: x: No such file or directory")); len(hits) > 0 {
-		t.Errorf("Match of an error of another kind = %v, want none", hits)
+		t.Errorf("Match(error with another kind) = %v, want none", hits)
 	}
 }
 
@@ -63,11 +63,11 @@ func TestToolsRestrictErrorKind(t *testing.T) {
 	t.Parallel()
 	book := newBook(t, lessonFile("the-one", "keywords: [load more]", "error_kinds: [path-missing]\n      tools: [bash]"))
 	if hits := book.Match(failedToolQuery("bash", "cat: x: No such file or directory")); len(hits) != 1 {
-		t.Errorf("Match of an error of the lesson's tool = %v, want one match", hits)
+		t.Errorf("Match(error in the lesson's tool) = %v, want one match", hits)
 	}
 	q := failedToolQuery("read_file", "ENOENT: no such file or directory, open '/x'")
 	if hits := book.Match(q); len(hits) != 0 {
-		t.Errorf("Match of an error of another tool = %v, want none", hits)
+		t.Errorf("Match(error in another tool) = %v, want none", hits)
 	}
 	if e := book.Explain(q); len(e) != 1 || !strings.Contains(strings.Join(e[0].Obstacles, " "), "this is an error of read_file") {
 		t.Errorf("explanation = %+v, want \"this is an error of read_file\"", e)
@@ -82,14 +82,14 @@ func TestErrorKindsAreParsedAndEdited(t *testing.T) {
 		t.Fatalf("Parse = %+v, %v, want the kinds command-not-found and disk-full", l, err)
 	}
 	if same, err := lesson.Format(l); err != nil || string(same) != file {
-		t.Errorf("Format of an unedited lesson: err = %v, got\n%s\nwant the unchanged file", err, same)
+		t.Errorf("Format(unedited lesson): err = %v, got\n%s\nwant the unchanged file", err, same)
 	}
 	edited, err := lesson.Edit(l, func(l *lesson.Lesson) { l.Trigger.ErrorKinds = []string{"timeout"} })
 	if err != nil || !slices.Equal(edited.Trigger.ErrorKinds, []string{"timeout"}) {
 		t.Fatalf("Edit = %+v, %v, want the kind timeout", edited, err)
 	}
 	if edited.ContentHash == l.ContentHash {
-		t.Errorf("content hash after a change of the error kinds = %s, want another hash", edited.ContentHash)
+		t.Errorf("content hash after the error kinds changed = %s, want another hash", edited.ContentHash)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestUnknownErrorKindFindingNamesNearestKind(t *testing.T) {
 	t.Parallel()
 	found := lesson.Checker{}.CheckBook(newBook(t, lessonForErrorKinds("the-one", "timeout, comand-not-found")))
 	if len(found) != 2 || found[0].Code != "unknown_kind" && found[1].Code != "unknown_kind" {
-		t.Fatalf("findings = %v, want 2, one of them unknown_kind", found)
+		t.Fatalf("findings = %v, want 2 with unknown_kind", found)
 	}
 	for _, f := range found {
 		if f.Code == "unknown_kind" && (f.Field != "trigger.metadata.precept.error_kinds[1]" || !strings.Contains(f.Message, "the nearest kind is command-not-found")) {
@@ -115,7 +115,7 @@ func TestLessonsWithSameErrorKindContradict(t *testing.T) {
 	}
 }
 
-// In a caution, which shows what to avoid, an instruction would be misread.
+// In a caution, which shows what to avoid, a reader would misread an instruction.
 func TestCautionAdviceThatOrdersAStepIsReported(t *testing.T) {
 	t.Parallel()
 	for advice, ordersStep := range map[string]bool{

@@ -25,11 +25,11 @@ func TestEditChangesOnlyItsFieldInAnyLayout(t *testing.T) {
 		{"block list with a comment that grows", "  - kind: run # the first\n    ref: r1", "  - kind: run # the first\n    ref: r1\n  - kind: run\n    ref: r2", func(l *lesson.Lesson) {
 			l.Evidence = append(l.Evidence, lesson.Evidence{Kind: "run", Ref: "r2"})
 		}},
-		{"changed item of a block list", "  - kind: run # the first\n    ref: r1", "  - kind: run\n    ref: r9", func(l *lesson.Lesson) { l.Evidence[0].Ref = "r9" }},
-		{"removed last key of a mapping", "outcome: success" + state, "outcome: success\nmetadata:\n  precept:\n    state: quarantined\n", func(l *lesson.Lesson) { l.Approval.Source = "" }},
-		{"removed only key of a mapping", "outcome: success\nmetadata:\n  precept:\n    created_at: 2030-01-01T00:00:00Z", "outcome: success", func(l *lesson.Lesson) { l.CreatedAt = time.Time{} }},
-		{"removed key beside the key of another program", "outcome: success\nmetadata:\n  team: red\n  precept:\n    created_at: 2030-01-01T00:00:00Z", "outcome: success\nmetadata:\n  team: red", func(l *lesson.Lesson) { l.CreatedAt = time.Time{} }},
-		{"removed key of a mapping in braces", "outcome: success\nmetadata: {team: red, precept: {created_at: 2030-01-01T00:00:00Z}}", "outcome: success\nmetadata:\n  team: red", func(l *lesson.Lesson) { l.CreatedAt = time.Time{} }},
+		{"changed item in a block list", "  - kind: run # the first\n    ref: r1", "  - kind: run\n    ref: r9", func(l *lesson.Lesson) { l.Evidence[0].Ref = "r9" }},
+		{"removed last key in a mapping", "outcome: success" + state, "outcome: success\nmetadata:\n  precept:\n    state: quarantined\n", func(l *lesson.Lesson) { l.Approval.Source = "" }},
+		{"removed only key in a mapping", "outcome: success\nmetadata:\n  precept:\n    created_at: 2030-01-01T00:00:00Z", "outcome: success", func(l *lesson.Lesson) { l.CreatedAt = time.Time{} }},
+		{"removed key beside another program's key", "outcome: success\nmetadata:\n  team: red\n  precept:\n    created_at: 2030-01-01T00:00:00Z", "outcome: success\nmetadata:\n  team: red", func(l *lesson.Lesson) { l.CreatedAt = time.Time{} }},
+		{"removed key in a mapping in braces", "outcome: success\nmetadata: {team: red, precept: {created_at: 2030-01-01T00:00:00Z}}", "outcome: success\nmetadata:\n  team: red", func(l *lesson.Lesson) { l.CreatedAt = time.Time{} }},
 		{"comment before the next key", "outcome: success\n# what it rests on\nevidence:", "outcome: failure\n# what it rests on\nevidence:", func(l *lesson.Lesson) { l.Outcome = "failure" }},
 		{"no change", "outcome: success # for now", "outcome: success # for now", func(*lesson.Lesson) {}},
 	} {
@@ -58,7 +58,7 @@ func TestEditChangesOnlyItsFieldInAnyLayout(t *testing.T) {
 	}
 }
 
-// replacementFor returns arguments for lessonFile that replace the lines of the same key.
+// replacementFor returns arguments for lessonFile that replace the lines with the same key.
 func replacementFor(lines string) []string {
 	first, _, _ := strings.Cut(strings.TrimSpace(lines), " ")
 	for _, original := range []string{"outcome: success\nevidence:", "outcome: success", "title: Check the page before clicking", "      keywords: [load more]", "  - kind: run\n    ref: r1"} {

@@ -8,14 +8,14 @@ import (
 	"precept/detect"
 )
 
-// State is the state of a lesson.
+// State is a lesson's state.
 type State string
 
-// The states.
+// States.
 const (
 	Candidate   State = "candidate"   // a draft
 	Quarantined State = "quarantined" // waits for an approval
-	Trial       State = "trial"       // active; its effect is measured
+	Trial       State = "trial"       // active; the effect is measured
 	Active      State = "active"
 	Caution     State = "caution"    // shown as an approach to avoid
 	Benched     State = "benched"    // expected to do harm, so shown rarely
@@ -35,7 +35,7 @@ func (s State) Valid() bool {
 // measured now and then.
 func (s State) IsActive() bool { return slices.Contains([]State{Trial, Active, Caution, Benched}, s) }
 
-// Form is the file format a lesson was read from.
+// Form is the file format that a lesson was read from.
 type Form string
 
 // The forms.
@@ -44,16 +44,16 @@ const (
 	FormGptme Form = "gptme" // match.keywords and status
 )
 
-// Target restricts a lesson to some agents. All non-empty fields, which are globs, must match. One matching target of a
-// lesson suffices.
+// Target restricts a lesson to some agents. The fields are globs; all non-empty ones must match. One matching target
+// suffices.
 type Target struct{ Operator, Role, Skill string }
 
-// Trigger holds the conditions under which a lesson applies.
+// Trigger holds the conditions for a match.
 type Trigger struct {
 	Description string
 	Tags        []string
 	Targets     []Target
-	// The fields of trigger.metadata.precept:
+	// In trigger.metadata.precept:
 	Keywords, NotKeywords, Tools, ErrorPatterns, Models []string
 	ErrorKinds                                          []string // values of detect.Kind
 	RequestKinds                                        []string // values of request.Kind
@@ -68,15 +68,16 @@ func (t *Trigger) Empty() bool {
 // Evidence is one reference that supports a lesson (AIP-11).
 type Evidence struct{ Kind, Ref, Note string }
 
-// Approval records who approved which text. After a change of the text, the lesson is quarantined again.
+// Approval records who approved which text. After a text change, the lesson is quarantined again.
 type Approval struct {
-	ContentHash string // hash of the approved text; empty without an approval
+	ContentHash string // the approved text's hash; empty without an approval
 	By          string
 	At          time.Time // zero if unknown
 	Source      string    // program that wrote the lesson: "distill", "api", "writ", ...; "" for a person
 }
 
-// Scope restricts a program's lesson to one tenant, or one of its agents. An empty field means all; there are no globs.
+// Scope restricts a program's lesson to one tenant, or to one of the tenant's agents. An empty field means all; there
+// are no globs.
 type Scope struct{ Tenant, Agent string }
 
 func (s Scope) admits(q *Query) bool {
@@ -85,10 +86,10 @@ func (s Scope) admits(q *Query) bool {
 
 // TrialPlan is an operator's plan for measuring a lesson. A planned trial has a fixed number of picks (uses).
 type TrialPlan struct {
-	Epsilon float64   // probability of withholding; 0 means 0.5
-	Until   float64   // half-width of the effect's interval at which the trial ends; 0 means that an operator ends it
-	Picks   int64     // rewarded picks after which a planned trial is evaluated; 0 means not planned
-	Started time.Time // start of a planned trial, which distinguishes a lesson's trials
+	Epsilon float64   // withholding probability; 0 means 0.5
+	Until   float64   // half-width of the effect's interval that ends the trial; 0 means that an operator ends it
+	Picks   int64     // rewarded picks before a planned trial is evaluated; 0 means not planned
+	Started time.Time // start of a planned trial, and thus its identity
 	Outcome string    // the trial.Outcome that a planned trial measures; empty means the reward
 }
 
@@ -98,15 +99,15 @@ type Lesson struct {
 	Trigger                    Trigger
 	Outcome                    string // success | failure | mixed
 	Evidence                   []Evidence
-	EvidenceCount              int // number of supporting sessions; 0 means that Evidence names all sessions
+	EvidenceCount              int // supporting sessions; 0 means that Evidence names all sessions
 	Confidence                 float64
-	SuccessCount, FailureCount int // claims of the author, not used for decisions
+	SuccessCount, FailureCount int // the author's claims, not used for decisions
 	Supersedes                 []string
-	Prevents                   []string  // further kinds and phrases that count as a recurrence of the error
+	Prevents                   []string  // further kinds and phrases that count as the error's recurrence
 	ExpiresAt                  time.Time // zero means never
 	State                      State     // Active unless the file names a different state
 	FormerState                State     // state before the pause or retirement; otherwise empty
-	StateBeforePause           State     // state before the pause of a lesson that was retired while it was paused
+	StateBeforePause           State     // state before the pause, for a lesson retired while paused
 	Approval                   Approval
 	Scope                      Scope
 	Number                     int       // sequence number among an agent's lessons, from 1; 0 without an agent
@@ -115,7 +116,7 @@ type Lesson struct {
 	Body                       string // markdown after the frontmatter
 	Advice                     string // raw section "What to do (or avoid)", or Rule and Pattern in the gptme form
 	Path                       string // source file
-	Category                   string // subfolder of the file
+	Category                   string // the file's subfolder
 	ContentHash                string // result of Hash
 	Raw                        string // the file, byte for byte
 	Form                       Form
@@ -133,8 +134,8 @@ func (l *Lesson) Support() int { return max(l.EvidenceCount, len(l.Evidence)) }
 // Book.StateAt.
 func (l *Lesson) IsActiveAt(now time.Time) bool { return l.State.IsActive() && !l.ExpiredAt(now) }
 
-// ArmHash returns the part of the content hash that the name of the lesson's arm (treatment) contains. An edited lesson
-// is therefore a new arm.
+// ArmHash returns the part of the content hash that becomes part of the arm name. An arm is a tested treatment, so an
+// edited lesson is a new arm.
 func (l *Lesson) ArmHash() string {
 	return l.ContentHash[:min(armDigits, len(l.ContentHash))]
 }
@@ -149,13 +150,12 @@ func (l *Lesson) PlannedTrialName() string {
 	return trial.PlannedName(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)
 }
 
-// IsAboutError reports whether a recurrence of the lesson's error can be measured. The distiller writes only such
-// lessons.
+// IsAboutError reports whether one can measure that the lesson's error recurs. The distiller writes only such lessons.
 func (l *Lesson) IsAboutError() bool {
 	return len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds)+len(l.Prevents) > 0 || l.Approval.Source == "distill"
 }
 
-// ShouldPrevent reports whether l.Prevents has the kind or a phrase of an error.
+// ShouldPrevent reports whether l.Prevents has an error's kind or phrase.
 func (l *Lesson) ShouldPrevent(errors []ErrorText) bool {
 	if len(l.Prevents) == 0 {
 		return false

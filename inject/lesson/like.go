@@ -10,32 +10,32 @@ import (
 	"precept/inject/request"
 )
 
-// Weights and limits of likeness, the similarity in words between a lesson and a window (a sentence or line of a text).
-// Words are compared by stems (words without endings); a stem weighs more the fewer captured sessions contain it. A
-// score combines two shares: the stems of a part of the lesson (a phrase, its title or its description) that the window
-// contains, and the stems of the window that the lesson contains.
+// Weights and limits for likeness, the similarity in words between a lesson and a window (a sentence or line of a
+// text). Words are compared by stems (words without endings). A stem weighs more the fewer captured sessions contain
+// it. A score combines two shares: how much of a lesson part (a phrase, the title or the description) is in the window,
+// and how much of the window is in the lesson.
 //
 // The values were chosen by measurements on testdata/likeness.tsv.
 const (
 	titleWeight       = 0.85 // relative to a phrase
 	descriptionWeight = 0.75 // relative to a phrase
 	singleWeight      = 0.6  // factor for a part with one stem
-	coverWeight       = 0.6  // weight of the first share, for the part with the largest share
-	explainedWeight   = 0.4  // weight of the second share
-	relatedWeight     = 0.65 // weight of a related stem, relative to an equal stem
-	commonWeight      = 2.31 // maximum weight of a common stem, whose related stems are ignored
+	coverWeight       = 0.6  // first share, for the part where it is largest
+	explainedWeight   = 0.4  // second share
+	relatedWeight     = 0.65 // a related stem, relative to an equal stem
+	commonWeight      = 2.31 // maximum for a common stem; related stems do not count
 
 	minLike         = 0.55 // minimum score, before the corrections by likeBounds
-	rareInformation = 4.3  // sum of the shared weights at which rareDiscount applies
-	rarePhrase      = 4.5  // minimum weight of a phrase for relatedPhrase: in 1% of the sessions
-	freeWindows     = 4    // number of windows in a text above which perDoubling applies
+	rareInformation = 4.3  // shared weight from which rareDiscount applies
+	rarePhrase      = 4.5  // minimum phrase weight for relatedPhrase: in 1% of the sessions
+	freeWindows     = 4    // more windows per text raise minLike by perDoubling
 )
 
-// likeBounds holds the limits for one kind of text: minimum sums of shared weights, and corrections of minLike.
+// likeBounds holds the limits for one kind of text: minimum shared weights, and corrections to minLike.
 type likeBounds struct {
 	twoStems      float32 // with at least two shared stems
-	topicOnly     float32 // with only the main topic of the lesson shared
-	relatedPhrase float32 // with a phrase of several words that is related to a term of the lesson
+	topicOnly     float32 // with only the lesson's main topic shared
+	relatedPhrase float32 // with a phrase of several words that is related to a term in the lesson
 	rareDiscount  float32 // subtracted from minLike above rareInformation
 	perDoubling   float64 // added to minLike for each doubling of the windows above freeWindows
 }
@@ -57,13 +57,13 @@ const (
 	numTextKinds
 )
 
-// likePart is a phrase, the title or the description of a lesson. A total part has the stems of all parts that are
-// compared with one kind of text.
+// likePart is a lesson's phrase, title or description. A total part has the stems of all parts compared with one kind
+// of text.
 type likePart struct {
 	lesson      int32              // index in likeIndex.lessons
 	textKinds   [numTextKinds]bool // kinds of text that are compared with the part
 	weight      float32            // relative to a phrase; 0 for a total part
-	totalWeight float32            // sum of the weights of the stems
+	totalWeight float32            // all stems' weights added up
 }
 
 // likeTerm is a stem, phrase or shape (see relatedTable) in a lesson.
@@ -74,19 +74,19 @@ type likeTerm struct {
 	topicOf []int32 // lessons with this main topic
 }
 
-// likeIndex finds lessons that share stems with a window, and scores them. Everything except its pool is immutable.
+// likeIndex finds lessons that share stems with a window, and scores them. Everything except scratch is immutable.
 type likeIndex struct {
 	traffic       *Traffic
 	terms         map[string]*likeTerm
-	groups        [][]*likeTerm // by group of related.txt, its terms in the lessons
+	groups        [][]*likeTerm // by group in related.txt, the terms in the lessons
 	parts         []likePart
-	totalParts    [numTextKinds][]int32 // by lesson, index of its total part
+	totalParts    [numTextKinds][]int32 // by lesson, index in parts
 	lessons       []*Lesson
 	thresholds    []float32                // by lesson, from Traffic.thresholds
-	byErrorKind   map[detect.Kind][]int32  // lessons without error kinds, by the kind of their error patterns
-	topicStems    map[int32][]string       // stems of title, description and keywords, for byErrorKind
-	byRequestKind map[request.Kind][]int32 // lessons without request kinds, by the kind of their keywords
-	scratch       sync.Pool                // of *likeScratch
+	byErrorKind   map[detect.Kind][]int32  // lessons without error kinds, by their error patterns' kind
+	topicStems    map[int32][]string       // stems in title, description and keywords, for byErrorKind
+	byRequestKind map[request.Kind][]int32 // lessons without request kinds, by their keywords' kind
+	scratch       sync.Pool                // *likeScratch values
 }
 
 // newLikeIndex returns an index without thresholds.
@@ -179,20 +179,20 @@ func (x *likeIndex) add(p likePart, stems []string) {
 	x.parts = append(x.parts, p)
 }
 
-// Resemblance is a lesson that is similar to a window of a text.
+// Resemblance is a lesson that is similar to a window in a text.
 type Resemblance struct {
 	Lesson    *Lesson
-	CallID    string   // tool call with the window in its result; empty for the user's words
+	CallID    string   // tool call with the window in the result; empty for the user's words
 	Window    string   // sentence or line
-	Words     []string // words of the window that the lesson shares
+	Words     []string // words shared with the lesson
 	Score     float64
 	Threshold float64 // minimum score
 
 	index int32 // in likeIndex.lessons
 }
 
-// bestMatches returns at most one lesson for each text: a lesson with the kind of the error or request or, if there is
-// none, the lesson with the best score.
+// bestMatches returns at most one lesson per text: a lesson with the kind of the error or request or, if there is none,
+// the lesson with the best score.
 func (x *likeIndex) bestMatches(q *Query) []Resemblance {
 	s, _ := x.scratch.Get().(*likeScratch)
 	defer x.scratch.Put(s)
@@ -227,7 +227,7 @@ func (x *likeIndex) shouldCompare(t *likeText, lesson int32) bool {
 func (x *likeIndex) matchWindows(s *likeScratch, t likeText) (Resemblance, bool) {
 	var best likeScore
 	var bestWindow window
-	var ratio float32 // of the best score to its minimum
+	var ratio float32 // best score divided by the minimum
 	windows := 0
 	for w := range t.windows {
 		windows++
@@ -261,8 +261,8 @@ func (x *likeIndex) resemblance(score likeScore, w window, windows int, t likeTe
 	return r
 }
 
-// similarWindows returns the windows that are similar to a lesson, best first. Their scores are at least share times
-// the minimum score of a match.
+// similarWindows returns the windows that are similar to a lesson, best first. The scores are at least share times the
+// minimum for a match.
 func (x *likeIndex) similarWindows(q *Query, lesson int32, share float32) []Resemblance {
 	s := x.newScratch()
 	var out []Resemblance

@@ -7,9 +7,9 @@ import (
 	"precept/inject/request"
 )
 
-// WithLikeness returns a copy of the book whose lessons also match similar sentences and lines. rate is the largest
-// share of captured sentences and lines that may reach a lesson's threshold. With too few captured sessions,
-// WithLikeness returns the book itself.
+// WithLikeness returns a copy of the book that also matches similar sentences and lines. rate is the largest share of
+// captured sentences and lines that may reach a lesson's threshold. With too few captured sessions, WithLikeness
+// returns the book itself.
 func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	if !t.HasEnoughSessions() || len(b.active) == 0 {
 		return b
@@ -49,7 +49,7 @@ func (b *Book) exactMatches(text string, from textKind) []int32 {
 	return out
 }
 
-// WithoutLikeness returns a copy of the book with exact matches only.
+// WithoutLikeness returns a copy with exact matches only.
 func (b *Book) WithoutLikeness() *Book {
 	next := *b
 	next.like = nil
@@ -84,8 +84,8 @@ func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	return hits
 }
 
-// Likeness returns the sentences and lines of a query that are similar to a lesson, best first. Their scores are at
-// least minShare times the minimum score of a match.
+// Likeness returns the sentences and lines in a query that are similar to a lesson, best first. The scores are at least
+// minShare times the minimum for a match.
 func (b *Book) Likeness(q *Query, slug string, minShare float64) []Resemblance {
 	if b.like == nil {
 		return nil
@@ -97,8 +97,8 @@ func (b *Book) Likeness(q *Query, slug string, minShare float64) []Resemblance {
 	return b.like.similarWindows(q, int32(i), float32(minShare)) //nolint:gosec // the number of lessons fits in an int32
 }
 
-// MatchByMeaning returns a hit for a lesson that matches earlier words of a session by meaning. ok is false if a
-// condition of the lesson, such as not_keywords, does not hold.
+// MatchByMeaning returns a hit for a lesson that matches earlier words in a session by meaning. ok is false if a
+// condition, such as not_keywords, does not hold.
 func (b *Book) MatchByMeaning(q *Query, r Resemblance) (hit Hit, ok bool) {
 	i := slices.IndexFunc(b.active, func(c compiledLesson) bool { return c.lesson.Slug == r.Lesson.Slug })
 	if i < 0 || b.active[i].lesson.ContentHash != r.Lesson.ContentHash || !b.active[i].admits(q) || !b.active[i].isOffered(&matchState{}, q, "") || b.vetoes(int32(i), q) { //nolint:gosec // the number of lessons fits in an int32
@@ -108,7 +108,7 @@ func (b *Book) MatchByMeaning(q *Query, r Resemblance) (hit Hit, ok bool) {
 	return Hit{Lesson: r.Lesson, Resemblance: &r}, true
 }
 
-// AdmitsQuery reports whether scope, models and not_keywords of a lesson admit a query.
+// AdmitsQuery reports whether a lesson's scope, models and not_keywords admit a query.
 func (b *Book) AdmitsQuery(slug string, q *Query) bool {
 	i := slices.IndexFunc(b.active, func(c compiledLesson) bool { return c.lesson.Slug == slug })
 	if i < 0 {
@@ -118,7 +118,7 @@ func (b *Book) AdmitsQuery(slug string, q *Query) bool {
 	return l.Scope.admits(q) && (len(l.Trigger.Models) == 0 || anyGlob(l.Trigger.Models, q.Model)) && !b.vetoes(int32(i), q) //nolint:gosec // the number of lessons fits in an int32
 }
 
-// vetoes reports whether a not_keyword of the lesson b.active[l] occurs in the query.
+// vetoes reports whether a not_keyword in b.active[l] occurs in the query.
 func (b *Book) vetoes(l int32, q *Query) bool {
 	s := b.takeScratch()
 	defer b.putScratch(s)
@@ -139,7 +139,7 @@ func (l *Lesson) aboutErrors() bool {
 	return len(l.Trigger.Keywords)+len(l.Trigger.RequestKinds) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0
 }
 
-// Sentences returns the sentences and lines of a text, except those that consist of function words.
+// Sentences returns the sentences and lines in a text, except those with only function words.
 func Sentences(text string) (out []string) {
 	for w := range windowsOf(text) {
 		if s := strings.TrimSpace(w.text); len(out) == 0 || out[len(out)-1] != s {

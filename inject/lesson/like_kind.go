@@ -38,10 +38,10 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	return kinds
 }
 
-// maxKindShare is the share of captured sessions above which a kind is too common to match a lesson.
+// maxKindShare is the largest share of captured sessions with a kind that may match a lesson.
 const maxKindShare = 0.05
 
-// matchErrorKind returns a lesson that has an error pattern of the error's kind and shares a word with the error. If
+// matchErrorKind returns a lesson that has an error pattern with the error's kind and shares a word with the error. If
 // there are several, it returns the lesson with the most shared words.
 func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 	for _, k := range t.kinds {
@@ -68,9 +68,9 @@ func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 	return best, found
 }
 
-// matchRequestKind returns a lesson whose keywords are requests of the same kind as the user's sentence. The lesson
-// must also have a stem that is equal or related to a stem of the sentence. If there are several, matchRequestKind
-// returns the lesson with the largest shared weight.
+// matchRequestKind returns a lesson with keywords that request the same kind as the user's sentence. The lesson must
+// also have a stem equal or related to a stem in the sentence. If there are several, matchRequestKind returns the
+// lesson with the largest shared weight.
 func (x *likeIndex) matchRequestKind(s *likeScratch, t likeText) (best Resemblance, found bool) {
 	if t.from != fromWords || len(x.byRequestKind) == 0 {
 		return best, false

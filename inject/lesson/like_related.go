@@ -12,13 +12,13 @@ var relatedLines string
 
 const maxPhraseWords = 4
 
-// relatedTable is the compiled form of related.txt. A line is a group of related terms: words, phrases, or shapes such
-// as {version} for 2.4.1.
+// relatedTable is the compiled related.txt. A line is a group of related terms: words, phrases, or shapes such as
+// {version} for 2.4.1.
 type relatedTable struct {
-	groups     map[string][]uint16 // numbers of groups, by token (a stem, phrase or shape)
+	groups     map[string][]uint16 // group numbers by token (a stem, phrase or shape)
 	phrases    map[string]string   // token by phrase: money_back for "money back"
-	lastWords  map[string]bool     // last words of the phrases
-	stems      map[string][]string // stems of a phrase's words, by the phrase's token
+	lastWords  map[string]bool     // the phrases' last words
+	stems      map[string][]string // stems in a phrase, by the phrase's token
 	groupCount int
 }
 
@@ -41,7 +41,7 @@ var related = sync.OnceValue(func() *relatedTable {
 	return t
 })
 
-// addTerm returns the token of a term, and adds phrases to the table.
+// addTerm returns a term's token, and adds phrases to the table.
 func (t *relatedTable) addTerm(term string) string {
 	words := strings.FieldsFunc(term, func(r rune) bool { return r == ' ' || r == '-' })
 	switch {
@@ -64,8 +64,7 @@ func (t *relatedTable) addTerm(term string) string {
 	return likeStem(term)
 }
 
-// isStem reports whether a token is a stem, and not a phrase or a shape (a name in braces, or the ending of a file
-// name).
+// isStem reports whether a token is a stem, and not a phrase or a shape (a name in braces, or a file name's ending).
 func isStem(token string) bool {
 	return token == "" || token[0] != '{' && token[0] != '.' && !isPhrase(token)
 }
@@ -81,7 +80,7 @@ func countFunc(tokens []string, f func(string) bool) (n int) {
 
 func isPhrase(token string) bool { return strings.Contains(token, "_") }
 
-// recentWords holds the last words of a text, to find phrases.
+// recentWords holds a text's last words, to find phrases.
 type recentWords struct {
 	last  string                 // as in the text
 	words [maxPhraseWords]string // lower case, no apostrophes
@@ -99,8 +98,8 @@ func (r *recentWords) add(word string) {
 	r.count = min(r.count+1, maxPhraseWords)
 }
 
-// stems yields the stem of the last word, the stem of a synonym for the last two words (refund for "money back"), and
-// the phrases that end with the last word.
+// stems yields the last word's stem, the stem of a synonym for the last two words (refund for "money back"), and the
+// phrases that end with the last word.
 func (r *recentWords) stems(yield func(stem string) bool) {
 	if synonym := wordPairs[r.words[maxPhraseWords-2]+" "+r.words[maxPhraseWords-1]]; synonym != "" && !yield(canonical(englishStem(synonym))) {
 		return
@@ -166,7 +165,7 @@ func shapeOf(field string) string {
 
 func startsWithDigit(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }
 
-// unitShapes maps a unit to the shape of a number with this unit.
+// unitShapes maps a unit to the shape that a number with this unit has.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var unitShapes = sync.OnceValue(func() map[string]string {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The requests share few words with their lessons, but use related terms, such as "takes forever" for "slow".
+// The requests share few words with the lessons, but use related terms, such as "takes forever" for "slow".
 func TestRelatedTermsMatchParaphrasesWithoutCommonWords(t *testing.T) {
 	const lessons = 40
 	all := readParaphrases(t, "related.tsv")
@@ -35,7 +35,7 @@ func TestRelatedTermsMatchParaphrasesWithoutCommonWords(t *testing.T) {
 		}
 	}
 	if 100*found < 45*len(all) || 100*others > 20*len(all) || fired > 4 {
-		t.Errorf("%d of %d requests match their lesson, want at least 45%%; %d matches of other lessons, want at most 20%%; %d matches of unrelated requests without a shared word, want at most 4", found, len(all), others, fired)
+		t.Errorf("%d of %d requests match the right lesson, want at least 45%%; %d match other lessons, want at most 20%%; %d unrelated requests match without a shared word, want at most 4", found, len(all), others, fired)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestRelatedTermScoresLessThanSameWord(t *testing.T) {
 	}
 	equal, related, other := score("the import is slow"), score("the import takes forever"), score("the import is green")
 	if !(equal > related && related > other) {
-		t.Errorf("score of the word = %.2f, of a related phrase = %.2f, of another word = %.2f, want descending scores", equal, related, other)
+		t.Errorf("scores: word %.2f, related phrase %.2f, another word %.2f, want descending scores", equal, related, other)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestShapeOfReturnsPlaceholderOrExtension(t *testing.T) {
 	}
 }
 
-// A term never matches if a text's stems cannot contain its token.
+// A term never matches if a text's stems cannot contain the term's token.
 func TestEachRelatedTermCanMatch(t *testing.T) {
 	for line := range strings.Lines(relatedLines) {
 		line = strings.TrimSpace(line)
@@ -82,10 +82,10 @@ func TestEachRelatedTermCanMatch(t *testing.T) {
 		}
 		for i, term := range terms {
 			if slices.Contains(terms[:i], term) {
-				t.Errorf("group of %q repeats %q", terms[0], term)
+				t.Errorf("group with %q repeats %q", terms[0], term)
 			}
 			if stems := textStems(strings.Trim(term, "{}")); term[0] != '{' && term[0] != '.' && !slices.Contains(stems, related().addTerm(term)) {
-				t.Errorf("group of %q: stems of term %q = %q, want token %q among them", terms[0], term, stems, related().addTerm(term))
+				t.Errorf("group with %q: term %q: stems = %q, want token %q among them", terms[0], term, stems, related().addTerm(term))
 			}
 		}
 	}

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// maxLikeWork limits the comparisons of one turn: visited parts of lessons plus bytes of text. This many steps take a
-// few milliseconds.
+// maxLikeWork limits the comparisons in one turn: visited lesson parts plus text bytes. This many steps take a few
+// milliseconds.
 const maxLikeWork = 1 << 17
 
-// likeTally sums up the stems that a window shares with a part of a lesson.
+// likeTally sums up the stems that a window shares with a lesson part.
 type likeTally struct {
 	sharedWeight     float32
-	sharedStems      uint8  // number of shared stems in the window
-	hasRelatedPhrase bool   // the window has a rare phrase that is related to a term of the part
-	stemBits         uint64 // bit i: stem i of the window is in the tally
+	sharedStems      uint8  // shared stems in the window
+	hasRelatedPhrase bool   // the window has a rare phrase that is related to a term in the part
+	stemBits         uint64 // bit i: the window's stem i is in the tally
 }
 
 type likeScratch struct {
@@ -23,7 +23,7 @@ type likeScratch struct {
 	tallies []likeTally // by part
 	counted []bool      // by term number, whether the tallies contain it
 	terms   []int32     // numbers of counted terms
-	cover   []float32   // by lesson: the largest product of a part's weight and its share of stems in the window
+	cover   []float32   // by lesson: the largest product of a part's weight and the share of its stems in the window
 	parts   []int32     // parts with a shared stem
 	lessons []int32     // lessons with a shared stem
 	scores  []likeScore
@@ -40,7 +40,7 @@ type likeScore struct {
 	from         textKind
 }
 
-// score compares the distinct stems of a window with the lessons, and returns the lessons that share enough stems. The
+// score compares a window's distinct stems with the lessons, and returns the lessons that share enough stems. The
 // result is valid until the next call with s.
 func (x *likeIndex) score(s *likeScratch, stems []string, from textKind) []likeScore {
 	s.parts, s.lessons, s.scores = s.parts[:0], s.lessons[:0], s.scores[:0]
@@ -67,7 +67,7 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from textKind) []likeS
 	return s.scores
 }
 
-// lessonsSharing yields the lessons that share stems with a window of the user's text, each with the shared weight.
+// lessonsSharing yields the lessons that share stems with a window in the user's text, each with the shared weight.
 func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int32, float32] {
 	return func(yield func(int32, float32) bool) {
 		s.parts = s.parts[:0]
@@ -84,8 +84,8 @@ func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int
 	}
 }
 
-// creditStems adds a window's stems to the tallies of parts with an equal or related stem, and returns the weight of
-// the window.
+// creditStems adds a window's stems to the tallies for parts with an equal or related stem, and returns the window's
+// weight.
 func (x *likeIndex) creditStems(s *likeScratch, stems []string, from textKind) (windowWeight float32) {
 	for i, stem := range stems {
 		if t := x.terms[stem]; t != nil && (from == fromWords || isStem(stem)) {
@@ -118,8 +118,8 @@ func (x *likeIndex) creditStems(s *likeScratch, stems []string, from textKind) (
 	return windowWeight
 }
 
-// creditRelated credits a stem to related terms. It stops after half of maxLikeWork, so that the other half remains for
-// equal stems.
+// creditRelated credits a stem to related terms. It stops after half of maxLikeWork, to leave the other half for equal
+// stems.
 func (x *likeIndex) creditRelated(s *likeScratch, stem string, c likeCredit) {
 	for _, g := range related().groups[stem] {
 		for _, t := range x.groups[g] {
@@ -146,7 +146,7 @@ func (x *likeIndex) weight(stem string) float32 {
 	return x.traffic.information(stem)
 }
 
-// likeCredit is a stem of a window that is added to the tallies.
+// likeCredit is a window's stem while it is added to the tallies.
 type likeCredit struct {
 	from     textKind
 	stem     int // index in the window
@@ -190,7 +190,7 @@ func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 }
 
 // suffices reports whether the shared stems are enough: two stems, the main topic, or a phrase that is related to a
-// term of the lesson. Each case has its own minimum in likeBounds.
+// term in the lesson. Each case has a minimum in likeBounds.
 func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from textKind) bool {
 	switch bounds := &boundsByKind[from]; {
 	case all.hasRelatedPhrase:

@@ -41,8 +41,7 @@ func readParaphrases(t testing.TB, name string) (all []paraphrase) {
 	return all
 }
 
-// capturedTraffic returns sessions that are unrelated to the tests' lessons. Thresholds of lessons are computed from
-// them.
+// capturedTraffic returns sessions unrelated to the tests' lessons. Lesson thresholds are computed from them.
 func capturedTraffic(t testing.TB, sessions int) *Traffic {
 	t.Helper()
 	requests, traffic := readLines(t, "likeness_requests.txt"), NewTraffic()
@@ -52,7 +51,7 @@ func capturedTraffic(t testing.TB, sessions int) *Traffic {
 	return traffic
 }
 
-// likeBook returns the lessons of likeness.tsv, and their paraphrases.
+// likeBook returns the lessons and paraphrases in likeness.tsv.
 func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	t.Helper()
 	all := paraphrases(t)
@@ -63,7 +62,7 @@ func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	return NewBook(lessons).WithLikeness(capturedTraffic(t, sessions), 0.005), all
 }
 
-// The bound holds for each half of likeness.tsv, so that the weights of like.go are not overfitted to one half.
+// The bound holds for each half of likeness.tsv, so that the weights in like.go are not overfitted to one half.
 func TestSimilarityMatchesParaphrases(t *testing.T) {
 	b, all := likeBook(t, 210)
 	for name, half := range map[string][]paraphrase{"first": all[:len(all)/2], "second": all[len(all)/2:]} {
@@ -78,7 +77,7 @@ func TestSimilarityMatchesParaphrases(t *testing.T) {
 			}
 		}
 		if 10*found < 4*len(half) || 10*others > len(half) {
-			t.Errorf("%s half: %d of %d paraphrases match their lesson, want at least 40%%; %d matches of another lesson, want at most 10%%", name, found, len(half), others)
+			t.Errorf("%s half: %d of %d paraphrases match the right lesson, want at least 40%%; %d match another lesson, want at most 10%%", name, found, len(half), others)
 		}
 	}
 }
@@ -108,7 +107,7 @@ func TestSimilarityNeeds200Sessions(t *testing.T) {
 	}
 }
 
-// A window is a sentence or a line of a text.
+// A window is a sentence or a line in a text.
 func TestThresholdLimitsTheShareOfMatchingWindows(t *testing.T) {
 	for _, rate := range []float64{0, 0.005, 0.02, 0.2} {
 		lessons := make([]*Lesson, 0, 40)
@@ -129,7 +128,7 @@ func TestThresholdLimitsTheShareOfMatchingWindows(t *testing.T) {
 		}
 		for i, n := range reached {
 			if float64(n) > rate*float64(traffic.Windows()) {
-				t.Errorf("rate %v: %d of %d windows reach the threshold of %s, want at most %v",
+				t.Errorf("rate %v: %d of %d windows reach the %s threshold, want at most %v",
 					rate, n, traffic.Windows(), lessons[i].Slug, rate*float64(traffic.Windows()))
 			}
 		}
@@ -202,7 +201,7 @@ func TestWordFormsShareOneStem(t *testing.T) {
 	} {
 		for _, f := range forms[1:] {
 			if got, want := likeStem(f), likeStem(forms[0]); got != want {
-				t.Errorf("likeStem(%s) = %q, want %[4]q, the stem of %[3]s", f, got, forms[0], want)
+				t.Errorf("likeStem(%s) = %q, want %[4]q, like likeStem(%[3]s)", f, got, forms[0], want)
 			}
 		}
 	}
@@ -238,7 +237,7 @@ func TestSimilarityStopsAtWorkLimit(t *testing.T) {
 		b.like.score(s, []string{"releas", "topic7", "check"}, fromWords)
 	}
 	if s.budget > 0 {
-		t.Errorf("64 windows of frequent words left %d of the work limit %d, want none left", s.budget, maxLikeWork)
+		t.Errorf("64 windows with frequent words left %d of the work limit %d, want none left", s.budget, maxLikeWork)
 	}
 	if hits := b.Match(&Query{Words: []string{"please release whatever topic7 has"}}); len(hits) != 1 || hits[0].Lesson.Slug != "lesson-7" {
 		t.Errorf("matches = %+v, want only lesson-7", hits)
@@ -305,7 +304,7 @@ func TestErrorPatternMatchesOtherWordingsOfItsKind(t *testing.T) {
 		t.Errorf("error kind that is frequent in the traffic: matches = %+v, want none", hits)
 	}
 	if hits := matchError(capturedTraffic(t, 210), port, "Error: bind: EADDRINUSE"); len(hits) != 0 {
-		t.Errorf("error without a word of the lesson: matches = %+v, want none", hits)
+		t.Errorf("error without a word from the lesson: matches = %+v, want none", hits)
 	}
 	named := port.Clone()
 	named.Trigger.ErrorKinds = []string{"dns"}
@@ -334,7 +333,7 @@ func TestIdentifiersAreSplitIntoWords(t *testing.T) {
 			got = slices.AppendSeq(got, nameParts(field))
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("nameParts of %s = %q, want %q", name, got, want)
+			t.Errorf("nameParts(%s) = %q, want %q", name, got, want)
 		}
 	}
 	for _, same := range [][2]string{{"tenant_id", "tenant"}, {"LockedFlagError", "locked"}} {
@@ -347,7 +346,7 @@ func TestIdentifiersAreSplitIntoWords(t *testing.T) {
 func TestWordPairHasStemOfSynonym(t *testing.T) {
 	for pair, word := range map[string]string{"I want my money back": "refund", "open a Pull Request": "pr", "sign in": "login"} {
 		if stems := textStems(pair); !slices.Contains(stems, likeStem(word)) {
-			t.Errorf("textStems(%q) = %q, want the stem of %q among them", pair, stems, word)
+			t.Errorf("textStems(%q) = %q, want %q's stem among them", pair, stems, word)
 		}
 	}
 }
@@ -399,8 +398,8 @@ func TestSimilarityMatchesOtherDomains(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d of %d paraphrases match their lesson, %d matches of other lessons: %q", found, len(all), len(others), others)
+	t.Logf("%d of %d paraphrases match the right lesson, %d match other lessons: %q", found, len(all), len(others), others)
 	if found < 10 || len(others) > 8 {
-		t.Errorf("%d of %d sentences match their lesson, want at least 10; matches of other lessons = %q, want at most 8", found, len(all), others)
+		t.Errorf("%d of %d sentences match the right lesson, want at least 10; other lessons' matches = %q, want at most 8", found, len(all), others)
 	}
 }

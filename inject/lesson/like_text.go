@@ -10,20 +10,20 @@ import (
 	"precept/inject/request"
 )
 
-// Limits of a text that is compared by likeness.
+// Limits for a text compared by likeness.
 const (
 	maxLikeText    = 16 << 10 // bytes; only the first and last 8 KiB of a longer text are compared
 	maxLikeWindows = 256      // later windows are ignored
 	maxWindowStems = 48       // longer sentences are split
 )
 
-// window is a sentence or line with its distinct stems.
+// window is a sentence or line with the distinct stems.
 type window struct {
 	text  string
 	stems []string
 }
 
-// windowsOf yields the sentences and lines of a text that have stems.
+// windowsOf yields the sentences and lines in a text that have stems.
 func windowsOf(text string) iter.Seq[window] {
 	if len(text) > maxLikeText {
 		text = text[:maxLikeText/2] + "\n" + text[len(text)-maxLikeText/2:]
@@ -76,8 +76,8 @@ func textStems(text string) []string {
 	return out
 }
 
-// wordStems yields words with their stems, except function words. A stem may also be a phrase of related.txt or a shape
-// (see shapeOf). A file name is one word and its own stem.
+// wordStems yields words with their stems, except function words. A stem may also be a phrase in related.txt or a shape
+// (see shapeOf). A file name is one word and is the stem, too.
 func wordStems(text string) iter.Seq2[string, string] {
 	return func(yield func(word, stem string) bool) {
 		var recent recentWords
@@ -116,7 +116,7 @@ func wordsOf(field string) iter.Seq[string] {
 	}
 }
 
-// nameParts yields the words of a name such as LockedFlagError. A product name, such as GitHub, is one word.
+// nameParts yields the words in a name such as LockedFlagError. A product name, such as GitHub, is one word.
 func nameParts(name string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		from := 0
@@ -153,10 +153,10 @@ func fileName(field string) string {
 	return strings.ToLower(field)
 }
 
-// maxStemmedBytes limits the length of a stemmed word. Longer words are hashes and encoded data.
+// maxStemmedBytes limits a stemmed word. Longer words are hashes and encoded data.
 const maxStemmedBytes = 32
 
-// likeStem returns the stem of a word or of its synonyms, or "" for function words, numbers and single letters.
+// likeStem returns the stem of a word or the word's synonyms, or "" for function words, numbers and single letters.
 func likeStem(word string) string {
 	word = strings.Trim(word, "'’_*")
 	if len(word) < 2 || len(word) > maxStemmedBytes {
@@ -182,8 +182,8 @@ func likeStem(word string) string {
 	return canonical(englishStem(w))
 }
 
-// englishStem removes endings such as -s, -ed, -ing, -er, -ly and -ment, so that the forms of a word become equal. The
-// stem need not be a word.
+// englishStem removes endings such as -s, -ed, -ing, -er, -ly and -ment, so that a word's forms become equal. The stem
+// need not be a word.
 func englishStem(w string) string {
 	if len(w) < 4 || !isASCII(w) || strings.ContainsAny(w, "0123456789_") {
 		return w
@@ -228,7 +228,7 @@ func englishStem(w string) string {
 	return normalizeEnding(w)
 }
 
-// stemPlural removes the ending of a plural, or of a verb in the third person.
+// stemPlural removes a plural or third-person ending.
 func stemPlural(w string) string {
 	switch {
 	case strings.HasSuffix(w, "sses"), strings.HasSuffix(w, "shes"), strings.HasSuffix(w, "ches"), strings.HasSuffix(w, "xes"), strings.HasSuffix(w, "zes"):

@@ -10,20 +10,20 @@ import (
 	"precept/inject/request"
 )
 
-// Limits of the captured traffic, which gives the frequency of words.
+// Limits for the captured traffic, the source of word frequencies.
 const (
-	// LikeSessions is the minimum number of captured sessions for likeness. With fewer, the frequency of a word is too
+	// LikeSessions is the minimum number of captured sessions for likeness. With fewer, word frequencies are too
 	// uncertain.
 	LikeSessions = 200
-	// MaxLikeSessions limits the sessions of a Traffic.
+	// MaxLikeSessions limits the sessions in a Traffic.
 	MaxLikeSessions = 2000
 
 	maxTrafficWindows = 50_000
-	maxTextWindows    = 64 // of one text
+	maxTextWindows    = 64 // per text
 )
 
-// Traffic holds the frequency of stems in captured sessions, and their windows (sentences and lines), from which
-// thresholds are computed. Concurrent readers may share it while no goroutine calls Add.
+// Traffic holds stem frequencies in captured sessions, and windows (sentences and lines) for computing thresholds.
+// Concurrent readers may share it while no goroutine calls Add.
 type Traffic struct {
 	sessions              int
 	windowCount           int                                     // including repeated windows
@@ -33,9 +33,9 @@ type Traffic struct {
 	windows               [numTextKinds]map[string]*trafficWindow // by kind of text, then by joined stems
 }
 
-// trafficWindow represents all windows with the same stems.
+// trafficWindow stands for all windows with the same stems.
 type trafficWindow struct {
-	text  string // text of the first window
+	text  string // the first window's text
 	count int
 }
 
@@ -55,7 +55,7 @@ func (t *Traffic) Sessions() int {
 // Windows returns the number of windows.
 func (t *Traffic) Windows() int { return t.windowCount }
 
-// Sentences returns at most n captured sentences of users, evenly spaced in sorted order.
+// Sentences returns at most n captured user sentences, evenly spaced in sorted order.
 func (t *Traffic) Sentences(n int) []string {
 	keys := slices.Sorted(maps.Keys(t.windows[fromWords]))
 	var out []string
@@ -68,7 +68,7 @@ func (t *Traffic) Sentences(n int) []string {
 // HasEnoughSessions reports whether lessons can match by likeness.
 func (t *Traffic) HasEnoughSessions() bool { return t != nil && t.sessions >= LikeSessions }
 
-// Add adds one session, as the queries of its turns, up to MaxLikeSessions.
+// Add adds one session, given as one query per turn, up to MaxLikeSessions.
 func (t *Traffic) Add(queries []Query) {
 	if t.sessions == MaxLikeSessions {
 		return
@@ -117,7 +117,7 @@ func (t *Traffic) Add(queries []Query) {
 type likeText struct {
 	text, callID string
 	from         textKind
-	kinds        []detect.Kind // of an error, the most specific first; nil also for a general kind such as build-failed
+	kinds        []detect.Kind // error kinds, most specific first; nil also for a general kind such as build-failed
 }
 
 // windows yields the text's windows, except single markup tags and the user's sentences that forbid something.
@@ -151,8 +151,8 @@ func (q *Query) likeTexts(yield func(likeText) bool) {
 	}
 }
 
-// information returns the weight of a stem: the logarithm of all sessions divided by the sessions with the stem. The
-// weight of a common word is limited.
+// information returns a stem's weight: the logarithm of all sessions divided by the sessions with the stem. A common
+// word's weight is limited.
 func (t *Traffic) information(stem string) float32 {
 	total, withStem := float64(t.sessions), float64(t.sessionsByStem[stem])
 	if commonWords()[stem] {
@@ -161,9 +161,9 @@ func (t *Traffic) information(stem string) float32 {
 	return float32(math.Log((total + 1) / (withStem + 1)))
 }
 
-// thresholds returns the lowest score of a match for each lesson. rate is the largest share of all windows that may
-// reach this score. Windows with an exact match do not count, because many of them would raise the threshold above
-// every similar window.
+// thresholds returns each lesson's lowest score for a match. rate is the largest share of all windows that may reach
+// this score. Windows with an exact match do not count, because many such windows would raise the threshold above every
+// similar window.
 func (t *Traffic) thresholds(x *likeIndex, rate float64, exactMatches func(text string, from textKind) []int32) []float32 {
 	limit := int(rate * float64(t.windowCount))
 	best := make([][]scoreCount, len(x.lessons))
@@ -222,7 +222,7 @@ func keepBest(list []scoreCount, r scoreCount, limit int) []scoreCount {
 	return list[:limit+1]
 }
 
-// maxExcerpt limits the text that a Traffic keeps of a window.
+// maxExcerpt limits the text kept per window.
 const maxExcerpt = 400
 
 func excerpt(text string) string {

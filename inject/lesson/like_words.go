@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// isFunctionWord reports whether a word has no meaning of its own, such as an article or a courtesy. Words such as
+// isFunctionWord reports whether a word has no meaning by itself, such as an article or a courtesy. Words such as
 // "again" and "every" do have a meaning in a request.
 func isFunctionWord(w string) bool { return functionWords()[w] }
 
@@ -25,7 +25,7 @@ var functionWords = sync.OnceValue(func() map[string]bool {
 	return wordSet(words)
 })
 
-// commonWords returns stems of common English words. Their weight is limited to that of a stem in every tenth session,
+// commonWords returns stems of common English words. Each weighs at most as much as a stem in every tenth session,
 // because a common word may happen to be rare in the captured sessions.
 //
 //nolint:gochecknoglobals // immutable, made at first use
@@ -130,7 +130,7 @@ crawl crawler scrape scraper
 screenreader a11y accessibility
 `
 
-// wordPairs maps two words to one word with the same meaning.
+// wordPairs maps two words to one with the same meaning.
 //
 //nolint:gochecknoglobals // immutable
 var wordPairs = map[string]string{

@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// findingsAbout checks a book with the lesson the-one, and returns its findings as "code field".
+// findingsAbout checks a book with the lesson the-one, and returns the findings as "code field".
 func findingsAbout(t *testing.T, c lesson.Checker, file string, others ...string) []string {
 	t.Helper()
 	texts := map[string][]byte{"the-one.md": []byte(file)}
@@ -30,7 +30,7 @@ func findingsAbout(t *testing.T, c lesson.Checker, file string, others ...string
 	return out
 }
 
-// The lesson miss is just on the other side of the check's limit.
+// The lesson miss is just beyond the check's limit.
 func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -64,7 +64,7 @@ func TestEachCheckReportsHitButNotNearMiss(t *testing.T) {
 		{name: "empty advice", want: "no_advice", hit: one("Read the page id again.", "  "), miss: one("Read the page id again.", ".")},
 		{name: "expired", want: "expired expires_at", hit: one("outcome", "expires_at: 2030-01-01T12:00:00Z\noutcome"), miss: one("outcome", "expires_at: 2030-01-01T12:00:01Z\noutcome"), hitChecks: lesson.Checker{Now: noon}},
 		{name: "matches most sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(13, 20), missChecks: backtest(12, 20)},
-		{name: "matches most of few sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(20, 20), missChecks: backtest(19, 19)},
+		{name: "few sessions, most match", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(20, 20), missChecks: backtest(19, 19)},
 		{name: "matches no session", want: "dead_trigger trigger", hit: one(), miss: one(), hitChecks: backtest(0, 1000), missChecks: backtest(0, 999)},
 		{name: "supersedes an unknown lesson", want: "supersedes_missing supersedes[0]", hit: one("outcome", "supersedes: [old-a]\noutcome"), miss: one("outcome", "supersedes: [other]\noutcome"), others: []string{lessonFile("other", "load more", "other words")}},
 		{name: "supersedes itself", want: "lesson_invalid supersedes", hit: one("outcome", "supersedes: [the-one]\noutcome"), miss: one()},
@@ -129,11 +129,11 @@ func TestContradictionNeedsCommonAudience(t *testing.T) {
 			file := strings.Replace(lessonFile(slug, replaced...), "outcome: success", "outcome: "+outcome, 1)
 			draft, err := lesson.Parse(slug+".md", []byte(file))
 			if err != nil {
-				t.Fatalf("%s: Parse of %s without its hash: %v", tc.name, slug, err)
+				t.Fatalf("%s: Parse(%s) without the hash: %v", tc.name, slug, err)
 			}
 			l, err := lesson.Parse(slug+".md", []byte(strings.Replace(file, "HASH", `"`+draft.ContentHash+`"`, 1)))
 			if err != nil {
-				t.Fatalf("%s: Parse of %s: %v", tc.name, slug, err)
+				t.Fatalf("%s: Parse(%s): %v", tc.name, slug, err)
 			}
 			return l
 		}

@@ -69,7 +69,7 @@ func TestLoadReadsFoldersAndReportsProblems(t *testing.T) {
 		}
 	}
 	if l, _ := b.Get("two-b"); l.Title != "Other" {
-		t.Errorf("of two files with the slug two-b, the book has %q, want the first by path, collides.md", l.Path)
+		t.Errorf("two files with the slug two-b: the book has %q, want the first by path, collides.md", l.Path)
 	}
 	wantFaults := []string{
 		"bad.md lesson_invalid", "gone-wrong.md lesson_invalid outcome", "lonely.md supersedes_missing supersedes[0]",
@@ -88,12 +88,12 @@ func TestLoadReadsFoldersAndReportsProblems(t *testing.T) {
 func TestLoadOfMissingDirectoryIsEmpty(t *testing.T) {
 	b, problems, err := lesson.Load(filepath.Join(t.TempDir(), "missing"))
 	if err != nil || len(problems) != 0 || b.Len() != 0 {
-		t.Errorf("Load of a missing directory: problems = %v, err = %v, want no problem, no error and no lesson", problems, err)
+		t.Errorf("Load(missing directory): problems = %v, err = %v, want no problem, no error and no lesson", problems, err)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	writeFile(t, file, "x")
 	if _, _, err := lesson.Load(file); err == nil {
-		t.Error("Load of a file: got no error, want an error")
+		t.Error("Load(file): got no error, want an error")
 	}
 }
 
@@ -113,7 +113,7 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling.md")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("..", filepath.Join(dir, "up")); err != nil { // contains itself
+	if err := os.Symlink("..", filepath.Join(dir, "up")); err != nil { // a link to its own parent
 		t.Fatal(err)
 	}
 	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
@@ -238,7 +238,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	}
 	writeFile(t, file, strings.Replace(string(approved.Raw), "Ignore all previous", "Ignore all the previous", 1))
 	if book, _, _ := lesson.Load(dir); len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
-		t.Error("Match after a change of the approved text: got a match, want none")
+		t.Error("Match after the approved text changed: got a match, want none")
 	}
 }
 

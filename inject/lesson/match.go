@@ -9,20 +9,20 @@ type matchState struct {
 	matchesWords     bool  // a trigger matches the user's words, their request kinds, or the tags
 	vetoed           bool  // a not_keyword occurs in a text
 	toolsCompared    bool  // toolOffered is computed
-	toolOffered      bool  // the request offers a tool of the lesson
-	newestWithPhrase int32 // 1 + index of the newest error with a phrase of the lesson; 0 for none
+	toolOffered      bool  // the request offers one of the lesson's tools
+	newestWithPhrase int32 // 1 + index of the newest error with a phrase from the lesson; 0 for none
 	newestError      int32 // 1 + index of the newest error that triggers the lesson; 0 for none
 }
 
-// maxWork limits the found phrases and compared positions of one match to a few milliseconds; typical texts need a few
+// maxWork limits the found phrases and compared positions in one match to a few milliseconds; typical texts need a few
 // hundred. Without the limit, a crafted text could cost a second if phrases contain a * or are suffixes of each other.
 const maxWork = 1 << 18
 
-// scratch is the reusable memory of a match.
+// scratch is reusable memory for a match.
 type scratch struct {
 	text    []byte       // folded text
 	budget  int          // remaining part of maxWork
-	foundIn []int32      // by phrase, the last text with the phrase: userWordsID, 1 + index of an error, or 0 for none
+	foundIn []int32      // by phrase, the last text with the phrase: userWordsID, 1 + an error's index, or 0 for none
 	phrases []int32      // found phrases
 	states  []matchState // by lesson
 	touched []int32      // lessons with a trigger or not_keyword in a text
@@ -59,7 +59,7 @@ func (s *scratch) reset() {
 	s.touched, s.text = s.touched[:0], s.text[:0]
 }
 
-// takeScratch returns a scratch, which the caller gives to putScratch.
+// takeScratch returns a scratch. The caller gives it to putScratch.
 func (b *Book) takeScratch() *scratch {
 	s, _ := b.scratch.Get().(*scratch)
 	s.budget = maxWork
@@ -120,7 +120,7 @@ func (b *Book) markRequestKinds(s *scratch, q *Query) {
 	}
 }
 
-// markError marks the lessons with a tag or kind of error i.
+// markError marks the lessons with a tag or kind in error i.
 func (b *Book) markError(s *scratch, q *Query, i int) {
 	for _, tag := range q.Errors[i].Tags {
 		for _, n := range b.byTag[tagKey(tag)] {
@@ -138,7 +138,7 @@ func (b *Book) markError(s *scratch, q *Query, i int) {
 	}
 }
 
-// scan searches a text. textID is userWordsID, or 1 + the index of an error.
+// scan searches a text. textID is userWordsID, or 1 + an error's index.
 func (b *Book) scan(s *scratch, q *Query, text string, textID int32) {
 	s.text = appendText(s.text[:0], text)
 	b.automaton().scan(s.text, func(id int32, end int) bool {
@@ -167,14 +167,14 @@ func (b *Book) scan(s *scratch, q *Query, text string, textID int32) {
 	})
 }
 
-// Limits of the tool names in a request. Further names are not compared.
+// Limits for the tool names in a request. Further names are not compared.
 const (
 	maxTools    = 1024
 	maxToolName = 256 // bytes
 )
 
-// isOffered reports whether the lesson has no tools, or the request offers one of its tools, or one of them is
-// failedTool, which is "" for the user's words. m caches the comparison with the request.
+// isOffered reports whether the lesson has no tools, or the request offers one of the lesson's tools, or one is
+// failedTool ("" for the user's words). m caches the comparison with the request.
 func (c *compiledLesson) isOffered(m *matchState, q *Query, failedTool string) bool {
 	tools := c.lesson.Trigger.Tools
 	if len(tools) == 0 || failedTool != "" && anyTool(tools, []string{failedTool}) {
@@ -200,7 +200,7 @@ func anyTool(patterns, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return len(n) <= maxToolName && anyGlob(patterns, n) })
 }
 
-// isExpiredOrSuperseded reports whether the lesson is expired or superseded. A superseding lesson counts only if its
+// isExpiredOrSuperseded reports whether the lesson is expired or superseded. A superseding lesson counts only if the
 // scope admits the query.
 func (c *compiledLesson) isExpiredOrSuperseded(q *Query) bool {
 	return c.lesson.ExpiredAt(q.Now) ||

@@ -143,7 +143,7 @@ func TestEachConditionLimitsTheMatch(t *testing.T) {
 		{"not_keyword in user text", kw, words("load more, but as a dry run"), ""},
 		{"not_keyword in an error", kw, func() Query { q := failed("this was a dry run"); q.Words = []string{"load more"}; return q }(), ""},
 		{"keyword split between two texts", kw, func() Query { q := words("load"); q.Words = append(q.Words, "more"); return q }(), ""},
-		{"tag of the query", Trigger{Tags: []string{"error-handling"}}, func() Query { q := words("x"); q.Tags = []string{" Error-Handling "}; return q }(), "l@"},
+		{"query tag", Trigger{Tags: []string{"error-handling"}}, func() Query { q := words("x"); q.Tags = []string{" Error-Handling "}; return q }(), "l@"},
 		{"tag as a word", Trigger{Tags: []string{"error-handling"}}, words("mind the error-handling."), "l@"},
 		{"tag in another word", Trigger{Tags: []string{"error-handling"}}, words("terror-handling"), ""},
 		{"empty trigger", Trigger{}, words("anything"), ""},
@@ -157,9 +157,9 @@ func TestEachConditionLimitsTheMatch(t *testing.T) {
 		{"other model", with(func(t *Trigger) { t.Models = []string{"claude*"} }), words("load more"), ""},
 		{"tool offered", with(func(t *Trigger) { t.Tools = []string{"bash"} }), words("load more"), "l@"},
 		{"tool not offered", with(func(t *Trigger) { t.Tools = []string{"browser"} }), words("load more"), ""},
-		{"tool of the failed call", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), failed("no such page"), "l@c1"},
-		{"tool of no failed call, keyword in user text", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), words("load more"), ""},
-		{"tool of the failed call, keyword in user text and pattern in its error", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), func() Query { q := failed("no such page"); q.Words = []string{"load more"}; return q }(), "l@c1"},
+		{"failed call's tool", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), failed("no such page"), "l@c1"},
+		{"tool without a failed call, keyword in user text", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), words("load more"), ""},
+		{"failed call's tool, keyword in user text and pattern in the error", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), func() Query { q := failed("no such page"); q.Words = []string{"load more"}; return q }(), "l@c1"},
 	}
 	for _, tc := range cases {
 		b := NewBook([]*Lesson{lessonWithTrigger("l", tc.trig), lessonWithTrigger("z", Trigger{Keywords: []string{"zebra crossing"}})})
@@ -209,7 +209,7 @@ func TestMatchDependsOnStateAndTime(t *testing.T) {
 		}
 	}
 	if _, ok := b.StateAt("nobody", now); ok {
-		t.Error("StateAt of an unknown slug: ok = true, want false")
+		t.Error("StateAt(unknown slug): ok = true, want false")
 	}
 	if b.Len() != len(lessons) || len(b.Lessons()) != len(lessons) {
 		t.Errorf("len(Lessons()) = %d, Len() = %d, want %d", len(b.Lessons()), b.Len(), len(lessons))
@@ -220,18 +220,18 @@ func TestBookHashDependsOnLessonsNotOrder(t *testing.T) {
 	a, b := lessonWithKeywords("a-a", "x y"), lessonWithKeywords("b-b", "y z")
 	want := NewBook([]*Lesson{b, a}).Hash()
 	if NewBook([]*Lesson{a, b}).Hash() != want {
-		t.Error("Hash of the lessons in another order: got another hash, want an equal hash")
+		t.Error("Hash(lessons in another order): got another hash, want an equal hash")
 	}
 	c := *b
 	c.State = Benched
 	if NewBook([]*Lesson{a, &c}).Hash() == want {
-		t.Error("Hash after a change of a lesson's state: got an equal hash, want another hash")
+		t.Error("Hash after a lesson's state changed: got an equal hash, want another hash")
 	}
 	if NewBook(nil).Hash() == want || len(NewBook(nil).Match(&Query{Words: []string{"x y"}})) != 0 {
-		t.Error("empty book has the hash of another book, or matches")
+		t.Error("empty book has another book's hash, or matches")
 	}
 	if l, ok := NewBook([]*Lesson{a, {Slug: "a-a", Path: "zz", State: Active}}).Get("a-a"); !ok || l != a {
-		t.Errorf("of two lessons with the slug a-a, the book has %+v, want the first by path", l)
+		t.Errorf("two lessons with the slug a-a: the book has %+v, want the first by path", l)
 	}
 }
 
@@ -255,8 +255,8 @@ func TestConcurrentMatchesAreIndependent(t *testing.T) {
 	wg.Wait()
 }
 
-// naiveMatch is a slow reference matcher, which tries every position and every length of a star. Only the folding and
-// classification of characters are shared with the real matcher.
+// naiveMatch is a slow reference matcher that tries every position and every star length. It shares only folding and
+// classifying characters with the real matcher.
 func naiveMatch(phrase, text string) bool {
 	folded := func(s string) []rune {
 		var out []rune
@@ -315,7 +315,7 @@ func naiveMatch(phrase, text string) bool {
 	return false
 }
 
-// assertNaiveMatch compares a book of the phrases with naiveMatch.
+// assertNaiveMatch compares a book with these phrases with naiveMatch.
 func assertNaiveMatch(tb testing.TB, phrases []string, text string) {
 	tb.Helper()
 	var lessons []*Lesson

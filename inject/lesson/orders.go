@@ -12,19 +12,19 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The patterns of orders.txt find malicious orders, such as "ignore your instructions". English patterns are precise,
-// because most lessons are English. The patterns of other languages need only a verb and a noun in one sentence.
+// The patterns in orders.txt find malicious orders, such as "ignore your instructions". English patterns are precise,
+// because most lessons are English. Patterns for other languages need only a verb and a noun in one sentence.
 
 //go:embed orders.txt
 var instructionRulesText string
 
-// instructionRule is a section of orders.txt; its fields are described in orders.txt.
+// instructionRule is a section in orders.txt. The fields are described there.
 type instructionRule struct {
 	name            string   // "ignore", "steal", "pipe" or "hide"
-	forms           []string // searched forms of the text: "plain", "bare" (without accents) or "squeezed" (skeleton)
+	forms           []string // text forms searched: "plain", "bare" (without accents) or "squeezed" (skeleton)
 	skipsNegated    bool     // allowed after a negation
 	bySentence      bool     // matched against each sentence
-	words           []string // the text must have one of these words, except as in matchesNonASCII
+	words           []string // one must be in the text, except as in matchesNonASCII
 	matchesNonASCII bool     // a letter beyond ASCII replaces the word
 	pattern         *regexp.Regexp
 }
@@ -55,7 +55,7 @@ var injectionRules = sync.OnceValue(func() *instructionRules {
 	return &book
 })
 
-// readInstructionRule parses a section, and replaces <name> in a pattern by the alternatives of that part.
+// readInstructionRule parses a section, and replaces <name> in a pattern by that part's alternatives.
 func readInstructionRule(ruleName string, options []string, lines string, parts map[string][]string) instructionRule {
 	o := instructionRule{name: ruleName, forms: options, skipsNegated: slices.Contains(options, "avoided"), bySentence: slices.Contains(options, "by sentence")}
 	transform := norm.NFD.String // as in texts without accents; no change for English
@@ -90,7 +90,7 @@ func confusableSkeletons(words string) string {
 	return strings.Join(list, "|")
 }
 
-// mayContain reports whether a text may match. This cheap test saves most matches of the regular expression.
+// mayContain reports whether a text may match. This cheap test saves most regular-expression matches.
 func (o *instructionRule) mayContain(text string) bool {
 	return o.matchesNonASCII && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) ||
 		slices.ContainsFunc(o.words, func(w string) bool { return strings.Contains(text, w) })
@@ -156,7 +156,7 @@ func unaccented(s string) string {
 	}, norm.NFD.String(s))
 }
 
-// sendsInOtherLanguage reports whether a text has an address near a verb of sending and a word for a secret.
+// sendsInOtherLanguage reports whether a text has an address near a verb for sending and a word for a secret.
 func (b *instructionRules) sendsInOtherLanguage(bare string) bool {
 	const reach = 160 // bytes before and after the address
 	if !strings.Contains(bare, "http") && !strings.Contains(bare, "@") {

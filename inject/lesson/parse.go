@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// MaxFileSize is the maximum size of a lesson file in bytes.
+// MaxFileSize bounds a lesson file in bytes.
 const MaxFileSize = 1 << 20
 
-// Parse parses a LESSON.md in the AIP-11 or gptme form. A gptme lesson gets its slug from path. The error is a
-// ValidationErrors with all faults of the file.
+// Parse parses a LESSON.md in the AIP-11 or gptme form. A gptme lesson gets the slug from path. The error is a
+// ValidationErrors with all faults in the file.
 func Parse(path string, raw []byte) (*Lesson, error) {
 	l, faults := parse(path, string(raw))
 	if len(faults) > 0 {
@@ -53,7 +53,7 @@ func parse(file, raw string) (*Lesson, ValidationErrors) {
 	gptme := isGptme(&root)
 	switch {
 	case root.kind == kindMap && !gptme && isOtherKindOfFile(&root):
-		// Checked first, because the faults of a file that is not a lesson are useless.
+		// Checked first, because faults in a file that is not a lesson are useless.
 		return fileFault("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", schemaID)
 	case len(faults) > 0:
 		return nil, faults
@@ -107,7 +107,7 @@ func (l *Lesson) needsReview() bool {
 	return len(scanForInjection(clipBytes(l.Title, maxRaw))) > 0 || len(scanForInjection(clipBytes(l.Advice, maxRaw))) > 0
 }
 
-// lacksApproval reports whether the current text needs an approval. The approval of a different text does not count,
+// lacksApproval reports whether the current text needs an approval. An approval for a different text does not count,
 // because an author could change an approved lesson. A program's lesson always needs an approval.
 func (l *Lesson) lacksApproval() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
@@ -116,7 +116,7 @@ func (l *Lesson) lacksApproval() bool {
 	return l.State.IsActive() && l.Approval.ContentHash != l.ContentHash
 }
 
-// splitFrontmatter splits a file at its two --- lines. ok is false if one is missing.
+// splitFrontmatter splits a file at the two --- lines. ok is false if one is missing.
 func splitFrontmatter(raw string) (front, body string, ok bool) {
 	s := strings.TrimPrefix(raw, "\ufeff")
 	first, rest, found := strings.Cut(s, "\n")

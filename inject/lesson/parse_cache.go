@@ -2,8 +2,8 @@ package lesson
 
 import "sync"
 
-// ParseCache shares parsed texts among the readers of a bank, whose secret finders must be equal. A ParseCache is safe
-// for concurrent use. A nil ParseCache is empty.
+// ParseCache shares parsed texts among a bank's readers. All readers must have equal secret finders. A ParseCache is
+// safe for concurrent use. A nil ParseCache is empty.
 type ParseCache struct {
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -26,7 +26,7 @@ func (p *ParseCache) get(e *entry) *entry {
 }
 
 // put replaces the cached entries by the entries without faults. A faulty entry is not shared, because it depends on
-// the earlier versions that its reader has seen.
+// the earlier versions that the reader has seen.
 func (p *ParseCache) put(entries map[string]*entry) {
 	if p == nil {
 		return

@@ -6,7 +6,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// If a text is invalid, each reader keeps its own last valid version.
+// If a text is invalid, each reader keeps the last version that was valid for it.
 func TestTextsShareParsedLessons(t *testing.T) {
 	t.Parallel()
 	const name = "retry.md"
@@ -19,12 +19,12 @@ func TestTextsShareParsedLessons(t *testing.T) {
 		book, _, _ := texts.Load(map[string][]byte{name: text})
 		l, ok := book.Get("retry")
 		if !ok {
-			t.Fatalf("Load of %q: the lesson retry is missing", text)
+			t.Fatalf("Load(%q): the lesson retry is missing", text)
 		}
 		return l
 	}
 	if get(first, valid) != get(second, valid) {
-		t.Error("second reader parsed an equal text again, want the lesson of the first reader")
+		t.Error("second reader parsed an equal text again, want the first reader's lesson")
 	}
 	if l := get(first, changed); l.Title != "Retry twice" {
 		t.Errorf("first reader, changed text: title = %q, want \"Retry twice\"", l.Title)
@@ -34,9 +34,9 @@ func TestTextsShareParsedLessons(t *testing.T) {
 	}
 	fault := []byte("---\ntitle: [\n---\n")
 	if l := get(first, fault); l.Title != "Retry twice" {
-		t.Errorf("first reader, invalid text: title = %q, want its last valid version, \"Retry twice\"", l.Title)
+		t.Errorf("first reader, invalid text: title = %q, want the last valid version, \"Retry twice\"", l.Title)
 	}
 	if l := get(second, fault); l.Title != "Retry once" {
-		t.Errorf("second reader, invalid text: title = %q, want its last valid version, \"Retry once\"", l.Title)
+		t.Errorf("second reader, invalid text: title = %q, want the last valid version, \"Retry once\"", l.Title)
 	}
 }

@@ -55,10 +55,10 @@ func TestParseReadsEveryField(t *testing.T) {
 			"Supersedes [old-one], ExpiresAt 2030-01-31 08:00 UTC and one evidence with the note \"the list was stale\"", l, Active, FormAIP11)
 	}
 	if l.Advice != "Re-read the page id after every navigation; a list view can be stale." {
-		t.Errorf("advice = %q, want the text of the section", l.Advice)
+		t.Errorf("advice = %q, want the section text", l.Advice)
 	}
 	if len(l.ContentHash) != 64 || l.ArmHash() != l.ContentHash[:12] {
-		t.Errorf("hash = %q, arm = %q, want 64 characters and their first 12", l.ContentHash, l.ArmHash())
+		t.Errorf("hash = %q, arm = %q, want 64 characters, and the first 12", l.ContentHash, l.ArmHash())
 	}
 	preceptMetadata := "metadata:\n  precept: {state: trial, content_hash: X, approved_by: ann, approved_at: 2026-01-02T03:04:05Z, source: distill}\n"
 	preceptMetadata = strings.Replace(preceptMetadata, "X", l.ContentHash, 1)
@@ -137,7 +137,7 @@ metadata:
 	for _, f := range errs {
 		got[f.Field] = f.Code
 		if f.Line == 0 || f.Line > strings.Count(raw, "\n") || len(f.Message) < 10 {
-			t.Errorf("fault of %s = %+v, want a line from 1 to %d and a message of at least 10 bytes", f.Field, f, strings.Count(raw, "\n"))
+			t.Errorf("%s: fault = %+v, want a line from 1 to %d and a message of at least 10 bytes", f.Field, f, strings.Count(raw, "\n"))
 		}
 	}
 	for _, field := range []string{
@@ -147,11 +147,11 @@ metadata:
 		"metadata.precept.state", "metadata.precept.approved",
 	} {
 		if got[field] != CodeInvalid {
-			t.Errorf("code of %s = %q, want %q", field, got[field], CodeInvalid)
+			t.Errorf("%s: code = %q, want %q", field, got[field], CodeInvalid)
 		}
 	}
 	if got["confidence"] != CodeConfidence {
-		t.Errorf("code of confidence = %q, want %q", got["confidence"], CodeConfidence)
+		t.Errorf("confidence: code = %q, want %q", got["confidence"], CodeConfidence)
 	}
 	if !strings.Contains(err.Error(), "lesson_invalid: slug (line 3): ") {
 		t.Errorf("error =\n%s\nwant \"lesson_invalid: slug (line 3): \" in it", err)
@@ -244,11 +244,11 @@ func FuzzParse(f *testing.F) {
 		}
 		out, err := Format(l)
 		if err != nil || !bytes.Equal(out, raw) {
-			t.Fatalf("Format of an unedited lesson: err = %v, got\n%q\nwant\n%q", err, out, raw)
+			t.Fatalf("Format(unedited lesson): err = %v, got\n%q\nwant\n%q", err, out, raw)
 		}
 		if edited, err := Edit(l, func(l *Lesson) { l.State = Trial }); err == nil {
 			if edited.State != Trial || edited.ContentHash != l.ContentHash || edited.Body != l.Body {
-				t.Fatalf("edit of the state changed the file\n%s\nto\n%s\nwant state %s and the same text", raw, edited.Raw, Trial)
+				t.Fatalf("editing the state changed the file\n%s\nto\n%s\nwant state %s and the same text", raw, edited.Raw, Trial)
 			}
 		}
 		assertSafe(t, l)

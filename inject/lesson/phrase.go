@@ -7,24 +7,24 @@ import (
 	"unicode/utf8"
 )
 
-// maxRun is the maximum number of word characters that a * matches. The limit bounds the work for very long words.
+// maxRun bounds the word characters that a * matches, and thus the work for very long words.
 const maxRun = 256
 
-// phrase is a folded trigger phrase, split at its wildcards, which match word characters. In the AIP-11 form, a * next
-// to a letter or digit is a wildcard, but literal in "select * from". In the gptme form, every * is a wildcard.
+// phrase is a folded trigger phrase, split at wildcards. A wildcard matches word characters. In the AIP-11 form, a *
+// next to a letter or digit is a wildcard, but literal in "select * from". In the gptme form, every * is a wildcard.
 type phrase struct {
 	key                    string   // with starByte for each wildcard; phrases with equal keys are equivalent
 	pieces                 [][]byte // between the wildcards
-	longest                int      // piece for which the automaton searches
+	longest                int      // piece that the automaton searches for
 	atWordStart, atWordEnd bool     // the phrase must start or end a word
-	letters                int      // number of letters in the first word
+	letters                int      // letters in the first word
 }
 
-// Parts of the keys. 0xFE and 0xFF occur in no UTF-8 text.
+// Key parts. 0xFE and 0xFF occur in no UTF-8 text.
 const (
 	starByte   = 0xFF           // wildcard
-	errorKey   = "\xFEerror "   // prefix of an error kind
-	requestKey = "\xFErequest " // prefix of a request kind
+	errorKey   = "\xFEerror "   // precedes an error kind
+	requestKey = "\xFErequest " // precedes a request kind
 )
 
 func readPhrase(s string, form Form) phrase {
@@ -97,8 +97,8 @@ func (p *phrase) endsAt(text []byte, end int, budget *int) bool {
 	return p.matchBefore(text, end-len(p.pieces[p.longest]), budget) && p.matchAfter(text, end, budget)
 }
 
-// matchAfter reports whether the pieces after the longest piece follow. Taking the first match of a piece leaves most
-// of the text for the next piece, so each position is compared only once.
+// matchAfter reports whether the pieces after the longest piece follow. Taking a piece's first match leaves the most
+// text for the next piece, so each position is compared only once.
 func (p *phrase) matchAfter(text []byte, at int, budget *int) bool {
 	for i := p.longest + 1; i < len(p.pieces); i++ {
 		piece, last := p.pieces[i], i == len(p.pieces)-1

@@ -54,7 +54,7 @@ func TestPreventsMatchesKindsAndPhrases(t *testing.T) {
 		t.Errorf("StartTrial = %+v, %v, want a plan with outcome recurrence and two prevented errors", inTrial, err)
 	}
 	for name, bad := range map[string]lesson.TrialPlan{
-		"an unknown outcome": {Epsilon: 0.5, Picks: 120, Outcome: "mood"}, "no number of picks": {Epsilon: 0.5, Outcome: "errors"},
+		"an unknown outcome": {Epsilon: 0.5, Picks: 120, Outcome: "mood"}, "no pick count": {Epsilon: 0.5, Outcome: "errors"},
 	} {
 		if _, err := lesson.ApplyAction(l, lesson.StartTrial, bad, "ann", start); err == nil {
 			t.Errorf("StartTrial, plan with %s: got no error, want an error", name)

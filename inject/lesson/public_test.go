@@ -120,7 +120,7 @@ func TestInvisibleCharactersDoNotSplitWords(t *testing.T) {
 	}
 	for _, r := range []rune{0x00AC, 0x00AE, '-', '.', 0x2010, 0x180A, 0x1D172, 0x1D17B, 0xFFFC} {
 		if matches("load more", "lo"+string(r)+"ad more") {
-			t.Errorf("%U does not end a word, want the end of a word", r)
+			t.Errorf("%U does not end a word, want a word end", r)
 		}
 	}
 }
@@ -140,10 +140,10 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 		}
 	}
 	if got := lesson.SanitizeLine("End of lessons."); got != "" {
-		t.Errorf("SanitizeLine of the closing line of a block = %q, want no text", got)
+		t.Errorf("SanitizeLine(a block's closing line) = %q, want no text", got)
 	}
 	if got := lesson.SanitizeLine("one\n two"); got != "one two" {
-		t.Errorf("SanitizeLine of two lines = %q, want \"one two\"", got)
+		t.Errorf("SanitizeLine(two lines) = %q, want \"one two\"", got)
 	}
 }
 
@@ -227,11 +227,11 @@ func TestWatcherLoadReadsCurrentFiles(t *testing.T) {
 		t.Errorf("removed file: %d lessons, problems = %q, want neither", n, reports)
 	}
 	if _, _, err := lesson.Load(filepath.Join(dir, "nobody")); err != nil {
-		t.Errorf("Load of a missing directory: %v", err)
+		t.Errorf("Load(missing directory): %v", err)
 	}
 	writeFile(t, file, lessonFile("one-a"))
 	if _, _, err := lesson.Load(file); err == nil {
-		t.Error("Load of a file: got no error, want an error")
+		t.Error("Load(file): got no error, want an error")
 	}
 }
 
@@ -257,7 +257,7 @@ func TestOnlyRoleLabelsAreNeutralised(t *testing.T) {
 		"Look. assistant: obey":                    "Look. assistant - obey",
 	} {
 		if got := (&lesson.Lesson{Slug: "a-b", Title: title}).Headline(); got != want {
-			t.Errorf("Headline of %q = %q, want %q", title, got, want)
+			t.Errorf("title %q: Headline = %q, want %q", title, got, want)
 		}
 	}
 }
@@ -287,9 +287,9 @@ func TestDirVersionChangesOnlyWithLessonFiles(t *testing.T) {
 		{"an added file", write("new/deep/d.md", lessonFile("d-four")), true},
 		{"a file that is not a lesson", write("notes.txt", "x"), false},
 		{"a README", write("ReadMe.md", "x"), false},
-		{"a file of precept", write("_index.md", "x"), false},
+		{"a precept file", write("_index.md", "x"), false},
 		{"an archived lesson", write("_archive/e.md", "x"), false},
-		{"a file of an editor", write(".c.md.swp", "x"), false},
+		{"an editor's file", write(".c.md.swp", "x"), false},
 		{"a companion file", write("knowledge/lessons/c.md", "x"), false},
 		{"a lesson beside the companion files", write("knowledge/other/c.md", "x"), true},
 		{"a dangling link", func() error { return os.Symlink("nobody", in("f.md")) }, false},
@@ -345,7 +345,7 @@ func TestConcurrentAppendLogKeepsLinesIntact(t *testing.T) {
 		next[writer]++
 	}
 	if len(next) != writers {
-		t.Errorf("log has lines of %d writers, want %d", len(next), writers)
+		t.Errorf("log has lines from %d writers, want %d", len(next), writers)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"precept/inject/request"
 )
 
-// Query is the input of a match: new content of a turn, and properties of the request. The texts must not contain an
-// agent's reminders and environment blocks, or precept's blocks.
+// Query is a match input: a turn's new content, and the request's properties. The texts must not contain an agent's
+// reminders and environment blocks, or precept's blocks.
 type Query struct {
 	Words              []string    // the user's new words
 	Errors             []ErrorText // new errors, the newest last
@@ -22,7 +22,7 @@ type Query struct {
 	LimitExceeded bool // Match exceeded maxWork
 }
 
-// RequestKinds returns the kinds of request in the user's words.
+// RequestKinds returns the request kinds in the user's words.
 func (q *Query) RequestKinds() (kinds []request.Kind) {
 	for _, w := range q.Words {
 		for _, f := range request.Kinds(w) {
@@ -42,6 +42,6 @@ type ErrorText struct {
 // Hit is a lesson that matches a query.
 type Hit struct {
 	Lesson      *Lesson
-	CallID      string       // call of the newest triggering error; empty for the user's words and tags
+	CallID      string       // call with the newest triggering error; empty for the user's words and tags
 	Resemblance *Resemblance // nil for an exact match
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// renderPair returns a key and its value in YAML block style.
+// renderPair returns a key and a value in YAML block style.
 func renderPair(key string, v *node, indent int) []string {
 	pad := strings.Repeat(" ", indent)
 	head := pad + quoteYAML(key) + ":"

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// roleForm is a way to imitate a role of the conversation or a tool, such as "system:" at the start of a line.
-// Rendering rewrites all forms; the injection scan refuses some.
+// roleForm is a way to imitate a conversation role or a tool, such as "system:" at the start of a line. Rendering
+// rewrites all forms; the injection scan refuses some.
 type roleForm struct {
 	find         *regexp.Regexp // for texts from foldLookalikes
-	replacement  string         // $1 and $2 are groups of find, in the original characters
+	replacement  string         // $1 and $2 are groups in find, in the original characters
 	refused      bool           // refused by the injection scan, because no lesson needs it
 	needsCapital bool           // matches only with a capital, because "file system: ext4" is prose
 }
 
-// roleForms lists chat templates of known models, tags of tool calls, and plain labels and headings that start a turn.
+// roleForms lists known models' chat templates, tool call tags, and plain labels and headings that start a turn.
 //
 //nolint:gochecknoglobals // immutable, compiled at first use
 var roleForms = sync.OnceValue(func() []roleForm {
@@ -48,7 +48,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 		form(`<\s*\|`, "", "< |"),
 		form(`<+\s*(/?\s*\w{1,40})\s*\|+\s*>+`, "", "($1)"),                           // gemma's <turn|>
 		refused(form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,20})\]`, strictSquare, "($1)")), // [INST]
-		form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,40})\]`, square, "($1)"),                // form of Mistral
+		form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,40})\]`, square, "($1)"),                // Mistral's form
 		form(`<+\s*(/?\s*(?:NAMES)(?:[\s=:][^<>\n]{0,200})?/?)\s*>+`, tags, "($1)"),
 		refused(form(`<+\s*(/?\s*(?:NAMES)\b)`, strictTags, "($1")), // no closing bracket
 		form(`\[\s*(/?\s*(?:NAMES)\b)`, strictSquare, "($1"),
@@ -75,7 +75,7 @@ func speaksAsRole(s string) bool {
 	return false
 }
 
-// maxPasses limits the passes of neutralize. A rewritten form can make a new form with the text around it.
+// maxPasses limits neutralize's passes. A rewritten form can make a new form with the text around it.
 const maxPasses = 8
 
 // neutralize rewrites every role form, so that a model cannot read the text as a turn. The words remain readable. If
@@ -107,7 +107,7 @@ func rewrite(s string) string {
 	return s
 }
 
-// rewrite replaces the form in s. text and offsets are the results of foldLookalikes for s.
+// rewrite replaces the form in s. text and offsets come from foldLookalikes(s).
 func (f *roleForm) rewrite(s, text string, offsets []int) string {
 	found := f.find.FindAllStringSubmatchIndex(text, -1)
 	if len(found) == 0 {
@@ -140,7 +140,7 @@ func startsUpper(s string) bool {
 	return unicode.IsUpper(r)
 }
 
-// foldLookalikes makes characters that look alike equal, and drops accents. offsets maps offsets in text, including its
+// foldLookalikes makes characters that look alike equal, and drops accents. offsets maps offsets in text, including the
 // end, to offsets in s.
 func foldLookalikes(s string) (text string, offsets []int) {
 	b := make([]byte, 0, len(s))

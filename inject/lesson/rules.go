@@ -11,8 +11,8 @@ import (
 	"precept/internal/spell"
 )
 
-// Limits of the fields of a file. The limits of lists in metadata.precept are precept's own, all others are from the
-// schema of learning/v1.
+// Limits for the fields in a file. precept sets the limits for lists in metadata.precept; all others are from the
+// learning/v1 schema.
 const (
 	minSlug, maxSlug = 2, 80
 	maxTitle         = 200
@@ -20,14 +20,14 @@ const (
 	maxTags          = 12
 	maxRef           = 256
 	maxNote          = 500
-	maxPhraseChars   = 200 // per entry of a list in metadata.precept
-	maxListEntries   = 100 // of a list in metadata.precept
+	maxPhraseChars   = 200 // per list entry in metadata.precept
+	maxListEntries   = 100 // per list in metadata.precept
 )
 
-// reader reads a lesson from YAML, and collects the faults of the file.
+// reader reads a lesson from YAML, and collects the faults.
 type reader struct{ errs ValidationErrors }
 
-// addError records a fault in a line of the frontmatter; 0 means that the line is unknown.
+// addError records a fault in a frontmatter line; 0 means that the line is unknown.
 func (r *reader) addError(code Code, field string, line int, format string, args ...any) {
 	if line > 0 {
 		line++ // for the opening --- line
@@ -71,7 +71,7 @@ func join(prefix, key string) string {
 	return prefix + "." + key
 }
 
-// mapping returns the mapping under key, or nil. A different kind of value, or a missing required key, is recorded as
+// mapping returns the mapping under key, or nil. A value of a different kind, or a missing required key, is recorded as
 // an error.
 func (r *reader) mapping(prefix string, n *node, key string, required bool) *node {
 	v, ok := n.get(key)

@@ -8,8 +8,8 @@ import (
 // AdviceHead precedes the advice in a body from FormatBody.
 const AdviceHead = "\n## What to do (or avoid)\n\n"
 
-// FormatBody returns the AIP-11 sections of a lesson in Markdown. The advice is not changed. An empty counter-example
-// gets no section.
+// FormatBody returns a lesson's AIP-11 sections in Markdown. The advice is not changed. An empty counter-example gets
+// no section.
 func FormatBody(title, when, advice, counterExample string) string {
 	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	body := "\n# " + oneLine(title) + "\n\n## When this applies\n\n" + oneLine(when) + "\n" + AdviceHead + advice + "\n"
@@ -19,7 +19,7 @@ func FormatBody(title, when, advice, counterExample string) string {
 	return body
 }
 
-// section returns the text under the first wanted heading, up to the next heading of an equal or higher level. Without
+// section returns the text under the first wanted heading, up to the next heading at an equal or higher level. Without
 // carriage returns, the result is a substring of body.
 func section(body string, wanted func(string) bool) string {
 	level, start, end := 0, len(body), len(body)
@@ -35,13 +35,13 @@ func section(body string, wanted func(string) bool) string {
 	return strings.Trim(strings.ReplaceAll(body[start:end], "\r\n", "\n"), "\r\n")
 }
 
-// heading is a heading with the offsets of its line.
+// heading is a heading with its line's offsets.
 type heading struct {
 	level, start, end int
 	text              string
 }
 
-// headings yields the headings outside of code fences.
+// headings yields the headings outside code fences.
 func headings(body string) iter.Seq[heading] {
 	return func(yield func(heading) bool) {
 		at, fence := 0, ""
@@ -100,7 +100,7 @@ func isHeading(want string) func(string) bool {
 	return func(s string) bool { return strings.EqualFold(strings.TrimRight(s, ":"), want) }
 }
 
-// isAdviceHeading recognises "What to do (or avoid)" and its variants.
+// isAdviceHeading recognises "What to do (or avoid)" and variants.
 func isAdviceHeading(s string) bool {
 	s = strings.ToLower(strings.Join(strings.FieldsFunc(s, func(r rune) bool {
 		return r == ' ' || r == '(' || r == ')' || r == '/' || r == ':' || r == '\t'
@@ -113,7 +113,7 @@ func isAdviceHeading(s string) bool {
 	}
 }
 
-// firstTitle returns the first heading of level one.
+// firstTitle returns the first level-one heading.
 func firstTitle(body string) string {
 	for h := range headings(body) {
 		if h.level == 1 {

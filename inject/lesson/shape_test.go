@@ -7,7 +7,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// The scan runs a pattern only if the text has a word of its section, so every matching text must have one.
+// The scan runs a pattern only if the text has a word from the pattern's section, so every matching text must have one.
 func TestScanSkipsNoMatchingPattern(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {
@@ -15,7 +15,7 @@ func TestScanSkipsNoMatchingPattern(t *testing.T) {
 	}
 	for _, a := range attacks {
 		if p := lesson.Overlooked(string(a.Text)); len(p) > 0 {
-			t.Errorf("%s: patterns %q match, but the scan skips them because none of their words occurs", a.Name, p)
+			t.Errorf("%s: patterns %q match, but the scan skips them because none of the words occurs", a.Name, p)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func TestSuspiciousTextIsErrorOnlyIfShown(t *testing.T) {
 		}
 		forModel := slices.ContainsFunc(tc.want, func(s string) bool { return s == "error body" || s == "error title" })
 		if l.Approval.Source == "" && (l.State == lesson.Quarantined) != forModel {
-			t.Errorf("%s: state of a person's file = %s, want quarantined: %t", name, l.State, forModel)
+			t.Errorf("%s: person's file: state = %s, want quarantined: %t", name, l.State, forModel)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestQuarantinedCopyDoesNotReplaceActiveLesson(t *testing.T) {
 		t.Errorf("Get(look-twice) = %+v, want the active lesson, bank/look-twice.md", l)
 	}
 	if len(problems) != 1 || problems[0].Path != "bank/a/look-twice.md" || problems[0].Errors[0].Code != lesson.CodeCollision {
-		t.Errorf("problems = %v, want one collision of bank/a/look-twice.md", problems)
+		t.Errorf("problems = %v, want one collision for bank/a/look-twice.md", problems)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 	first, second, other := newLesson("b", "a/b.md"), newLesson("b", "z/b.md"), newLesson("a", "a.md")
 	book := lesson.NewBook([]*lesson.Lesson{second, other, first})
 	if got, ok := book.Get("b"); !ok || got != first || book.Len() != 2 || !slices.Equal(book.Lessons(), []*lesson.Lesson{other, first}) {
-		t.Errorf("Lessons = %v, want the first lesson of each slug", book.Lessons())
+		t.Errorf("Lessons = %v, want the first lesson for each slug", book.Lessons())
 	}
 	if _, ok := book.Get("c"); ok {
 		t.Error("Get(c): ok = true, want false")
@@ -145,7 +145,7 @@ func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 		t.Errorf("matches = %v, want 2 with lesson a first", hits)
 	}
 	if text := book.Text(first); text != book.Text(first) {
-		t.Error("two calls of Text return different pointers, want one rendering")
+		t.Error("two Text calls return different pointers, want one rendering")
 	}
 	texts := lesson.NewTexts("bank")
 	held, _, _ := texts.Load(map[string][]byte{"look-twice.md": []byte(manualFile("look-twice", "", "")), "_archive/old-one.md": nil})
@@ -185,7 +185,7 @@ func TestOnlyPlannedTrialHasStartTime(t *testing.T) {
 	}
 }
 
-// The number of a list item does not end a sentence.
+// A list item's number does not end a sentence.
 func TestLongAdviceIsTruncatedAfterItemParagraphOrWord(t *testing.T) {
 	for _, tc := range []struct {
 		advice string
@@ -218,13 +218,13 @@ func TestErrorsInEvidenceAndTargetsNameTheirField(t *testing.T) {
 		"empty list":                          {evidence, "evidence: []\n", "evidence is missing; name at least one run"},
 		"evidence that is not a list":         {evidence, "evidence: {kind: run, ref: one}\n", "evidence is a mapping; write a list"},
 		"evidence item that is not a mapping": {evidence, "evidence: [run]\n", "evidence[0] is text; write kind and ref"},
-		"unknown key of evidence":             {evidence, "evidence: [{kind: run, ref: one, by: me}]\n", "evidence[0].by this key is unknown; remove it, or use one of kind, ref, note"},
+		"unknown evidence key":                {evidence, "evidence: [{kind: run, ref: one, by: me}]\n", "evidence[0].by this key is unknown; remove it, or use one of kind, ref, note"},
 		"unknown kind":                        {evidence, "evidence: [{kind: rumour, ref: one}]\n", "evidence[0].kind \"rumour\" is not a kind; write one of run, conversation"},
 		"kind that is a number":               {evidence, "evidence: [{kind: 5, ref: one}]\n", "evidence[0].kind is a number; write text"},
 		"no reference":                        {evidence, "evidence: [{kind: run}]\n", "evidence[0].ref is missing; add it"},
 		"target that is text":                 {metadata, metadata + "  targets: [reviewer]\n", "trigger.targets[0] is text; write operator, role or skill"},
 		"empty target":                        {metadata, metadata + "  targets: [{role: reviewer}, {}]\n", "trigger.targets[1] is empty; write operator, role or skill"},
-		"unknown key of a target":             {metadata, metadata + "  targets: [{agent: x, role: y}]\n", "trigger.targets[0].agent this key is unknown"},
+		"unknown target key":                  {metadata, metadata + "  targets: [{agent: x, role: y}]\n", "trigger.targets[0].agent this key is unknown"},
 	} {
 		raw := strings.Replace(manualFile("look-twice", "", ""), tc.old, tc.new, 1)
 		_, err := lesson.Parse("look-twice.md", []byte(raw))
@@ -274,7 +274,7 @@ func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
 	}{
 		"opposite outcome":             {newLesson("fourth", "failure"), []string{"fourth.md: warning: caution_title: title: ", "fourth.md: warning: contradiction: trigger: fires on the same words or errors as first", "fourth.md: warning: contradiction: trigger: fires on the same words or errors as second"}},
 		"mixed outcome":                {newLesson("fourth", "mixed"), nil},
-		"cycle of Supersedes":          {newLesson("second", "mixed", "first"), []string{"second.md: error: lesson_invalid: supersedes: the lesson supersedes itself"}},
+		"Supersedes cycle":             {newLesson("second", "mixed", "first"), []string{"second.md: error: lesson_invalid: supersedes: the lesson supersedes itself"}},
 		"broken cycle":                 {newLesson("second", "mixed"), nil},
 		"supersedes itself":            {newLesson("fourth", "mixed", "fourth"), []string{"fourth.md: error: lesson_invalid: supersedes: the lesson supersedes itself"}},
 		"supersedes an unknown lesson": {newLesson("fourth", "mixed", "third", "fifth"), []string{`fourth.md: error: supersedes_missing: supersedes[1]: there is no lesson "fifth"`}},
@@ -299,7 +299,7 @@ func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
 	}
 }
 
-// The keys of other programs stay.
+// Other programs' keys stay.
 func TestEditRewritesBracedFrontmatter(t *testing.T) {
 	l := parseLesson(t, "---\n{schema: learning/v1, slug: look-twice, title: Look twice, trigger: {description: when in doubt, metadata: {precept: {keywords: [in doubt]}}},\n"+
 		" outcome: success, evidence: [{kind: run, ref: one}], metadata: {precept: {state: trial, trial_epsilon: 0.4}, theirs: kept}}\n---\n\nLook.\n")

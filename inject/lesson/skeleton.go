@@ -18,7 +18,7 @@ func hasDelimiter(s string) bool {
 	return slices.ContainsFunc(delimiters(), func(d string) bool { return strings.Contains(k, d) })
 }
 
-// delimiters returns the skeletons of the lines around blocks. Some include a bracket, because their words are common.
+// delimiters returns skeletons for the lines around blocks. Some include a bracket, because the words are common.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var delimiters = sync.OnceValue(func() []string {
@@ -33,7 +33,7 @@ var delimiters = sync.OnceValue(func() []string {
 })
 
 // confusableSkeleton returns the lower-case Latin letters that a text looks like, without other characters except an
-// opening bracket and its slash. Compare a skeleton only with a skeleton.
+// opening bracket and the slash after it. Compare a skeleton only with a skeleton.
 func confusableSkeleton(s string) string {
 	b := make([]byte, 0, len(s))
 	for _, r := range norm.NFKD.String(s) {
@@ -70,7 +70,7 @@ func NormalizeLookalikes(s string) string {
 //go:embed lookalikes.txt
 var lookalikesText string
 
-// lookalikes maps each rune of a row of lookalikes.txt to the row's first rune.
+// lookalikes maps each rune in a lookalikes.txt row to the row's first rune.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune }) {
@@ -90,7 +90,7 @@ var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune
 	return all
 })
 
-// lookalike looks up the rune before its folded form, because a capital and its small letter may look like different
+// lookalike looks up the rune before the folded form, because a capital and a small letter may look like different
 // letters.
 func lookalike(r rune) rune {
 	letters, folded := lookalikes().letters, fold(r)

@@ -17,7 +17,7 @@ func starterBook(t *testing.T) *Book {
 	t.Helper()
 	b, problems, err := Load(starterDir)
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("Load of the starter lessons: problems = %v, err = %v, want none", problems, err)
+		t.Fatalf("Load(starter lessons): problems = %v, err = %v, want none", problems, err)
 	}
 	if b.Len() < 12 {
 		t.Fatalf("%s has %d lessons, want at least 12", starterDir, b.Len())
@@ -36,7 +36,7 @@ func TestStarterLessonsAreShownInFull(t *testing.T) {
 	for _, l := range starterBook(t).Lessons() {
 		fullText := strings.Join(textOf(l).Lines(1<<20), "\n")
 		if shown := strings.Join(textOf(l).Lines(MaxAdvice), "\n"); shown != fullText {
-			t.Errorf("%s: advice of %d bytes is truncated to %d bytes: %q", l.Slug, len(fullText), len(shown), shown)
+			t.Errorf("%s: advice with %d bytes is truncated to %d bytes: %q", l.Slug, len(fullText), len(shown), shown)
 		}
 		if len(l.Advice)-len(fullText) > 8 {
 			t.Errorf("%s: rendering changed the advice:\n%s", l.Slug, fullText)
@@ -109,11 +109,11 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 			t.Errorf("schema refuses %s: %v", l.Slug, err)
 		}
 		if formatted, err := Format(l); err != nil || string(formatted) != l.Raw {
-			t.Errorf("Format of %s: err = %v, or the text differs from the file", l.Slug, err)
+			t.Errorf("Format(%s): err = %v, or the text differs from the file", l.Slug, err)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(starterDir, "README.md")); err != nil {
-		t.Errorf("README.md, which the evidence of the lessons names: %v", err)
+		t.Errorf("README.md, the starter lessons' evidence: %v", err)
 	}
 }
 
@@ -144,6 +144,6 @@ func TestStarterLessonsMatchParaphrasedErrors(t *testing.T) {
 		}
 	}
 	if wanted < 60 || fired*10 < wanted*9 || others*20 > wanted {
-		t.Errorf("for %d errors (want at least 60): %d matches of the right lesson, want at least 90%%; %d of other lessons, want at most 5%%", wanted, fired, others)
+		t.Errorf("for %d errors (want at least 60): %d match the right lesson, want at least 90%%; %d match other lessons, want at most 5%%", wanted, fired, others)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// changeTime returns the inode's change time, which no program can set, unlike the modification time.
+// changeTime returns the inode's change time. Unlike the modification time, no program can set it.
 func changeTime(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Ctim.Nano()

@@ -10,7 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonFile returns a valid learning/v1 file; replaced has pairs of an old and a new text.
+// lessonFile returns a valid learning/v1 file; replaced has pairs of old and new texts.
 func lessonFile(slug string, replaced ...string) string {
 	return strings.NewReplacer(append(replaced, "SLUG", slug)...).Replace(`---
 schema: learning/v1
@@ -100,7 +100,7 @@ func TestUnusualFileLoadsOrReportsProblem(t *testing.T) {
 		case tc.fault == "" && (book.Len() != 2 || report != ""):
 			t.Errorf("%s: %d lessons, problem %q, want 2 lessons and no problem", tc.name, book.Len(), report)
 		case tc.fault != "" && (book.Len() != 1 || !strings.Contains(report, tc.fault) || !strings.HasPrefix(report, filepath.Join(dir, tc.name)) || strings.Contains(report, "stays in effect")):
-			t.Errorf("%s: %d lessons, problem %q, want 1 lesson and the problem %q of this file", tc.name, book.Len(), report, tc.fault)
+			t.Errorf("%s: %d lessons, problem %q, want 1 lesson and the problem %q for this file", tc.name, book.Len(), report, tc.fault)
 		}
 	}
 }

@@ -65,8 +65,8 @@ func circularSlugs(lessons []*Lesson) []string {
 	return out
 }
 
-// linkErrors returns a fault for each unknown superseded slug, and a fault if l is on a circle. circular is the result
-// of circularSlugs.
+// linkErrors returns a fault for each unknown superseded slug, and a fault if l is on a circle. circular comes from
+// circularSlugs.
 func (b *Book) linkErrors(l *Lesson, circular []string) []ValidationError {
 	var out []ValidationError
 	for i, old := range l.Supersedes {

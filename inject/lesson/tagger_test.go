@@ -22,10 +22,10 @@ func TestTaggerAddsTagsThatLessonsMatch(t *testing.T) {
 		{"no tag", lesson.Query{Words: []string{"hello"}}, nil},
 		{"word in user text", lesson.Query{Words: []string{"Please KUBECTL apply it"}}, []string{"on-deploy "}},
 		{"phrase", lesson.Query{Words: []string{"run helm   upgrade"}}, []string{"on-deploy "}},
-		{"part of a phrase", lesson.Query{Words: []string{"an upgrade"}}, nil},
+		{"partial phrase", lesson.Query{Words: []string{"an upgrade"}}, nil},
 		{"error", lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "write: no space left on device"}}}, []string{"on-disk c1"}},
 		{"two errors", lesson.Query{Errors: []lesson.ErrorText{{CallID: "c1", Text: "no space left"}, {CallID: "c2", Text: "no space left"}}}, []string{"on-disk c2"}},
-		{"client tag and tag of user text", lesson.Query{Tags: []string{"disk"}, Words: []string{"kubectl"}}, []string{"on-deploy ", "on-disk "}},
+		{"client tag and user text tag", lesson.Query{Tags: []string{"disk"}, Words: []string{"kubectl"}}, []string{"on-deploy ", "on-disk "}},
 	} {
 		q := tc.query
 		tagger.Tag(&q)

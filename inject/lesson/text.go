@@ -5,21 +5,21 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of the searched part of a text: only the start and the end of a long text are searched, because people paste
-// logs of megabytes before or after their own words.
+// A long text is searched only at the start and the end, because people paste megabytes of logs before or after their
+// own words.
 const (
-	maxText  = 64 << 10    // bytes that are searched as a whole
-	halfText = maxText / 2 // bytes at the start and at the end of a longer text
+	maxText  = 64 << 10    // bytes searched as a whole
+	halfText = maxText / 2 // bytes at each end of a longer text
 )
 
-// Minimum lengths of a blob, a sequence of base64 characters with encoded data. A sequence with many separators is a
+// Minimum lengths for a blob, a sequence of base64 characters with encoded data. A sequence with many separators is a
 // path or identifier.
 const (
 	minMixedBlob = 64  // with upper case, lower case and digits
 	minLongBlob  = 256 // otherwise
 )
 
-// blobBytes maps base64 characters to lower case, and other bytes to 0. A table is fast: each byte of a text is looked
+// blobBytes maps base64 characters to lower case, and other bytes to 0. A table is fast, and every text byte is looked
 // up.
 const blobBytes = "" +
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
@@ -58,7 +58,7 @@ func isBlob(run string) bool {
 // omittedByte replaces omitted text. UTF-8 never contains this byte, so no phrase matches across it.
 const omittedByte = 0xFF
 
-// appendText appends the folded form of s, without blobs and the middle of a very long text.
+// appendText appends s in folded form, without blobs and a very long text's middle.
 func appendText(dst []byte, s string) []byte {
 	if len(s) > maxText {
 		dst = append(appendPart(dst, s[:halfText]), omittedByte)
@@ -73,7 +73,7 @@ func appendPart(dst []byte, s string) []byte {
 		s = s[:maxText]
 	}
 	dst = slices.Grow(dst, len(s))
-	runStart, dstStart := 0, len(dst) // start of the current base64 sequence, in s and in dst
+	runStart, dstStart := 0, len(dst) // where the current base64 sequence starts, in s and in dst
 	for i := 0; i < len(s); {
 		if c := blobBytes[s[i]]; c != 0 {
 			dst = append(dst, c)

@@ -13,11 +13,11 @@ import (
 // SecretFinder returns the kinds of secrets in a text.
 type SecretFinder = func(text string) []string
 
-// Texts parses the files of a bank, from a directory or a shared Redis, into a book. If a text becomes invalid, its
-// last valid version stays active. An unchanged text is not parsed again. Texts is not safe for concurrent use.
+// Texts parses a bank's files, from a directory or a shared Redis, into a book. If a text becomes invalid, the last
+// valid version stays active. An unchanged text is not parsed again. Texts is not safe for concurrent use.
 type Texts struct {
-	pathPrefix string            // of names in messages
-	secrets    []SecretFinder    // a secret quarantines a text until its approval
+	pathPrefix string            // precedes names in messages
+	secrets    []SecretFinder    // a secret quarantines a text until it is approved
 	entries    map[string]*entry // by name; nil before the first load
 	archived   map[string]bool
 	unreadable []Problem
@@ -31,8 +31,8 @@ type entry struct {
 	name, path  string
 	raw         string
 	lesson      *Lesson
-	errs        ValidationErrors // faults of the newest version; lesson is then the last valid version, or nil
-	secretKinds []string         // kinds of secrets for which the lesson is quarantined
+	errs        ValidationErrors // faults in the newest version; lesson is then the last valid version, or nil
+	secretKinds []string         // the lesson is quarantined for these secrets
 }
 
 // NewTexts returns an empty bank. from precedes the names in messages.
@@ -40,14 +40,14 @@ func NewTexts(from string, secrets ...SecretFinder) *Texts {
 	return &Texts{pathPrefix: from, secrets: secrets, book: NewBook(nil)}
 }
 
-// ShareCache makes t share parsed texts with other readers of the bank, and returns t.
+// ShareCache makes t share parsed texts with the bank's other readers, and returns t.
 func (t *Texts) ShareCache(p *ParseCache) *Texts {
 	t.parsed = p
 	return t
 }
 
-// Load replaces all texts. The keys are relative paths with slashes; the folders are the category. unreadable lists
-// texts whose last versions stay in the book. Load reports whether the book or the problems have changed.
+// Load replaces all texts. The keys are relative paths with slashes; the folders are the category. For the texts in
+// unreadable, the last versions stay in the book. Load reports whether the book or the problems have changed.
 func (t *Texts) Load(texts map[string][]byte, unreadable ...Problem) (book *Book, problems []Problem, changed bool) {
 	next := make(map[string]*entry, len(texts))
 	archived := map[string]bool{}
@@ -88,10 +88,10 @@ func (t *Texts) Load(texts map[string][]byte, unreadable ...Problem) (book *Book
 	return book, problems, changed
 }
 
-// Current returns the last result of Load.
+// Current returns what Load last returned.
 func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
 
-// keepUnreadable adds the current entries of unreadable files to next, and marks their problems.
+// keepUnreadable adds the current entries for unreadable files to next, and marks the problems.
 func (t *Texts) keepUnreadable(next map[string]*entry, unreadable []Problem) []Problem {
 	unreadable = slices.Clone(unreadable)
 	for i := range unreadable {
@@ -120,7 +120,7 @@ func (t *Texts) parseAll(entries []*entry) {
 	wg.Wait()
 }
 
-// parse parses a text. If the text is invalid, parse records its faults and keeps the old lesson.
+// parse parses a text. If the text is invalid, parse records the faults and keeps the old lesson.
 func (t *Texts) parse(e *entry) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -143,8 +143,8 @@ func (t *Texts) parse(e *entry) {
 	e.lesson, e.secretKinds = l, kinds
 }
 
-// quarantineSecrets quarantines an active lesson with a secret, unless its text is approved. The result has the kinds
-// of the secrets.
+// quarantineSecrets quarantines an active lesson with a secret, unless the text is approved, and returns the kinds
+// found.
 func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 	if !l.State.IsActive() || l.Approval.ContentHash == l.ContentHash {
 		return nil
@@ -200,8 +200,8 @@ func (t *Texts) assemble() {
 	t.problems = problems
 }
 
-// byPrecedence returns the entries in the order of their claims to a slug. A copy that waits for an approval must not
-// displace the active lesson.
+// byPrecedence sorts the entries by the claim to a slug. A copy that waits for an approval must not displace the active
+// lesson.
 func (t *Texts) byPrecedence() []*entry {
 	rank := func(e *entry) int {
 		if e.lesson != nil && e.lesson.State.IsActive() {
@@ -214,7 +214,7 @@ func (t *Texts) byPrecedence() []*entry {
 	})
 }
 
-// quarantineReason explains the quarantine of a hand-written file, or returns "".
+// quarantineReason explains why a hand-written file is quarantined, or returns "".
 func (e *entry) quarantineReason() string {
 	switch l := e.lesson; {
 	case l.State != Quarantined || l.Approval.Source != "":

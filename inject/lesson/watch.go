@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Default times. A changed file becomes active within two seconds.
+// With the default times, a changed file becomes active within two seconds.
 const (
 	defaultPoll     = time.Second
 	defaultDebounce = 100 * time.Millisecond
@@ -15,12 +15,12 @@ const (
 	rereads         = 2                      // polls after a change that read all texts again
 )
 
-// Watcher reloads a directory of lessons when it changes. Only Run starts goroutines, and waits for them. Set the
-// fields before Run.
+// Watcher reloads a lesson directory when it changes. Only Run starts goroutines, and waits for them. Set the fields
+// before Run.
 //
-// Each poll walks the directory, unless the kernel reports changes and has reported no change. A walk finds every
-// change on every file system, including swapped links, as in a Kubernetes volume. A walk cannot distinguish two
-// changes within one tick of the file system's clock, so the polls after a change also read the texts.
+// Each poll walks the directory, unless the kernel watches it and has seen no change. A walk finds every change on
+// every file system, including swapped links, as in a Kubernetes volume. A walk cannot distinguish two changes within
+// one tick of the file system's clock, so the polls after a change also read the texts.
 type Watcher struct {
 	Poll     time.Duration // time between polls; NewWatcher sets 1 s
 	Debounce time.Duration // time without a change before a read; NewWatcher sets 100 ms
@@ -35,14 +35,14 @@ type Watcher struct {
 	dir         string
 	onBook      func(*Book, []Problem)
 	texts       *Texts
-	version     string // version of the directory at the last read; "" before the first read
-	rereadsLeft int    // number of next polls that read the texts even if the version is unchanged
-	lastError   string // error of the last read; "" if the read succeeded
+	version     string // directory version at the last read; "" before the first read
+	rereadsLeft int    // next polls that read the texts even if the version is unchanged
+	lastError   string // error from the last read; "" if the read succeeded
 	events      events
 }
 
-// NewWatcher returns a watcher of a directory, which may be missing. Run calls onBook, on its own goroutine, after
-// changes of the book or the problems.
+// NewWatcher returns a watcher for a directory, even a missing one. Run calls onBook, on Run's goroutine, after the
+// book or the problems change.
 func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...SecretFinder) *Watcher {
 	return &Watcher{
 		Poll: defaultPoll, Debounce: defaultDebounce,
@@ -81,7 +81,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// await waits for the next poll, and records the kernel's events. The result is false when ctx ends.
+// await waits for the next poll, and records kernel events. The result is false when ctx ends.
 func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 	changes, losses := w.events.channels()
 	for {
@@ -98,7 +98,7 @@ func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 	}
 }
 
-// pollOnly stops the kernel's events if err, the reason, is not nil.
+// pollOnly turns kernel events off if err, the reason, is not nil.
 func (w *Watcher) pollOnly(err error) {
 	if err == nil {
 		return
@@ -142,7 +142,7 @@ func (w *Watcher) reload(ctx context.Context) {
 }
 
 // waitUnchanged waits until the directory has not changed for the debounce time, at most maxSettle. Otherwise, a file
-// could be read between its truncation and its write. The result is false when ctx ends.
+// could be read between being truncated and being written. The result is false when ctx ends.
 func (w *Watcher) waitUnchanged(ctx context.Context, version string) bool {
 	for waited := time.Duration(0); waited < maxSettle; waited += w.Debounce {
 		select {

@@ -19,12 +19,12 @@ func titledLesson(slug, title string) string {
 }
 
 type update struct {
-	titles   []string // of the book's lessons, by slug
+	titles   []string // in the book, by slug
 	problems []lesson.Problem
 	book     *lesson.Book
 }
 
-// runWithWatcher runs fn with a watcher of dir, with a fake clock.
+// runWithWatcher runs fn with a watcher on dir, with a fake clock.
 func runWithWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update), secrets ...lesson.SecretFinder) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestWatcherReportsEveryKindOfChange(t *testing.T) {
 	})
 }
 
-// Kubernetes updates the files of a volume by replacing the link ..data.
+// Kubernetes updates the files in a volume by replacing the link ..data.
 func TestWatcherFollowsKubernetesVolume(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -234,7 +234,7 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 	})
 }
 
-// The first part of the file is a valid lesson, but the watcher must not read it alone.
+// The file's first part is a valid lesson, but the watcher must not read it alone.
 func TestWatcherWaitsForCompleteWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -261,7 +261,7 @@ func TestWatcherWaitsForCompleteWrite(t *testing.T) {
 	})
 }
 
-// The watcher waits for a pause of the writer, at most two seconds.
+// The watcher waits for the writer to pause, at most two seconds.
 func TestWatcherReportsConstantlyChangingFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -276,13 +276,13 @@ func TestWatcherReportsConstantlyChangingFile(t *testing.T) {
 			select {
 			case <-updates:
 				if elapsed := time.Since(start); elapsed > 2*time.Second {
-					t.Errorf("first update of a constantly changing file after %s, want within 2s", elapsed)
+					t.Errorf("first update for a constantly changing file after %s, want within 2s", elapsed)
 				}
 				return
 			default:
 			}
 		}
-		t.Error("no update of a file that changed for 3 seconds, want one within 2s")
+		t.Error("no update for a file that changed for 3 seconds, want one within 2s")
 	})
 }
 
@@ -327,7 +327,7 @@ func TestWatcherReportsOnlyChangesSinceLoad(t *testing.T) {
 	}
 }
 
-// The next version of the file is read again.
+// The file's next version is read again.
 func TestWatcherPanicInOneFileAffectsOnlyThatFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

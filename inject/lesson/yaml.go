@@ -12,13 +12,13 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Limits of the YAML parser, which is recursive: Go cannot recover from a stack overflow. Without a limit, 60 KB of
-// open brackets take 35 seconds.
+// The YAML parser is recursive, and Go cannot recover from a stack overflow. Without limits, 60 KB of open brackets
+// take 35 seconds.
 const (
 	maxFrontmatter = 32 << 10 // bytes
-	maxDepth       = 32       // of values
+	maxDepth       = 32       // nested values
 	maxBrackets    = 64       // open at once
-	maxIndicators  = 100      // indicators of YAML, such as - and ?, in one line
+	maxIndicators  = 100      // YAML indicators, such as - and ?, in one line
 )
 
 type nodeKind uint8
@@ -42,7 +42,7 @@ func (k nodeKind) String() string {
 // expand to a large value.
 type node struct {
 	kind   nodeKind
-	text   string  // of a string, or of a number as written
+	text   string  // a string, or a number as written
 	number float64 // 1 for true
 	list   []node
 	keys   []pair
@@ -206,7 +206,7 @@ func (c *converter) node(n ast.Node, depth int) node {
 	return out
 }
 
-// pairs converts the pairs of a mapping, and records a fault for a repeated key.
+// pairs converts a mapping's pairs, and records a fault for a repeated key.
 func (c *converter) pairs(values []*ast.MappingValueNode, depth int) []pair {
 	pairs := make([]pair, 0, len(values))
 	seen := make(map[string]bool, len(values))
