@@ -157,7 +157,7 @@ func (id *identity) setUpstreamKey(h http.Header, u *url.URL) {
 	}
 }
 
-// setQueryKey replaces the value of the parameter key, and changes no other byte in the query.
+// setQueryKey replaces the key parameter's value, and changes no other byte in the query.
 func setQueryKey(u *url.URL, key string) (set bool) {
 	if !strings.Contains(u.RawQuery, "key=") {
 		return false

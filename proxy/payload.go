@@ -87,7 +87,7 @@ func firstBufferSize(size, limit int64) int {
 type payload struct {
 	data    []byte          // inspected part, in a pooled buffer
 	tail    io.Reader       // rest of the client's stream; nil means data is the whole body
-	readers []*bytes.Reader // readers over data returned by the method reader
+	readers []*bytes.Reader // readers returned by the reader method
 }
 
 // reader returns a reader over the payload. A bytes.Reader never blocks, so that net/http sends the headers and a short

@@ -139,7 +139,7 @@ func (t *turn) read() error {
 }
 
 // readInspected reads the inspected part of a body, and charges the memory against limits.inspect_total_bytes. size is
-// the announced length, or -1. The reason why is "" for a complete body.
+// the announced length, or -1. For a complete body, why is "".
 func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Reason, err error) {
 	body, limits := &t.in.body, &t.settings.cfg.Limits
 	busy := false

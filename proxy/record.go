@@ -126,7 +126,7 @@ func (t *turn) copyNewItems(x *sample.Exchange) (size int) {
 }
 
 // copyPrompt copies the system prompt and the tools, which every turn sends again. The copy counts towards
-// learning.capture_limit; used bytes are already spent.
+// learning.capture_limit. The turn has already spent the bytes in used.
 func (t *turn) copyPrompt(x *sample.Exchange, used int) (size int) {
 	limit := int(t.settings.cfg.Learning.CaptureLimit) - used
 	keep := func(raw []byte) json.RawMessage {

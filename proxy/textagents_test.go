@@ -34,8 +34,8 @@ func textAgents() []textAgent {
 		}
 		return "make shop"
 	}
-	// newAgent returns an agent with the command format ask and the result format result. In step 1, the text passed
-	// replaces the text failed.
+	// newAgent returns an agent with the command format ask and the result format result. In step 1, the result has the
+	// text passed instead of failed.
 	newAgent := func(name, ask, result, failed, passed string) textAgent {
 		return textAgent{
 			name: name, task: "Please mend the build",

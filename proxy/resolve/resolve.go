@@ -96,8 +96,8 @@ type Result struct {
 	IsNew         bool             // the request begins the session
 	MayHaveMoved  bool             // a different replica may have served the previous turn
 	Side          label.Reason     // why this is a side request; "" means a turn in the conversation
-	AboutSession  session.ID       // the session that a side request without a session is about
-	QuotesSession bool             // the request quotes the conversation of AboutSession
+	AboutSession  session.ID       // subject of a side request without a session
+	QuotesSession bool             // the request quotes AboutSession's conversation
 	EchoKeys      []session.Echo   // keys under which later requests and feedback find the session
 	Waited        time.Duration    // time spent finding the session
 	Excluded      []label.Reason   // one per session that leaves the experiment

@@ -18,7 +18,7 @@ type search struct {
 	q           *Query
 	res         *Result
 	startedAt   time.Time
-	parent      *store.Session // pinned; named session with a sub-agent that sends the request, or nil
+	parent      *store.Session // pinned; the named session, if its sub-agent sends the request
 	askedEchoes bool           // the backend was asked for echo keys, because this replica does not know the items
 	uncertain   bool           // Store.Acquire found nothing, but the session may exist
 	fullReason  label.Reason   // see Store.FullReason

@@ -135,7 +135,8 @@ func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	(*batches).OnEnd(s)
 }
 
-// ExportSpans implements sdk.SpanExporter. The function failed gets the failures, because the SDK prints them.
+// ExportSpans implements sdk.SpanExporter. Failures go to q.failed and are not returned, because the SDK would print
+// them.
 func (q *queue) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := q.inner.ExportSpans(ctx, spans)
 	n := int64(len(spans))

@@ -27,8 +27,8 @@ type ExchangeDeleter struct {
 	group string
 	owner string // lease owner
 
-	// Times are scores, as the function score returns them. All sessions last seen before checkedBefore were checked,
-	// except in the keptSince keyspaces.
+	// Times are scores as formatted by timeScore. All sessions last seen before checkedBefore were checked, except in
+	// the keptSince keyspaces.
 	checkedBefore string
 	keptSince     map[string]string // oldest session with exchanges still needed, by key prefix
 	recheckAt     time.Time         // next time to check all sessions again
@@ -146,7 +146,7 @@ func (deleter *ExchangeDeleter) findOld(ctx context.Context, keyspaces []keyspac
 // these, or "".
 func (deleter *ExchangeDeleter) deleteInKeyspace(ctx context.Context, ks keyspace, ackPosition string, before time.Time) (exchanges int, oldestKept string, err error) {
 	ms, seq, _ := strings.Cut(ackPosition, "-")
-	from, last, sameTimeCount := deleter.uncheckedFrom(ks), "", int64(0) // sessions last seen at the time from, up to the session last
+	from, last, sameTimeCount := deleter.uncheckedFrom(ks), "", int64(0) // sameTimeCount counts the sessions with score from, up to last
 	for {
 		if err := ctx.Err(); err != nil {
 			return exchanges, oldestKept, err
@@ -169,7 +169,7 @@ func (deleter *ExchangeDeleter) deleteInKeyspace(ctx context.Context, ks keyspac
 		if len(list) == 0 && sameTimeCount <= 1 {
 			return exchanges, oldestKept, nil
 		}
-		if sameTimeCount > 0 && (len(list) == 0 || list[0].Member != last) { // the list has changed before the session last
+		if sameTimeCount > 0 && (len(list) == 0 || list[0].Member != last) { // the list has changed before last
 			sameTimeCount = 0
 			continue
 		}

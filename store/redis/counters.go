@@ -76,7 +76,7 @@ func (s *Store) shardsWithCounters(ctx context.Context, c client, keyspaces []ke
 	return shards, err
 }
 
-// readGroup reads the rows and the last settlement in some shards. exact means that the rows contain exactly the
+// readGroup reads the rows and the last settlement in some shards. If exact is true, the rows contain exactly the
 // settlements so far.
 func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, shards []int) (rows map[int][]counterRow, numbers map[int]string, exact bool, err error) {
 	rows = map[int][]counterRow{}

@@ -39,14 +39,14 @@ const (
 // ErrMovedToShards reports that the store has moved to shards during a call; the caller must repeat it.
 var ErrMovedToShards = fmt.Errorf("the store moves to shards, so the call must be repeated: %w", ErrBusy)
 
-// MigrateOptions holds the options of Migrate.
+// MigrateOptions holds the options for Migrate.
 type MigrateOptions struct {
 	// Owner is the process's unique name in the migration lease.
 	Owner string
 	// Shards is the number of shards; 0 means 256.
 	Shards int
-	// Pause is the time between switching to shards and deleting the old keys. Replicas' calls that began in the old
-	// layout end meanwhile.
+	// Pause is the time between switching to shards and deleting the old keys, for replicas' calls that began in the
+	// old layout.
 	Pause time.Duration
 	// Progress, if set, is called with the number of copied sessions, by one goroutine at a time.
 	Progress func(sessions int64)
@@ -65,7 +65,7 @@ type migrator struct {
 
 	mu            sync.Mutex
 	claimedAt     time.Time         // last lease renewal
-	frozenTenants []string          // their freeze is extended with the lease
+	frozenTenants []string          // renewing the lease extends the freeze
 	copiedTenants map[string]string // consumer group positions (groupsText), by copied tenant
 
 	progressMu sync.Mutex // held while Progress runs

@@ -23,7 +23,7 @@ type progress struct {
 	oldLayoutRead  bool                       // Positions has succeeded for a store in the old layout
 }
 
-// shardPosition is the last settlement and the last write of a shard that were read.
+// shardPosition is the last settlement and the last write read from a shard.
 type shardPosition struct{ lastSettlement, lastWrite int64 }
 
 // tenantProgress is a tenant's position, and the deltas that wait for Changes.

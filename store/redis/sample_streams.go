@@ -50,8 +50,9 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return newest, err
 }
 
-// SamplesAfter returns a stream's next samples after the position after ("" means from the start), up to and including
-// until ("" means to the end). last is the last returned sample's position, or after if no sample follows.
+// SamplesAfter returns a stream's next samples after a position ("" means from the start), up to and including until
+// ("" means to the end). The result last is the last returned sample's position, or the given position if no sample
+// follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	last = after
 	if !strings.HasPrefix(stream, s.prefix+":{") {
