@@ -14,7 +14,7 @@ type Action struct {
 	Tokens     int
 	Size       int       // bytes, for Config.Room
 	Epsilon    float64   // holdout for a trial requested by an operator; 0 means that the holdout rule decides
-	Until      float64   // half-width at which the trial ends; 0 means no limit by width
+	Until      float64   // half-width that ends the trial; 0 means no limit by width
 	Trial      string    // planned trial name (trial.PlannedName), empty for none
 	Parent     trial.Arm // arm for the superseded lesson, or for the text before an edit; empty for none
 	Forced     bool      // true for the loop warning: always picked, not counted in K, injected at random like a lesson

@@ -22,7 +22,7 @@ func (c *Chooser) BoundNames(a *trial.Assignment) {
 	c.addAgent(agent)
 }
 
-// countedCategory returns the category under which a session is counted. The caller holds mu.
+// countedCategory returns the category for counting a session. The caller holds mu.
 func (c *Chooser) countedCategory(a *trial.Assignment) string {
 	category := c.withCountedAgent(a.Category)
 	if agent, model, length := trial.CategoryParts(category); a.Model == trial.OtherModels && length != "" && model != a.Model {

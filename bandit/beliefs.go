@@ -19,8 +19,8 @@ func (c *Chooser) TrialBegan(k trial.Arm, name string) bool {
 	return open > 0 || c.measured.TrialPicks(k, name) > 0
 }
 
-// PosteriorFromCounters returns the belief from the counters alone, which is identical on every replica and after a
-// restart. Posterior also uses the rewards in open sessions and a change point within a day.
+// PosteriorFromCounters returns the belief from the counters alone, identical on every replica and after a restart.
+// Posterior also uses the rewards in open sessions and a change point within a day.
 func (c *Chooser) PosteriorFromCounters(k Action) Posterior {
 	return c.posterior(k, (*arm).counted, false)
 }
@@ -97,7 +97,7 @@ func (c *Chooser) armEvidence(k trial.Arm, evidenceOfArm evidenceFunc) evidence 
 }
 
 // prior returns an action's prior mean. A lesson that supersedes another, or an edited text, starts from half the old
-// mean, but not below a floor at which the lesson is tried. The caller holds mu.
+// mean, but not below a floor, so that the lesson is tried. The caller holds mu.
 func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
 	newLessonMean := c.priors.mean(k.Confidence)
 	parent, floor := c.previousArm(k), minPrior

@@ -18,7 +18,7 @@ const drawTemperature = 0.25
 // order costs more than exploration gains.
 const rankingTemperature = 0.15
 
-// seasonedPicks is the number of picks after which bad luck at the start no longer explains a negative mean.
+// seasonedPicks is the number of picks that rule out bad luck at the start as the reason for a negative mean.
 const seasonedPicks = 200
 
 // isBenched reports whether a lesson is expected to harm. With a threshold at 0 for all lessons, simulations lost three

@@ -20,7 +20,7 @@ type ageWeights struct {
 	weights  []float64 // by age
 }
 
-// horizon is the number of half-lives after which evidence has no weight; the exact weight would be below a thousandth.
+// horizon is the age, in half-lives, beyond which evidence has no weight; the exact weight would be below a thousandth.
 // The weight table ends after maxTable days, because every tenant has one.
 const (
 	horizon  = 10

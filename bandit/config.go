@@ -38,7 +38,7 @@ type Config struct {
 // NoRoom is the Config.Room for a session at the limit.
 const NoRoom = -1
 
-// ProbeShare is the share of sessions in which one benched lesson may be tried.
+// ProbeShare is the share of sessions that may try one benched lesson.
 const ProbeShare = 0.02
 
 // Fixed withholding probabilities.

@@ -6,7 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// RefitEvery is the number of rewards after which one replica, holding a lock, publishes a Chooser.Refit result.
+// RefitEvery is the number of rewards between two refits. One replica, holding a lock, publishes each Chooser.Refit
+// result.
 const RefitEvery = 250
 
 // Priors is the belief about a lesson without evidence. The effect is normal with a mean near Mu0 and the variance T02.

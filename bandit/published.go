@@ -6,7 +6,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// cautionTightestAt is the number of sessions at which the test for a caution is most sensitive.
+// cautionTightestAt is where the test for a caution is most sensitive, in sessions.
 const cautionTightestAt = 100
 
 // cautionLevel is the largest probability that a lesson without effect ever passes the CautionEvidence test, in either

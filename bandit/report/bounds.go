@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Hidden bounds are written as -1 and 1, which every effect lies between. Some clients read null as 0, and the bounds
-// 0..0 would claim that there is exactly no effect. The effect itself stays null, because any number would be read as a
+// Hidden bounds are written as -1 and 1: every effect lies in between. Some clients read null as 0, and the bounds 0..0
+// would claim that there is exactly no effect. The effect itself stays null, because any number would be read as a
 // measured effect.
 const hiddenLo, hiddenHi = -1.0, 1.0
 

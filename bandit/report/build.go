@@ -143,7 +143,7 @@ func (b *builder) row(l Lesson) Row {
 	return r
 }
 
-// alarmLevel returns the e-value at which a check fails, corrected for all checks in the report.
+// alarmLevel returns the alarm threshold for the e-values, corrected for all checks in the report.
 func (b *builder) alarmLevel(rows []Lesson) float64 {
 	logEs := []float64{assignmentLogE(b.global.Strata), allReportingLogE(b.global)}
 	for _, l := range rows {

@@ -19,7 +19,7 @@ type builder struct {
 
 	trials      map[trial.Arm][]PlannedTrial
 	outcomeBars [trial.OutcomeCount]outcomeBars // thresholds for findings on each outcome
-	alarmBar    float64                         // e-value at which a check on random assignment or reporting fails
+	alarmBar    float64                         // alarm threshold for the e-values against random assignment and reporting
 }
 
 const (

@@ -3,7 +3,7 @@
 //
 //   - A claim is the verdict "helps" or "harms".
 //   - Reporting means which sessions have a reward, and from which tier.
-//   - SRM is the check for a sample-ratio mismatch, which finds a faulty random assignment.
+//   - SRM, the check for a sample-ratio mismatch, finds a faulty random assignment.
 //   - An outcome is a quantity observed in the traffic, such as the number of failed calls.
 //   - A look is a planned trial's evaluation.
 //

@@ -71,8 +71,8 @@ func remaining(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, 
 // maxTimeShare lets the report suggest only changes that save at least a quarter of the time.
 const maxTimeShare = 0.75
 
-// rareShare is the share of sessions below which the report suggests wider triggers for a lesson instead of more
-// traffic.
+// rareShare is a small share of sessions. For a lesson picked less often, the report suggests wider triggers instead of
+// more traffic.
 const rareShare = 0.05
 
 // setExpectation sets when the row's verdict is expected, and the changes that lead to a faster verdict.

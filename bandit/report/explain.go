@@ -37,8 +37,8 @@ func (b *builder) setExplanation(r *Row, s trial.Stats) {
 	r.Explanation = e
 }
 
-// requiredP returns bar for a row with p at or below bar. For another row, it returns the p-value at which that row
-// would be one more discovery.
+// requiredP returns bar for a row with p at or below bar. For another row, it returns the p-value that would make that
+// row one more discovery.
 func requiredP(p, bar, next float64) float64 {
 	if p <= bar {
 		return bar

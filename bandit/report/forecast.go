@@ -37,7 +37,7 @@ type Forecast struct {
 	Sessions         int64         `json:"sessions"`   // sessions with a pick, rewarded or not
 	PerWeek          float64       `json:"picks_per_week"`
 	Days             *float64      `json:"days"`         // at the current rate; null: no picks
-	Withheld         float64       `json:"withheld"`     // sessions from which the lesson is withheld
+	Withheld         float64       `json:"withheld"`     // sessions with the lesson withheld
 	Reward           float64       `json:"reward"`       // cost of withholding in reward units, by the chooser's belief
 	ExtraCost        float64       `json:"reward_extra"` // part of the cost that the trial adds
 	BelievedEffect   float64       `json:"believed"`     // effect that the cost assumes

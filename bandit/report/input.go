@@ -35,7 +35,7 @@ type Policy struct {
 	TokenCost float64 // cost per token in reward units
 	// NoCautions means that no counts turn a lesson into a caution.
 	NoCautions bool
-	// ProbeShare is the share of sessions in which a benched lesson is tried.
+	// ProbeShare is the share of sessions that try a benched lesson.
 	ProbeShare float64
 }
 
@@ -50,7 +50,7 @@ type Lesson struct {
 	Confidence  float64
 	Tokens      int
 	Epsilon     float64   // holdout in a trial; 0 means that the holdout rule decides
-	Until       float64   // half-width at which the trial ends; 0 means no limit by width
+	Until       float64   // half-width that ends the trial; 0 means no limit by width
 	Trial       string    // planned trial name (trial.PlannedName); empty: none
 	Share       float64   // probability of cutting a rules file section
 	Parent      trial.Arm // arm for the superseded lesson or text; empty: none

@@ -6,8 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// globalTightestAt is the number of sessions at which the interval for all lessons together is tightest. It is larger
-// than for one lesson, because control sessions are few.
+// globalTightestAt is where the interval for all lessons together is tightest, in sessions. It is larger than for one
+// lesson, because control sessions are few.
 const globalTightestAt = 5000
 
 // sums is an interval's input. count, sum and sumOfSquares describe z, the effect estimated from one pick. For all
@@ -63,7 +63,7 @@ func picksAtVerdict(effect, variance, material, level float64) float64 {
 	return math.Min(claim, noEffect)
 }
 
-// leastPicks returns the smallest number of picks from which on a condition holds.
+// leastPicks returns the smallest number of picks for which holds is true. holds stays true for larger numbers.
 func leastPicks(holds func(n float64) bool) float64 {
 	lo, hi := 1.0, float64(trial.MinPicks)
 	for hi < maxPicks && !holds(hi) {

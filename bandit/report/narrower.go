@@ -53,12 +53,12 @@ type AllSessions struct {
 	Effect    *float64 `json:"effect"`   // null below 50 rewarded picks, 5 in each arm, and while the estimate is off
 	Lo        *float64 `json:"lo"`       // 95%, valid at any time
 	Hi        *float64 `json:"hi"`
-	Gain      float64  `json:"gain"`          // share by which the estimate reduces the effect's variance
+	Gain      float64  `json:"gain"`          // share of the effect's variance saved by the estimate
 	OffReason string   `json:"off,omitempty"` // why the estimate is off
 }
 
-// maxDissimilarity is the difference between rewarded and other sessions, in standard errors, above which the estimate
-// is not shown.
+// maxDissimilarity is the largest difference between rewarded and other sessions, in standard errors, for an estimate
+// to be shown.
 const maxDissimilarity = 1.96
 
 // allSessions returns the estimate, or nil while no outcome predicts rewards or every closed pick has a reward.

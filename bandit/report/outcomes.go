@@ -10,8 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// Finding is the conclusion about one of a lesson's outcomes. No finding contains "helps", which is a word for the
-// reward.
+// Finding is the conclusion about one of a lesson's outcomes. No finding contains "helps": that word is for the reward.
 type Finding string
 
 // The findings. A finding with the prefix "proven: " survives the correction over all lessons and outcomes, on exact

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// minAlarmLevel is the e-value at which a check fails in a report with few checks. A sound random assignment ever
+	// minAlarmLevel is the alarm threshold for e-values in a report with few checks. A sound random assignment ever
 	// reaches it with probability at most one in a thousand (Ville's inequality).
 	minAlarmLevel = 1000
 	// alarmRate is the probability that a sound experiment has any false alarm, over all lessons and checks.
@@ -47,8 +47,8 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// combineLogE combines independent e-values into one, as a logarithm: the mean over the products of all subsets, which
-// is the product of (1 + e)/2. Each further e-value at most halves the evidence in the others. The largest of several
+// combineLogE combines independent e-values into one, as a logarithm: the mean over the products of all subsets, equal
+// to the product of (1 + e)/2. Each further e-value at most halves the evidence in the others. The largest of several
 // e-values would not be an e-value, because a maximum grows by chance with every further e-value.
 func combineLogE(logEs ...float64) (logE float64) {
 	for _, l := range logEs {
@@ -132,15 +132,15 @@ func reportingProductLogE(strata []trial.Stratum) (logE float64) {
 	return logE
 }
 
-// soundStrata returns the strata in which the promised share is withheld. A faulty assignment invalidates only its
-// lesson, not the reporting of all sessions.
+// soundStrata returns the strata with the promised withheld share. A faulty assignment invalidates only its lesson, not
+// the reporting of all sessions.
 func soundStrata(strata []trial.Stratum) []trial.Stratum {
 	return slices.DeleteFunc(slices.Clone(strata), func(s trial.Stratum) bool {
 		return assignmentLogE([]trial.Stratum{s}) >= math.Log(minAlarmLevel)
 	})
 }
 
-// alarmLevel returns the e-value at which a check fails, over all checks: e-BH at alarmRate (Wang and Ramdas, False
+// alarmLevel returns the alarm threshold for the e-values of all checks: e-BH at alarmRate (Wang and Ramdas, False
 // discovery rate control with e-values, 2022), and at least minAlarmLevel. In a sound experiment, the probability of
 // any false alarm is at most alarmRate.
 func alarmLevel(logEs []float64) float64 {

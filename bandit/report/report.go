@@ -47,7 +47,7 @@ type Report struct {
 	Flow             Flow              `json:"flow"` // all sessions, in the experiment and excluded
 }
 
-// OpenSessions describes the tenant's open sessions, which the report does not include.
+// OpenSessions describes the tenant's open sessions. The report does not include them.
 type OpenSessions struct {
 	Sessions     int    `json:"sessions"`
 	IsLowerBound bool   `json:"more,omitempty"` // sessions is a lower bound, possibly 0
@@ -104,7 +104,7 @@ func ShortDuration(text string) string {
 	return text
 }
 
-// MatchedArm returns the number of open sessions in which an arm matched.
+// MatchedArm returns the number of open sessions with a match for an arm.
 func (o *OpenSessions) MatchedArm(arm string) int {
 	if o == nil {
 		return 0
@@ -139,7 +139,7 @@ type Global struct {
 
 // Day compares one day's treated and control sessions.
 type Day struct {
-	Date        string   `json:"date"` // day on which the sessions started, UTC
+	Date        string   `json:"date"` // session start day, UTC
 	NTreated    int64    `json:"n_treated"`
 	NControl    int64    `json:"n_control"`
 	MeanTreated *float64 `json:"mean_treated"`
@@ -165,7 +165,7 @@ func (s *Spending) Add(o Spending) {
 // probabilities promise.
 type SRM struct {
 	EValue float64 `json:"e_value"` // evidence against the random assignment, capped at 1e12
-	Alarm  float64 `json:"alarm"`   // e-value at which the check fails: over all lessons and checks, one sound experiment in twenty ever has a false alarm
+	Alarm  float64 `json:"alarm"`   // alarm threshold for the e-value: over all lessons and checks, one sound experiment in twenty ever has a false alarm
 	OK     bool    `json:"ok"`
 }
 
@@ -226,7 +226,7 @@ type Row struct {
 	Needs3Points   int64          `json:"needs_3_points"`             // rewarded picks until the half-width is 3 points
 	PerWeek        float64        `json:"picks_per_week"`             // rewarded picks, over the last four weeks
 	Weeks          *float64       `json:"weeks_to_verdict"`           // weeks until needs_picks at this rate; null: no picks
-	Expected       string         `json:"verdict_expected,omitempty"` // day on which needs_picks is reached
+	Expected       string         `json:"verdict_expected,omitempty"` // day when needs_picks is reached
 	NeedsSessions  int64          `json:"needs_sessions,omitempty"`   // the tenant's rewarded sessions until verdict_expected
 	Speedups       []string       `json:"sooner,omitempty"`           // ways to a faster verdict
 	EHelps         float64        `json:"e_helps"`                    // largest e-value for help so far, capped at 1e12
@@ -285,7 +285,7 @@ type Explanation struct {
 	Difference       *float64     `json:"mean_difference"` // difference between the plain means: injected minus withheld
 }
 
-// Propensity holds the sessions in which the lesson had one withholding probability.
+// Propensity holds the sessions with one withholding probability for the lesson.
 type Propensity struct {
 	Epsilon          float64  `json:"epsilon"`  // withholding probability
 	Injected         int64    `json:"injected"` // closed sessions

@@ -83,17 +83,17 @@ func (b *builder) proven(s trial.Stats) Verdict {
 	return Unproven
 }
 
-// claimRate is the nominal level at which rows are called "helps" or "harms". The measured error rate is lower, because
-// an interval that is valid at all times is wide. If a fifth of the lessons help, one such row in sixteen was wrong
-// after 10,000 sessions, and one in ten after 40,000 (docs/decisions/0044).
+// claimRate is the nominal level for calling rows "helps" or "harms". The measured error rate is lower, because an
+// interval that is valid at all times is wide. If a fifth of the lessons help, one such row in sixteen was wrong after
+// 10,000 sessions, and one in ten after 40,000 (docs/decisions/0044).
 const claimRate = 0.50
 
 // claimError is the measured error rate in these rows, rounded up.
 const claimError = 0.10
 
-// claimBars returns the largest p-value for the verdicts "helps" and "harms", and the p-value with which one more row
-// would pass. An interval that excludes 0 does not suffice: if few lessons have an effect, most rows with such a
-// verdict would be wrong.
+// claimBars returns the largest p-value for the verdicts "helps" and "harms", and the p-value that one more row needs
+// to pass. An interval that excludes 0 does not suffice: if few lessons have an effect, most rows with such a verdict
+// would be wrong.
 func (b *builder) claimBars(rows []Lesson) (bar, next float64) {
 	var ps []float64
 	for _, l := range rows {

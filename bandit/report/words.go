@@ -49,7 +49,7 @@ func wrap(text string, columns int) (lines []string) {
 	return append(lines, line)
 }
 
-// assumedRate returns the picks per week from which Weeks, which must be known, was computed.
+// assumedRate returns the picks per week used to compute Weeks, which must be known.
 func (r *Row) assumedRate() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
 
 // Points returns an effect on the reward in points, from -100 to 100: an interval from few sessions may be wider.

@@ -146,7 +146,7 @@ func (a *Assignment) Pick(slug string) (Pick, bool) {
 	return Pick{}, false
 }
 
-// PickOf returns the pick with an arm, which is one lesson text or one section version.
+// PickOf returns the pick with an arm: one lesson text or one section version.
 func (a *Assignment) PickOf(arm Arm) (Pick, bool) {
 	if i := slices.IndexFunc(a.Picks, func(p Pick) bool { return p.Arm == arm }); i >= 0 {
 		return a.Picks[i], true

@@ -78,7 +78,7 @@ func (a *Assignment) countReporting(d *Deltas) {
 	}
 }
 
-// countRefusals counts a session in which the upstream refused a changed request. The session stays in its arm: only a
+// countRefusals counts a session with a changed request that the upstream refused. The session stays in its arm: only a
 // session with an injection can be refused, so leaving the session out would bias the comparison. If the refused
 // request lacked the cut sections (CutRefused), only the sections' arms count it.
 func (a *Assignment) countRefusals(d *Deltas) {

@@ -57,7 +57,7 @@ func EvidenceBar(logEs []float64, q float64) float64 {
 	return math.Log(n / q)
 }
 
-// NextDiscovery returns the p-value at which one more arm is certain to be a discovery.
+// NextDiscovery returns the p-value that makes one more arm certain to be a discovery.
 func NextDiscovery(p []float64, tests int, q float64) float64 {
 	return q * float64(discoveries(p, tests, q)+1) / float64(max(tests, 1))
 }

@@ -9,7 +9,7 @@ import (
 const (
 	FieldInjected = "n1"   // dated: rewarded sessions with the lesson; global: treated sessions
 	FieldWithheld = "n0"   // dated: rewarded sessions with the lesson withheld; global: control sessions
-	FieldUnpicked = "nu"   // dated: rewarded sessions, also control, in which the lesson matched without a pick
+	FieldUnpicked = "nu"   // dated: rewarded sessions, also control, with a match but no pick
 	FieldRewarded = "told" // global: sessions with a reward
 )
 
@@ -20,8 +20,8 @@ const (
 	fZ, fZZ          = "z", "zz"   // dated: z and z squared, summed
 	fM1, fY1         = "m1", "y1"  // rewarded sessions and rewards, injected
 	fM0, fY0         = "m0", "y0"  // rewarded sessions and rewards, withheld
-	fMatched         = "matched"   // closed sessions in which the lesson matched
-	fPicked          = "picked"    // closed sessions in which the lesson was picked
+	fMatched         = "matched"   // closed sessions with a match
+	fPicked          = "picked"    // closed sessions with a pick
 	fTokens          = "tokens"    // tokens injected
 	fClosed          = "closed"    // global, dated: sessions closed
 	fAdded           = "added"     // global, dated: tokens injected, all lessons
@@ -41,7 +41,7 @@ const (
 	fSumY            = "sumy"      // global: summed rewards
 	fEmaxUp          = "emax+"     // E+ running maximum, as logarithm in millionths
 	fEmaxDown        = "emax-"     // E- running maximum, as logarithm in millionths
-	fProvenAt        = "proven_at" // unix seconds at which E+ reached 20
+	fProvenAt        = "proven_at" // unix seconds when E+ reached 20
 	fMaxAbove        = "out+"      // ln(1/p) in millionths, for the smallest p with the whole interval above 0
 	fMaxBelow        = "out-"      // ln(1/p) in millionths, for the smallest p with the whole interval below 0
 	fNoEffectAt      = "idle_at"   // unix seconds of the first interval within the material size
@@ -52,7 +52,7 @@ const (
 // tier for rewarded sessions, and the probability in millionths: "told1.2@200000".
 const (
 	fAssigned    = "a"     // closed sessions
-	fAtClose     = "heard" // sessions with a reward when they closed, which later feedback does not change
+	fAtClose     = "heard" // sessions with a reward when they closed; later feedback does not change this
 	fRewards     = "y"     // summed rewards
 	fGraded      = "yy"    // summed y (1 - y); y squared sums to the y sum less this sum
 	fGradedN     = "gn"    // rewards counted in fGraded; sessions closed by an earlier release have none
@@ -237,8 +237,8 @@ func tierField(field string, injected bool, tier int, eps float64) string {
 	return field + armDigit(injected) + "." + strconv.Itoa(tier) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
 }
 
-// anyPrefix begins the global counters for two groups: sessions with an injected first pick, and sessions in which all
-// first picks were withheld.
+// anyPrefix begins the global counters for two groups: sessions with an injected first pick, and sessions with all
+// first picks withheld.
 const anyPrefix = "any."
 
 // tiers is the number of tiers, including tier 0 for rewards from an unknown source.
