@@ -60,7 +60,7 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	if p := c.PosteriorFromCounters(lesson("a")); p.Mean > 0 {
 		t.Errorf("PosteriorFromCounters = %+v, want Mean <= 0", p)
 	}
-	// The last 3 of 20 days have a mean residual at 0.07 instead of 0.1.
+	// The last 3 of 20 days have a mean residual of 0.07 instead of 0.1.
 	c = bandit.New()
 	c.Advance(19, 1000)
 	for i := range days {

@@ -36,7 +36,7 @@ const leaningPicks = 50
 
 func (b belief) isLeaning() bool { return b.picks >= leaningPicks && b.mean > math.Sqrt(b.variance) }
 
-// trustedSpread is by how many standard deviations the mean effect must exceed zero for the smallest holdout, once a
+// trustedSpread is how many standard deviations the mean effect must lie above zero for the smallest holdout, once a
 // lesson has seasonedPicks.
 const trustedSpread = 1.7
 

@@ -37,7 +37,7 @@ type baseline struct {
 }
 
 // New returns a chooser without evidence and with the default priors. All evidence has full weight until Advance or
-// Maxima sets the day.
+// RaiseMaxima sets the day.
 func New() *Chooser { return newChooser(trial.NewCounters()) }
 
 func newChooser(measured *trial.Counters) *Chooser {
@@ -196,7 +196,8 @@ func (c *Chooser) Advance(day int32, halfLifeDays float64) {
 	c.ageWeights = newAgeWeights(c.ageWeights.stamp+1, day, halfLifeDays)
 }
 
-// AdvanceTo sets the current day from now, and the half-life from the number of sessions closed in the last four weeks.
+// AdvanceTo sets the current day, given the time now, and the half-life, given the sessions closed in the last four
+// weeks.
 func (c *Chooser) AdvanceTo(now time.Time) {
 	day := trial.Day(now)
 	c.mu.RLock()

@@ -44,7 +44,7 @@ func slugs(ps []trial.Pick) (out []string) {
 
 func neverWithhold() bandit.Config { return bandit.Config{K: 3, Objective: bandit.Uplift, Salt: "t"} }
 
-// unitName returns the unit (randomization's subject) for session i.
+// unitName returns the randomization unit for session i.
 func unitName(i int) string { return fmt.Sprintf("session-%06d", i) }
 
 func TestDecidePicksBestLessonsWithPositiveEffect(t *testing.T) {
@@ -200,8 +200,7 @@ func TestProbePicksOneUncertainBenchedLesson(t *testing.T) {
 		}
 		probed[ps[1]]++
 	}
-	// x and y are equally uncertain. In a probe, each has the best of the three draws with probability (1 -
-	// 0.38*0.38)/2.
+	// x and y are equally uncertain. In a probe, either has the best draw with probability (1 - 0.38*0.38)/2.
 	if probed["x"] < 120 || probed["y"] < 120 || probed["known"] < 20 || probed["known"] > 100 || 20_000-probed["a"] > 500 {
 		t.Errorf("second picks in 20,000 sessions = %v, want x and y at least 120 times, known 20 to 100 times, and a at least 19,500 times", probed)
 	}

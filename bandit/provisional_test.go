@@ -71,8 +71,8 @@ type chooserState struct {
 	n, sum  float64
 }
 
-// snapshot returns the beliefs and the baseline, which a provisional reward changes, and the measurements, which it
-// must not change.
+// snapshot returns the beliefs and the baseline, which a provisional reward changes, and the measurements, which must
+// stay.
 func snapshot(c *bandit.Chooser) (s chooserState) {
 	for _, k := range []bandit.Action{lesson("a"), lesson("b")} {
 		s.stats = append(s.stats, c.TrialCounters().Stats(k.Arm))

@@ -21,8 +21,8 @@ const cautionMinAlone = 30
 // better.
 //
 // Both sums are 0 unless the difference passes a test that is valid at any number of evaluations. With a test at a
-// fixed number of standard errors, a lesson without effect would soon become a caution and stay one, because the
-// advice's counts stop.
+// fixed number of standard errors, a lesson without effect would soon become a caution and stay one, because the counts
+// for the advice stop.
 //
 // The expectation by category contains how difficult the sessions are, and good lessons fire in hard sessions. It is
 // used only if no session matched without the lesson.

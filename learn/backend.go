@@ -11,9 +11,9 @@ import (
 	"precept/internal/session"
 )
 
-// Memory reads sessions with a newest state that may not be in the backend yet.
+// Memory reads sessions. Their newest state may not be in the backend yet.
 type Memory interface {
-	// NewestRecord returns the newest record of a closing session, from memory or else from row.
+	// NewestRecord returns a closing session's newest record, from memory or else from row.
 	NewestRecord(row *session.Row) *session.Record
 	// Snapshot returns a copy of a record in memory, without the texts, or nil.
 	Snapshot(ref session.Ref) *session.Record

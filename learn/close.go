@@ -46,8 +46,8 @@ type closer struct {
 	isFleet bool         // other replicas close sessions, too
 	seed    maphash.Seed // differs between replicas, so isLeftToOthers spreads the waits
 
-	nextTouchAt time.Time // next run of touchUnsettled
-	nextCountAt time.Time // next run of countUnsampled
+	nextTouchAt time.Time // next touchUnsettled run
+	nextCountAt time.Time // next countUnsampled run
 }
 
 // closeInterval is a tenth of the closing age, from 100 ms to 10 s.

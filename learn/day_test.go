@@ -29,9 +29,9 @@ import (
 )
 
 var (
-	daySessions = flag.Int("day.sessions", 300, "sessions in TestADayOfAFleet")                       //nolint:gochecknoglobals // a flag of the tests
-	dayRequests = flag.Int("day.requests", 20, "requests per session in TestADayOfAFleet")            //nolint:gochecknoglobals // a flag of the tests
-	daySettings = flag.String("day.redis", "", "Redis settings in TestADayOfAFleet, as --name value") //nolint:gochecknoglobals // a flag of the tests
+	daySessions = flag.Int("day.sessions", 300, "sessions in TestADayOfAFleet")                       //nolint:gochecknoglobals // a test flag
+	dayRequests = flag.Int("day.requests", 20, "requests per session in TestADayOfAFleet")            //nolint:gochecknoglobals // a test flag
+	daySettings = flag.String("day.redis", "", "Redis settings in TestADayOfAFleet, as --name value") //nolint:gochecknoglobals // a test flag
 )
 
 const (

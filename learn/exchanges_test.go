@@ -23,7 +23,7 @@ func withCache(t testing.TB, size int64) func(o *options) {
 	return func(o *options) { o.Exchanges = cache }
 }
 
-// offerTurns writes turns from to to, both included, in three sessions to the backend.
+// offerTurns writes the turns in [from, to] for three sessions to the backend.
 func (f *fixture) offerTurns(from, to int) {
 	f.t.Helper()
 	const last = 6

@@ -20,7 +20,7 @@ import (
 	"precept/store/storetest"
 )
 
-var readSessions = flag.Int("reads.sessions", 5000, "sessions in the counters before BenchmarkReads") //nolint:gochecknoglobals // a flag of the tests
+var readSessions = flag.Int("reads.sessions", 5000, "sessions in the counters before BenchmarkReads") //nolint:gochecknoglobals // a test flag
 
 const readLessons = 2000
 

@@ -19,8 +19,8 @@ const (
 	minTenants     = 64               // tenants kept in memory even if idle, so the first request after a night does not start from the priors
 	tenantsAtStart = 256              // tenants read at a start; the rest are read at first use
 	idleTime       = 10 * time.Minute // a tenant leaves memory after once or twice this duration
-	loadBatchSize  = 200              // tenants read per call of loadAndEvict
-	maxEvictChecks = 2 * maxTenants   // tenants checked per call of evict
+	loadBatchSize  = 200              // tenants read per loadAndEvict call
+	maxEvictChecks = 2 * maxTenants   // tenants checked per evict call
 )
 
 type tenant struct {

@@ -16,7 +16,7 @@ import (
 	"precept/bandit/trial"
 )
 
-var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a test constant
 
 func today() int32 { return trial.Day(noon) }
 

@@ -83,7 +83,7 @@ func inputOfAllKinds() report.Input {
 	return in
 }
 
-// Each kind of row has a 5 to 12 line explanation, as in the golden file.
+// Each row kind is explained in 5 to 12 lines, as in the golden file.
 func TestExplainDescribesEachKindOfRow(t *testing.T) {
 	var all strings.Builder
 	for _, l := range inputOfAllKinds().Lessons {

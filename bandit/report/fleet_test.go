@@ -12,8 +12,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// simulate runs sessions that vary in difficulty with the chooser, the counters and the report. Lessons with an even
-// index match hard sessions more often. onReport gets a report after each reportInterval sessions.
+// simulate runs sessions through the chooser, the counters and the report. The sessions differ in hidden difficulty.
+// Lessons with an even index match hard sessions more often. onReport gets a report after each reportInterval sessions.
 func simulate(seed string, effects []float64, sessions, reportInterval int, onReport func(report.Report)) {
 	r, c := seededRand(seed), bandit.New()
 	cfg := bandit.Config{K: 2, Epsilon: 0.2, Control: 0.1, Salt: seed}

@@ -16,7 +16,7 @@ func chooserBelieving(effect float64) constantChooser {
 	return constantChooser{report.Belief{Mean: effect, Var: 0.01, Epsilon: 0.2}}
 }
 
-// reportWithCosts returns a report on two lessons, which the chooser believes to have the given effect. Lesson a has
+// reportWithCosts returns a report on two lessons. The chooser believes that both have the given effect. Lesson a has
 // 200 picks on one day, 100 of them with a reward, and lesson new has none.
 func reportWithCosts(effect float64) report.Report {
 	c := bandit.New()

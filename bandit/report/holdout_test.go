@@ -105,8 +105,8 @@ func (w *demoWorld) countClaims(t *holdoutResult) {
 	}
 }
 
-// simulateHoldout rewards four in five sessions. The counters get the reward when the session closes, which is
-// closedAfter sessions later. Until then, only the chooser uses the reward.
+// simulateHoldout rewards four in five sessions. The counters get the reward when the session closes, closedAfter
+// sessions later. Until then, only the chooser uses the reward.
 func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (t holdoutResult) {
 	w, c := newDemoWorld(seed), bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}

@@ -125,7 +125,7 @@ func TestWrongPropensityInvalidatesOutcomes(t *testing.T) {
 	}
 }
 
-// About 120 picks detect a 25 point change. The reward verdict stays unproven.
+// About 120 picks detect a 25-point change. The reward verdict stays unproven.
 func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 	empty := report.Build(report.Input{Lessons: newLessons("good")})
 	plan, err := empty.Forecast("good", report.Goal{Outcome: "recurrence", DetectableEffect: 0.25})

@@ -138,7 +138,7 @@ func TestRecurrenceFindsPreventionWithin300Picks(t *testing.T) {
 				newPreventionWorld(fmt.Sprintf("%s-%g-%d", name, eps, i), 20, falls, eps).run(picks, findings)
 			}
 			if s := findings[[2]int{40, 300}]; s != nil && 10*s.proven < 9*s.lessons {
-				t.Errorf("%s worlds, epsilon %g: %d/%d lessons with a 40 point fall proven after 300 picks, want at least 90%%", name, eps, s.proven, s.lessons)
+				t.Errorf("%s worlds, epsilon %g: %d/%d lessons with a 40-point fall proven after 300 picks, want at least 90%%", name, eps, s.proven, s.lessons)
 			}
 			for _, n := range picks {
 				right, wrong := 0, 0

@@ -11,7 +11,7 @@ import (
 )
 
 // simulateCheck withholds with probability p, and rewards with probability rewarded1 if injected and rewarded0 if
-// withheld. It returns true as soon as check does, which is called after every 20 sessions.
+// withheld. It calls check after every 20 sessions, and returns true as soon as check does.
 func simulateCheck(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, check func(s trial.Stratum) bool) (alarmed bool) {
 	s := trial.Stratum{Eps: eps}
 	for i := range n {
@@ -32,7 +32,7 @@ func simulateCheck(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, ch
 
 // singleAlarm and alarmOf200 are log alarm thresholds for reports with one and with 200 lessons. The latter has 402
 // checks: two for each lesson and two for all sessions.
-var singleAlarm, alarmOf200 = math.Log(minAlarmLevel), math.Log(402 / alarmRate) //nolint:gochecknoglobals // constants of the tests
+var singleAlarm, alarmOf200 = math.Log(minAlarmLevel), math.Log(402 / alarmRate) //nolint:gochecknoglobals // test constants
 
 // srmFails reports whether the withheld share deviates too far from the propensity.
 func srmFails(s trial.Stratum) bool { return assignmentLogE([]trial.Stratum{s}) >= singleAlarm }

@@ -217,7 +217,7 @@ type Row struct {
 	CachedChange   *float64       `json:"cached_change"`   // difference between the arms' shares; causal, because the assignment is random
 	Trial          string         `json:"trial,omitempty"` // the lesson's trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
 	PlannedTrials  []PlannedTrial `json:"looks,omitempty"` // planned trials, the latest last
-	AfterTrial     string         `json:"next,omitempty"`  // what follows for a lesson after the planned trial
+	AfterTrial     string         `json:"next,omitempty"`  // what happens to the lesson after the planned trial
 	Variance       float64        `json:"variance"`        // reward variance around the session's expected reward: measured, once there is enough data
 	Epsilon        float64        `json:"epsilon"`         // holdout for the next picks
 	Verdict        Verdict        `json:"verdict"`
@@ -242,7 +242,7 @@ type Row struct {
 	Explanation    *Explanation   `json:"explain,omitempty"`          // how the row is derived, if requested
 	Outcomes       []Outcome      `json:"outcomes,omitempty"`
 	ExplainedShare *float64       `json:"explained"`      // share of z's variance explained by facts before the assignment; null with a null effect
-	PicksSaved     int64          `json:"picks_saved"`    // more picks that the same interval would need without these facts
+	PicksSaved     int64          `json:"picks_saved"`    // additional picks needed for the same interval without these facts
 	LateReporting  SRM            `json:"late_reporting"` // check whether the lesson changes which sessions get a reward after close
 	AllSessions    *AllSessions   `json:"all_sessions,omitempty"`
 	Models         Models         `json:"models"`

@@ -133,7 +133,7 @@ func TestWindowIncludesAllOfItsFirstDay(t *testing.T) {
 
 // A single lesson's check fails at e-value 1,000. 200 lessons have 402 checks, and the threshold 8,040.
 func TestAlarmThresholdGrowsWithNumberOfChecks(t *testing.T) {
-	// 122 in 400 picks are withheld instead of 80, which gives an e-value around 5,000.
+	// 122 of 400 picks are withheld instead of 80, so the e-value is about 5,000.
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
 	addArmSessions(c, "a", armSessions{controlled: true, n0: 21, y0: 0.5}) // as many control sessions as expected

@@ -15,7 +15,7 @@ import (
 	"precept/bandit/trial"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files") //nolint:gochecknoglobals // a flag of the tests
+var update = flag.Bool("update", false, "rewrite the golden files") //nolint:gochecknoglobals // a test flag
 
 func inputOfAllRows() report.Input {
 	c := bandit.New()

@@ -103,7 +103,7 @@ type Assignment struct {
 	ExcludedFor ExclusionReason `json:"exf,omitempty"` // set with Excluded; empty in a record from an earlier release
 }
 
-// RewardAtClose is the reward that a session had when it closed.
+// RewardAtClose is a session's reward at close.
 type RewardAtClose struct {
 	Y    float64 `json:"y"`
 	Tier int     `json:"tier,omitempty"`

@@ -29,7 +29,7 @@ func logE(w []int64) float64 {
 	return top + math.Log(sum/float64(len(w)))
 }
 
-// PValue returns the p-value for an e-value's running maximum, given as logarithm.
+// PValue returns the p-value for an e-value's running maximum, given as a logarithm.
 func PValue(logEmax float64) float64 { return math.Exp(-math.Max(0, logEmax)) }
 
 // Discoveries runs the Benjamini-Hochberg procedure at level q on sorted p-values, and returns the largest p-value that

@@ -13,12 +13,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// sessionWithPick returns a session with one pick with centre c, the expected reward.
+// sessionWithPick returns a session with one pick around the centre c, the expected reward.
 func sessionWithPick(eps float64, injected bool, c float64) *trial.Assignment {
 	return &trial.Assignment{Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Offset: c, Centre: c}}}
 }
 
-// weightedReward returns z, with the effect as mean: (y - c) (A/(1-eps) - (1-A)/eps), where A is 1 for an injected pick
+// weightedReward returns z; its mean is the effect: (y - c) (A/(1-eps) - (1-A)/eps), where A is 1 for an injected pick
 // and 0 for a withheld pick.
 func weightedReward(y, c, eps float64, injected bool) float64 {
 	if injected {

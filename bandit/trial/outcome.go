@@ -36,7 +36,7 @@ func ParseOutcome(name string) (o Outcome, ok bool) {
 	if i < 0 {
 		return 0, false
 	}
-	return Outcome(i), true //nolint:gosec // an index of the list
+	return Outcome(i), true //nolint:gosec // a list index
 }
 
 // OutcomeNames returns all outcome names.

@@ -122,8 +122,8 @@ func (t *plannedTrial) clone() *plannedTrial {
 	return &plannedTrial{entries: slices.Clone(t.entries), isSorted: t.isSorted}
 }
 
-// Evaluation evaluates a planned trial: the plan, the progress, and the sums over the first Planned entries. With fewer
-// entries, the sums support no conclusion.
+// Evaluation is a planned trial's evaluation: the plan, the progress, and the sums over the first Planned entries. With
+// fewer entries, the sums support no conclusion.
 type Evaluation struct {
 	Arm       Arm
 	Trial     string // name
@@ -190,7 +190,7 @@ func (t *plannedTrial) sort() {
 }
 
 // PicksFor returns how many rewarded picks the two-sided test at the given level needs to find the effect with the
-// given power: (z(1-level/2) + z(power))^2 V / effect^2, where V = variance VarianceFactor(epsilon) is the variance in
+// given power: (z(1-level/2) + z(power))^2 V / effect^2, where V = variance VarianceFactor(epsilon) is the variance of
 // z (Lachin, Introduction to sample size determination and power analysis for clinical trials, 1981).
 func PicksFor(effect, power, level, epsilon, variance float64) int64 {
 	if !(effect > 0 && power > 0 && power < 1 && level > 0 && level < 1 && epsilon > 0 && epsilon < 1 && variance > 0) {

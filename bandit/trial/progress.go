@@ -2,7 +2,7 @@ package trial
 
 import "math"
 
-// Progress is how far an arm's measurement is. It decides the holdout size and when a trial ends.
+// Progress is an arm's state in the measurement. It decides the holdout size and when a trial ends.
 type Progress struct {
 	Proven     bool // E+ reached 20 at some time
 	Concluded  bool // the interval was above 0 and never below, or within the material size
