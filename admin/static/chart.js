@@ -1,8 +1,8 @@
-// Draws each element .chart with uPlot, from the JSON in its data-chart: values over days, some with an interval.
+// Draws each element .chart with uPlot, from the JSON in data-chart: values over days, some with an interval.
 "use strict";
 
-// Returns a custom property as a colour for a canvas. The property may contain light-dark(), which a canvas does not
-// accept, so an element resolves the property.
+// Returns a custom property as a colour for a canvas. A canvas does not accept light-dark(), so an element resolves the
+// property first.
 function colour(name, alpha) {
   const probe = document.createElement("span");
   probe.style.color = "var(" + name + ")";
@@ -37,7 +37,7 @@ function draw(box) {
   const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font };
   box.replaceChildren();
   const u = new uPlot({
-    width: Math.max(box.clientWidth, 280), height: Math.min(rem * 21, Math.max(200, box.clientWidth * 0.32)), series, bands, padding: [null, rem * 2.4, null, null], // right: half of the last label of the time axis
+    width: Math.max(box.clientWidth, 280), height: Math.min(rem * 21, Math.max(200, box.clientWidth * 0.32)), series, bands, padding: [null, rem * 2.4, null, null], // right: half the last time label
     axes: [{ ...axis, size: rem * 2.4, space: rem * 6, values: (self, splits, i, space, step) => times(splits, step, chart.local) }, { ...axis, size: rem * 3.7, values: (self, splits) => splits.map((v) => String(v).replace("-", "−")), label: chart.label + ", " + chart.unit, labelSize: rem * 1.5, labelFont: font }],
     scales: { x: { time: true }, y: { range: (self, lo, hi) => withMargin(lo, hi) } },
     tzDate: (ts) => chart.local ? new Date(ts * 1e3) : uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"), // days begin at midnight UTC
@@ -52,8 +52,7 @@ function showNewest(u) {
   u.setLegend({ idx: u.data[0].length - 1 });
 }
 
-// Returns the labels of the time axis in the language of the browser: dates in UTC for steps of a day or more, else
-// times.
+// Returns the time axis labels in the browser's language: UTC dates if a step is at least a day, else times.
 function times(moments, step, local) {
   const clock = { hour: "numeric", minute: "2-digit", ...(step < 60 && { second: "2-digit" }) };
   const long = moments.length && moments.at(-1) - moments[0] > 86400 / 2;
@@ -62,13 +61,13 @@ function times(moments, step, local) {
   return moments.map((t) => write.format(t * 1e3));
 }
 
-// Returns the range of the y axis: all values and zero, with a margin of 8%.
+// Returns the y axis range: all values and zero, with an 8% margin.
 function withMargin(lo, hi) {
   const from = Math.min(lo ?? 0, 0), to = Math.max(hi ?? 0, 0), margin = (to - from || 1) * 0.08;
   return [from < 0 ? from - margin : 0, to > 0 ? to + margin : 0];
 }
 
-// Draws the zero line, and a line for each mark of the chart: the evaluations of planned trials.
+// Draws the zero line, and a line for each mark in the chart: planned trials' evaluations.
 function marks(u, chart, ink) {
   const c = u.ctx, { left, top, width, height } = u.bbox;
   c.save();

@@ -1,7 +1,7 @@
-// For every page: times in the time zone of the browser, the theme switch, and the automatic refresh of live pages.
+// For every page: times in the browser's zone, the theme switch, and the automatic refresh of live pages.
 "use strict";
 
-// Writes times in the time zone of the browser. A time of the current year has no year.
+// Writes times in the browser's zone. A time in the current year has no year.
 function localise(root) {
   const form = (when, fine) => new Intl.DateTimeFormat(undefined, {
     year: when.getFullYear() === new Date().getFullYear() ? undefined : "numeric", month: "short", day: "numeric",
@@ -25,7 +25,7 @@ function offset() {
   return `${minutes < 0 ? "-" : "+"}${two(size / 60)}:${two(size % 60)}`;
 }
 
-// Sends the browser's UTC offset to the server in a cookie, because the days of a filter begin at local midnight.
+// Sends the browser's UTC offset to the server in a cookie, because days in a filter begin at local midnight.
 function setZoneCookie() {
   const base = document.querySelector('link[rel="icon"]').getAttribute("href").replace(/static\/icon\.svg$/, "");
   document.cookie = `precept_zone=${offset()}; path=${base}; samesite=strict; max-age=31536000`;
@@ -62,8 +62,8 @@ function foldSidebar() {
   for (const e of document.querySelectorAll(".sidebar")) e.open = !narrow.matches;
 }
 
-// Replaces main by next. Details stay folded or unfolded, tables keep their horizontal scroll position, main keeps the
-// focus, and the result of the last action stays.
+// Replaces main with next. Details stay folded or unfolded, tables stay scrolled, main keeps the focus, and the last
+// action's result stays.
 function swap(main, next) {
   const places = (root) => [...root.querySelectorAll(".scroll, details")];
   const name = (e) => e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.querySelector("summary")?.textContent;
@@ -91,8 +91,8 @@ function showStale(text) {
   line.textContent = text || "";
 }
 
-// Loads the page again and replaces its main part. Runs every five seconds, and does nothing if the page is hidden or in
-// use, or if the box "refresh" is off.
+// Loads the page again and replaces the main part. Runs every five seconds, unless the page is hidden or in use, or the
+// box "refresh" is off.
 async function refresh() {
   const box = document.getElementById("refresh"), main = document.querySelector("main");
   if (document.hidden || !box || !box.checked || inUse(main)) return;
@@ -112,7 +112,7 @@ async function refresh() {
   document.dispatchEvent(new Event("precept:swap"));
 }
 
-// Escape folds the unfolded part of the page that has the focus, and moves the focus to its summary.
+// Escape folds the unfolded part with the focus, and moves the focus to the summary.
 document.addEventListener("keydown", (e) => {
   const part = document.activeElement.closest(narrow.matches ? "details[open]" : "details[open]:not(.sidebar)");
   if (e.key !== "Escape" || !part || document.querySelector(":popover-open")) return;

@@ -1,8 +1,8 @@
-// Keys of the queue page: j and k move between lessons; a key with a button (data-key) in the lesson presses the button.
+// Keys on the queue page: j and k move between lessons; a key with a button (data-key) in the lesson presses the button.
 "use strict";
 const articles = [...document.querySelectorAll("article.candidate")];
-let at = Math.max(0, articles.findIndex((a) => "#" + a.id === location.hash)); // index of the selected lesson
-let armed = null; // the button Reject after its first press
+let at = Math.max(0, articles.findIndex((a) => "#" + a.id === location.hash)); // selected lesson's index
+let armed = null; // the button Reject after the first press
 
 function select(i, scrolls = true) {
   if (!articles.length) return;
@@ -38,4 +38,4 @@ document.addEventListener("keydown", (e) => {
   else return;
   e.preventDefault();
 });
-select(at, location.hash !== ""); // without a lesson in the URL the page stays at its top
+select(at, location.hash !== ""); // without a lesson in the URL the page stays at the top

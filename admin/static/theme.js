@@ -3,4 +3,4 @@
 try {
   const theme = localStorage.getItem("precept-theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
-} catch { /* storage is forbidden: the page uses the color scheme of the system */ }
+} catch { /* storage is forbidden: the page uses the system's color scheme */ }
