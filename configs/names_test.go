@@ -67,7 +67,7 @@ func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 	for _, n := range KeyInfos() {
 		switch n.Path {
 		case "listen":
-			if n.Usage != "Address of the data listener, where agents send their requests; port 0 picks a free port (restart)." {
+			if n.Usage != "Data listener address, where agents send requests; port 0 picks a free port (restart)." {
 				t.Errorf("listen usage = %q, want the key's comment", n.Usage)
 			}
 			if n.Default != "127.0.0.1:8080" || n.Bool {
